@@ -1,0 +1,112 @@
+"""Replays a finished game by rules of its own and checks all that the record claims.
+
+Plain Python, a cell at a time: it shares no table and no line of code with the rules and the generator that
+made the game, so that a mistake in either shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from octofold_game.episodes import Episode
+
+# The cells of each line of a move, from the side that the tiles slide to: up, right, down, left.
+_LINES = (
+    tuple((column, column + 4, column + 8, column + 12) for column in range(4)),
+    tuple((row + 3, row + 2, row + 1, row) for row in (0, 4, 8, 12)),
+    tuple((column + 12, column + 8, column + 4, column) for column in range(4)),
+    tuple((row, row + 1, row + 2, row + 3) for row in (0, 4, 8, 12)),
+)
+_GAMMA = 0x9E3779B97F4A7C15
+
+
+class ReplayError(Exception):
+    """A replay that cannot be read or was not played by the rules.
+
+    `game` is the index of the game and `offset` the first byte of its record in the file; None where it is
+    not known.
+    """
+
+    def __init__(self, message: str, game: int | None = None, offset: int | None = None) -> None:
+        super().__init__(message)
+        self.game = game
+        self.offset = offset
+
+
+def verify(episode: Episode) -> None:
+    """Replays the game and raises `ReplayError`, naming game and move, where it went against the rules.
+
+    Checks that every move changed the board, that every tile, the two starting ones included, is the one
+    that the seed has for its place in this game (so it fell on an empty cell), the score, the final board,
+    and that the game ended when, and only when, it was over or outgrown.
+    """
+    bits = _spawn_bits(episode.seed, episode.game)
+    board = [0] * 16
+    for _ in range(2):
+        cell, exponent = _spawn(board, next(bits))
+        board[cell] = exponent
+    if board != episode.start.tolist():
+        raise _error(episode, "does not start with the two tiles of its seed")
+    score = 0
+    for number, byte in enumerate(episode.moves):
+        if max(board) > episode.largest_exponent:
+            raise _error(episode, f"was outgrown before move number {number}")
+        board, reward = _slide(board, byte & 3)
+        if reward is None:
+            raise _error(episode, f"has an illegal move, number {number}")
+        score += reward
+        cell, exponent = _spawn(board, next(bits))
+        if byte >> 2 != cell | (exponent - 1) << 4:
+            raise _error(episode, f"has a tile after move number {number} that is not the one of its seed")
+        board[cell] = exponent
+    if board != episode.final_board.tolist():
+        raise _error(episode, f"ends with the board {board}, the record says {episode.final_board.tolist()}")
+    if score != episode.score:
+        raise _error(episode, f"scores {score}, the record says {episode.score}")
+    if not episode.outgrown and any(_slide(board, move)[1] is not None for move in range(4)):
+        raise _error(episode, "ends before it is over")
+
+
+def _slide(board: list[int], move: int) -> tuple[list[int], int | None]:
+    """The afterstate and its reward, which is None where the move changes nothing."""
+    slid = [0] * 16
+    reward = 0
+    for line in _LINES[move]:
+        made: list[int] = []
+        may_merge = False
+        for exponent in (board[cell] for cell in line if board[cell]):
+            if may_merge and made[-1] == exponent:
+                made[-1] += 1
+                reward += 1 << made[-1]
+                may_merge = False
+            else:
+                made.append(exponent)
+                may_merge = True
+        for cell, exponent in zip(line, made, strict=False):
+            slid[cell] = exponent
+    return slid, reward if slid != board else None
+
+
+def _spawn(board: list[int], bits: int) -> tuple[int, int]:
+    """The tile that appears: its cell, by the high half of the bits, and its exponent, by the low half."""
+    empty = [cell for cell in range(16) if not board[cell]]
+    return empty[(bits >> 32) * len(empty) >> 32], 2 if bits % 2**32 < 429_496_730 else 1
+
+
+def _spawn_bits(seed: int, game: int) -> Iterator[int]:
+    """The splitmix64 stream of a game, which starts from output `game` of the seed's."""
+    state = _mixed(_mixed(seed) + (game + 1) * _GAMMA)
+    while True:
+        state += _GAMMA
+        yield _mixed(state)
+
+
+def _mixed(z: int) -> int:
+    z %= 2**64
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
+    return z ^ z >> 31
+
+
+def _error(episode: Episode, what: str) -> ReplayError:
+    return ReplayError(f"game {episode.game} of seed {episode.seed} {what}", episode.game)

@@ -1,0 +1,84 @@
+"""Where the next tile appears: an explicit, counter-based generator and the spawn itself.
+
+A spawn depends on the seed, the index of its game and its number in that game, and on nothing else: the same
+seed gives the same games however many are played at once and in whatever order. Knows nothing about moves.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+STARTING_TILES = 2
+_FOUR = 429_496_730  # a 4 where the low 32 bits are below this: 0.1 * 2**32
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+
+
+class SpawnStream:
+    """Random bits for every spawn of every game of one seed.
+
+    Game `g` has a splitmix64 stream of its own (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number
+    Generators", OOPSLA 2014), whose initial state is output `g` of the seed's stream; spawn `k` takes its
+    output `k`.
+    """
+
+    def __init__(self, seed: int) -> None:
+        """`seed` is 0 to 2**64 - 1; raises `ValueError` for another."""
+        if not 0 <= seed < 1 << 64:
+            raise ValueError(f"seed {seed} is not in 0 to 2**64 - 1")
+        self.seed = seed
+        self._state = _mixed(np.array([seed], dtype=np.uint64))
+
+    def bits(self, games: NDArray[np.uint64], spawns: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """`[N] uint64`: the bits of spawn number `spawns[i]` of game `games[i]`.
+
+        Spawns 0 and 1 are the starting tiles; spawn `k + 2` answers the game's move `k`.
+        """
+        return _output(_output(self._state, games), spawns)
+
+
+def spawn(afterstates: NDArray[np.uint8], bits: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """`[N, 16]` boards: the afterstates with one new tile each.
+
+    The tile is a 2 with probability 0.9 or a 4 with 0.1, in a uniformly chosen empty cell. Raises
+    `ValueError` where a board has none.
+    """
+    cells, exponents = choose_spawns(afterstates, bits)
+    boards = afterstates.copy()
+    boards[np.arange(len(boards)), cells] = exponents
+    return boards
+
+
+def choose_spawns(
+    afterstates: NDArray[np.uint8], bits: NDArray[np.uint64]
+) -> tuple[NDArray[np.intp], NDArray[np.uint8]]:
+    """The cells `[N]` and the exponents `[N]`, 1 or 2, of the tiles that `spawn` places."""
+    empty_so_far = np.cumsum(afterstates == 0, axis=1, dtype=np.uint8)
+    empty = empty_so_far[:, -1]
+    if not empty.all():
+        raise ValueError(f"board {int(np.argmin(empty))} has no empty cell for a new tile")
+    # The high half chooses the cell (uneven by less than 2**-28), the low half the tile.
+    chosen = (bits >> np.uint64(32)) * empty >> np.uint64(32)
+    cells = np.argmax(empty_so_far > chosen[:, None], axis=1)
+    exponents = np.where((bits & np.uint64(0xFFFFFFFF)) < _FOUR, np.uint8(2), np.uint8(1))
+    return cells, exponents
+
+
+def starting_boards(stream: SpawnStream, games: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """`[N, 16]`: the first boards of these games `[N]`, two tiles each."""
+    boards = np.zeros((len(games), 16), dtype=np.uint8)
+    for number in range(STARTING_TILES):
+        boards = spawn(boards, stream.bits(games, np.full(len(games), number, dtype=np.uint64)))
+    return boards
+
+
+def _output(state: NDArray[np.uint64], index: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Output number `index` of the splitmix64 stream that starts from `state`; additions wrap."""
+    return _mixed(state + (index + np.uint64(1)) * _GAMMA)
+
+
+def _mixed(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finalizer of splitmix64, a bijection of 64-bit words."""
+    z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return z ^ z >> np.uint64(31)

@@ -1,0 +1,177 @@
+"""The 64-bit boards against the rules on arrays: every row, every direction, and where they cannot follow."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+from octofold_game import spawns
+from octofold_game.bitboards import (
+    LARGEST_EXPONENT,
+    OUTGROWN,
+    POINTS,
+    count_empty,
+    mirror,
+    new_game,
+    next_random,
+    pack,
+    slide,
+    spawn,
+    transpose,
+    unpack,
+)
+from octofold_game.rules import BoardError, afterstates
+from octofold_game.symmetries import CELLS
+
+UP, RIGHT, DOWN, LEFT = range(4)
+Boards = NDArray[np.uint8]
+Words = NDArray[np.uint64]
+
+BOARDS = st.sampled_from([2, 4, LARGEST_EXPONENT]).flatmap(
+    lambda largest: arrays(np.uint8, (4, 16), elements=st.integers(0, largest))
+)
+
+
+def slide_each(boards: Words, move: int) -> tuple[Words, NDArray[np.int64]]:
+    slid, rewards = zip(*(slide(board, move) for board in boards), strict=True)
+    return np.array(slid, np.uint64), np.array(rewards, np.int64)
+
+
+def symmetry_of(cells: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The row of `CELLS` that shows the cells in this order."""
+    number = [row.tolist() for row in CELLS].index(cells.ravel().tolist())
+    cells_of_view: NDArray[np.intp] = CELLS[number]
+    return cells_of_view
+
+
+def assert_slides_as_the_rules_say(boards: Boards, move: int) -> None:
+    expected, points, _ = afterstates(boards)
+    expected, points = expected[:, move], points[:, move]
+    slid, rewards = slide_each(pack(boards), move)
+    outgrown = (expected > LARGEST_EXPONENT).any(axis=1)
+    np.testing.assert_array_equal(rewards >= OUTGROWN, outgrown)
+    np.testing.assert_array_equal(rewards & POINTS, points)
+    np.testing.assert_array_equal(unpack(slid), np.minimum(expected, LARGEST_EXPONENT))
+
+
+@pytest.fixture(scope="module")
+def every_row() -> Boards:
+    """All 65,536 rows `[65536, 4]`."""
+    return unpack(np.arange(1 << 16, dtype=np.uint64))[:, :4]
+
+
+@pytest.mark.parametrize("move", [RIGHT, LEFT])
+def test_every_row_slides_as_the_rules_say(every_row: Boards, move: int) -> None:
+    boards = np.zeros((len(every_row), 4, 4), np.uint8)
+    boards[np.arange(len(boards)), np.arange(len(boards)) % 4] = every_row
+    assert_slides_as_the_rules_say(boards.reshape(-1, 16), move)
+
+
+@pytest.mark.parametrize("move", [UP, DOWN])
+def test_every_column_slides_as_the_rules_say(every_row: Boards, move: int) -> None:
+    boards = np.zeros((len(every_row), 4, 4), np.uint8)
+    boards[np.arange(len(boards)), :, np.arange(len(boards)) % 4] = every_row
+    assert_slides_as_the_rules_say(boards.reshape(-1, 16), move)
+
+
+@given(BOARDS)
+def test_whole_boards_slide_as_the_rules_say(boards: Boards) -> None:
+    for move in range(4):
+        assert_slides_as_the_rules_say(boards, move)
+
+
+@pytest.mark.parametrize("move", range(4))
+def test_two_32768s_do_not_alias_silently(move: int) -> None:
+    boards = np.full((1, 16), 15, np.uint8)  # eight pairs at once: the most that a slide can merge
+    slid, reward = slide(pack(boards)[0], move)
+    assert reward >= OUTGROWN
+    assert reward & POINTS == 8 * 65_536
+    assert count_empty(np.uint64(slid)) == 8
+
+
+def test_no_slide_without_two_32768s_is_flagged(every_row: Boards) -> None:
+    boards = every_row[((every_row == 15).sum(axis=1) < 2)]
+    _, rewards = slide_each(pack(np.pad(boards, ((0, 0), (0, 12)))), LEFT)
+    assert rewards.max() < OUTGROWN
+
+
+@pytest.mark.parametrize(
+    ("function", "cells"),
+    [(transpose, np.arange(16).reshape(4, 4).T), (mirror, np.arange(16).reshape(4, 4)[:, ::-1])],
+)
+@given(boards=BOARDS)
+def test_transposition_and_mirror_are_symmetries(
+    function: Callable[[np.uint64], int], cells: NDArray[np.intp], boards: Boards
+) -> None:
+    views = np.array([function(board) for board in pack(boards)], np.uint64)
+    np.testing.assert_array_equal(unpack(views), boards[:, symmetry_of(cells)])
+
+
+@given(BOARDS)
+def test_packing_and_unpacking_undo_each_other(boards: Boards) -> None:
+    np.testing.assert_array_equal(unpack(pack(boards)), boards)
+
+
+def test_cell_i_is_the_nibble_at_bit_4_i() -> None:
+    boards = np.arange(16, dtype=np.uint8)[None]
+    assert pack(boards).tolist() == [0xFEDCBA9876543210]
+
+
+def test_no_boards_are_packed_and_unpacked() -> None:
+    assert unpack(pack(np.empty((0, 16), np.uint8))).shape == (0, 16)
+
+
+@pytest.mark.parametrize("exponent", [16, 17, 255])
+def test_an_exponent_above_15_is_refused_by_board_and_cell(exponent: int) -> None:
+    boards = np.zeros((3, 16), np.uint8)
+    boards[1, 6] = boards[2, 0] = exponent
+    with pytest.raises(BoardError, match=f"board 1, cell 6: exponent {exponent} ") as error:
+        pack(boards)
+    assert (error.value.board, error.value.cell) == (1, 6)
+
+
+@given(BOARDS)
+def test_empty_cells_are_counted(boards: Boards) -> None:
+    assert [count_empty(board) for board in pack(boards)] == (boards == 0).sum(axis=1).tolist()
+
+
+def test_an_empty_board_has_16_empty_cells_and_a_full_one_none() -> None:
+    assert count_empty(np.uint64(0)) == 16
+    assert count_empty(np.uint64(0x1248_1248_1248_1248)) == 0
+
+
+@given(BOARDS, st.integers(0, 2**64 - 1))
+def test_equal_bits_spawn_as_on_arrays(boards: Boards, seed: int) -> None:
+    boards = boards[(boards == 0).any(axis=1)]
+    for board in boards:
+        state = np.array([seed], np.uint64)
+        bits = np.array([next_random(state.copy())], np.uint64)
+        spawned = spawn(pack(board[None])[0], state)
+        np.testing.assert_array_equal(unpack(np.array([spawned], np.uint64)), spawns.spawn(board[None], bits))
+
+
+def test_spawns_are_uniform_over_the_empty_cells_and_one_in_ten_is_a_4() -> None:
+    board = np.uint64(0x0F00_30C0_0000_1009)
+    empty = unpack(np.array([board]))[0] == 0
+    state = np.array([1], np.uint64)
+    spawned = unpack(np.array([spawn(board, state) for _ in range(50_000)], np.uint64))[:, empty]
+    counts = (spawned != 0).sum(axis=0)
+    expected = 50_000 / empty.sum()
+    degrees = int(empty.sum()) - 1
+    assert abs(((counts - expected) ** 2 / expected).sum() - degrees) < 4 * np.sqrt(2 * degrees)
+    assert abs((spawned == 2).sum() / 50_000 - 0.1) < 4 * np.sqrt(0.09 / 50_000)
+
+
+def test_games_start_with_two_tiles() -> None:
+    state = np.array([2], np.uint64)
+    boards = unpack(np.array([new_game(state) for _ in range(2_000)], np.uint64))
+    assert ((boards != 0).sum(axis=1) == 2).all()
+    assert np.unique(boards).tolist() == [0, 1, 2]
+
+
+def test_the_generator_is_the_published_one() -> None:
+    state = np.array([1234567], np.uint64)
+    assert [int(next_random(state)) for _ in range(2)] == [6457827717110365317, 3203168211198807973]

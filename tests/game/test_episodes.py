@@ -1,0 +1,159 @@
+"""Games go the same way however many are played beside them, and end when they are over and not before."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from octofold_game.episodes import Episode, Episodes, IllegalMoveError
+from octofold_game.player import Player
+from octofold_game.rules import afterstates, legal_moves
+
+UP, RIGHT, DOWN, LEFT = range(4)
+Play = Callable[..., list[Episode]]
+
+
+def told(episode: Episode) -> tuple[Any, ...]:
+    """Everything about an episode, comparable."""
+    boards = episode.start.tolist(), episode.final_board.tolist()
+    return episode.game, episode.seed, episode.largest_exponent, episode.moves, episode.score, *boards
+
+
+def by_game(episodes: list[Episode]) -> list[tuple[Any, ...]]:
+    return sorted(told(episode) for episode in episodes)
+
+
+def test_a_seed_gives_the_same_games_however_many_are_in_flight(play: Play) -> None:
+    together = play(7, range(30))
+    alone = [episode for game in range(30) for episode in play(7, [game])]
+    backwards = play(7, range(29, -1, -1))
+    assert by_game(together) == by_game(alone) == by_game(backwards)
+
+
+def test_games_that_join_later_go_the_same_way(play: Play, player: Player) -> None:
+    waiting = deque(range(30))
+    episodes = Episodes(7)
+    finished: list[Episode] = []
+    while waiting or len(episodes.running):
+        episodes.start([waiting.popleft() for _ in range(min(4 - len(episodes.running), len(waiting)))])
+        assert len(episodes.running) <= 4
+        finished += episodes.step(player.next_moves(episodes.boards))
+    assert by_game(finished) == by_game(play(7, range(30)))
+
+
+def test_games_and_seeds_differ(play: Play) -> None:
+    games = [told(episode)[3:] for seed in (7, 8) for episode in play(seed, range(20))]
+    assert len({game[0] for game in games}) == 40
+
+
+def test_every_game_is_over_at_its_end(episodes: list[Episode]) -> None:
+    assert not legal_moves([episode.final_board for episode in episodes]).any()
+    assert not any(episode.outgrown for episode in episodes)
+
+
+def test_an_episode_tells_its_length_and_its_largest_tile(episodes: list[Episode]) -> None:
+    for episode in episodes:
+        assert len(episode) == len(episode.moves) > 20
+        assert episode.largest_tile == 2 ** max(episode.final_board.tolist())
+
+
+def test_the_score_is_the_sum_of_the_merges(player: Player) -> None:
+    episodes = Episodes(3, range(10))
+    scores = np.zeros(10, np.int64)
+    while len(episodes.running):
+        running = episodes.running.copy()
+        moves = player.next_moves(episodes.boards)
+        scores[running] += afterstates(episodes.boards)[1][np.arange(len(running)), moves]
+        for episode in episodes.step(moves):
+            assert episode.score == scores[episode.game]
+        np.testing.assert_array_equal(episodes.scores, scores[episodes.running])
+
+
+def test_running_games_stay_in_order_and_always_have_a_legal_move(player: Player) -> None:
+    episodes = Episodes(4, [5, 3, 11, 8])
+    while len(episodes.running):
+        before = episodes.running.tolist()
+        finished = [episode.game for episode in episodes.step(player.next_moves(episodes.boards))]
+        assert episodes.running.tolist() == [game for game in before if game not in finished]
+        assert episodes.boards.shape == (len(episodes.running), 16)
+        assert legal_moves(episodes.boards).any(axis=1).all()
+
+
+def test_a_game_that_outgrows_its_limit_ends_there_and_says_so(play: Play) -> None:
+    for episode in play(7, range(20), largest_exponent=5):
+        assert episode.outgrown == (episode.final_board.max() > 5)
+        assert episode.largest_tile <= 64
+    assert all(episode.outgrown for episode in play(7, range(20), largest_exponent=3))
+
+
+def test_a_limit_changes_nothing_before_it_is_passed(play: Play) -> None:
+    limited = {episode.game: episode for episode in play(7, range(20), largest_exponent=5)}
+    for episode in play(7, range(20)):
+        assert episode.moves.startswith(limited[episode.game].moves)
+
+
+@pytest.mark.parametrize("row", [0, 2])
+def test_an_illegal_move_is_named_and_nothing_moves(row: int) -> None:
+    episodes = Episodes(1, [40, 41, 42])
+    for _ in range(100):
+        legal = legal_moves(episodes.boards)
+        if not legal[row].all():
+            break
+        episodes.step(legal.argmax(axis=1))
+    before = episodes.boards.copy()
+    moves = legal.argmax(axis=1)
+    illegal = int(legal[row].argmin())
+    moves[row] = illegal
+    with pytest.raises(
+        IllegalMoveError, match=rf"game {40 + row}, move number \d+: \w+ \({illegal}\)"
+    ) as error:
+        episodes.step(moves)
+    assert error.value.game == 40 + row
+    np.testing.assert_array_equal(episodes.boards, before)
+
+
+@pytest.mark.parametrize("move", [-1, 4, 127])
+def test_a_number_that_is_no_move_is_illegal(move: int) -> None:
+    with pytest.raises(IllegalMoveError, match=f"game 6, move number 0: {move} is not legal"):
+        Episodes(1, [6]).step(np.array([move], np.int8))
+
+
+def test_moves_for_another_number_of_games_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"3 games are running, the moves have shape \(2,\)"):
+        Episodes(1, range(3)).step([0, 1])
+
+
+def test_moves_that_are_no_integers_are_refused() -> None:
+    with pytest.raises(ValueError, match="moves must be integers, not float64"):
+        Episodes(1, [0]).step([1.0])
+
+
+def test_no_games_make_no_moves() -> None:
+    episodes = Episodes(1)
+    assert episodes.boards.shape == (0, 16)
+    assert episodes.step([]) == []
+
+
+@pytest.mark.parametrize("largest", [1, 18])
+def test_a_limit_that_no_game_can_have_is_refused(largest: int) -> None:
+    with pytest.raises(ValueError, match=f"largest exponent {largest} is not in 2 to 17"):
+        Episodes(1, [0], largest)
+
+
+def test_a_negative_game_is_refused() -> None:
+    with pytest.raises(ValueError, match="game index -3 is negative"):
+        Episodes(1, [0, -3])
+
+
+def test_two_131072s_make_a_game_outgrown_at_17() -> None:
+    episodes = Episodes(1, [0, 1])
+    # No game gets here within a test, so the board is laid out by hand.
+    episodes.boards[0] = [17, 17] + [0] * 14
+    episodes.start([])
+    finished = episodes.step([LEFT, int(legal_moves(episodes.boards)[1].argmax())])
+    assert [(episode.game, episode.outgrown, episode.largest_tile) for episode in finished] == [
+        (0, True, 2**18)
+    ]
+    assert finished[0].score == 2**18
+    assert episodes.running.tolist() == [1]

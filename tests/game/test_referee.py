@@ -1,0 +1,129 @@
+"""The referee accepts every game that was played by the rules, and names what is wrong with any other."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from octofold_game.episodes import Episode, Episodes
+from octofold_game.referee import ReplayError, verify
+from octofold_game.rules import legal_moves
+
+UP, RIGHT, DOWN, LEFT = range(4)
+
+
+def board(**cells: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """`c0=1` is tile 2 in cell 0."""
+    exponents = np.zeros(16, np.uint8)
+    for name, exponent in cells.items():
+        exponents[int(name[1:])] = exponent
+    return exponents
+
+
+def byte(move: int, cell: int, exponent: int) -> int:
+    return move | cell << 2 | (exponent - 1) << 6
+
+
+# Two moves, worked out by hand; 8 is above the largest tile that it was to reach.
+#   2 2 . .        4 . . .        . . . .        . . . .
+#   . . . .  left  4 . . .  down  . . . .   ->   . . 2 .
+#   . . . .   ->   . . . .   ->   . . . .        . . . .
+#   . . . .  (+4)  . . . .  (+8)  8 . . .        8 . . .
+BY_HAND = Episode(
+    game=302_242,  # looked up: the seed has just these tiles for it
+    seed=3,
+    largest_exponent=2,
+    start=board(c0=1, c1=1),
+    moves=bytes([byte(LEFT, 4, 2), byte(DOWN, 6, 1)]),
+    score=12,
+    final_board=board(c12=3, c6=1),
+)
+
+
+def test_a_game_worked_out_by_hand_is_accepted() -> None:
+    verify(BY_HAND)
+    assert BY_HAND.outgrown
+
+
+@given(
+    st.integers(0, 2**64 - 1),
+    st.integers(0, 2**63 - 1),
+    st.integers(2, 17),
+    st.randoms(use_true_random=False),
+)
+def test_games_of_random_moves_are_accepted(seed: int, game: int, largest: int, random: Any) -> None:
+    episodes = Episodes(seed, [game], largest)
+    finished: list[Episode] = []
+    while not finished:
+        finished = episodes.step([random.choice(np.flatnonzero(legal_moves(episodes.boards)[0]).tolist())])
+    verify(finished[0])
+
+
+def test_long_games_are_accepted(episodes: list[Episode]) -> None:
+    for episode in episodes:
+        verify(episode)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"score": 16}, "scores 12, the record says 16"),
+        ({"final_board": board(c12=3, c6=2)}, "ends with the board"),
+        ({"start": board(c0=1, c1=1, c2=1)}, "does not start with the two tiles of its seed"),
+        ({"start": board(c0=1, c2=1)}, "does not start with the two tiles of its seed"),
+        ({"game": 302_243}, "does not start with the two tiles of its seed"),
+        ({"moves": bytes([byte(UP, 4, 2), byte(DOWN, 6, 1)])}, "has an illegal move, number 0"),
+        ({"moves": bytes([byte(LEFT, 4, 2), byte(LEFT, 6, 1)])}, "has an illegal move, number 1"),
+        ({"moves": bytes([byte(LEFT, 0, 2), byte(DOWN, 6, 1)])}, "a tile after move number 0 that is not"),
+        ({"moves": bytes([byte(LEFT, 4, 1), byte(DOWN, 6, 1)])}, "a tile after move number 0 that is not"),
+        ({"moves": bytes([byte(LEFT, 4, 2), 128 | byte(DOWN, 6, 1)])}, "a tile after move number 1 that is"),
+        ({"moves": BY_HAND.moves + bytes([byte(UP, 9, 1)])}, "was outgrown before move number 2"),
+        ({"largest_exponent": 3}, "ends before it is over"),
+        ({"moves": b"", "final_board": BY_HAND.start, "score": 0}, "ends before it is over"),
+        ({"moves": BY_HAND.moves[:1]}, "ends with the board"),
+    ],
+)
+def test_what_is_wrong_is_named(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ReplayError, match=message) as error:
+        verify(replace(BY_HAND, **changes))
+    assert str(error.value).startswith("game 30224")
+    assert error.value.game in (302_242, 302_243)
+    assert error.value.offset is None
+
+
+@pytest.fixture(scope="module")
+def short_game(play: Callable[..., list[Episode]]) -> Episode:
+    return min(play(2, range(10)), key=len)
+
+
+def changed(episode: Episode, place: int, by: int) -> Episode:
+    moves = bytearray(episode.moves)
+    moves[place] ^= by
+    return replace(episode, moves=bytes(moves))
+
+
+def test_a_changed_tile_is_refused_wherever_it_is(short_game: Episode) -> None:
+    for place in range(len(short_game)):
+        for bit in range(2, 8):
+            with pytest.raises(ReplayError, match=f"a tile after move number {place} "):
+                verify(changed(short_game, place, 1 << bit))
+
+
+def test_a_changed_move_is_refused_unless_it_makes_another_game_by_the_rules(short_game: Episode) -> None:
+    accepted = []
+    for place in range(len(short_game)):
+        for by in (1, 2, 3):
+            other = changed(short_game, place, by)
+            try:
+                verify(other)
+            except ReplayError:
+                continue
+            accepted.append(place)
+            episodes = Episodes(other.seed, [other.game])
+            ends = [episode for byte in other.moves for episode in episodes.step([byte & 3])]
+            assert [(end.moves, end.score) for end in ends] == [(other.moves, other.score)]
+            np.testing.assert_array_equal(ends[0].final_board, other.final_board)
+    assert accepted == [5]  # right or left there: four moves later the boards are the same again

@@ -1,0 +1,176 @@
+"""Replay files come back as they were written; what was cut short is cut off, what is damaged is named."""
+
+import resource
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from octofold_game.episodes import Episode
+from octofold_game.replays import ReplayError, ReplayWriter, read_replays, recover, verify
+
+
+def told(episode: Episode) -> tuple[Any, ...]:
+    boards = episode.start.tolist(), episode.final_board.tolist()
+    return episode.game, episode.seed, episode.largest_exponent, episode.moves, episode.score, *boards
+
+
+@pytest.fixture
+def path(tmp_path: Path, episodes: list[Episode]) -> Path:
+    """A file of five games."""
+    path = tmp_path / "games.replay"
+    with ReplayWriter(path) as writer:
+        for episode in episodes[:5]:
+            writer.append(episode)
+    return path
+
+
+@pytest.fixture
+def ends(tmp_path: Path, episodes: list[Episode]) -> list[int]:
+    """The size of a file of no game, of one, ... of five."""
+    other = tmp_path / "other.replay"
+    sizes = []
+    with ReplayWriter(other) as writer:
+        sizes.append(other.stat().st_size)
+        for episode in episodes[:5]:
+            writer.append(episode)
+            sizes.append(other.stat().st_size)
+    return sizes
+
+
+def test_games_come_back_as_they_were(path: Path, episodes: list[Episode]) -> None:
+    games = list(read_replays(path))
+    assert [told(game) for game in games] == [told(episode) for episode in episodes[:5]]
+    for game in games:
+        verify(game)
+
+
+def test_a_move_takes_one_byte(ends: list[int], episodes: list[Episode]) -> None:
+    sizes = [after - before for before, after in pairwise(ends)]
+    assert len({size - len(episode) for size, episode in zip(sizes, episodes[:5], strict=True)}) == 1
+
+
+def test_each_game_is_in_the_file_as_soon_as_it_is_appended(tmp_path: Path, episodes: list[Episode]) -> None:
+    with ReplayWriter(tmp_path / "games") as writer:
+        assert list(read_replays(tmp_path / "games")) == []
+        for count, episode in enumerate(episodes[:3], start=1):
+            writer.append(episode)
+            assert len(list(read_replays(tmp_path / "games"))) == count
+
+
+def test_a_file_is_continued(path: Path, episodes: list[Episode]) -> None:
+    with ReplayWriter(path) as writer:
+        writer.append(episodes[5])
+    assert [game.game for game in read_replays(path)] == [episode.game for episode in episodes[:6]]
+
+
+def test_every_torn_tail_is_told_and_cut_off(path: Path, ends: list[int], episodes: list[Episode]) -> None:
+    whole = path.read_bytes()
+    for size in range(ends[3] + 1, ends[4]):
+        path.write_bytes(whole[:size])
+        with pytest.raises(ReplayError, match=f"byte {ends[3]}: the file ends within") as error:
+            list(read_replays(path))
+        assert error.value.offset == ends[3]
+        assert error.value.game in (None, episodes[3].game)
+        assert recover(path) == size - ends[3]
+        assert path.read_bytes() == whole[: ends[3]]
+
+
+def test_a_torn_tail_names_its_game_or_the_one_before(
+    path: Path, ends: list[int], episodes: list[Episode]
+) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(whole[: ends[4] - 1])
+    with pytest.raises(ReplayError, match=f"within game {episodes[3].game}$"):
+        list(read_replays(path))
+    path.write_bytes(whole[: ends[3] + 1])
+    with pytest.raises(ReplayError, match=f"within the game after game {episodes[2].game}$"):
+        list(read_replays(path))
+    path.write_bytes(whole[: ends[0] + 1])
+    with pytest.raises(ReplayError, match=r"within the first game$"):
+        list(read_replays(path))
+
+
+@pytest.mark.parametrize("size", range(12))
+def test_a_file_cut_within_its_header_starts_anew(path: Path, episodes: list[Episode], size: int) -> None:
+    path.write_bytes(path.read_bytes()[:size])
+    with ReplayWriter(path) as writer:
+        writer.append(episodes[0])
+    assert [told(game) for game in read_replays(path)] == [told(episodes[0])]
+
+
+def test_a_writer_goes_on_after_a_torn_tail(path: Path, episodes: list[Episode]) -> None:
+    path.write_bytes(path.read_bytes()[:-9])
+    with ReplayWriter(path) as writer:
+        writer.append(episodes[9])
+    assert [game.game for game in read_replays(path)] == [e.game for e in (*episodes[:4], episodes[9])]
+
+
+def test_every_damaged_byte_is_found_and_the_file_left_alone(
+    path: Path, ends: list[int], episodes: list[Episode]
+) -> None:
+    whole = path.read_bytes()
+    for place in range(ends[1], ends[2]):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x40
+        path.write_bytes(damaged)
+        games = read_replays(path)
+        assert told(next(games)) == told(episodes[0])
+        with pytest.raises(ReplayError, match=f"byte {ends[1]}: .* damaged") as error:
+            next(games)
+        assert error.value.offset == ends[1]
+        if error.value.game is None:
+            assert f"after game {episodes[0].game} " in str(error.value)
+        else:
+            assert error.value.game == episodes[1].game
+        with pytest.raises(ReplayError, match="damaged"):
+            recover(path)
+        with pytest.raises(ReplayError, match="damaged"):
+            ReplayWriter(path)
+        assert path.read_bytes() == damaged
+
+
+def test_other_files_are_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("Dear diary, today I played 2048 again.")
+    for attempt in (recover, ReplayWriter, lambda path: list(read_replays(path))):
+        with pytest.raises(ReplayError, match=r"notes\.txt: not a replay file"):
+            attempt(path)
+    assert path.read_text().startswith("Dear diary")
+
+
+def test_a_file_of_a_later_format_is_refused_by_its_number(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[8] = 2
+    path.write_bytes(content)
+    with pytest.raises(ReplayError, match="replay format 2, this program reads 1"):
+        list(read_replays(path))
+
+
+def test_whole_and_missing_files_need_no_recovery(path: Path, tmp_path: Path) -> None:
+    before = path.read_bytes()
+    assert recover(path) == 0
+    assert path.read_bytes() == before
+    assert recover(tmp_path / "missing") == 0
+    assert not (tmp_path / "missing").exists()
+
+
+def test_a_missing_file_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        list(read_replays(tmp_path / "missing"))
+
+
+def test_a_full_disk_leaves_the_games_before_it(path: Path, episodes: list[Episode]) -> None:
+    before = path.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with ReplayWriter(path) as writer:
+        # The system takes part of the record, then refuses: what a full disk does.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, limits[1]))
+        try:
+            with pytest.raises(OSError, match="too large"):
+                writer.append(episodes[5])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert path.read_bytes() == before
+        writer.append(episodes[6])
+    assert [game.game for game in read_replays(path)] == [e.game for e in (*episodes[:5], episodes[6])]

@@ -1,0 +1,72 @@
+"""The eight symmetries form the group of the square, and the rules look the same from all of them."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+from octofold_game.rules import afterstates
+from octofold_game.symmetries import CELLS, INVERSE, MOVES
+
+BOARDS = st.sampled_from([3, 17]).flatmap(
+    lambda largest: arrays(np.uint8, (3, 16), elements=st.integers(0, largest))
+)
+SYMMETRIES = range(8)
+
+
+def number_of(cells: NDArray[np.intp]) -> int:
+    return [row.tolist() for row in CELLS].index(cells.tolist())
+
+
+def test_the_first_symmetry_is_identity() -> None:
+    assert CELLS[0].tolist() == list(range(16))
+    assert MOVES[0].tolist() == [0, 1, 2, 3]
+    assert INVERSE[0] == 0
+
+
+def test_there_are_eight_different_ones_and_each_keeps_every_cell() -> None:
+    assert len({tuple(cells) for cells in CELLS.tolist()}) == 8
+    assert all(sorted(cells) == list(range(16)) for cells in CELLS.tolist())
+    assert all(sorted(moves) == [0, 1, 2, 3] for moves in MOVES.tolist())
+
+
+def test_neighbours_stay_neighbours() -> None:
+    rows, columns = np.divmod(np.arange(16), 4)
+    distance = abs(rows[:, None] - rows) + abs(columns[:, None] - columns)
+    for cells in CELLS:
+        np.testing.assert_array_equal(distance[np.ix_(cells, cells)], distance)
+
+
+@pytest.mark.parametrize("first", SYMMETRIES)
+@pytest.mark.parametrize("second", SYMMETRIES)
+def test_two_symmetries_after_each_other_are_a_third_for_cells_and_moves(first: int, second: int) -> None:
+    both = number_of(CELLS[first][CELLS[second]])
+    np.testing.assert_array_equal(MOVES[second][MOVES[first]], MOVES[both])
+
+
+@pytest.mark.parametrize("symmetry", SYMMETRIES)
+def test_the_inverse_undoes_cells_and_moves(symmetry: int) -> None:
+    inverse = INVERSE[symmetry]
+    board = np.arange(16)
+    np.testing.assert_array_equal(board[CELLS[symmetry]][CELLS[inverse]], board)
+    np.testing.assert_array_equal(board[CELLS[inverse]][CELLS[symmetry]], board)
+    assert MOVES[inverse][MOVES[symmetry]].tolist() == [0, 1, 2, 3]
+    assert INVERSE[inverse] == symmetry
+
+
+@given(BOARDS)
+def test_sliding_the_view_is_viewing_the_slide(boards: NDArray[np.uint8]) -> None:
+    every, rewards, legal = afterstates(boards)
+    for symmetry in SYMMETRIES:
+        cells, moves = CELLS[symmetry], MOVES[symmetry]
+        view_every, view_rewards, view_legal = afterstates(boards[:, cells])
+        np.testing.assert_array_equal(view_every[:, moves], every[:, :, cells])
+        np.testing.assert_array_equal(view_rewards[:, moves], rewards)
+        np.testing.assert_array_equal(view_legal[:, moves], legal)
+
+
+def test_a_mirror_exchanges_right_and_left_and_a_transposition_up_and_left() -> None:
+    board = np.arange(16).reshape(4, 4)
+    assert MOVES[number_of(board[:, ::-1].ravel())].tolist() == [0, 3, 2, 1]
+    assert MOVES[number_of(board.T.ravel())].tolist() == [3, 2, 1, 0]
