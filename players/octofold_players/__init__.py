@@ -1,0 +1,1 @@
+"""Local players: they choose moves without a service, and teach those that are served."""

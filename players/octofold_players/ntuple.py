@@ -1,0 +1,232 @@
+"""N-tuple networks: the value of an afterstate as a sum of table entries, and the player that uses them.
+
+A tuple is a list of cells; its exponents, read as one number in base 16, index its table. Every tuple is
+read from the eight symmetric boards, so one table learns from all of them. The shapes are those of
+Szubert and Jaskowski, "Temporal Difference Learning of N-Tuple Networks for the Game 2048" (CIG 2014);
+how the tables learn is `octofold_training.ntuple_td`'s business.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+from octofold_game.bitboards import OUTGROWN, POINTS, mirror, pack, slide, transpose
+from octofold_game.files import whole_file, write_text
+
+FOUR_SIX_TUPLES = (
+    (0, 1, 2, 3, 4, 5),
+    (4, 5, 6, 7, 8, 9),
+    (0, 1, 2, 4, 5, 6),
+    (4, 5, 6, 8, 9, 10),
+)
+_U = np.uint64
+_FORMAT = 1
+
+
+class NTupleFileError(ValueError):
+    """A saved network that is missing, damaged, or of another shape than asked for."""
+
+
+@dataclass(frozen=True)
+class NTupleNetwork:
+    """Tables `values` `[T * 16**L] float32` for T tuples of L cells each."""
+
+    tuples: tuple[tuple[int, ...], ...]
+    values: NDArray[np.float32]
+
+    @classmethod
+    def zeros(cls, tuples: tuple[tuple[int, ...], ...] = FOUR_SIX_TUPLES) -> NTupleNetwork:
+        """A network that values every afterstate at 0."""
+        return cls(tuples, np.zeros(len(tuples) * 16 ** len(tuples[0]), np.float32))
+
+    @property
+    def runs(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Shifts and masks `[T, R] uint64` that gather a tuple's index from a 64-bit board.
+
+        Neighbouring cells of a tuple are neighbouring nibbles, so a run of them moves as one: the index
+        is the OR over runs of `board >> shift & mask`. Six cells in two runs cost two steps, not six.
+        """
+        per_tuple = [_runs(cells) for cells in self.tuples]
+        longest = max(map(len, per_tuple))
+        padded = np.array([runs + [(0, 0)] * (longest - len(runs)) for runs in per_tuple], np.uint64)
+        return np.ascontiguousarray(padded[:, :, 0]), np.ascontiguousarray(padded[:, :, 1])
+
+    def action_values(self, boards: NDArray[np.uint64]) -> NDArray[np.float32]:
+        """Reward plus afterstate value of each move of packed boards `[N]`: `[N, 4]`, `-inf` where illegal.
+
+        A move that outgrows the 64-bit board counts its reward and ends the game.
+        """
+        values = np.empty((len(boards), 4), np.float32)
+        action_values(boards, self.values, *self.runs, values)
+        return values
+
+    def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+        """The best move of each board `[N, 16]`, `[N] int8`; -1 when the game is over.
+
+        Raises `BoardError` for an exponent above 15.
+        """
+        values = self.action_values(pack(boards))
+        return np.where(np.isfinite(values).any(axis=1), values.argmax(axis=1), -1).astype(np.int8)
+
+    def save(self, folder: Path) -> None:
+        """Write the tables and their description into `folder`; an interrupted save leaves the old ones."""
+        folder.mkdir(parents=True, exist_ok=True)
+        save_array(folder / "values.npy", self.values)
+        write_text(folder / "network.json", json.dumps({"format": _FORMAT, "tuples": self.tuples}) + "\n")
+
+    @classmethod
+    def load(cls, folder: Path) -> NTupleNetwork:
+        """Read what `save` wrote. Raises `NTupleFileError` that says which file is wrong, and how."""
+        file = folder / "network.json"
+        try:
+            description = json.loads(file.read_text())
+            if description["format"] != _FORMAT:
+                raise NTupleFileError(f"{file}: format {description['format']}, this version reads {_FORMAT}")
+            tuples = tuple(tuple(int(cell) for cell in cells) for cells in description["tuples"])
+            size = len(tuples) * 16 ** len(tuples[0])
+        except FileNotFoundError as error:
+            raise NTupleFileError(f"{file}: no such file; train the network first") from error
+        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, IndexError) as error:
+            raise NTupleFileError(f"{file}: not the description of an n-tuple network ({error})") from error
+        return cls(tuples, load_array(folder / "values.npy", (size,)))
+
+
+def save_array(file: Path, array: NDArray[np.float32]) -> None:
+    """`np.save`, whole or not at all."""
+    with whole_file(file) as partial, partial.open("wb") as opened:
+        np.save(opened, array, allow_pickle=False)
+
+
+def load_array(file: Path, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Read an array of that shape, or raise `NTupleFileError` that says what is wrong with the file."""
+    try:
+        array: NDArray[np.float32] = np.load(file, allow_pickle=False)
+    except FileNotFoundError as error:
+        raise NTupleFileError(f"{file}: no such file") from error
+    except (ValueError, EOFError) as error:
+        raise NTupleFileError(f"{file}: damaged ({error})") from error
+    if array.shape != shape or array.dtype != np.float32:
+        raise NTupleFileError(f"{file}: {array.dtype}{list(array.shape)}, expected float32{list(shape)}")
+    return array
+
+
+def _runs(cells: tuple[int, ...]) -> list[tuple[int, int]]:
+    runs: list[tuple[int, int]] = []
+    for place, cell in enumerate(cells):
+        shift = 4 * (cell - place)
+        if shift < 0:
+            raise ValueError(f"tuple {cells}: cells must be given in rising order")
+        if runs and runs[-1][0] == shift:
+            runs[-1] = (shift, runs[-1][1] | 0xF << 4 * place)
+        else:
+            runs.append((shift, 0xF << 4 * place))
+    return runs
+
+
+@njit(cache=True, nogil=True, inline="always")
+def index_of(board, table, shifts, masks):
+    """Index of `board` in the table number `table`."""
+    index = _U(0)
+    for run in range(shifts.shape[1]):
+        index |= board >> shifts[table, run] & masks[table, run]
+    return index
+
+
+@njit(cache=True, nogil=True)
+def symmetric_boards(board, symmetric):
+    """Fill `symmetric` `[8] uint64` with the eight symmetric boards."""
+    flipped = mirror(board)
+    turned = transpose(board)
+    turned_flipped = transpose(flipped)
+    symmetric[0] = board
+    symmetric[1] = flipped
+    symmetric[2] = turned
+    symmetric[3] = turned_flipped
+    symmetric[4] = mirror(turned)
+    symmetric[5] = mirror(turned_flipped)
+    symmetric[6] = transpose(symmetric[4])
+    symmetric[7] = transpose(symmetric[5])
+
+
+@njit(cache=True, nogil=True)
+def indices_of(board, shifts, masks, symmetric, indices):
+    """Fill `indices` `[8 * T] int64` with the entries of `values` that make up the board's value."""
+    tables = shifts.shape[0]
+    size = 1 << 4 * _length(masks)
+    symmetric_boards(board, symmetric)
+    for view in range(8):
+        for table in range(tables):
+            indices[view * tables + table] = table * size + np.int64(
+                index_of(symmetric[view], table, shifts, masks)
+            )
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _length(masks):
+    """Cells of a tuple: the masks of its runs cover its index without gaps."""
+    covered = _U(0)
+    for run in range(masks.shape[1]):
+        covered |= masks[0, run]
+    length = 0
+    while covered:
+        covered >>= _U(4)
+        length += 1
+    return length
+
+
+@njit(cache=True, nogil=True)
+def value_of(board, values, shifts, masks, symmetric, indices):
+    """Value of one afterstate."""
+    indices_of(board, shifts, masks, symmetric, indices)
+    total = np.float32(0)
+    for entry in indices:
+        total += values[entry]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def best_move(board, values, shifts, masks, symmetric, indices):
+    """Move, afterstate and reward with the largest reward plus value; move -1 when none is legal."""
+    best = -1
+    best_value = np.float32(-np.inf)
+    best_afterstate = board
+    best_reward = 0
+    for move in range(4):
+        afterstate, reward = slide(board, move)
+        if reward >= OUTGROWN:
+            value = np.float32(reward & POINTS)
+        elif afterstate != board:
+            value = reward + value_of(afterstate, values, shifts, masks, symmetric, indices)
+        else:
+            continue
+        if value > best_value:
+            best, best_value, best_afterstate, best_reward = move, value, afterstate, reward
+    return best, best_afterstate, best_reward
+
+
+@njit(cache=True, nogil=True)
+def _action_values_of(board, values, shifts, masks, symmetric, indices, result):
+    for move in range(4):
+        afterstate, reward = slide(board, move)
+        if reward >= OUTGROWN:
+            result[move] = reward & POINTS
+        elif afterstate != board:
+            result[move] = reward + value_of(afterstate, values, shifts, masks, symmetric, indices)
+        else:
+            result[move] = -np.inf
+
+
+@njit(cache=True, parallel=True)
+def action_values(boards, values, shifts, masks, result):
+    """Fill `result` `[N, 4] float32` for packed `boards` `[N] uint64`, on all of numba's threads."""
+    chunks = 16
+    for chunk in prange(chunks):
+        symmetric = np.empty(8, np.uint64)
+        indices = np.empty(8 * shifts.shape[0], np.int64)
+        for n in range(chunk * len(boards) // chunks, (chunk + 1) * len(boards) // chunks):
+            _action_values_of(boards[n], values, shifts, masks, symmetric, indices, result[n])

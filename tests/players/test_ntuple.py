@@ -1,0 +1,104 @@
+"""N-tuple networks as players: values, moves, files."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from octofold_game import rules
+from octofold_game.bitboards import pack
+from octofold_game.symmetries import CELLS, MOVES
+from octofold_players.ntuple import FOUR_SIX_TUPLES, NTupleFileError, NTupleNetwork
+
+TUPLES = ((0, 1, 2, 3), (0, 1, 4, 5), (1, 2, 6, 9))
+
+
+@pytest.fixture
+def network() -> NTupleNetwork:
+    values = np.random.default_rng(0).normal(size=len(TUPLES) * 16**4).astype(np.float32)
+    return NTupleNetwork(TUPLES, values)
+
+
+def _boards(count: int = 200) -> np.ndarray:
+    return np.random.default_rng(1).integers(0, 9, (count, 16)).astype(np.uint8)
+
+
+def _value_by_definition(network: NTupleNetwork, board: np.ndarray) -> float:
+    total = 0.0
+    for cells in CELLS:
+        view = board[cells].astype(int)
+        for table, places in enumerate(network.tuples):
+            index = sum(view[cell] << 4 * place for place, cell in enumerate(places))
+            total += network.values[table * 16 ** len(places) + index]
+    return total
+
+
+def test_action_values_are_reward_plus_the_sum_of_all_table_entries(network: NTupleNetwork) -> None:
+    boards = _boards(20)
+    afterstates, rewards, legal = rules.afterstates(boards)
+    values = network.action_values(pack(boards))
+    for n in range(len(boards)):
+        for move in range(4):
+            if legal[n, move]:
+                expected = rewards[n, move] + _value_by_definition(network, afterstates[n, move])
+                assert values[n, move] == pytest.approx(expected, rel=1e-4, abs=1e-3)
+            else:
+                assert values[n, move] == -np.inf
+
+
+def test_turning_the_board_turns_the_values(network: NTupleNetwork) -> None:
+    boards = _boards()
+    values = network.action_values(pack(boards))
+    for cells, moves in zip(CELLS, MOVES, strict=True):
+        turned = network.action_values(pack(boards[:, cells]))
+        np.testing.assert_allclose(turned[:, moves], values, rtol=1e-4, atol=1e-3)
+
+
+def test_the_player_makes_legal_moves_and_reports_the_end(network: NTupleNetwork) -> None:
+    over = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8)
+    boards = np.concatenate([_boards(), over])
+    moves = network.next_moves(boards)
+    legal = rules.legal_moves(boards)
+    running = legal.any(axis=1)
+    assert legal[running, moves[running]].all()
+    assert (moves[~running] == -1).all()
+    assert not running[-1]
+
+
+def test_a_merge_of_two_32768s_counts_its_reward_and_nothing_after_it(network: NTupleNetwork) -> None:
+    board = np.zeros((1, 16), np.uint8)
+    board[0, :2] = 15
+    assert network.action_values(pack(board))[0, 3] == 1 << 16
+
+
+def test_runs_gather_the_index_of_every_tuple_of_the_teacher() -> None:
+    shifts, masks = NTupleNetwork(FOUR_SIX_TUPLES, np.empty(0, np.float32)).runs
+    assert shifts.shape == (4, 2)
+    board = sum(cell << 4 * cell for cell in range(16))
+    for row, cells in enumerate(FOUR_SIX_TUPLES):
+        index = 0
+        for shift, mask in zip(shifts[row].tolist(), masks[row].tolist(), strict=True):
+            index |= board >> shift & mask
+        assert index == sum(cell << 4 * place for place, cell in enumerate(cells))
+
+
+def test_a_network_is_read_back_as_it_was_saved(network: NTupleNetwork, tmp_path: Path) -> None:
+    network.save(tmp_path)
+    loaded = NTupleNetwork.load(tmp_path)
+    assert loaded.tuples == network.tuples
+    np.testing.assert_array_equal(loaded.values, network.values)
+
+
+@pytest.mark.parametrize("damage", ["truncate", "shape", "description", "missing"])
+def test_a_damaged_network_is_named(network: NTupleNetwork, tmp_path: Path, damage: str) -> None:
+    network.save(tmp_path)
+    values, description = tmp_path / "values.npy", tmp_path / "network.json"
+    if damage == "truncate":
+        values.write_bytes(values.read_bytes()[:1000])
+    elif damage == "shape":
+        np.save(values, np.zeros(7, np.float32))
+    elif damage == "description":
+        description.write_text('{"format": 1}')
+    else:
+        values.unlink()
+    with pytest.raises(NTupleFileError, match=str(tmp_path)):
+        NTupleNetwork.load(tmp_path)

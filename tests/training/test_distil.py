@@ -1,0 +1,113 @@
+"""Distillation: the student learns, the pool stays legal, a run resumes, and a broken one stops."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from octofold_game import rules
+from octofold_game.bitboards import unpack
+from octofold_players.ntuple import NTupleNetwork
+from octofold_training import checkpoints
+from octofold_training.distil import Distillation, DistilOptions, DistilProgress, TrainingError, train
+from octofold_training.ntuple_td import NTupleLearner, NTupleOptions
+from octofold_training.positions import PositionPool
+
+ARCHITECTURE = {"kind": "cnn", "layers": 2, "channels": 16, "exponents": 16}
+TUPLES = ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 4, 5), (5, 6, 9, 10))
+
+
+@pytest.fixture(scope="module")
+def teacher() -> NTupleNetwork:
+    learner = NTupleLearner.create(NTupleOptions(tuples=TUPLES, threads=1))
+    learner.learn(200_000)
+    return learner.network
+
+
+def _options(**changes: object) -> DistilOptions:
+    return DistilOptions(**({"batch_size": 64, "slices": 2, "warm_up_seconds": 1.0} | changes))
+
+
+def test_the_student_comes_to_agree_with_the_teacher(teacher: NTupleNetwork) -> None:
+    options = _options(minutes=10.0, temperature=30.0, learning_rate=5e-3)
+    run = Distillation(options, ARCHITECTURE, teacher)
+    run.pool.warm_up(teacher)
+    first = run.learn(40)
+    run.learn(1200)
+    last = run.learn(40)
+    assert last.accuracy > first.accuracy + 0.05
+    assert last.loss < first.loss
+
+
+def test_every_position_of_the_pool_can_be_played_on(teacher: NTupleNetwork) -> None:
+    pool = PositionPool(batch_size=32, slices=2, seed=3)
+    pool.warm_up(teacher)
+    ended = 0
+    for _ in range(400):
+        boards = pool.batch()
+        legal = rules.legal_moves(unpack(boards))
+        assert legal.any(axis=1).all()
+        values = teacher.action_values(boards)
+        worst = np.where(legal, values, np.inf).argmin(axis=1)
+        ended += pool.advance(values.argmax(axis=1).astype(np.int8), worst.astype(np.int8))
+    assert ended > 0
+
+
+def test_each_half_of_a_batch_follows_its_owner(teacher: NTupleNetwork) -> None:
+    pool = PositionPool(batch_size=8, slices=1, seed=3)
+    pool.warm_up(teacher)
+    before = unpack(pool.batch())
+    legal = rules.legal_moves(before)
+    first, last = legal.argmax(axis=1), 3 - legal[:, ::-1].argmax(axis=1)
+    pool.advance(first.astype(np.int8), last.astype(np.int8))
+    expected, _ = rules.slide(before, np.concatenate([first[:4], last[4:]]))
+    spawned = (unpack(pool.batch()) != expected).sum(axis=1)
+    assert (spawned == 1).all()
+
+
+def test_a_run_resumes_with_its_optimiser_and_its_games(teacher: NTupleNetwork, tmp_path: Path) -> None:
+    options = _options(minutes=0.03)
+    run = train(options, ARCHITECTURE, teacher, tmp_path / "run", tmp_path / "net", lambda _: None)
+    resumed = Distillation(options, ARCHITECTURE, teacher)
+    resumed.resume(tmp_path / "run")
+    assert (resumed.positions, resumed.seconds) == (run.positions, run.seconds)
+    np.testing.assert_array_equal(resumed.pool.boards, run.pool.boards)
+    for name, value in resumed.student.state_dict().items():
+        assert torch.equal(value, run.student.state_dict()[name])
+    history = [json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
+    assert history[-1]["positions"] == run.positions
+    assert (tmp_path / "run" / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert checkpoints.load(tmp_path / "net").training["positions"] == run.positions
+
+
+def test_another_runs_state_is_refused(teacher: NTupleNetwork, tmp_path: Path) -> None:
+    Distillation(_options(), ARCHITECTURE, teacher).save(tmp_path)
+    with pytest.raises(TrainingError, match="asked for"):
+        Distillation(_options(), ARCHITECTURE | {"channels": 17}, teacher).resume(tmp_path)
+    with pytest.raises(TrainingError, match="128 games"):
+        Distillation(_options(slices=3), ARCHITECTURE, teacher).resume(tmp_path)
+
+
+def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_state(
+    teacher: NTupleNetwork, tmp_path: Path
+) -> None:
+    run, net = tmp_path / "run", tmp_path / "net"
+    good = Distillation(_options(), ARCHITECTURE, teacher)
+    good.pool.warm_up(teacher)
+    good.save(run)
+    before = (run / "state.pt").read_bytes()
+    with pytest.raises(TrainingError, match="loss became"):
+        train(_options(learning_rate=1e30), ARCHITECTURE, teacher, run, net, lambda _: None)
+    assert (run / "state.pt").read_bytes() == before
+    assert not net.exists()
+
+
+def test_ctrl_c_saves_the_state_and_the_checkpoint(teacher: NTupleNetwork, tmp_path: Path) -> None:
+    def interrupt(_: DistilProgress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(_options(), ARCHITECTURE, teacher, tmp_path / "run", tmp_path / "net", interrupt)
+    assert (tmp_path / "run" / "state.pt").exists()
+    assert (tmp_path / "net" / "checkpoint.json").exists()

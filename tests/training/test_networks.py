@@ -1,0 +1,55 @@
+"""The networks: their size, and that the fast convolution is the ordinary one."""
+
+import pytest
+import torch
+from octofold_training.networks import ArchitectureError, build, count_weights
+from torch import nn
+
+CNN5 = {"kind": "cnn", "layers": 5, "channels": 222, "exponents": 16}
+SMALL = {"kind": "cnn", "layers": 3, "channels": 12, "exponents": 16}
+
+
+@pytest.mark.parametrize(
+    ("layers", "channels", "weights"), [(5, 222, 818_074), (4, 256, 820_228), (2, 436, 817_068)]
+)
+def test_networks_count_the_published_number_of_weights(layers: int, channels: int, weights: int) -> None:
+    network = build({"kind": "cnn", "layers": layers, "channels": channels, "exponents": 16})
+    assert count_weights(network) == weights
+
+
+def _with_ordinary_convolutions(network: nn.Module, one_hot: torch.Tensor) -> torch.Tensor:
+    x = one_hot
+    for convolution in network.convolutions:
+        x = torch.relu(convolution(nn.functional.pad(x, (0, 1, 0, 1))))
+    return network.dense(x.flatten(1))
+
+
+def test_forward_and_gradients_are_those_of_ordinary_padded_convolutions() -> None:
+    torch.manual_seed(0)
+    network = build(SMALL)
+    exponents = torch.randint(0, 16, (9, 16))
+    one_hot = torch.eye(16)[exponents].view(9, 4, 4, 16).permute(0, 3, 1, 2)
+    answers, gradients = [], []
+    for forward in (network, lambda x: _with_ordinary_convolutions(network, x)):
+        network.zero_grad()
+        answer = forward(one_hot)
+        (answer * torch.arange(4)).sum().backward()
+        answers.append(answer)
+        gradients.append([parameter.grad.clone() for parameter in network.parameters()])
+    torch.testing.assert_close(answers[0], answers[1])
+    for fast, ordinary in zip(*gradients, strict=True):
+        torch.testing.assert_close(fast, ordinary, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": "transformer"}, "transformer"),
+        ({"channels": 0}, "channels is 0"),
+        ({"channels": True}, "channels is True"),
+        ({"width": 3}, "width"),
+    ],
+)
+def test_an_impossible_architecture_is_refused_by_name(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ArchitectureError, match=message):
+        build(CNN5 | change)

@@ -1,0 +1,85 @@
+"""The teacher's training: it learns, it stops and goes on, and it refuses another run's tables."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from octofold_players.ntuple import NTupleFileError, NTupleNetwork
+from octofold_training import cli
+from octofold_training.ntuple_td import NTupleLearner, NTupleOptions, NTupleProgress, train
+
+SMALL = ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 4, 5), (5, 6, 9, 10))
+
+
+def _options(**changes: object) -> NTupleOptions:
+    return NTupleOptions(**({"tuples": SMALL, "threads": 1} | changes))
+
+
+def test_self_play_learns() -> None:
+    learner = NTupleLearner.create(_options())
+    first = learner.learn(30_000)
+    for _ in range(5):
+        last = learner.learn(100_000)
+    assert last.recent_average > 3 * first.recent_average > 0
+
+
+def test_threads_share_the_tables_and_count_every_move() -> None:
+    learner = NTupleLearner.create(_options(threads=2))
+    progress = learner.learn(50_000)
+    assert progress.moves == learner.moves >= 50_000
+    assert np.isfinite(learner.network.values).all()
+
+
+def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    options = _options(minutes=0.02)
+    reports: list[NTupleProgress] = []
+    learner = train(options, tmp_path, lambda _, progress: reports.append(progress))
+    resumed = NTupleLearner.resume(options, tmp_path)
+    assert (resumed.games, resumed.moves) == (learner.games, learner.moves)
+    np.testing.assert_array_equal(resumed.network.values, learner.network.values)
+    again = train(options, tmp_path, lambda *_: pytest.fail("the time was used up"))
+    assert again.moves == learner.moves
+
+
+def test_ctrl_c_saves_what_was_learned(tmp_path: Path) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(_options(minutes=5), tmp_path, interrupt)
+    assert NTupleLearner.resume(_options(), tmp_path).moves > 0
+
+
+def test_another_runs_tables_are_refused(tmp_path: Path) -> None:
+    NTupleLearner.create(_options()).save(tmp_path)
+    with pytest.raises(NTupleFileError, match="trained with tuples"):
+        NTupleLearner.resume(_options(tuples=SMALL[:2]), tmp_path)
+
+
+def test_a_damaged_learning_state_is_named(tmp_path: Path) -> None:
+    NTupleLearner.create(_options()).save(tmp_path)
+    (tmp_path / "coherence.npy").write_bytes(b"\x93NUMPY")
+    with pytest.raises(NTupleFileError, match=r"coherence\.npy"):
+        NTupleLearner.resume(_options(), tmp_path)
+
+
+def test_a_student_without_a_teacher_ends_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["student", "--teacher", str(tmp_path / "none"), "--state", str(tmp_path / "run")]
+    assert cli.main(arguments) == 1
+    error = capsys.readouterr().err
+    assert "none" in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_wrong_option_names_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["student", "--batch-size", "1"])
+    assert "--batch-size: '1' is not a whole number from 2 up" in capsys.readouterr().err
+
+
+def test_loaded_networks_play(tmp_path: Path) -> None:
+    NTupleLearner.create(_options()).save(tmp_path)
+    assert NTupleNetwork.load(tmp_path).next_moves(np.ones((3, 16), np.uint8)).shape == (3,)

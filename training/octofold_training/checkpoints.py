@@ -1,0 +1,106 @@
+"""Checkpoints: a folder with the weights and a JSON description from which the network is rebuilt.
+
+Weights are read with `weights_only=True`, so a checkpoint from a stranger cannot run code. Files are
+written beside and renamed: a reader never meets half a checkpoint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from octofold_game.files import whole_file, write_text
+from torch import nn
+
+from octofold_training.networks import Architecture, ArchitectureError, build, count_weights
+
+_FORMAT = 1
+_DESCRIPTION = "checkpoint.json"
+_WEIGHTS = "weights.pt"
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that is missing, damaged or of another version; the message names file and cause."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A network with its weights, what it is, how it was trained, and the SHA-256 of its weights file."""
+
+    network: nn.Module
+    architecture: Architecture
+    training: dict[str, Any]
+    sha256: str
+
+
+def save(folder: Path, network: nn.Module, architecture: Architecture, training: dict[str, Any]) -> None:
+    """Write `network` to `folder`, replacing the checkpoint there. `training` is free-form JSON."""
+    folder.mkdir(parents=True, exist_ok=True)
+    save_tensors(folder / _WEIGHTS, network.state_dict())
+    description = {
+        "format": _FORMAT,
+        "architecture": architecture,
+        "weights": count_weights(network),
+        "sha256": _sha256(folder / _WEIGHTS),
+        "training": training,
+    }
+    write_text(folder / _DESCRIPTION, json.dumps(description, indent=2) + "\n")
+
+
+def load(folder: Path) -> Checkpoint:
+    """Read a checkpoint. Raises `CheckpointError` if it is missing, damaged or does not fit together."""
+    try:
+        description = json.loads((folder / _DESCRIPTION).read_text())
+        if description["format"] != _FORMAT:
+            raise CheckpointError(
+                f"{folder / _DESCRIPTION}: format {description['format']}, this version reads {_FORMAT}"
+            )
+        architecture, expected, training = (
+            description["architecture"],
+            description["sha256"],
+            description["training"],
+        )
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{folder}: no checkpoint here ({_DESCRIPTION} is missing)") from error
+    except OSError as error:
+        raise CheckpointError(f"{folder / _DESCRIPTION}: {error.strerror}") from error
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{folder / _DESCRIPTION}: not a checkpoint description ({error})") from error
+    weights_file = folder / _WEIGHTS
+    try:
+        digest = _sha256(weights_file)
+        if digest != expected:
+            raise CheckpointError(
+                f"{weights_file}: damaged or replaced: its SHA-256 is {digest}, "
+                f"{_DESCRIPTION} says {expected}"
+            )
+        network = build(architecture)
+        network.load_state_dict(load_tensors(weights_file))
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{weights_file}: missing") from error
+    except ArchitectureError as error:
+        raise CheckpointError(f"{folder / _DESCRIPTION}: {error}") from error
+    except (pickle.UnpicklingError, RuntimeError, EOFError, TypeError) as error:
+        raise CheckpointError(f"{weights_file}: weights do not fit the architecture ({error})") from error
+    return Checkpoint(network.eval(), architecture, training, digest)
+
+
+def save_tensors(file: Path, tensors: Any) -> None:
+    """`torch.save`, whole or not at all."""
+    with whole_file(file) as partial:
+        torch.save(tensors, partial)
+
+
+def load_tensors(file: Path) -> Any:
+    """`torch.load` of plain tensors and numbers; refuses anything that would run code."""
+    return torch.load(file, map_location="cpu", weights_only=True)
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()

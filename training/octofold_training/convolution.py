@@ -1,0 +1,69 @@
+"""The 2x2 convolution of 4x4 boards as nine matrix products that skip the padding.
+
+Activations lie position-major, `[4, 4, N, C]`: the neighbours below are one contiguous block, those to the
+right one block a row, so no patch is copied, and the 23% of a padded convolution that multiplies zeros is
+left out. On two CPU cores in bfloat16 this trains about 1.4 times as fast as `conv2d` on padded boards
+(`bench/training.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class _CornerConvolution(torch.autograd.Function):
+    """`relu(convolution + bias)`; the window's upper left corner is the cell itself."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        inputs, outputs = weight.shape[2:]
+        y = torch.addmm(bias, x.view(-1, inputs), weight[0, 0]).view(4, 4, -1, outputs)
+        for place, (target, source) in _neighbours():
+            into = y[target].view(-1, outputs)
+            torch.addmm(into, x[source].view(-1, inputs), weight[place], out=into)
+        y.relu_()
+        ctx.save_for_backward(x, weight, y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
+        x, weight, y = ctx.saved_tensors
+        inputs, outputs = weight.shape[2:]
+        g = torch.ops.aten.threshold_backward(gradients[0].contiguous(), y, 0)
+        weight_gradient = torch.empty_like(weight)
+        for row in (0, 1):
+            for column in (0, 1):
+                near = x[row:, column:].reshape(-1, inputs)
+                far = g[: 4 - row, : 4 - column].reshape(-1, outputs)
+                torch.mm(near.t(), far, out=weight_gradient[row, column])
+        bias_gradient = g.view(-1, outputs).sum(0)
+        if not ctx.needs_input_grad[0]:
+            return None, weight_gradient, bias_gradient
+        x_gradient = torch.mm(g.view(-1, outputs), weight[0, 0].t()).view(4, 4, -1, inputs)
+        for place, (target, source) in _neighbours():
+            into = x_gradient[source].view(-1, inputs)
+            torch.addmm(into, g[target].view(-1, outputs), weight[place].t(), out=into)
+        return x_gradient, weight_gradient, bias_gradient
+
+
+def _neighbours() -> list[tuple[tuple[int, int], tuple[Any, Any]]]:
+    """Places of the window other than its corner, with the contiguous blocks they connect."""
+    below = [((1, 0), (slice(0, 3), slice(1, 4)))]
+    right = [((0, 1), ((row, slice(0, 3)), (row, slice(1, 4)))) for row in range(4)]
+    diagonal = [((1, 1), ((row, slice(0, 3)), (row + 1, slice(1, 4)))) for row in range(3)]
+    return [*below, *right, *diagonal]
+
+
+def corner_convolution(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """ReLU of a 2x2 convolution that pads with zeros right and below.
+
+    `x` is `[4, 4, N, C_in]`, contiguous; `weight` `[C_out, C_in, 2, 2]` and `bias` `[C_out]` are as in
+    `nn.Conv2d`, in any floating type: the arithmetic runs in the type of `x`. Returns `[4, 4, N, C_out]`.
+    """
+    result: Tensor = _CornerConvolution.apply(  # type: ignore[no-untyped-call]
+        x, weight.permute(2, 3, 1, 0).to(x.dtype).contiguous(), bias.to(x.dtype)
+    )
+    return result

@@ -1,0 +1,273 @@
+"""Temporal-coherence learning of n-tuple networks by self-play: how the teacher is made.
+
+Each episode is played greedily, then learned from its last afterstate back to its first:
+
+    s0 --(a0, r0)--> s0' --(spawn)--> s1 --(a1, r1)--> s1' ...      target of s0': r1 + (1-l) V(s1') + l G1
+
+with G1 the target of s1' and l lambda. Every table entry has its own rate |E| / A from the sums of its errors
+and of their sizes (temporal coherence; Beal and Smith 1999, for 2048 Jaskowski, "Mastering 2048 with
+Delayed Temporal Coherence Learning", 2016). After an episode the next one restarts from the middle of it
+until the rest is short, so that late positions are seen often (Matsuzaki, "Developing 2048 Player with
+Backward Temporal Coherence Learning and Restart", ACG 2017). Threads share the tables without locks: they
+are so large that two updates rarely meet.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numba import njit
+from octofold_game.bitboards import OUTGROWN, POINTS, new_game, spawn
+from octofold_game.files import write_text
+from octofold_players.ntuple import (
+    FOUR_SIX_TUPLES,
+    NTupleFileError,
+    NTupleNetwork,
+    best_move,
+    indices_of,
+    load_array,
+    save_array,
+)
+
+from octofold_training.options import option
+
+_LONGEST_EPISODE = 1 << 17  # moves; a game that reaches 65536 takes about 60,000
+_U = np.uint64
+
+
+@dataclass(frozen=True)
+class NTupleOptions:
+    """Options of one training run."""
+
+    tuples: tuple[tuple[int, ...], ...] = option(FOUR_SIX_TUPLES, "cells of each tuple, in rising order")
+    minutes: float = option(30.0, "training time of the whole run, resumed parts included")
+    trace_decay: float = option(0.5, "lambda: share of the target from the rest of the episode")
+    shortest_restart: int = option(10, "moves: a shorter episode is not restarted from its middle", minimum=2)
+    threads: int = option(2, "threads that play and learn at once", minimum=1)
+    seed: int = option(1, "of the spawns")
+
+
+@dataclass(frozen=True)
+class NTupleProgress:
+    """What the last slice of training did. Scores are those of games played from their first move."""
+
+    games: int
+    moves: int
+    seconds: float
+    recent_average: float
+    best: int
+
+
+class NTupleLearner:
+    """Tables, their learning state and the games of each thread."""
+
+    def __init__(self, options: NTupleOptions, network: NTupleNetwork, coherence: np.ndarray) -> None:
+        self.options = options
+        self.network = network
+        self._coherence = coherence
+        self._shifts, self._masks = network.runs
+        self._threads = [_Thread(options.seed, number) for number in range(options.threads)]
+        self.games = 0
+        self.moves = 0
+        self.seconds = 0.0
+
+    @classmethod
+    def create(cls, options: NTupleOptions) -> NTupleLearner:
+        """A learner with all values at 0."""
+        network = NTupleNetwork.zeros(options.tuples)
+        return cls(options, network, np.zeros((len(network.values), 2), np.float32))
+
+    @classmethod
+    def resume(cls, options: NTupleOptions, folder: Path) -> NTupleLearner:
+        """Go on from what `save` left in `folder`.
+
+        Raises `NTupleFileError` if that run had other tuples or a file of it is damaged.
+        """
+        network = NTupleNetwork.load(folder)
+        if network.tuples != options.tuples:
+            raise NTupleFileError(
+                f"{folder}: trained with tuples {network.tuples}, asked for {options.tuples}"
+            )
+        coherence = load_array(folder / "coherence.npy", (len(network.values), 2))
+        learner = cls(options, network, coherence)
+        try:
+            state = json.loads((folder / "learner.json").read_text())
+            learner.games, learner.moves, learner.seconds = state["games"], state["moves"], state["seconds"]
+        except (OSError, ValueError, KeyError) as error:
+            raise NTupleFileError(f"{folder / 'learner.json'}: not a learner's counts ({error})") from error
+        for thread in learner._threads:
+            thread.reseed(learner.moves)  # new spawns, not those of the start again
+        return learner
+
+    def save(self, folder: Path) -> None:
+        """Write everything that `resume` needs; an interrupted save leaves the last one readable."""
+        self.network.save(folder)
+        save_array(folder / "coherence.npy", self._coherence)
+        state = {"games": self.games, "moves": self.moves, "seconds": round(self.seconds, 1)}
+        write_text(folder / "learner.json", json.dumps(state) + "\n")
+
+    def learn(self, moves: int) -> NTupleProgress:
+        """Play and learn for at least `moves` moves over all threads."""
+        start = time.perf_counter()
+        share = moves // len(self._threads)
+        workers = [threading.Thread(target=self._run, args=(thread, share)) for thread in self._threads]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        counts = np.array([thread.counts for thread in self._threads])
+        for thread in self._threads:
+            thread.counts[:] = 0
+        games, played, learned, total = counts[:, :4].sum(axis=0).tolist()
+        self.games += games
+        self.moves += learned
+        self.seconds += time.perf_counter() - start
+        return NTupleProgress(
+            games,
+            learned,
+            time.perf_counter() - start,
+            total / played if played else 0.0,
+            int(counts[:, 4].max()),
+        )
+
+    def _run(self, thread: _Thread, moves: int) -> None:
+        _learn(
+            self.network.values,
+            self._coherence,
+            self._shifts,
+            self._masks,
+            np.float32(self.options.trace_decay),
+            self.options.shortest_restart,
+            moves,
+            thread.random,
+            thread.states,
+            thread.afterstates,
+            thread.rewards,
+            thread.counts,
+        )
+
+
+class _Thread:
+    """Buffers of one thread: an episode, a random state, and what it counted."""
+
+    def __init__(self, seed: int, number: int) -> None:
+        self.random = np.zeros(1, np.uint64)
+        self._seed = [seed, number]
+        self.reseed(0)
+        self.states = np.empty(_LONGEST_EPISODE, np.uint64)
+        self.afterstates = np.empty(_LONGEST_EPISODE, np.uint64)
+        self.rewards = np.empty(_LONGEST_EPISODE, np.float32)
+        self.counts = np.zeros(5, np.int64)  # episodes, whole games, moves, their scores, best score
+
+    def reseed(self, moves: int) -> None:
+        self.random[:] = np.random.SeedSequence([*self._seed, moves]).generate_state(1, np.uint64)
+
+
+@njit(cache=True, nogil=True)
+def _learn(
+    values,
+    coherence,
+    shifts,
+    masks,
+    trace_decay,
+    shortest_restart,
+    moves,
+    random,
+    states,
+    afterstates,
+    rewards,
+    counts,
+):
+    """Play whole games, restarts included, until `counts` holds at least `moves` moves."""
+    symmetric = np.empty(8, np.uint64)
+    indices = np.empty(8 * shifts.shape[0], np.int64)
+    while counts[2] < moves:
+        board = new_game(random)
+        from_start = True
+        while True:
+            length = 0
+            score = 0
+            while length < len(states):
+                move, afterstate, reward = best_move(board, values, shifts, masks, symmetric, indices)
+                if move < 0:
+                    break
+                if reward >= OUTGROWN:
+                    score += reward & POINTS
+                    break
+                states[length] = board
+                afterstates[length] = afterstate
+                rewards[length] = reward
+                score += reward
+                length += 1
+                board = spawn(afterstate, random)
+            target = np.float32(0)
+            for step in range(length - 1, -1, -1):
+                value = _update(
+                    afterstates[step], target, values, coherence, shifts, masks, symmetric, indices
+                )
+                target = rewards[step] + (1 - trace_decay) * value + trace_decay * target
+            counts[0] += 1
+            counts[2] += length
+            if from_start:
+                counts[1] += 1
+                counts[3] += score
+                counts[4] = max(counts[4], score)
+            from_start = False
+            if length < shortest_restart:
+                break
+            board = states[length // 2]
+
+
+@njit(cache=True, nogil=True)
+def _update(afterstate, target, values, coherence, shifts, masks, symmetric, indices):
+    """Move one afterstate's value towards `target` and return its new value."""
+    indices_of(afterstate, shifts, masks, symmetric, indices)
+    value = np.float32(0)
+    for entry in indices:
+        value += values[entry]
+    error = target - value
+    size = abs(error)
+    share = error / np.float32(len(indices))
+    for entry in indices:
+        total = coherence[entry, 0]
+        total_size = coherence[entry, 1]
+        rate = abs(total) / total_size if total_size > 0 else np.float32(1)
+        values[entry] += rate * share
+        value += rate * share
+        coherence[entry, 0] = total + error
+        coherence[entry, 1] = total_size + size
+    return value
+
+
+def train(
+    options: NTupleOptions,
+    folder: Path,
+    report: Callable[[NTupleLearner, NTupleProgress], None],
+    save_every_seconds: float = 300.0,
+) -> NTupleLearner:
+    """Learn until the run has had `options.minutes` of training in all, resuming what `folder` holds.
+
+    `report` is called about every ten seconds. Ctrl-C saves and is raised again.
+    """
+    resumed = (folder / "learner.json").exists()
+    learner = NTupleLearner.resume(options, folder) if resumed else NTupleLearner.create(options)
+    saved = learner.seconds
+    slice_moves = 200_000
+    try:
+        while learner.seconds < options.minutes * 60:
+            progress = learner.learn(slice_moves)
+            left = options.minutes * 60 - learner.seconds
+            slice_moves = int(progress.moves / progress.seconds * min(10.0, max(left, 0.1)))
+            report(learner, progress)
+            if learner.seconds - saved > save_every_seconds:
+                learner.save(folder)
+                saved = learner.seconds
+    finally:
+        learner.save(folder)
+    return learner

@@ -1,0 +1,106 @@
+"""A pool of running games that supplies training positions: half played by the teacher, half by the student.
+
+Positions from the student's own games show it the situations that it gets itself into; positions from the
+teacher's games show it those that it does not reach yet (the idea of Ross, Gordon and Bagnell, "A Reduction
+of Imitation Learning and Structured Prediction to No-Regret Online Learning", AISTATS 2011). The pool knows
+neither network: it asks the teacher for action values and is told the student's moves.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from octofold_game.bitboards import OUTGROWN, new_game, next_random, slide, spawn
+from octofold_players.ntuple import NTupleNetwork, best_move
+
+_LONGEST_START_MOVES = 8_000  # about the length of a teacher's game
+
+
+class PositionPool:
+    """`slices * batch_size` games in lockstep; in every batch the first half are the teacher's.
+
+    A finished teacher's game is followed by a new one. A finished student's game goes on from where some
+    teacher's game stands, so that a weak student still sees late positions; one in four starts anew.
+    """
+
+    def __init__(self, batch_size: int, slices: int, seed: int) -> None:
+        self.batch_size = batch_size
+        self.boards = np.zeros(batch_size * slices, np.uint64)
+        self.random: NDArray[np.uint64] = np.random.SeedSequence(seed).generate_state(1, np.uint64)  # type: ignore[assignment]
+        self._next_slice = 0
+
+    def warm_up(self, teacher: NTupleNetwork) -> None:
+        """Spread the games over all stages: the teacher plays each for a random number of moves."""
+        _play(self.boards, teacher.values, *teacher.runs, self.random, _LONGEST_START_MOVES)
+
+    def batch(self) -> NDArray[np.uint64]:
+        """The boards `[B] uint64` that the next `advance` moves on; none of them is over."""
+        start = self._next_slice * self.batch_size
+        return self.boards[start : start + self.batch_size]
+
+    def advance(self, teacher_moves: NDArray[np.int8], student_moves: NDArray[np.int8]) -> int:
+        """Play one legal move `[B]` in each game of the batch, each half by its owner.
+
+        Returns how many of the student's games ended.
+        """
+        batch = self.batch()
+        half = self.batch_size // 2
+        moves = np.concatenate([teacher_moves[:half], student_moves[half:]])
+        ended: int = _advance(batch, moves, half, self.boards, self.random)
+        self._next_slice = (self._next_slice + 1) % (len(self.boards) // self.batch_size)
+        return ended
+
+    def state(self) -> dict[str, NDArray[np.uint64]]:
+        """Everything that `restore` needs."""
+        return {"boards": self.boards, "random": self.random}
+
+    def restore(self, state: dict[str, NDArray[np.uint64]]) -> None:
+        """Go on from an earlier `state`. Raises `ValueError` if the pool had another size."""
+        if state["boards"].shape != self.boards.shape:
+            raise ValueError(f"the saved pool has {len(state['boards'])} games, this one {len(self.boards)}")
+        self.boards[:] = state["boards"]
+        self.random[:] = state["random"]
+
+
+@njit(cache=True, nogil=True)
+def _is_over(board):
+    for move in range(4):
+        afterstate, reward = slide(board, move)
+        if reward >= OUTGROWN or afterstate != board:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _play(boards, values, shifts, masks, random, longest):
+    symmetric = np.empty(8, np.uint64)
+    indices = np.empty(8 * shifts.shape[0], np.int64)
+    for n in range(len(boards)):
+        board = new_game(random)
+        for _ in range((n * 2_654_435_761 >> 8) % longest):
+            move, afterstate, reward = best_move(board, values, shifts, masks, symmetric, indices)
+            board = new_game(random) if move < 0 or reward >= OUTGROWN else spawn(afterstate, random)
+        if _is_over(board):
+            board = new_game(random)
+        boards[n] = board
+
+
+@njit(cache=True, nogil=True)
+def _advance(batch, moves, half, pool, random):
+    ended = 0
+    for n in range(len(batch)):
+        afterstate, reward = slide(batch[n], moves[n])
+        if reward < OUTGROWN:
+            batch[n] = spawn(afterstate, random)
+            if not _is_over(batch[n]):
+                continue
+        batch[n] = new_game(random)
+        if n >= half:
+            ended += 1
+            bits = next_random(random)
+            if bits % np.uint64(4) != np.uint64(0):
+                slices = len(pool) // len(batch)
+                game = np.int64((bits >> np.uint64(32)) % np.uint64(slices * half))
+                batch[n] = pool[game // half * len(batch) + game % half]
+    return ended
