@@ -1,0 +1,81 @@
+"""Writes the stubs of every .proto file in this package, or checks that the committed ones are current.
+
+Run it as `python -m octofold_proto.generate [--check]`. The compiler is pinned to a release of protobuf 6:
+stubs load in the runtime of their own major version and of the next, so these load in 6 and 7.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from importlib import resources
+from pathlib import Path
+
+from google.rpc import status_pb2
+
+PACKAGE = Path(__file__).resolve().parent
+ROOT = PACKAGE.parent  # protoc derives Python import paths from paths below this folder
+STUB_ENDINGS = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py")
+
+
+def generate(target: Path) -> list[Path]:
+    """Write the stubs of every .proto file below `target`, which mirrors the package's folders.
+
+    Returns:
+        The paths written, relative to `target`.
+
+    Raises:
+        SystemExit: the compiler is missing, or refused a file (it has printed why).
+    """
+    try:
+        from grpc_tools import protoc  # type: ignore[import-untyped]
+    except ImportError:
+        raise SystemExit("grpcio-tools is not installed: install octofold[dev]") from None
+
+    google_rpc_protos = Path(status_pb2.__file__).parents[2]
+    protobuf_protos = Path(str(resources.files("grpc_tools"))) / "_proto"
+    sources = sorted(PACKAGE.rglob("*.proto"))
+    arguments = [
+        "protoc",
+        f"--proto_path={ROOT}",
+        f"--proto_path={google_rpc_protos}",
+        f"--proto_path={protobuf_protos}",
+        f"--python_out={target}",
+        f"--pyi_out={target}",
+        f"--grpc_python_out={target}",
+        *(str(source) for source in sources),
+    ]
+    if protoc.main(arguments) != 0:
+        raise SystemExit("protoc failed")
+    return sorted(path.relative_to(target) for ending in STUB_ENDINGS for path in target.rglob(f"*{ending}"))
+
+
+def stale_stubs() -> list[Path]:
+    """The stubs that regenerating would change, add or remove, as paths relative to the proto folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        fresh_root = Path(folder)
+        fresh = {path: (fresh_root / path).read_bytes() for path in generate(fresh_root)}
+    committed = {
+        path.relative_to(ROOT): path.read_bytes()
+        for ending in STUB_ENDINGS
+        for path in PACKAGE.rglob(f"*{ending}")
+    }
+    return sorted(path for path in fresh.keys() | committed.keys() if fresh.get(path) != committed.get(path))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Generate the protobuf stubs of octofold_proto.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a stub is stale")
+    if parser.parse_args().check:
+        stale = stale_stubs()
+        for path in stale:
+            print(f"stale: {path} (run python -m octofold_proto.generate)", file=sys.stderr)
+        return 1 if stale else 0
+    for path in generate(ROOT):
+        print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

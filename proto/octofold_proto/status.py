@@ -1,0 +1,119 @@
+"""The one table that gives every domain error its gRPC status code, and its inverse.
+
+The server calls `status_of` at the single place where a call ends badly; the client calls `error_of` at the
+single place where it reads a status. What a code cannot say travels as standard details: RetryInfo when the
+queue is full, RequestInfo with the id that the server's log has when the backend failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import grpc
+from google.protobuf.any_pb2 import Any
+from google.protobuf.message import DecodeError, Message
+from google.rpc.error_details_pb2 import RequestInfo, RetryInfo
+from google.rpc.status_pb2 import Status
+from octofold_game.rules import BoardError
+
+from octofold_proto.errors import (
+    BackendFailed,
+    DeadlinePassed,
+    InvalidRequest,
+    OctofoldError,
+    QueueFull,
+    Unavailable,
+    UnexpectedStatus,
+    UnknownModel,
+)
+
+__all__ = ["CODES", "DETAILS_KEY", "error_of", "grpc_code", "status_of", "status_of_call"]
+
+DETAILS_KEY = "grpc-status-details-bin"
+"""The trailing metadata key that carries a serialised google.rpc.Status, as gRPC defines it."""
+
+CODES: dict[type[Exception], grpc.StatusCode] = {
+    BoardError: grpc.StatusCode.INVALID_ARGUMENT,
+    InvalidRequest: grpc.StatusCode.INVALID_ARGUMENT,
+    UnknownModel: grpc.StatusCode.NOT_FOUND,
+    QueueFull: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    DeadlinePassed: grpc.StatusCode.DEADLINE_EXCEEDED,
+    Unavailable: grpc.StatusCode.UNAVAILABLE,
+    BackendFailed: grpc.StatusCode.INTERNAL,
+}
+
+_GRPC_CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
+_PLAIN_ERRORS: dict[int, type[OctofoldError]] = {
+    CODES[kind].value[0]: kind for kind in (InvalidRequest, UnknownModel, DeadlinePassed, Unavailable)
+}
+# What gRPC makes of a call that arrives in the moment when its server stops: it was never accepted.
+_PLAIN_ERRORS[grpc.StatusCode.CANCELLED.value[0]] = Unavailable
+
+
+def grpc_code(status: Status) -> grpc.StatusCode:
+    """The gRPC library's name for the number in a google.rpc.Status."""
+    return _GRPC_CODES.get(status.code, grpc.StatusCode.UNKNOWN)
+
+
+def status_of(error: Exception) -> Status:
+    """The status of a domain error, with its details.
+
+    Raises:
+        KeyError: the error's class is not in the table: a bug, not a domain error.
+    """
+    status = Status(code=CODES[type(error)].value[0], message=str(error))
+    if isinstance(error, QueueFull):
+        retry = RetryInfo()
+        retry.retry_delay.FromNanoseconds(round(error.retry_after_seconds * 1e9))
+        status.details.append(_packed(retry))
+    elif isinstance(error, BackendFailed):
+        status.details.append(_packed(RequestInfo(request_id=error.error_id)))
+    return status
+
+
+def error_of(status: Status) -> OctofoldError:
+    """The domain error of a status other than OK: the inverse of `status_of`.
+
+    A RESOURCE_EXHAUSTED without RetryInfo (gRPC itself sends one for a message over the size limit) and an
+    INTERNAL without RequestInfo are not the service's own, and become `UnexpectedStatus`.
+    """
+    if status.code == CODES[QueueFull].value[0]:
+        retry = RetryInfo()
+        if _unpack(status, retry):
+            return QueueFull(status.message, retry.retry_delay.ToNanoseconds() / 1e9)
+    elif status.code == CODES[BackendFailed].value[0]:
+        request = RequestInfo()
+        if _unpack(status, request):
+            return BackendFailed(status.message, request.request_id)
+    elif status.code in _PLAIN_ERRORS:
+        return _PLAIN_ERRORS[status.code](status.message)
+    return UnexpectedStatus(f"{grpc_code(status).name}: {status.message}", status.code)
+
+
+def status_of_call(
+    code: grpc.StatusCode, message: str | None, trailing_metadata: Iterable[tuple[str, str | bytes]] | None
+) -> Status:
+    """The google.rpc.Status of a call that failed, from what the gRPC library reports about it.
+
+    The details come from the trailing metadata; when they are absent, unreadable or contradict the call's own
+    code, the status is made of the code and the message alone.
+    """
+    for key, value in trailing_metadata or ():
+        if key == DETAILS_KEY and isinstance(value, bytes):
+            try:
+                status = Status.FromString(value)
+            except DecodeError:
+                continue
+            if status.code == code.value[0]:
+                return status
+    return Status(code=code.value[0], message=message or "")
+
+
+def _packed(detail: Message) -> Any:
+    packed = Any()
+    packed.Pack(detail)
+    return packed
+
+
+def _unpack(status: Status, detail: Message) -> bool:
+    return any(packed.Unpack(detail) for packed in status.details)

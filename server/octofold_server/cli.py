@@ -1,0 +1,43 @@
+"""The command `octofold-serve`: reads the configuration, sets up the log, runs the server.
+
+A failure is one line on standard error and exit code 1, or 2 for a value that is not allowed.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+
+from octofold_server.config import ConfigError, read_config
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until a signal; the exit code."""
+    try:
+        config = read_config(sys.argv[1:] if arguments is None else arguments)
+    except ConfigError as error:
+        return _fail(error, 2)
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    # Only now: --help must not take the half second that onnxruntime and gRPC need to load.
+    from octofold_server.lifecycle import StartupError, serve
+    from octofold_server.repository import ModelError
+
+    try:
+        serve(config)
+    except (StartupError, ModelError) as error:
+        return _fail(error, 1)
+    return 0
+
+
+def _fail(error: Exception, code: int) -> int:
+    print(f"octofold-serve: {error}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

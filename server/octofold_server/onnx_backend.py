@@ -1,0 +1,131 @@
+"""onnxruntime as a backend: loads an exported graph, checks that it keeps the contract, runs it.
+
+Knows nothing about model repositories: it is given the graph's bytes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from octofold_server.backend import BackendError, Moves
+
+__all__ = ["GraphError", "OnnxBackend", "batch_sizes", "cuda_is_available"]
+
+INPUTS = {"boards": ("tensor(uint8)", [16])}
+OUTPUTS = {
+    "move": ("tensor(int8)", []),
+    "probabilities": ("tensor(float)", [4]),
+    "votes": ("tensor(uint8)", [4]),
+    "legal": ("tensor(bool)", [4]),
+}
+"""The graph contract: name, element type, and the shape behind the batch dimension."""
+
+FETCHED = ("move", "probabilities", "votes")  # the replies have no use for legal
+
+
+class GraphError(BackendError):
+    """The bytes are not a graph that onnxruntime runs, or the graph breaks the contract."""
+
+
+class OnnxBackend:
+    """One onnxruntime session, shared by all lanes.
+
+    On a CPU the session has no threads of its own and runs in the thread that calls it. Two lanes so answer
+    half as many boards again as one session with two threads, which wait for each other at every operator.
+
+    On CUDA a batch is padded to the next of `batch_sizes`, because each new shape costs a search for kernels.
+
+    Args:
+        model: the graph.
+        device: "cpu" or "cuda".
+        max_batch_size: boards in a batch at most.
+
+    Raises:
+        GraphError: see there.
+    """
+
+    def __init__(self, model: bytes, device: str, max_batch_size: int) -> None:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4  # what is worth knowing reaches us as an exception
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        # A spinning thread would take the front end's core.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        providers = ["CUDAExecutionProvider"] if device == "cuda" else []
+        try:
+            self._session = onnxruntime.InferenceSession(
+                model, options, providers=[*providers, "CPUExecutionProvider"]
+            )
+        except Exception as error:  # onnxruntime's exceptions have no other base class
+            raise GraphError(f"onnxruntime cannot load it: {_first_line(error)}") from error
+        if providers and self._session.get_providers()[0] != providers[0]:
+            raise GraphError("onnxruntime cannot use CUDA here; its libraries or cuDNN may be missing")
+        _check_contract(self._session)
+        self._pads = device == "cuda"
+        self._batch_sizes = batch_sizes(max_batch_size)
+
+    def run(self, boards: NDArray[np.uint8]) -> Moves:
+        """The moves of boards [N, 16] uint8; raises what onnxruntime raises."""
+        count = len(boards)
+        if self._pads:
+            padded = next(size for size in self._batch_sizes if size >= count)
+            boards = np.pad(boards, ((0, padded - count), (0, 0)))
+        outputs = Moves(*self._session.run(FETCHED, {"boards": boards}))
+        return outputs.rows(0, count) if self._pads else outputs
+
+    def warm_up(self) -> None:
+        """Run every batch size once, so that no caller pays for a first run.
+
+        Raises:
+            GraphError: a run failed, or answered with the wrong shapes.
+        """
+        for size in self._batch_sizes:
+            try:
+                moves = self.run(np.zeros((size, 16), dtype=np.uint8))
+            except Exception as error:
+                raise GraphError(f"a batch of {size} boards fails: {_first_line(error)}") from error
+            shapes = [output.shape for output in moves]
+            if shapes != [(size,), (size, 4), (size, 4)]:
+                raise GraphError(f"a batch of {size} boards is answered with the shapes {shapes}")
+
+
+def batch_sizes(largest: int) -> tuple[int, ...]:
+    """The powers of two below `largest`, and `largest`: the sizes for warm-up and for padding."""
+    return (*(1 << power for power in range((largest - 1).bit_length())), largest)
+
+
+def cuda_is_available() -> bool:
+    """Whether onnxruntime was built with CUDA, and the driver finds a GPU."""
+    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+        return False
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    count = ctypes.c_int()
+    return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
+
+
+def _check_contract(session: onnxruntime.InferenceSession) -> None:
+    for kind, arguments, contract in (
+        ("input", session.get_inputs(), INPUTS),
+        ("output", session.get_outputs(), OUTPUTS),
+    ):
+        found = {argument.name: (argument.type, list(argument.shape[1:])) for argument in arguments}
+        for name in (*contract, *found):
+            if found.get(name) != contract.get(name):
+                raise GraphError(
+                    f"its {kind} {name!r} is {found.get(name, 'missing')}; "
+                    f"the graph contract says {contract.get(name, 'there is none')}"
+                )
+        for argument in arguments:
+            if not argument.shape or isinstance(argument.shape[0], int):
+                raise GraphError(f"its {kind} {argument.name!r} has no dynamic batch dimension")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

@@ -1,0 +1,179 @@
+"""Reads a model repository: which versions there are, what their cards say, and the bytes to load.
+
+A card is believed only after its fields have been checked, and a model file only after its SHA-256 matched
+the card: the bytes that were hashed are the bytes that are loaded. Knows nothing about onnxruntime.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from octofold_game.rules import LARGEST_EXPONENT
+
+__all__ = [
+    "Card",
+    "ModelError",
+    "PrecisionFile",
+    "VersionFolder",
+    "choose_precision",
+    "cpu_has_vnni",
+    "find_versions",
+    "read_card",
+    "read_model",
+]
+
+CARD_FORMAT = 1
+PRECISIONS = ("fp32", "int8", "fp16")
+
+
+class ModelError(Exception):
+    """Why a model version cannot be served."""
+
+
+@dataclass(frozen=True)
+class VersionFolder:
+    """`path` is REPOSITORY/`name`/`version`."""
+
+    name: str
+    version: int
+    path: Path
+
+
+@dataclass(frozen=True)
+class PrecisionFile:
+    """One of the files of a version, and the SHA-256 in lower-case hexadecimal that it must have."""
+
+    path: Path
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Card:
+    """What serving needs of a card.json, and its whole text for those who want more."""
+
+    largest_exponent: int
+    precisions: Mapping[str, PrecisionFile]
+    text: str
+
+
+def find_versions(repository: Path) -> list[VersionFolder]:
+    """Every version in the repository, sorted by name and version.
+
+    A version is a folder whose name is a positive integer; anything else, such as a version that is being
+    published under a temporary name, is passed over.
+
+    Raises:
+        ModelError: the repository is not a folder that can be read.
+    """
+    try:
+        return sorted(
+            (
+                VersionFolder(model.name, int(version.name), version)
+                for model in repository.iterdir()
+                if model.is_dir() and not model.name.startswith(".")
+                for version in model.iterdir()
+                if version.is_dir() and _is_version(version.name)
+            ),
+            key=lambda folder: (folder.name, folder.version),
+        )
+    except OSError as error:
+        raise ModelError(f"cannot read the model repository {repository}: {error.strerror}") from error
+
+
+def read_card(folder: VersionFolder) -> Card:
+    """The card of a version.
+
+    Raises:
+        ModelError: it is missing, is not what a card should be, or belongs to another model or version.
+    """
+    try:
+        text = (folder.path / "card.json").read_text(encoding="utf-8")
+        card = json.loads(text)
+    except OSError as error:
+        raise ModelError(f"card.json cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ModelError(f"card.json is not JSON: {error}") from error
+    if not isinstance(card, dict):
+        raise ModelError("card.json is not a JSON object")
+    _require(card.get("format") == CARD_FORMAT, f"format is {card.get('format')!r}, not {CARD_FORMAT}")
+    _require(card.get("name") == folder.name, f"name is {card.get('name')!r}, not {folder.name!r}")
+    _require(
+        card.get("version") == folder.version, f"version is {card.get('version')!r}, not {folder.version}"
+    )
+    largest = card.get("largest_exponent")
+    if type(largest) is not int or not 1 <= largest <= LARGEST_EXPONENT:
+        raise ModelError(
+            f"card.json: largest_exponent is {largest!r}, not an integer from 1 to {LARGEST_EXPONENT}"
+        )
+    precisions = card.get("precisions")
+    if not isinstance(precisions, dict):
+        raise ModelError("card.json: precisions is not an object")
+    files = {name: _precision_file(folder.path, name, entry) for name, entry in precisions.items()}
+    return Card(largest, files, text)
+
+
+def choose_precision(card: Card, wanted: str, *, device: str, vnni: bool) -> str:
+    """The precision to serve: `wanted`, or for "auto" the fastest one that the card offers for the device.
+
+    Raises:
+        ModelError: the card does not offer it.
+    """
+    preferred = wanted
+    if wanted == "auto":
+        fastest = "fp16" if device == "cuda" else "int8" if vnni else "fp32"
+        preferred = fastest if fastest in card.precisions else "fp32"
+    if preferred not in card.precisions:
+        raise ModelError(f"the card offers {', '.join(card.precisions)}, not {preferred}")
+    return preferred
+
+
+def read_model(file: PrecisionFile) -> bytes:
+    """The model file's bytes.
+
+    Raises:
+        ModelError: it cannot be read, or its SHA-256 is not the card's.
+    """
+    try:
+        model = file.path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"{file.path.name} cannot be read: {error.strerror}") from error
+    digest = hashlib.sha256(model).hexdigest()
+    if digest != file.sha256:
+        raise ModelError(
+            f"{file.path.name} is not the file that the card describes: its SHA-256 is {digest}, "
+            f"the card says {file.sha256}"
+        )
+    return model
+
+
+def cpu_has_vnni(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether the CPU multiplies int8 in one instruction. False where Linux's cpuinfo does not say so."""
+    try:
+        text = cpuinfo.read_text(encoding="utf-8")
+    except OSError:
+        return False
+    flags = next((line.split() for line in text.splitlines() if line.startswith("flags")), [])
+    return "avx512_vnni" in flags or "avx_vnni" in flags
+
+
+def _is_version(name: str) -> bool:
+    return name.isascii() and name.isdigit() and not name.startswith("0")
+
+
+def _precision_file(folder: Path, name: str, entry: Any) -> PrecisionFile:
+    _require(name in PRECISIONS, f"precisions has {name!r}, which is none of {', '.join(PRECISIONS)}")
+    file, sha256 = (entry.get("file"), entry.get("sha256")) if isinstance(entry, dict) else (None, None)
+    # A card must not make the server read files outside of its folder.
+    _require(isinstance(file, str) and Path(file).name == file, f"precisions.{name}.file is not a file name")
+    _require(isinstance(sha256, str) and len(sha256) == 64, f"precisions.{name}.sha256 is not a SHA-256")
+    return PrecisionFile(folder / str(file), str(sha256).lower())
+
+
+def _require(condition: bool, otherwise: str) -> None:
+    if not condition:
+        raise ModelError(f"card.json: {otherwise}")

@@ -1,0 +1,98 @@
+"""The table of statuses: every domain error has a code, and the client gets back what the server raised."""
+
+from __future__ import annotations
+
+import grpc
+import octofold_proto.errors as errors
+import pytest
+from google.rpc.code_pb2 import Code
+from google.rpc.status_pb2 import Status
+from octofold_game.rules import BoardError
+from octofold_proto.status import CODES, DETAILS_KEY, error_of, grpc_code, status_of, status_of_call
+
+RAISED = [
+    errors.InvalidRequest("board 3, cell 5 is wrong"),
+    errors.UnknownModel("no model nobody"),
+    errors.QueueFull("no room", 0.25),
+    errors.DeadlinePassed("too late"),
+    errors.Unavailable("starting"),
+    errors.BackendFailed("failed (error abc123)", "abc123"),
+]
+
+
+@pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
+def test_the_client_gets_back_what_the_server_raised(error: errors.OctofoldError) -> None:
+    restored = error_of(status_of(error))
+    assert type(restored) is type(error)
+    assert str(restored) == str(error)
+    assert vars(restored) == vars(error)
+
+
+def test_every_error_that_the_service_raises_is_in_the_table() -> None:
+    raised = {getattr(errors, name) for name in errors.__all__}
+    raised -= {errors.OctofoldError, errors.UnexpectedStatus}  # the base, and what only clients raise
+    assert set(CODES) == raised | {BoardError}
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (BoardError("board 3, cell 5"), "INVALID_ARGUMENT"),
+        (RAISED[0], "INVALID_ARGUMENT"),
+        (RAISED[1], "NOT_FOUND"),
+        (RAISED[2], "RESOURCE_EXHAUSTED"),
+        (RAISED[3], "DEADLINE_EXCEEDED"),
+        (RAISED[4], "UNAVAILABLE"),
+        (RAISED[5], "INTERNAL"),
+    ],
+)
+def test_the_table_is_the_designs(error: Exception, code: str) -> None:
+    assert grpc_code(status_of(error)).name == code
+
+
+def test_a_bad_board_reaches_the_client_as_an_invalid_request_with_its_message() -> None:
+    restored = error_of(status_of(BoardError("board 3, cell 5: no")))
+    assert isinstance(restored, errors.InvalidRequest)
+    assert str(restored) == "board 3, cell 5: no"
+
+
+def test_an_error_outside_the_table_is_a_bug() -> None:
+    with pytest.raises(KeyError):
+        status_of(ZeroDivisionError())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [Code.RESOURCE_EXHAUSTED, Code.INTERNAL, Code.UNIMPLEMENTED, Code.PERMISSION_DENIED, 77],
+)
+def test_a_status_that_is_not_the_services_own_is_unexpected(code: int) -> None:
+    error = error_of(Status(code=code, message="from elsewhere"))
+    assert isinstance(error, errors.UnexpectedStatus)
+    assert error.code == code
+    assert "from elsewhere" in str(error)
+
+
+def test_a_call_that_met_a_stopping_server_was_unavailable() -> None:
+    assert isinstance(error_of(Status(code=Code.CANCELLED)), errors.Unavailable)
+
+
+def test_details_come_from_the_trailing_metadata() -> None:
+    status = status_of(RAISED[2])
+    trailing = (("other", "x"), (DETAILS_KEY, status.SerializeToString()))
+    assert status_of_call(grpc.StatusCode.RESOURCE_EXHAUSTED, "no room", trailing) == status
+
+
+@pytest.mark.parametrize(
+    "trailing",
+    [
+        None,
+        (),
+        ((DETAILS_KEY, b"\xff\xff"),),
+        ((DETAILS_KEY, Status(code=Code.NOT_FOUND, message="another").SerializeToString()),),
+    ],
+)
+def test_details_that_are_absent_unreadable_or_contradictory_are_passed_over(
+    trailing: tuple[tuple[str, bytes], ...] | None,
+) -> None:
+    plain = Status(code=Code.UNAVAILABLE, message="gone")
+    assert status_of_call(grpc.StatusCode.UNAVAILABLE, "gone", trailing) == plain

@@ -1,0 +1,91 @@
+"""onnxruntime behind the backend interface: right answers, and graphs that break the contract."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import onnx
+import pytest
+from octofold_server.fakes import fake_moves
+from octofold_server.onnx_backend import GraphError, OnnxBackend, batch_sizes
+
+
+def test_a_session_answers_as_the_graph_says(graph: bytes) -> None:
+    backend = OnnxBackend(graph, "cpu", 32)
+    backend.warm_up()
+    boards = np.random.default_rng(0).integers(0, 15, (32, 16), dtype=np.uint8)
+    boards[5] = 0
+    for got, wanted in zip(backend.run(boards), fake_moves(boards), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+        assert got.dtype == wanted.dtype
+
+
+def test_one_session_serves_several_threads_at_once(graph: bytes) -> None:
+    backend = OnnxBackend(graph, "cpu", 32)
+    wrong: list[int] = []
+
+    def run(seed: int) -> None:
+        boards = np.random.default_rng(seed).integers(0, 15, (seed + 1, 16), dtype=np.uint8)
+        for _ in range(300):
+            if not np.array_equal(backend.run(boards).moves, fake_moves(boards).moves):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+@pytest.mark.parametrize("size", [0, 1, 100])
+def test_bytes_that_are_no_graph_are_refused(graph: bytes, size: int) -> None:
+    with pytest.raises(GraphError, match="cannot load it"):
+        OnnxBackend(graph[:size], "cpu", 32)
+
+
+def changed(graph: bytes, change: str) -> bytes:
+    model = onnx.load_from_string(graph)
+    boards, move = model.graph.input[0], model.graph.output[0]
+    if change == "output renamed":
+        move.name = model.graph.node[-1].output[0] = "answer"
+    elif change == "output missing":
+        del model.graph.output[3]
+    elif change == "output of another type":
+        move.type.tensor_type.elem_type = onnx.TensorProto.INT32
+        model.graph.node[-1].attribute[0].i = onnx.TensorProto.INT32
+    elif change == "input renamed":
+        boards.name = model.graph.node[0].input[0] = "squares"
+    elif change == "input of another width":
+        boards.type.tensor_type.shape.dim[1].dim_value = 25
+    elif change == "batch fixed":
+        boards.type.tensor_type.shape.dim[0].dim_value = 8
+    elif change == "input added":
+        model.graph.input.append(onnx.helper.make_tensor_value_info("more", onnx.TensorProto.FLOAT, ["N"]))
+    return bytes(model.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("output renamed", "'move' is missing"),
+        ("output missing", "'legal' is missing"),
+        ("output of another type", r"'move' is .*int32.*contract says .*int8"),
+        ("input renamed", "'boards' is missing"),
+        ("input of another width", r"'boards' is .*25"),
+        ("batch fixed", "no dynamic batch dimension"),
+        ("input added", "'more'.*there is none"),
+    ],
+)
+def test_a_graph_that_breaks_the_contract_is_refused_and_says_where(
+    graph: bytes, change: str, message: str
+) -> None:
+    with pytest.raises(GraphError, match=message):
+        OnnxBackend(changed(graph, change), "cpu", 32)
+
+
+def test_batch_sizes_are_a_short_list_that_ends_with_the_largest() -> None:
+    assert batch_sizes(1) == (1,)
+    assert batch_sizes(32) == (1, 2, 4, 8, 16, 32)
+    assert batch_sizes(48) == (1, 2, 4, 8, 16, 32, 48)

@@ -1,0 +1,134 @@
+"""Reading a model repository: what is a version, which cards are believed, which precision is chosen."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from octofold_server.repository import (
+    Card,
+    ModelError,
+    PrecisionFile,
+    VersionFolder,
+    choose_precision,
+    cpu_has_vnni,
+    find_versions,
+    read_card,
+    read_model,
+)
+
+WriteVersion = Callable[..., Path]
+
+
+def folder_of(path: Path) -> VersionFolder:
+    return VersionFolder(path.parent.name, int(path.name), path)
+
+
+def card_offering(*precisions: str) -> Card:
+    return Card(15, {name: PrecisionFile(Path(name), "") for name in precisions}, "{}")
+
+
+def test_versions_are_sorted_as_numbers_and_anything_else_is_passed_over(tmp_path: Path) -> None:
+    for version in ("b/2", "b/10", "a/1", "a/latest", "a/.3.partial", "a/01", "a/0", ".hidden/1"):
+        (tmp_path / version).mkdir(parents=True)
+    (tmp_path / "README").touch()
+    (tmp_path / "a" / "config.pbtxt").touch()
+    found = [(folder.name, folder.version) for folder in find_versions(tmp_path)]
+    assert found == [("a", 1), ("b", 2), ("b", 10)]
+
+
+def test_a_repository_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="cannot read the model repository"):
+        find_versions(tmp_path / "nowhere")
+
+
+def test_a_card_gives_what_serving_needs_and_its_own_text(write_version: WriteVersion) -> None:
+    path = write_version(largest_exponent=16, strength=None)
+    card = read_card(folder_of(path))
+    assert card.largest_exponent == 16
+    assert list(card.precisions) == ["fp32"]
+    assert card.precisions["fp32"].path == path / "model.onnx"
+    assert json.loads(card.text)["strength"] is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("format", 2, "format is 2, not 1"),
+        ("name", "other", "name is 'other', not 'tiny'"),
+        ("version", 2, "version is 2, not 1"),
+        ("largest_exponent", 0, "largest_exponent is 0"),
+        ("largest_exponent", 18, "largest_exponent is 18"),
+        ("largest_exponent", "15", "largest_exponent is '15'"),
+        ("largest_exponent", True, "largest_exponent is True"),
+        ("precisions", [], "precisions is not an object"),
+        ("precisions", {"int4": {"file": "x", "sha256": "0" * 64}}, "'int4'"),
+        ("precisions", {"fp32": "model.onnx"}, "precisions.fp32.file"),
+        ("precisions", {"fp32": {"file": "../model.onnx", "sha256": "0" * 64}}, "precisions.fp32.file"),
+        ("precisions", {"fp32": {"file": "/etc/passwd", "sha256": "0" * 64}}, "precisions.fp32.file"),
+        ("precisions", {"fp32": {"file": "model.onnx"}}, "precisions.fp32.sha256"),
+    ],
+)
+def test_a_card_that_is_wrong_says_which_field(
+    write_version: WriteVersion, field: str, value: Any, message: str
+) -> None:
+    path = write_version()
+    card = json.loads((path / "card.json").read_text(encoding="utf-8"))
+    (path / "card.json").write_text(json.dumps({**card, field: value}), encoding="utf-8")
+    with pytest.raises(ModelError, match=message):
+        read_card(folder_of(path))
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff\xfe"])
+def test_a_card_that_is_no_json_object_is_an_error(write_version: WriteVersion, text: bytes) -> None:
+    path = write_version()
+    (path / "card.json").write_bytes(text)
+    with pytest.raises(ModelError, match="JSON"):
+        read_card(folder_of(path))
+
+
+def test_the_bytes_that_were_hashed_are_the_bytes_that_are_returned(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"weights")
+    digest = hashlib.sha256(b"weights").hexdigest()
+    assert read_model(PrecisionFile(path, digest)) == b"weights"
+    path.write_bytes(b"Weights")
+    with pytest.raises(ModelError, match=f"the card says {digest}"):
+        read_model(PrecisionFile(path, digest))
+
+
+@pytest.mark.parametrize(
+    ("offered", "wanted", "device", "vnni", "chosen"),
+    [
+        (("fp32", "int8", "fp16"), "auto", "cpu", True, "int8"),
+        (("fp32", "int8", "fp16"), "auto", "cpu", False, "fp32"),
+        (("fp32", "int8", "fp16"), "auto", "cuda", True, "fp16"),
+        (("fp32",), "auto", "cpu", True, "fp32"),
+        (("fp32",), "auto", "cuda", True, "fp32"),
+        (("fp32", "int8"), "int8", "cpu", False, "int8"),
+        (("fp32", "int8"), "fp32", "cpu", True, "fp32"),
+    ],
+)
+def test_auto_takes_the_fastest_precision_for_the_device(
+    offered: tuple[str, ...], wanted: str, device: str, vnni: bool, chosen: str
+) -> None:
+    assert choose_precision(card_offering(*offered), wanted, device=device, vnni=vnni) == chosen
+
+
+def test_a_precision_that_the_card_does_not_offer_is_an_error() -> None:
+    with pytest.raises(ModelError, match="offers fp32, int8, not fp16"):
+        choose_precision(card_offering("fp32", "int8"), "fp16", device="cpu", vnni=True)
+
+
+@pytest.mark.parametrize(
+    ("flags", "has"), [("fpu avx512_vnni sse", True), ("fpu avx_vnni", True), ("fpu avx512f", False)]
+)
+def test_vnni_is_read_from_the_cpus_flags(tmp_path: Path, flags: str, has: bool) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(f"processor\t: 0\nflags\t\t: {flags}\n", encoding="utf-8")
+    assert cpu_has_vnni(cpuinfo) is has
+    assert not cpu_has_vnni(tmp_path / "absent")

@@ -1,0 +1,325 @@
+"""octofold-serve as a process: readiness, health, reflection, draining, and models that cannot be served."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import onnx
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+from octofold_proto.messages import boards_to_bytes, moves_from_bytes
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from octofold_server.fakes import fake_moves
+
+WriteVersion = Callable[..., Path]
+Start = Callable[..., Any]
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+SERVICES = ("", "octofold.v1.OctofoldService")
+
+
+def boards_of(count: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 12, (count, 16), dtype=np.uint8)
+
+
+def ask(stub: OctofoldServiceStub, boards: np.ndarray, **fields: Any) -> np.ndarray:
+    reply = stub.NextMoves(pb.NextMovesRequest(boards=boards_to_bytes(boards), **fields))
+    return moves_from_bytes(reply.moves, len(boards))
+
+
+def versions(stub: OctofoldServiceStub) -> dict[tuple[str, str], Any]:
+    models = stub.ListModels(pb.ListModelsRequest()).models
+    return {(model.name, version.version): version for model in models for version in model.versions}
+
+
+def test_a_ready_server_answers_every_rpc(write_version: WriteVersion, start_server: Start) -> None:
+    write_version()
+    with grpc.insecure_channel(start_server().target) as channel:
+        stub = OctofoldServiceStub(channel)
+        boards = boards_of(1000)
+        np.testing.assert_array_equal(ask(stub, boards), fake_moves(boards).moves)
+        assert stub.NextMove(pb.NextMoveRequest(board=boards[0].tolist())).model == "tiny"
+        messages = (
+            pb.StreamNextMovesRequest(id=n, request=pb.NextMovesRequest(boards=boards[n].tobytes()))
+            for n in range(100)
+        )
+        moves = {answer.id: answer.response.moves for answer in stub.StreamNextMoves(messages)}
+        assert [moves[n] for n in range(100)] == [move.tobytes() for move in fake_moves(boards).moves[:100]]
+        assert versions(stub)["tiny", "1"].state == pb.ModelVersion.STATE_READY
+
+
+def test_the_newest_ready_version_answers_unless_another_is_asked_for(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    for version in (2, 10, 9):
+        write_version(version=version)
+    write_version(version=11, model=b"not a graph")
+    write_version(name="other")
+    server = start_server("--default-model", "tiny")
+    with grpc.insecure_channel(server.target) as channel:
+        stub = OctofoldServiceStub(channel)
+        board = [1] * 16
+        assert stub.NextMove(pb.NextMoveRequest(board=board)).version == "10"
+        assert stub.NextMove(pb.NextMoveRequest(board=board, version="9")).version == "9"
+        assert stub.NextMove(pb.NextMoveRequest(board=board, model="other")).model == "other"
+        assert [version for name, version in versions(stub) if name == "tiny"] == ["2", "9", "10", "11"]
+
+
+def test_two_models_without_a_default_must_be_named(write_version: WriteVersion, start_server: Start) -> None:
+    write_version(name="one")
+    write_version(name="two")
+    with grpc.insecure_channel(start_server().target) as channel:
+        stub = OctofoldServiceStub(channel)
+        with pytest.raises(grpc.RpcError, match="name one of one/1, two/1") as failure:
+            ask(stub, boards_of(1))
+        assert failure.value.code() == grpc.StatusCode.NOT_FOUND
+        ask(stub, boards_of(1), model="two")
+
+
+def test_health_says_serving_once_ready_and_not_serving_while_draining(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    server = start_server("--grace", "60")
+    with grpc.insecure_channel(server.target) as channel:
+        health = health_pb2_grpc.HealthStub(channel)
+        for service in SERVICES:
+            assert health.Check(health_pb2.HealthCheckRequest(service=service)).status == SERVING
+        with pytest.raises(grpc.RpcError) as failure:
+            health.Check(health_pb2.HealthCheckRequest(service="nobody"))
+        assert failure.value.code() == grpc.StatusCode.NOT_FOUND
+
+        watch = health.Watch(health_pb2.HealthCheckRequest())
+        assert next(watch).status == SERVING
+        server.process.send_signal(signal.SIGTERM)
+        assert next(watch).status == NOT_SERVING
+        boards = boards_of(10)  # the grace period: still serving
+        np.testing.assert_array_equal(ask(OctofoldServiceStub(channel), boards), fake_moves(boards).moves)
+        assert server.terminate() == 0  # a second signal ends it at once
+
+
+def test_a_server_that_is_loading_is_alive_but_not_ready(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    fifo = write_version(version=2) / "model.onnx"
+    fifo.unlink()
+    os.mkfifo(fifo)  # reading the model lasts until the test writes it
+    server = start_server("--port", str(port), ready=False)
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        request = pb.NextMovesRequest(boards=bytes(16))
+        stub, health = OctofoldServiceStub(channel), health_pb2_grpc.HealthStub(channel)
+        status = health.Check(health_pb2.HealthCheckRequest(), wait_for_ready=True, timeout=60).status
+        assert status == NOT_SERVING
+        with pytest.raises(grpc.RpcError, match="starting") as failure:
+            stub.NextMoves(request)
+        assert failure.value.code() == grpc.StatusCode.UNAVAILABLE
+        assert versions(stub)["tiny", "2"].state == pb.ModelVersion.STATE_LOADING
+        assert not server.port_file.exists()
+        fifo.write_bytes(b"not what the card says")
+        server.wait_until_ready()
+        assert health.Check(health_pb2.HealthCheckRequest()).status == SERVING
+        stub.NextMoves(request)
+
+
+def test_sigterm_while_loading_ends_the_server_before_it_serves(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    fifo = write_version() / "model.onnx"
+    model = fifo.read_bytes()
+    fifo.unlink()
+    os.mkfifo(fifo)
+    server = start_server(ready=False)
+    with fifo.open("wb") as pipe:  # opens once the server reads
+        server.process.send_signal(signal.SIGTERM)
+        pipe.write(model)
+    assert server.wait() == 0
+    assert "serving on" not in server.log
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_reflection_describes_the_service_unless_turned_off(
+    write_version: WriteVersion, start_server: Start, enabled: bool
+) -> None:
+    write_version()
+    server = start_server("--reflection" if enabled else "--no-reflection")
+    with grpc.insecure_channel(server.target) as channel:
+        database = ProtoReflectionDescriptorDatabase(channel)
+        if enabled:
+            assert set(database.get_services()) >= {SERVICES[1], "grpc.health.v1.Health"}
+            assert database.FindFileContainingSymbol(SERVICES[1]).package == "octofold.v1"
+        else:
+            with pytest.raises(grpc.RpcError) as failure:
+                list(database.get_services())
+            assert failure.value.code() == grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_sigterm_under_load_answers_every_accepted_call_and_exits_with_zero(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    server = start_server("--grace", "0.3")
+    boards = boards_of(3000)
+    expected = fake_moves(boards).moves
+    outcomes: list[object] = []
+    answered = threading.Semaphore(0)
+
+    def call_until_refused(start: int) -> None:
+        with grpc.insecure_channel(server.target) as channel:
+            stub = OctofoldServiceStub(channel)
+            while True:
+                try:
+                    moves = ask(stub, boards[start:])
+                except grpc.RpcError as error:
+                    outcomes.append(error.code())
+                    return
+                outcomes.append(np.array_equal(moves, expected[start:]))
+                answered.release()
+
+    callers = [threading.Thread(target=call_until_refused, args=(2999 * (n % 2),)) for n in range(6)]
+    for caller in callers:
+        caller.start()
+    for _ in range(12):
+        answered.acquire()
+    assert server.terminate() == 0
+    for caller in callers:
+        caller.join()
+    assert set(outcomes) == {True, grpc.StatusCode.UNAVAILABLE}
+    assert not server.port_file.exists()
+
+
+def test_sigterm_ends_an_idle_stream_with_unavailable(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    server = start_server()
+    with grpc.insecure_channel(server.target) as channel:
+        done = threading.Event()
+
+        def messages() -> Any:
+            yield pb.StreamNextMovesRequest(id=1, request=pb.NextMovesRequest(boards=bytes(16)))
+            done.wait()
+
+        stream = OctofoldServiceStub(channel).StreamNextMoves(messages())
+        assert next(stream).id == 1
+        assert server.terminate() == 0
+        with pytest.raises(grpc.RpcError) as failure:
+            next(stream)
+        assert failure.value.code() == grpc.StatusCode.UNAVAILABLE
+        done.set()
+
+
+def test_broken_models_are_listed_with_their_reason_and_do_not_disturb_the_others(
+    write_version: WriteVersion, start_server: Start, graph: bytes
+) -> None:
+    write_version()
+    (write_version(name="altered") / "model.onnx").write_bytes(graph + b"\0")
+    write_version(name="truncated", model=graph[: len(graph) // 2])
+    (write_version(name="missing") / "model.onnx").unlink()
+    (write_version(name="cardless") / "card.json").unlink()
+    (write_version(name="scribbled") / "card.json").write_text("{", encoding="utf-8")
+    renamed = onnx.load_from_string(graph)
+    renamed.graph.output[0].name = renamed.graph.node[-1].output[0] = "answer"
+    write_version(name="renamed", model=renamed.SerializeToString())
+    write_version(name="elsewhere", precisions={"fp32": {"file": "../../x", "sha256": "0" * 64}})
+    reasons = {
+        "altered": "SHA-256",
+        "truncated": "cannot load it",
+        "missing": "No such file",
+        "cardless": "No such file",
+        "scribbled": "not JSON",
+        "renamed": "graph contract",
+        "elsewhere": "not a file name",
+    }
+    server = start_server("--default-model", "tiny")
+    with grpc.insecure_channel(server.target) as channel:
+        stub = OctofoldServiceStub(channel)
+        known = versions(stub)
+        for name, reason in reasons.items():
+            assert known[name, "1"].state == pb.ModelVersion.STATE_FAILED
+            assert reason in known[name, "1"].reason
+            with pytest.raises(grpc.RpcError) as failure:
+                ask(stub, boards_of(1), model=name)
+            assert failure.value.code() == grpc.StatusCode.NOT_FOUND
+        ask(stub, boards_of(1))
+
+
+@pytest.mark.parametrize(
+    ("prepare", "arguments", "message"),
+    [
+        (lambda write: write(model=b"not a graph"), (), "tiny/1: model.onnx: onnxruntime cannot load it"),
+        (lambda write: write(), ("--default-model", "nobody"), "'nobody' cannot be served; ready: tiny"),
+        (lambda write: write(), ("--precision", "int8"), "the card offers fp32, not int8"),
+        (lambda write: write(), ("--models", "/nowhere"), "cannot read the model repository /nowhere"),
+        (lambda write: write(), ("--port-file", "/nowhere/port"), "cannot write the port file"),
+    ],
+)
+def test_a_server_with_nothing_to_serve_says_why_in_one_line_and_fails(
+    write_version: WriteVersion, start_server: Start, prepare: Any, arguments: tuple[str, ...], message: str
+) -> None:
+    prepare(write_version)
+    server = start_server(*arguments, ready=False)
+    assert server.wait() == 1
+    assert "Traceback" not in server.log
+    assert message in server.log.splitlines()[-1]
+
+
+def test_an_empty_repository_is_a_failure(tmp_path: Path, start_server: Start) -> None:
+    (tmp_path / "models").mkdir()
+    server = start_server(ready=False)
+    assert server.wait() == 1
+    assert "no models in" in server.log.splitlines()[-1]
+
+
+def test_a_port_in_use_is_one_line_and_a_failure(write_version: WriteVersion, start_server: Start) -> None:
+    write_version()
+    first = start_server()
+    second = start_server("--port", first.target.rpartition(":")[2], ready=False)
+    assert second.wait() == 1
+    assert second.log.splitlines() == [
+        f"octofold-serve: cannot listen on {first.target}: Address already in use"
+    ]
+    assert not second.port_file.exists()
+
+
+def test_a_second_server_never_shares_the_port_of_one_on_another_address(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        server = start_server("--port", str(taken.getsockname()[1]), ready=False)
+        assert server.wait() == 1
+
+
+def test_a_wrong_value_is_one_line_and_exit_code_two() -> None:
+    command = [sys.executable, "-m", "octofold_server.cli", "--lanes", "many"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 2
+    assert (
+        run.stderr == "octofold-serve: --lanes: 'many' is not allowed; it takes an integer from 0 to 1024\n"
+    )
+
+
+def test_the_card_comes_as_it_was_written(write_version: WriteVersion, start_server: Start) -> None:
+    write_version(strength={"mean_score": 86_203})
+    with grpc.insecure_channel(start_server().target) as channel:
+        card = json.loads(versions(OctofoldServiceStub(channel))["tiny", "1"].card_json)
+        assert card["strength"] == {"mean_score": 86_203}

@@ -1,0 +1,119 @@
+"""One stream's own rules, without a channel: how far it reads ahead, and how it ends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from octofold_proto.errors import Unavailable
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_server.batcher import Batcher, Call, OnDone
+from octofold_server.fakes import RecordingBackend
+from octofold_server.streams import MAX_OPEN_BOARDS, AnswerStream
+
+NewStream = Callable[[], AnswerStream]
+
+
+class Request:
+    """What the servicer makes of a request, without a model."""
+
+    def __init__(self, batcher: Batcher, request: pb.NextMovesRequest) -> None:
+        self._batcher = batcher
+        self._boards = np.frombuffer(request.boards, np.uint8).reshape(-1, 16)
+
+    def submit(self, on_done: OnDone) -> Call:
+        return self._batcher.submit(self._boards, on_done=on_done)
+
+    def cancel(self, call: Call) -> None:
+        self._batcher.cancel(call)
+
+    def response(self, call: Call) -> pb.NextMovesResponse:
+        return pb.NextMovesResponse(moves=call.result().moves.moves.tobytes())
+
+
+@pytest.fixture
+def backend() -> RecordingBackend:
+    return RecordingBackend()
+
+
+@pytest.fixture
+def batcher(backend: RecordingBackend) -> Iterator[Batcher]:
+    batcher = Batcher(backend, lanes=1, max_batch_size=MAX_OPEN_BOARDS, queue_capacity=10 * MAX_OPEN_BOARDS)
+    yield batcher
+    backend.gate.set()
+    batcher.close()
+
+
+@pytest.fixture
+def stream(batcher: Batcher) -> AnswerStream:
+    return AnswerStream(lambda request: Request(batcher, request))
+
+
+def message(number: int, boards: int) -> pb.StreamNextMovesRequest:
+    return pb.StreamNextMovesRequest(id=number, request=pb.NextMovesRequest(boards=bytes(16 * boards)))
+
+
+def test_a_client_that_never_reads_stops_being_read_itself(stream: AnswerStream) -> None:
+    read = threading.Semaphore(0)
+
+    def messages() -> Iterator[pb.StreamNextMovesRequest]:
+        for number in range(1, 100):
+            yield message(number, MAX_OPEN_BOARDS // 4)
+            read.release()  # reached once the stream has taken the message and wants the next
+
+    answers = stream.answers(messages())
+    first = next(answers)
+    for _ in range(4):
+        read.acquire()
+    assert not read.acquire(timeout=0.2)
+    assert first.id == 1
+    next(answers)  # the first has been sent
+    assert read.acquire(timeout=30)
+    answers.close()
+
+
+def test_a_stream_that_must_stop_reading_still_answers_what_it_has_read(
+    stream: AnswerStream, backend: RecordingBackend
+) -> None:
+    end = threading.Event()
+
+    def messages() -> Iterator[pb.StreamNextMovesRequest]:
+        yield message(1, 3)
+        yield message(2, 3)
+        stream.stop_reading()
+        backend.gate.set()
+        end.wait()  # the client sends nothing more, but does not leave
+        yield message(3, 3)
+
+    backend.gate.clear()
+    assert [answer.id for answer in stream.answers(messages())] == [1, 2]
+    end.set()
+
+
+def test_what_a_stream_raises_at_the_door_answers_that_message() -> None:
+    def refuse(_: pb.NextMovesRequest) -> Request:
+        raise Unavailable("not today")
+
+    answers = AnswerStream(refuse).answers(iter([message(7, 1), message(8, 1)]))
+    assert [(answer.id, answer.error.message) for answer in answers] == [(7, "not today"), (8, "not today")]
+
+
+def test_an_abandoned_stream_withdraws_its_boards_and_ends(
+    stream: AnswerStream, batcher: Batcher, backend: RecordingBackend
+) -> None:
+    backend.gate.clear()
+    holding = batcher.submit(np.ones((1, 16), np.uint8))
+    backend.started.acquire()
+
+    def messages() -> Iterator[pb.StreamNextMovesRequest]:
+        for number in range(5):
+            yield message(number, 10)
+        stream.abandon()
+
+    assert list(stream.answers(messages())) == []
+    backend.gate.set()
+    holding.result()
+    batcher.submit(np.ones((1, 16), np.uint8)).result()
+    assert backend.rows == 2
