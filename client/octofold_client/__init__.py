@@ -1,0 +1,53 @@
+"""The client of the service: next moves from a program, full games, and how well a model plays them.
+
+    with Client("127.0.0.1:50051") as client:
+        client.next_moves(boards).moves
+
+Everything that programs may rely on is named here. It imports neither the server nor any machine-learning
+library.
+"""
+
+from octofold_client.answers import Model, ModelVersion, NextMove, NextMoves
+from octofold_client.calls import RetryPolicy
+from octofold_client.client import AsyncClient, Client, PendingAnswer
+from octofold_client.errors import (
+    BackendFailed,
+    BrokenAnswer,
+    DeadlinePassed,
+    EvaluationError,
+    InvalidRequest,
+    NotOctofold,
+    OctofoldError,
+    OtherEvaluation,
+    QueueFull,
+    ServerDied,
+    Unavailable,
+    UnexpectedStatus,
+    UnknownModel,
+)
+from octofold_client.remote_player import RemotePlayer
+
+__all__ = [
+    "AsyncClient",
+    "BackendFailed",
+    "BrokenAnswer",
+    "Client",
+    "DeadlinePassed",
+    "EvaluationError",
+    "InvalidRequest",
+    "Model",
+    "ModelVersion",
+    "NextMove",
+    "NextMoves",
+    "NotOctofold",
+    "OctofoldError",
+    "OtherEvaluation",
+    "PendingAnswer",
+    "QueueFull",
+    "RemotePlayer",
+    "RetryPolicy",
+    "ServerDied",
+    "Unavailable",
+    "UnexpectedStatus",
+    "UnknownModel",
+]

@@ -1,0 +1,72 @@
+"""Boards as people type them: sixteen numbers, as exponents or as tiles, apart by spaces or commas.
+
+It knows nothing about servers: it turns text into `[N, 16] uint8` and names the line and the cell of the
+first number that cannot be one.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_game.rules import LARGEST_EXPONENT
+
+
+class BoardTextError(ValueError):
+    """Text that is not a board; the message names the line, counted from 1, and the cell, from 0."""
+
+
+def parse_board(
+    text: str, *, tiles: bool = False, largest_exponent: int = LARGEST_EXPONENT, where: str = "board"
+) -> list[int]:
+    """The 16 exponents of one board, row-major from the top left.
+
+    `tiles` reads 0, 2, 4, 8 ... instead of 0, 1, 2, 3 ...; `where` opens the message of a `BoardTextError`.
+    """
+    # Between commas nothing means an empty cell, while any run of spaces is one separator.
+    words = [word.strip() for word in text.split(",")] if "," in text else text.split()
+    if len(words) != 16:
+        raise BoardTextError(f"{where}: {len(words)} cells where a board has 16")
+    parse_cell = _parse_tile if tiles else _parse_exponent
+    return [parse_cell(word, largest_exponent, f"{where}, cell {cell}") for cell, word in enumerate(words)]
+
+
+def parse_lines(
+    lines: Iterable[str], *, tiles: bool = False, largest_exponent: int = LARGEST_EXPONENT
+) -> NDArray[np.uint8]:
+    """One board a line as `[N, 16] uint8`; blank lines are skipped but counted. Raises `BoardTextError`."""
+    boards = [
+        parse_board(line, tiles=tiles, largest_exponent=largest_exponent, where=f"line {number}")
+        for number, line in enumerate(lines, start=1)
+        if line.strip()
+    ]
+    return np.array(boards, np.uint8).reshape(-1, 16)
+
+
+def _parse_exponent(word: str, largest_exponent: int, where: str) -> int:
+    value = _parse_number(word, "an exponent", where)
+    if value > largest_exponent:
+        hint = " (if these are tiles, say --tiles)" if value in _TILES else ""
+        raise BoardTextError(f"{where}: {word} is above the largest exponent, {largest_exponent}{hint}")
+    return value
+
+
+def _parse_tile(word: str, largest_exponent: int, where: str) -> int:
+    value = _parse_number(word, "a tile", where)
+    if value and value not in _TILES:
+        raise BoardTextError(f"{where}: {word} is no tile; tiles are 0, 2, 4, 8 and so on")
+    exponent = value.bit_length() - 1 if value else 0
+    if exponent > largest_exponent:
+        raise BoardTextError(f"{where}: {word} is above the largest tile, {1 << largest_exponent}")
+    return exponent
+
+
+_TILES = frozenset(1 << exponent for exponent in range(1, LARGEST_EXPONENT + 1))
+
+
+def _parse_number(word: str, kind: str, where: str) -> int:
+    if word == "":
+        return 0
+    if not (word.isascii() and word.isdigit()):
+        raise BoardTextError(f"{where}: {word!r} is not {kind}")
+    # int() refuses thousands of digits with an error of its own; no cell needs more than six.
+    return int(word) if len(word) <= 12 else 10**12

@@ -1,0 +1,238 @@
+"""One call to the service as a conversation: what to send, how long to wait, when to try again.
+
+This is all that the sync and the asyncio client share. A conversation is a generator that yields `Send` and
+`Wait` and is sent the reply (or thrown the `grpc.RpcError`); it does no input or output itself and knows
+neither threads nor event loops, so that tests can drive it by hand.
+"""
+
+import json
+import random
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import grpc
+import numpy as np
+from google.protobuf.message import Message
+from grpc_health.v1 import health_pb2
+from numpy.typing import ArrayLike
+from octofold_game.rules import check_boards
+from octofold_proto import messages
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+
+from octofold_client.answers import Model, ModelVersion, NextMove, NextMoves
+from octofold_client.errors import (
+    BrokenAnswer,
+    DeadlinePassed,
+    NotOctofold,
+    OctofoldError,
+    QueueFull,
+    Unavailable,
+    error_of_call,
+)
+
+T = TypeVar("T")
+
+CHANNEL_OPTIONS = (
+    # Answers are as long as the questions; the caller decides how long those are.
+    ("grpc.max_receive_message_length", -1),
+    # A server that restarts is found again within two seconds, not within gRPC's two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2000),
+)
+
+
+@dataclass(frozen=True)
+class Send:
+    """Call `method` with `request`; the reply is the response, or the `grpc.RpcError` thrown in."""
+
+    method: str
+    request: Message
+    timeout_seconds: float
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Do nothing for `seconds`."""
+
+    seconds: float
+
+
+Conversation = Generator[Send | Wait, Any, T]
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """When a call that failed is sent again, always within the call's own deadline.
+
+    UNAVAILABLE is tried again after a wait that doubles; a full queue after the delay that the server asked
+    for. Each wait is stretched at random by up to a half, so that many clients do not return together.
+    """
+
+    attempts: int = 6
+    first_wait_seconds: float = 0.1
+    largest_wait_seconds: float = 2.0
+
+    def wait_seconds(self, error: OctofoldError, attempt: int) -> float | None:
+        """How long to wait after failed attempt number `attempt` (from 1); None: give up."""
+        if attempt >= self.attempts:
+            return None
+        if isinstance(error, Unavailable):
+            wait = min(self.largest_wait_seconds, self.first_wait_seconds * 2.0 ** (attempt - 1))
+        elif isinstance(error, QueueFull):
+            wait = error.retry_after_seconds
+        else:
+            return None
+        return wait * random.uniform(1.0, 1.5)
+
+
+DEFAULT_RETRY = RetryPolicy()
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Makes the conversations of one client.
+
+    `model` and `version` are sent with every call: empty means the server's default model and its newest
+    ready version. `timeout_seconds` bounds a call with all its retries.
+    """
+
+    target: str
+    model: str = ""
+    version: str = ""
+    timeout_seconds: float = 60.0
+    retry: RetryPolicy = DEFAULT_RETRY
+
+    def next_move(self, board: ArrayLike) -> Conversation[NextMove]:
+        """`board`: 16 exponents. Raises `BoardError` before anything is sent."""
+        cells = check_boards(np.asarray(board)[None])[0]
+        request = pb.NextMoveRequest(model=self.model, version=self.version, board=cells.tolist())
+        return self._ask("NextMove", request, _parse_next_move)
+
+    def next_moves(self, boards: ArrayLike, with_probabilities: bool) -> Conversation[NextMoves]:
+        """`boards`: `[N, 16]` exponents. Raises `BoardError` before anything is sent."""
+        checked = check_boards(boards)
+        n = len(checked)
+        request = pb.NextMovesRequest(
+            model=self.model,
+            version=self.version,
+            boards=messages.boards_to_bytes(checked),
+            with_probabilities=with_probabilities,
+        )
+        return self._ask(
+            "NextMoves", request, lambda response: _parse_next_moves(response, n, with_probabilities)
+        )
+
+    def list_models(self) -> Conversation[tuple[Model, ...]]:
+        return self._ask("ListModels", pb.ListModelsRequest(), _parse_models)
+
+    def wait_until_ready(self, timeout_seconds: float) -> Conversation[None]:
+        """Asks for the server's health until it serves; raises `Unavailable` when the time is over."""
+        end = time.monotonic() + timeout_seconds
+        last = "no answer"
+        while (left := end - time.monotonic()) > 0:
+            try:
+                response = yield Send("Check", health_pb2.HealthCheckRequest(), min(left, 5.0))
+            except grpc.RpcError as rpc_error:
+                error = self._error(rpc_error)
+                if isinstance(error, NotOctofold):
+                    raise error from None
+                last = str(error)
+            else:
+                if response.status == health_pb2.HealthCheckResponse.SERVING:
+                    return
+                last = "it is starting or draining"
+            yield Wait(min(0.05, max(0.0, end - time.monotonic())))
+        raise Unavailable(f"no octofold server is ready at {self.target} after {timeout_seconds:g} s: {last}")
+
+    def _ask(self, method: str, request: Message, parse: Callable[[Any], T]) -> Conversation[T]:
+        end = time.monotonic() + self.timeout_seconds
+        attempt = 1
+        while True:
+            try:
+                response = yield Send(method, request, max(0.0, end - time.monotonic()))
+            except grpc.RpcError as rpc_error:
+                error = self._error(rpc_error)
+                wait = self.retry.wait_seconds(error, attempt)
+                if wait is None or time.monotonic() + wait >= end:
+                    raise error from None
+            else:
+                return parse(response)
+            yield Wait(wait)
+            attempt += 1
+
+    def _error(self, rpc_error: grpc.RpcError) -> OctofoldError:
+        """The client's exception, naming the address where nobody's words do."""
+        error = error_of_call(rpc_error)
+        if "failed to connect" in str(error):
+            # gRPC's own words, of which the last say why: "... remote host: Connection refused".
+            reason = str(error).rpartition(": ")[2]
+            return Unavailable(f"no octofold server answers at {self.target}: {reason}")
+        if isinstance(error, DeadlinePassed):
+            return DeadlinePassed(f"no answer from {self.target} in time: {error}")
+        if isinstance(error, Unavailable | NotOctofold):
+            error.args = (f"{self.target}: {error}",)
+        return error
+
+
+def _parse_next_move(response: pb.NextMoveResponse) -> NextMove:
+    if len(response.probabilities) != 4:
+        raise BrokenAnswer(
+            f"the server sent {len(response.probabilities)} probabilities for one board, not 4"
+        )
+    return NextMove(
+        move=messages.move_of_direction(response.direction),
+        probabilities=np.array(response.probabilities, np.float32),
+        votes=np.array(response.votes, np.uint8),
+        model=response.model,
+        version=response.version,
+        queue_us=response.queue_us,
+        inference_us=response.inference_us,
+    )
+
+
+def _parse_next_moves(response: pb.NextMovesResponse, n: int, with_probabilities: bool) -> NextMoves:
+    try:
+        moves = messages.moves_from_bytes(response.moves, n)
+        probabilities = (
+            messages.probabilities_from_bytes(response.probabilities, n) if with_probabilities else None
+        )
+    except ValueError as error:
+        raise BrokenAnswer(f"the server's answer does not fit the question: {error}") from None
+    return NextMoves(
+        moves=moves,
+        probabilities=probabilities,
+        model=response.model,
+        version=response.version,
+        queue_us=response.queue_us,
+        inference_us=response.inference_us,
+    )
+
+
+def _parse_models(response: pb.ListModelsResponse) -> tuple[Model, ...]:
+    return tuple(
+        Model(
+            name=model.name,
+            is_default=model.is_default,
+            versions=tuple(
+                ModelVersion(
+                    version=version.version,
+                    state=pb.ModelVersion.State.Name(version.state).removeprefix("STATE_").lower(),
+                    reason=version.reason,
+                    precision=version.precision,
+                    card=_card(version.card_json),
+                )
+                for version in model.versions
+            ),
+        )
+        for model in response.models
+    )
+
+
+def _card(card_json: str) -> dict[str, Any] | None:
+    try:
+        card = json.loads(card_json)
+    except ValueError:  # also of an empty string: the server could not read the card
+        return None
+    return card if isinstance(card, dict) else None

@@ -1,0 +1,131 @@
+"""The command `octofold`: next moves, evaluations and a server's models, from a terminal.
+
+Every failure that can be foreseen ends as one line, `octofold: ...`, and exit code 1; a wrong command line
+ends with 2, Ctrl-C with 130. What the subcommands do is in `commands.py`.
+"""
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from octofold_game.replays import ReplayError
+from octofold_game.rules import BoardError
+
+from octofold_client import commands
+from octofold_client.board_text import BoardTextError
+from octofold_client.errors import OctofoldError
+
+FAILURE, INTERRUPTED = 1, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one subcommand and returns the exit code."""
+    options = _parser().parse_args(arguments)
+    # A terminal that closes or a supervisor that ends us must not leave a server behind.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _exit)
+    try:
+        options.run(options)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        print("octofold: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has left; nothing more can be said, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILURE
+    except (OctofoldError, BoardError, BoardTextError, ReplayError, OSError) as error:
+        print(f"octofold: {error}", file=sys.stderr)
+        return FAILURE
+    return 0
+
+
+def _exit(number: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="octofold", description="Plays 2048 with the models of a server.")
+    subcommands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    move = subcommands.add_parser(
+        "move",
+        help="the next move for a board, or for a file of boards",
+        description="Prints the move for the board on the command line, or for each line of standard input "
+        "(16 columns, apart by commas or spaces) one line of CSV.",
+    )
+    move.add_argument(
+        "board", nargs="*", help="16 exponents, row by row: 0 empty, 1 is tile 2, 2 is tile 4 ..."
+    )
+    move.add_argument("--tiles", action="store_true", help="cells are tiles: 0, 2, 4, 8 ... not exponents")
+    _add_server(move)
+    _add_model(move)
+    move.set_defaults(run=commands.move)
+
+    evaluate = subcommands.add_parser(
+        "evaluate",
+        help="play games against a server and judge them",
+        description="Plays full games and prints how well they went. Every finished game is kept: after "
+        "Ctrl-C or a lost connection, the same command goes on where it stopped.",
+    )
+    _add_server(evaluate)
+    _add_model(evaluate)
+    _add_games(evaluate)
+    evaluate.set_defaults(run=commands.evaluate)
+
+    play = subcommands.add_parser(
+        "play",
+        help="start a server, evaluate a model on it, stop it",
+        description="Like evaluate, with a server of its own on a free loopback port. OCTOFOLD_DEVICE and "
+        "the other variables of octofold-serve reach that server.",
+    )
+    play.add_argument(
+        "--models", type=Path, default=Path("models"), metavar="DIR", help="the model repository"
+    )
+    _add_model(play)
+    _add_games(play)
+    play.set_defaults(run=commands.play)
+
+    models = subcommands.add_parser("models", help="list the models of a server")
+    _add_server(models)
+    models.set_defaults(run=commands.models)
+    return parser
+
+
+def _add_server(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--target", default="127.0.0.1:50051", metavar="HOST:PORT", help="the server (default %(default)s)"
+    )
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", default="", metavar="NAME", help="default: the server's default model")
+    parser.add_argument("--version", default="", metavar="N", help="default: the newest that is ready")
+
+
+def _add_games(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--games", type=_positive, default=100, metavar="N", help="default %(default)s")
+    parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="fixes the games (default 0)")
+    parser.add_argument(
+        "--parallel", type=_positive, default=1024, metavar="N", help="games at a time (default %(default)s)"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="where replays and result go (default: in results)"
+    )
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 10**9:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 up")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 2**64:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 0 to 2**64 - 1")
+    return int(text)

@@ -1,0 +1,211 @@
+"""`Client` and `AsyncClient`: the service as method calls, with deadlines and retries.
+
+Both only drive the conversations of `calls.py` over a gRPC channel, one by blocking, the other by awaiting;
+what is asked, how an answer is read and when a call is tried again is decided there.
+"""
+
+import asyncio
+import time
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+import grpc
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from numpy.typing import ArrayLike
+from octofold_proto.octofold.v1 import inference_pb2_grpc
+
+from octofold_client.answers import Model, NextMove, NextMoves
+from octofold_client.calls import CHANNEL_OPTIONS, DEFAULT_RETRY, Calls, Conversation, RetryPolicy, Send
+
+T = TypeVar("T")
+
+
+class PendingAnswer(Generic[T]):
+    """A call on its way: it was sent when this object was made."""
+
+    def __init__(self, methods: dict[str, Any], conversation: Conversation[T]) -> None:
+        self._methods = methods
+        self._conversation = conversation
+        step = next(conversation)
+        assert isinstance(step, Send)
+        self._call = self._start(step)
+
+    def result(self) -> T:
+        """Waits for the answer, sending again as the client's retry policy says. Call it once.
+
+        Raises:
+            OctofoldError: the call failed, and trying again is no use or its time is over.
+        """
+        try:
+            while True:
+                try:
+                    response = self._call.result()
+                except grpc.RpcError as error:
+                    step = self._conversation.throw(error)
+                else:
+                    step = self._conversation.send(response)
+                while not isinstance(step, Send):
+                    time.sleep(step.seconds)
+                    step = next(self._conversation)
+                self._call = self._start(step)
+        except StopIteration as end:
+            answer: T = end.value
+            return answer
+
+    def _start(self, step: Send) -> Any:
+        return self._methods[step.method].future(step.request, timeout=step.timeout_seconds)
+
+
+class Client:
+    """A blocking client of the service at `target` ("host:port"); usable from many threads at once.
+
+    Args:
+        target: the server's address.
+        model: the model to ask; empty for the server's default.
+        version: the model's version; empty for the newest that is ready.
+        timeout_seconds: the deadline of every call, all its retries included.
+        retry: when a failed call is sent again.
+
+    Every method raises an `OctofoldError` (see `errors.py`) when the service refuses or cannot be reached.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        model: str = "",
+        version: str = "",
+        timeout_seconds: float = 60.0,
+        retry: RetryPolicy = DEFAULT_RETRY,
+    ) -> None:
+        self._calls = Calls(target, model, version, timeout_seconds, retry)
+        self._channel = grpc.insecure_channel(target, options=CHANNEL_OPTIONS)
+        self._methods = _methods(self._channel)
+
+    @property
+    def target(self) -> str:
+        return self._calls.target
+
+    def next_move(self, board: ArrayLike) -> NextMove:
+        """The move for one board of 16 exponents. Raises `BoardError` for any other."""
+        return self._begin(self._calls.next_move(board)).result()
+
+    def next_moves(self, boards: ArrayLike, *, with_probabilities: bool = True) -> NextMoves:
+        """The moves for `boards` `[N, 16]`, N at least 1. Raises `BoardError` for any other."""
+        return self.begin_next_moves(boards, with_probabilities=with_probabilities).result()
+
+    def begin_next_moves(
+        self, boards: ArrayLike, *, with_probabilities: bool = True
+    ) -> PendingAnswer[NextMoves]:
+        """Sends `boards` and returns at once; `.result()` of what it returns waits for the answer."""
+        return self._begin(self._calls.next_moves(boards, with_probabilities))
+
+    def list_models(self) -> tuple[Model, ...]:
+        """Every model in the server's repository, sorted by name."""
+        return self._begin(self._calls.list_models()).result()
+
+    def wait_until_ready(self, timeout_seconds: float = 10.0) -> None:
+        """Returns once the server serves. Raises `Unavailable` when it does not in time."""
+        self._begin(self._calls.wait_until_ready(timeout_seconds)).result()
+
+    def close(self) -> None:
+        """Ends the connection; calls still on their way fail."""
+        self._channel.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _begin(self, conversation: Conversation[T]) -> PendingAnswer[T]:
+        return PendingAnswer(self._methods, conversation)
+
+
+class AsyncClient:
+    """The same client for asyncio: arguments, answers and errors are those of `Client`.
+
+    Make it inside a running event loop.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        model: str = "",
+        version: str = "",
+        timeout_seconds: float = 60.0,
+        retry: RetryPolicy = DEFAULT_RETRY,
+    ) -> None:
+        self._calls = Calls(target, model, version, timeout_seconds, retry)
+        self._channel = grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
+        self._methods = _methods(self._channel)
+
+    @property
+    def target(self) -> str:
+        return self._calls.target
+
+    async def next_move(self, board: ArrayLike) -> NextMove:
+        """The move for one board of 16 exponents. Raises `BoardError` for any other."""
+        return await self._drive(self._calls.next_move(board))
+
+    async def next_moves(self, boards: ArrayLike, *, with_probabilities: bool = True) -> NextMoves:
+        """The moves for `boards` `[N, 16]`, N at least 1. Raises `BoardError` for any other."""
+        return await self._drive(self._calls.next_moves(boards, with_probabilities))
+
+    async def list_models(self) -> tuple[Model, ...]:
+        """Every model in the server's repository, sorted by name."""
+        return await self._drive(self._calls.list_models())
+
+    async def wait_until_ready(self, timeout_seconds: float = 10.0) -> None:
+        """Returns once the server serves. Raises `Unavailable` when it does not in time."""
+        await self._drive(self._calls.wait_until_ready(timeout_seconds))
+
+    async def close(self) -> None:
+        """Ends the connection; calls still on their way are cancelled."""
+        await self._channel.close(None)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _drive(self, conversation: Conversation[T]) -> T:
+        try:
+            step = next(conversation)
+            while True:
+                if isinstance(step, Send):
+                    call = self._methods[step.method](step.request, timeout=step.timeout_seconds)
+                    try:
+                        response = await call
+                    except grpc.RpcError as error:
+                        step = conversation.throw(error)
+                    else:
+                        step = conversation.send(response)
+                else:
+                    await asyncio.sleep(step.seconds)
+                    step = next(conversation)
+        except StopIteration as end:
+            answer: T = end.value
+            return answer
+
+
+def _methods(channel: Any) -> dict[str, Any]:
+    """What a `Send` names, on a channel of either flavour."""
+    service = inference_pb2_grpc.OctofoldServiceStub(channel)  # type: ignore[no-untyped-call]  # generated
+    return {
+        "NextMove": service.NextMove,
+        "NextMoves": service.NextMoves,
+        "ListModels": service.ListModels,
+        # Written out, since the published types of grpc_health leave out its stub.
+        "Check": channel.unary_unary(
+            "/grpc.health.v1.Health/Check",
+            request_serializer=HealthCheckRequest.SerializeToString,
+            response_deserializer=HealthCheckResponse.FromString,
+        ),
+    }

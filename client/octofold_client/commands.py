@@ -1,0 +1,172 @@
+"""What the subcommands of `octofold` do with their parsed options.
+
+Results go to standard output, progress and remarks to standard error. Failures are raised; `cli.py` turns
+them into one line and an exit code.
+"""
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from octofold_game.rules import LARGEST_EXPONENT, MOVE_NAMES
+from rich.console import Console
+
+from octofold_client.answers import ModelVersion
+from octofold_client.board_text import parse_board, parse_lines
+from octofold_client.calls import RetryPolicy
+from octofold_client.client import Client
+from octofold_client.errors import OctofoldError
+from octofold_client.evaluation import Evaluation
+from octofold_client.evaluation import evaluate as run_evaluation
+from octofold_client.interrupts import DeferredInterrupts
+from octofold_client.local_server import LocalServer
+from octofold_client.progress import progress_on
+from octofold_client.report import print_report
+from octofold_client.results import Conditions, ResultFolder, check_writable
+from octofold_client.selection import Selected, select
+
+RESULTS = Path("results")
+BOARDS_A_CALL = 4096
+
+
+def move(options: Namespace) -> None:
+    """Prints the move for the board on the command line, or a line of CSV for each on standard input."""
+    one = parse_board(" ".join(options.board), tiles=options.tiles) if options.board else None
+    selected = _select(options)
+    with _client_of(options.target, selected) as client:
+        if one is not None:
+            answer = client.next_move(one)
+            shares = zip(MOVE_NAMES, answer.probabilities.tolist(), strict=True)
+            print(f"{_name(answer.move)}  ({', '.join(f'{name} {share:.1%}' for name, share in shares)})")
+            return
+        boards = parse_lines(
+            sys.stdin, tiles=options.tiles, largest_exponent=selected.largest_exponent or LARGEST_EXPONENT
+        )
+        print(",".join(("move", *MOVE_NAMES)))
+        for start in range(0, len(boards), BOARDS_A_CALL):
+            answers = client.next_moves(boards[start : start + BOARDS_A_CALL])
+            assert answers.probabilities is not None
+            for number, row in zip(answers.moves.tolist(), answers.probabilities.tolist(), strict=True):
+                print(",".join((_name(number), *(f"{share:.4f}" for share in row))))
+
+
+def models(options: Namespace) -> None:
+    """Prints every model version of a server, with the reason of those that are not ready."""
+    with _first_client_of(options.target) as client:
+        for model in client.list_models():
+            print(f"{model.name} (default)" if model.is_default else model.name)
+            for version in model.versions:
+                print(f"  {version.version}  {_described(version)}")
+
+
+def evaluate(options: Namespace) -> None:
+    """Plays games against a running server and prints how they went."""
+    if options.out:
+        check_writable(options.out)
+    selected = _select(options)
+    folder = ResultFolder(options.out or RESULTS / _folder_name("evaluate", selected, options))
+    _evaluate(options.target, selected, folder, options)
+
+
+def play(options: Namespace) -> None:
+    """Plays games against a server of its own, which it stops whatever happens.
+
+    Without --out, an evaluation that was interrupted is finished, and one that is complete is left alone: the
+    next goes into a folder of its own beside it.
+    """
+    check_writable(options.out or RESULTS)
+    console = Console(stderr=True)
+    console.print(f"Starting a server with the models in {options.models} ...", style="dim", highlight=False)
+    with LocalServer(options.models) as server:
+        options.target = server.target
+        selected = _select(options)
+        name = _folder_name("play", selected, options)
+        folder = ResultFolder(options.out) if options.out else _unfinished(name, selected, options.seed)
+        try:
+            _evaluate(server.target, selected, folder, options)
+        except OctofoldError:
+            server.check()  # a server that died says more than the call that it left unanswered
+            raise
+
+
+def _evaluate(target: str, selected: Selected, folder: ResultFolder, options: Namespace) -> None:
+    games = f"{options.games:,} game{'s' if options.games > 1 else ''}"
+    title = f"{selected.title}: {games}, seed {options.seed}"
+    progress = progress_on(Console(stderr=True), options.games, title)
+    try:
+        with DeferredInterrupts() as interrupts, _client_of(target, selected) as client, progress:
+            evaluation = run_evaluation(
+                client,
+                selected,
+                folder,
+                seed=options.seed,
+                games=options.games,
+                parallel=options.parallel,
+                progress=progress,
+                after_step=interrupts.check,
+            )
+    except (KeyboardInterrupt, OctofoldError):
+        if progress.done:
+            kept = f"{progress.done:,} of {games} are kept in {folder.path}"
+            print(f"{kept}; the same command goes on from there.", file=sys.stderr)
+        raise
+    print_report(evaluation.summary, title, Console())
+    print()
+    print(_pace(evaluation))
+    print(f"replays: {folder.replays}")
+    print(f"result:  {folder.result}")
+
+
+def _pace(evaluation: Evaluation) -> str:
+    if evaluation.moves_per_second is None:
+        return "All games were played by an earlier run."
+    pace = f"{evaluation.moves_per_second:,.0f} moves/s over {evaluation.seconds:,.1f} s"
+    inference = evaluation.inference_us / evaluation.requests / 1000
+    queue = evaluation.queue_us / evaluation.requests / 1000
+    return f"pace:    {pace}; a call queued for {queue:.1f} ms and computed for {inference:.1f} ms"
+
+
+def _select(options: Namespace) -> Selected:
+    with _first_client_of(options.target) as client:
+        return select(client.list_models(), options.model, options.version)
+
+
+def _first_client_of(target: str) -> Client:
+    """A client that gives up soon, for the call that finds out whether a server is there at all."""
+    return Client(target, timeout_seconds=10.0, retry=RetryPolicy(attempts=3))
+
+
+def _client_of(target: str, selected: Selected) -> Client:
+    """A client of exactly this version, whatever is published meanwhile."""
+    return Client(target, model=selected.model, version=selected.version.version)
+
+
+def _folder_name(command: str, selected: Selected, options: Namespace) -> str:
+    return f"{command}-{selected.model}-v{selected.version.version}-seed{options.seed}"
+
+
+def _unfinished(name: str, selected: Selected, seed: int) -> ResultFolder:
+    """The first of NAME, NAME-2, NAME-3 ... that is new, or was left unfinished under the same conditions."""
+    conditions = Conditions.of(selected, seed)
+    number = 1
+    while True:
+        folder = ResultFolder(RESULTS / (name if number == 1 else f"{name}-{number}"))
+        if not folder.result.exists() and folder.conditions() in (None, conditions):
+            return folder
+        number += 1
+
+
+def _name(move: int) -> str:
+    return "over" if move < 0 else MOVE_NAMES[move]
+
+
+def _described(version: ModelVersion) -> str:
+    if not version.ready:
+        return f"{version.state}: {version.reason}" if version.reason else version.state
+    card = version.card or {}
+    parts = ["ready", version.precision]
+    if isinstance(weights := card.get("weights"), int):
+        parts.append(f"{weights:,} weights")
+    if rule := card.get("decision_rule"):
+        parts.append(f"{rule} of {card.get('symmetries')}" if card.get("symmetries") else str(rule))
+    return ", ".join(part for part in parts if part)

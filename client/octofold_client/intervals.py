@@ -1,0 +1,49 @@
+"""95% intervals for averages, medians and shares of independent games.
+
+Plain arithmetic on numbers; it knows nothing about 2048. An interval is `(low, high)`, or None where the
+sample is too small to give one.
+"""
+
+from collections.abc import Sequence
+from math import comb, sqrt
+
+Interval = tuple[float, float]
+
+Z = 1.959963984540054
+"""The normal quantile that leaves 2.5% on either side."""
+
+
+def average_interval(values: Sequence[float]) -> Interval | None:
+    """Normal interval of the average: mean ± 1.96 standard errors. None for fewer than two values."""
+    n = len(values)
+    if n < 2:
+        return None
+    mean = sum(values) / n
+    variance = sum((value - mean) ** 2 for value in values) / (n - 1)
+    margin = Z * sqrt(variance / n)
+    return mean - margin, mean + margin
+
+
+def median_interval(values: Sequence[float]) -> Interval | None:
+    """Interval of the median between two order statistics, exact for any distribution.
+
+    The number of values below the true median is binomial(n, 1/2); the widest ranks that leave at most 2.5%
+    on each side are taken (Conover, Practical Nonparametric Statistics, 1999). None for fewer than six.
+    """
+    n = len(values)
+    rank, tail = 0, 1  # tail: how many of the 2**n outcomes have at most `rank` values below the median
+    if 40 * tail > 2**n:
+        return None
+    while 40 * (tail + comb(n, rank + 1)) <= 2**n:
+        rank += 1
+        tail += comb(n, rank)
+    ordered = sorted(values)
+    return ordered[rank], ordered[n - 1 - rank]
+
+
+def share_interval(successes: int, n: int) -> Interval:
+    """Wilson's score interval of `successes / n` (Wilson 1927), sound at 0 and at n too; n must not be 0."""
+    share = successes / n
+    centre = (share + Z * Z / (2 * n)) / (1 + Z * Z / n)
+    margin = Z * sqrt(share * (1 - share) / n + Z * Z / (4 * n * n)) / (1 + Z * Z / n)
+    return max(0.0, centre - margin), min(1.0, centre + margin)

@@ -1,0 +1,103 @@
+"""The table of an evaluation: average, median, best and the share of games that reached each tile.
+
+Drawn with rich on a terminal, as plain Markdown anywhere else, from one list of rows. All intervals are of
+95%: normal for averages, order statistics for the median, Wilson's for shares (see `summary.py`).
+"""
+
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from octofold_client.intervals import Interval
+from octofold_client.summary import Summary
+
+HEADINGS = ("", "measured", "95% interval")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table; `share` is None for lines that are no share."""
+
+    label: str
+    measured: str
+    interval: str
+    share: float | None = None
+
+
+def rows_of(summary: Summary) -> tuple[list[Row], list[Row]]:
+    """The lines about scores and lengths, and the lines about tiles."""
+    figures = [
+        Row("average score", f"{summary.average:,.0f}", _counts(summary.average_interval)),
+        Row("median score", f"{summary.median:,.0f}", _counts(summary.median_interval)),
+        Row("best score", f"{summary.best:,}", ""),
+        Row("moves a game", f"{summary.moves_per_game:,.0f}", _counts(summary.moves_per_game_interval)),
+    ]
+    tiles = [
+        Row(f"reached {row.tile}", f"{row.share:.1%}", _percents(row.interval), row.share)
+        for row in summary.reached
+    ]
+    return figures, tiles
+
+
+def markdown(summary: Summary, title: str) -> str:
+    """The table as Markdown under `title`, with a line on outgrown games where there are any."""
+    figures, tiles = rows_of(summary)
+    cells = [HEADINGS, *((row.label, row.measured, row.interval) for row in figures + tiles)]
+    first, second, third = (max(len(line[column]) for line in cells) for column in range(3))
+    lines = [f"| {a:<{first}} | {b:>{second}} | {c:>{third}} |" for a, b, c in cells]
+    lines.insert(1, f"|{'-' * (first + 2)}|{'-' * (second + 1)}:|{'-' * (third + 1)}:|")
+    table = "\n".join([f"**{title}**", "", *lines])
+    return f"{table}\n\n{outgrown_note(summary)}" if summary.outgrown_games else table
+
+
+def table(summary: Summary, title: str) -> Table:
+    """The table for a terminal; shares carry a bar."""
+    figures, tiles = rows_of(summary)
+    drawn = Table(title=title, title_style="bold", title_justify="left", box=box.ROUNDED, border_style="dim")
+    drawn.add_column(HEADINGS[0])
+    drawn.add_column(HEADINGS[1], justify="right", style="bold")
+    drawn.add_column(HEADINGS[2], justify="right", style="cyan")
+    drawn.add_column("", width=20, style="yellow")
+    for row in figures:
+        drawn.add_row(row.label, row.measured, row.interval, "")
+    drawn.add_section()
+    for row in tiles:
+        style = "" if row.share else "dim"
+        drawn.add_row(row.label, row.measured, row.interval, _bar(row.share or 0.0, 20), style=style)
+    return drawn
+
+
+def print_report(summary: Summary, title: str, console: Console) -> None:
+    """Prints the table on `console`, in the form that suits it."""
+    if not console.is_terminal:
+        # Not through rich, which would wrap the lines of a narrow pipe.
+        console.file.write(markdown(summary, title) + "\n")
+        return
+    console.print(table(summary, title))
+    if summary.outgrown_games:
+        console.print(outgrown_note(summary), style="yellow", highlight=False)
+
+
+def outgrown_note(summary: Summary) -> str:
+    """One sentence that counts and names the games that ended above the model's largest tile."""
+    count = len(summary.outgrown_games)
+    named = ", ".join(map(str, summary.outgrown_games[:20])) + (", ..." if count > 20 else "")
+    if count == 1:
+        return f"1 game outgrew the model's largest tile and ended there: game {named}."
+    return f"{count} games outgrew the model's largest tile and ended there: games {named}."
+
+
+def _counts(interval: Interval | None) -> str:
+    return "" if interval is None else f"{interval[0]:,.0f} to {interval[1]:,.0f}"
+
+
+def _percents(interval: Interval) -> str:
+    return f"{100 * interval[0]:.1f} to {100 * interval[1]:.1f}%"
+
+
+def _bar(share: float, width: int) -> str:
+    eighths = round(share * width * 8)
+    full, rest = divmod(eighths, 8)
+    return "█" * full + " ▏▎▍▌▋▊▉"[rest]

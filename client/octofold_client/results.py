@@ -1,0 +1,140 @@
+"""The folder of an evaluation: its conditions, the replay of every finished game, and the JSON result.
+
+The replays grow game by game, so that whatever ends a run early, nothing finished is lost; the two JSON files
+are written beside and renamed. It knows nothing about servers.
+"""
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from octofold_game.episodes import Episode
+from octofold_game.files import write_text
+from octofold_game.replays import ReplayWriter, read_replays
+
+from octofold_client.errors import EvaluationError, OtherEvaluation
+from octofold_client.selection import Selected
+from octofold_client.summary import GameSummary
+
+_ELSEWHERE = "choose another folder with --out"
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What decides how the games go: games of different conditions never share a folder."""
+
+    model: str
+    version: str
+    precision: str
+    sha256: str | None
+    """Of the model file that answers, by its card."""
+    seed: int
+
+    @classmethod
+    def of(cls, selected: Selected, seed: int) -> "Conditions":
+        """The conditions of games by the `selected` version."""
+        version = selected.version
+        return cls(selected.model, version.version, version.precision, selected.sha256, seed)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class ResultFolder:
+    """The files of one evaluation below `path`, which need not exist yet."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.replays = path / "games.replay"
+        self.result = path / "result.json"
+        self._conditions = path / "conditions.json"
+
+    def conditions(self) -> Conditions | None:
+        """Those of the games in the folder; None when it holds no evaluation.
+
+        Raises `EvaluationError` when the file that says so is not what it should be.
+        """
+        try:
+            return Conditions(**json.loads(self._conditions.read_text()))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (ValueError, TypeError):
+            raise EvaluationError(f"{self._conditions} is damaged; {_ELSEWHERE}") from None
+
+    @contextmanager
+    def open(self, conditions: Conditions) -> Iterator["KeptGames"]:
+        """The games that the folder holds, ready to take more of the same conditions.
+
+        Raises:
+            OtherEvaluation: its games were played under other conditions.
+            EvaluationError: it cannot be written, or holds replays without saying of what.
+            ReplayError: the replay file is damaged.
+        """
+        check_writable(self.path)
+        before = self.conditions()
+        if before is None:
+            if self.replays.exists():
+                raise EvaluationError(f"nothing says whose games {self.replays} holds; {_ELSEWHERE}")
+            _write_json(self._conditions, conditions.to_json())
+        elif before != conditions:
+            raise OtherEvaluation(
+                f"{self.path} holds games of {_differences(before, conditions)}; {_ELSEWHERE}"
+            )
+        with ReplayWriter(self.replays) as writer:
+            yield KeptGames([_summary(episode) for episode in read_replays(self.replays)], writer)
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        """Replaces the result file in one step. Raises `OSError`."""
+        _write_json(self.result, result)
+
+
+class KeptGames:
+    """The finished games of an open folder."""
+
+    def __init__(self, games: list[GameSummary], writer: ReplayWriter) -> None:
+        self.games = games
+        """Those of earlier runs, in the order in which they finished."""
+        self._writer = writer
+
+    def append(self, episodes: list[Episode]) -> list[GameSummary]:
+        """Writes finished games to the replay file at once. Raises `OSError`."""
+        for episode in episodes:
+            self._writer.append(episode)
+        return [_summary(episode) for episode in episodes]
+
+
+def check_writable(folder: Path) -> None:
+    """Makes the folder where it is missing. Raises `EvaluationError` when files cannot be made in it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise EvaluationError(f"cannot write into {folder}: {error.strerror}") from None
+
+
+def _summary(episode: Episode) -> GameSummary:
+    return GameSummary(
+        game=episode.game,
+        score=episode.score,
+        largest_tile=episode.largest_tile,
+        moves=len(episode),
+        outgrown=episode.outgrown,
+    )
+
+
+def _differences(before: Conditions, now: Conditions) -> str:
+    """Such as "seed 1, not 0"."""
+    return ", ".join(
+        f"{name} {old}, not {new}"
+        for (name, old), new in zip(before.to_json().items(), now.to_json().values(), strict=True)
+        if old != new
+    )
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    write_text(path, json.dumps(content, indent=2) + "\n")

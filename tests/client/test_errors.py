@@ -1,0 +1,50 @@
+"""The exception tree: complete, drawn as it is, and the inverse of the server's status table."""
+
+import re
+
+import grpc
+import pytest
+from octofold_client import errors
+from octofold_client.errors import OctofoldError
+from octofold_game.rules import BoardError
+from octofold_proto import status
+
+
+def classes() -> list[type[Exception]]:
+    exported = [getattr(errors, name) for name in errors.__all__]
+    return [item for item in exported if isinstance(item, type)]
+
+
+def test_every_error_is_in_the_tree_that_the_docstring_draws() -> None:
+    drawn = re.findall(r"[├└]─ (\w+)", errors.__doc__ or "")
+    assert sorted([*drawn, "OctofoldError"]) == sorted(error.__name__ for error in classes())
+    assert all(issubclass(error, OctofoldError) for error in classes())
+
+
+def test_the_tree_is_drawn_with_the_parents_it_has() -> None:
+    parents: list[tuple[int, str]] = [(0, "OctofoldError")]
+    for indent, name in re.findall(r"\n( +(?:│ +)?)[├└]─ (\w+)", errors.__doc__ or ""):
+        while parents[-1][0] >= len(indent):
+            parents.pop()
+        assert parents[-1][1] in {base.__name__ for base in getattr(errors, name).__bases__}, name
+        parents.append((len(indent), name))
+
+
+@pytest.mark.parametrize("kind", status.CODES, ids=lambda kind: kind.__name__)
+def test_what_the_server_raises_the_client_raises_again(kind: type[Exception]) -> None:
+    extra = {errors.QueueFull: (0.5,), errors.BackendFailed: ("id-1",)}.get(kind, ())  # type: ignore[call-overload]
+    sent = kind("what went wrong", *extra)
+    received = status.error_of(status.status_of(sent))
+    assert str(received) == "what went wrong"
+    if kind is BoardError:
+        assert type(received) is errors.InvalidRequest
+    else:
+        assert type(received) is kind
+        assert vars(received) == vars(sent)
+
+
+@pytest.mark.parametrize("code", [code for code in grpc.StatusCode if code is not grpc.StatusCode.OK])
+def test_every_code_there_is_becomes_some_octofold_error(code: grpc.StatusCode) -> None:
+    error = status.error_of(status.status_of_call(code, "words", None))
+    assert isinstance(error, OctofoldError)
+    assert "words" in str(error)

@@ -1,0 +1,107 @@
+"""Games in lockstep against players in this process: the same games however many run at once."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from octofold_client import BrokenAnswer, NextMoves
+from octofold_client.lockstep import play
+from octofold_game.episodes import Episode
+from octofold_game.replays import verify
+from octofold_game.rules import legal_moves
+
+Boards = NDArray[np.uint8]
+
+
+def first_legal(boards: Boards) -> NDArray[np.int8]:
+    return legal_moves(boards).argmax(axis=1).astype(np.int8)
+
+
+class Ready:
+    """A player in this process behind the interface of a server; remembers what was asked when."""
+
+    def __init__(self, choose: Callable[[Boards], NDArray[np.int8]] = first_legal) -> None:
+        self.choose = choose
+        self.in_flight = 0
+        self.most_in_flight = 0
+        self.batches: list[int] = []
+
+    def __call__(self, boards: Boards) -> Any:
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        self.batches.append(len(boards))
+        moves = self.choose(boards)
+
+        class Answer:
+            def result(answer) -> NextMoves:  # noqa: N805 -- `self` is the player
+                self.in_flight -= 1
+                return NextMoves(moves, None, "m", "1", queue_us=2, inference_us=3)
+
+        return Answer()
+
+
+def games_of(
+    player: Ready, games: Sequence[int], parallel: int, largest_exponent: int = 15
+) -> dict[int, Episode]:
+    return {
+        episode.game: episode
+        for step in play(player, 7, games, parallel, largest_exponent)
+        for episode in step.finished
+    }
+
+
+@pytest.mark.parametrize("parallel", [1, 2, 3, 8, 1000])
+def test_the_games_do_not_depend_on_how_many_run_at_once(parallel: int) -> None:
+    expected = games_of(Ready(), range(12), 12)
+    played = games_of(Ready(), range(12), parallel)
+    assert sorted(played) == list(range(12))
+    for game, episode in expected.items():
+        verify(played[game])
+        assert (played[game].moves, played[game].score) == (episode.moves, episode.score)
+
+
+def test_never_more_games_run_than_asked_for_and_two_batches_are_on_their_way() -> None:
+    player = Ready()
+    steps = list(play(player, 7, range(20), 5, 15))
+    assert max(step.running for step in steps) <= 5
+    assert max(player.batches) == 3
+    assert player.most_in_flight == 2
+
+
+def test_freed_places_are_taken_by_waiting_games_at_once() -> None:
+    steps = list(play(Ready(), 7, range(20), 6, 15))
+    done = np.cumsum([len(step.finished) for step in steps])
+    busy = [step.running for step, count in zip(steps, done, strict=True) if count <= 14]
+    assert set(busy) == {6}
+
+
+def test_every_answered_board_is_counted_as_a_move() -> None:
+    player = Ready()
+    steps = list(play(player, 7, range(5), 5, 15))
+    assert sum(step.moves for step in steps) == sum(len(game) for step in steps for game in step.finished)
+    assert (steps[0].queue_us, steps[0].inference_us) == (2, 3)
+
+
+def test_a_game_that_outgrows_the_model_ends_there() -> None:
+    for episode in games_of(Ready(), range(6), 6, largest_exponent=4).values():
+        assert episode.outgrown
+        assert episode.largest_tile == 32
+
+
+def test_no_games_are_no_steps() -> None:
+    assert list(play(Ready(), 7, [], 5, 15)) == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda boards: np.full(len(boards), -1, np.int8),
+        lambda boards: (~legal_moves(boards)).argmax(axis=1).astype(np.int8),
+        lambda boards: np.full(len(boards), 9, np.int8),
+    ],
+)
+def test_a_move_that_is_not_legal_ends_it_with_an_error(wrong: Callable[[Boards], NDArray[np.int8]]) -> None:
+    with pytest.raises(BrokenAnswer, match="cannot be played"):
+        games_of(Ready(wrong), range(30), 30)

@@ -1,0 +1,72 @@
+"""Real parts that several folders' tests share: a small model that plays legal games, and a server of it."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PublishModel = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def small_model() -> bytes:
+    """The ONNX file of an untrained network of one small layer: it plays legal moves, fast and badly."""
+    import torch
+    from octofold_export.floating import float_form
+    from octofold_export.folding import fold
+    from octofold_export.weights import policy_network
+    from octofold_training.networks import build
+
+    torch.manual_seed(1)
+    network = build({"kind": "cnn", "layers": 1, "channels": 4, "exponents": 16})
+    # One view: with eight, a symmetric board has moves of equal worth, and rounding picks among them, which
+    # differs with the size of the batch. No test here wants games that depend on that.
+    return bytes(fold(float_form(policy_network(network)), "vote", 1).SerializeToString())
+
+
+@pytest.fixture(scope="session")
+def publish_model(small_model: bytes) -> PublishModel:
+    """Writes the small model into a repository, as FOLDER/NAME/VERSION; keywords overwrite the card."""
+
+    def publish(repository: Path, name: str = "small", version: int = 1, **card: Any) -> Path:
+        folder = repository / name / str(version)
+        folder.mkdir(parents=True)
+        (folder / "model.onnx").write_bytes(small_model)
+        digest = hashlib.sha256(small_model).hexdigest()
+        fields = {
+            "format": 1,
+            "name": name,
+            "version": version,
+            "architecture": {"kind": "cnn", "layers": 1, "channels": 4, "exponents": 16},
+            "weights": 520,
+            "decision_rule": "vote",
+            "symmetries": 1,
+            "largest_exponent": 15,
+            "precisions": {"fp32": {"file": "model.onnx", "sha256": digest, "agreement": 1.0}},
+            "strength": None,
+            **card,
+        }
+        (folder / "card.json").write_text(json.dumps(fields))
+        return folder
+
+    return publish
+
+
+@pytest.fixture(scope="session")
+def repository(publish_model: PublishModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model repository that holds version 1 of the model `small`."""
+    folder = tmp_path_factory.mktemp("models")
+    publish_model(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def target(repository: Path) -> Iterator[str]:
+    """The address of a real server of `repository`, one for all tests that leave it as it is."""
+    from octofold_client.local_server import LocalServer
+
+    with LocalServer(repository) as server:
+        yield server.target

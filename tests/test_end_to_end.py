@@ -1,0 +1,84 @@
+"""The whole path, as a newcomer runs it: a model repository, `octofold play`, a table, replays, a result."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from octofold_game.replays import read_replays, verify
+
+OCTOFOLD = Path(sys.executable).with_name("octofold")
+SECONDS = 60
+
+
+def play(repository: Path, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [OCTOFOLD, "play", "--games", "3", "--models", str(repository), *options]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS)
+
+
+def test_play_serves_a_model_plays_full_games_and_reports_on_them(repository: Path, tmp_path: Path) -> None:
+    done = play(repository, tmp_path)
+    assert done.returncode == 0, done
+    assert "**small version 1: 3 games, seed 0**" in done.stdout
+    assert "| reached 65536 |" in done.stdout
+    folder = tmp_path / "results" / "play-small-v1-seed0"
+    assert done.stdout.splitlines()[-2:] == [
+        f"replays: {(folder / 'games.replay').relative_to(tmp_path)}",
+        f"result:  {(folder / 'result.json').relative_to(tmp_path)}",
+    ]
+    result = json.loads((folder / "result.json").read_text())
+    episodes = {episode.game: episode for episode in read_replays(folder / "games.replay")}
+    assert sorted(episodes) == [0, 1, 2]
+    for row in result["scores"]:
+        verify(episodes[row["game"]])
+        assert row["score"] == episodes[row["game"]].score
+
+
+def test_play_plays_again_after_it_finished_and_keeps_both_results(repository: Path, tmp_path: Path) -> None:
+    first, second = play(repository, tmp_path), play(repository, tmp_path)
+    assert "earlier run" not in first.stdout + second.stdout
+    assert sorted(folder.name for folder in (tmp_path / "results").iterdir()) == [
+        "play-small-v1-seed0",
+        "play-small-v1-seed0-2",
+    ]
+
+
+def test_play_draws_on_a_terminal(repository: Path, tmp_path: Path) -> None:
+    screen, terminal = pty.openpty()
+    command = [OCTOFOLD, "play", "--games", "3", "--models", str(repository)]
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"}
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=terminal, stderr=terminal, env=environment)
+    os.close(terminal)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(screen, 65536)
+        except OSError:  # how a terminal says that nobody writes to it any more
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(screen)
+    assert process.wait(SECONDS) == 0
+    text = shown.decode()
+    assert "games" in text
+    assert "moves/s" in text
+    assert "╭" in text
+
+
+@pytest.mark.parametrize(
+    ("package", "other"), [("octofold_client", "octofold_server"), ("octofold_server", "octofold_client")]
+)
+def test_neither_client_nor_server_imports_torch_or_the_other(package: str, other: str) -> None:
+    program = f"""
+import importlib, pkgutil, sys
+import {package}
+for module in pkgutil.walk_packages({package}.__path__, "{package}."):
+    importlib.import_module(module.name)
+print(*{{"torch", "numba", "onnx", "octofold_training", "{other}"}} & set(sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=SECONDS)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "\n", "")
