@@ -26,7 +26,8 @@ def _row_tables() -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.in
 
 
 def _reverse_nibbles(rows: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    return (rows & 0xF) << 12 | (rows & 0xF0) << 4 | (rows >> 4) & 0xF0 | rows >> 12
+    swapped = (rows & 0xF) << 12 | (rows & 0xF0) << 4 | (rows >> 4) & 0xF0 | rows >> 12
+    return swapped.astype(np.uint32)
 
 
 def _slide_rows_left(rows: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.int32]]:

@@ -1,0 +1,73 @@
+# The only entry for people, CI and the Dockerfile. `make` alone prints what there is.
+
+PYTHON ?= python3
+VENV ?= .venv
+SERVER ?= server# or server-gpu, where an NVIDIA card is at hand
+GAMES ?= 100
+MODEL ?= cnn5
+HOST ?= 127.0.0.1
+PORT ?= 50051
+CHECKPOINT ?= checkpoints/$(NAME)
+NAME ?= cnn5
+TORCH = torch==2.13.0# named first and exactly: an open range may bring gigabytes of CUDA
+PIP = $(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+BIN = $(VENV)/bin
+
+help: ## this list
+	@echo "Octofold serves networks that play 2048, and judges how well they play."
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo "  Variables: GAMES=$(GAMES) MODEL=$(MODEL) HOST=$(HOST) PORT=$(PORT) NAME=$(NAME) CHECKPOINT=$(CHECKPOINT)"
+
+setup: $(VENV)/light ## the environment that serves and plays (no torch)
+
+play: $(VENV)/light ## play GAMES full games against MODEL, served on a free loopback port
+	$(BIN)/octofold play --games $(GAMES) --model $(MODEL)
+
+serve: $(VENV)/light ## serve the models of models/ on HOST:PORT
+	$(BIN)/octofold-serve --host $(HOST) --port $(PORT)
+
+train: $(VENV)/dev ## teacher, then student: two hours of two cores; goes on where it stopped
+	$(BIN)/octofold-train teacher
+	$(BIN)/octofold-train student --state runs/$(NAME) --checkpoint checkpoints/$(NAME)
+
+export: $(VENV)/dev ## publish CHECKPOINT as the next version of models/NAME
+	$(BIN)/octofold-export --checkpoint $(CHECKPOINT) --name $(NAME)
+
+bench: $(VENV)/dev ## measure the rules, the graph and the service on this machine
+	$(BIN)/python bench/rules.py
+	$(BIN)/python bench/training.py
+	$(BIN)/python bench/serving.py --model $(MODEL)
+
+lint: $(VENV)/dev ## style, types, import directions, generated stubs
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m octofold_proto.generate --check
+
+test: $(VENV)/dev ## all tests
+	$(BIN)/pytest
+
+proto: $(VENV)/dev ## generate the stubs from the .proto files
+	$(BIN)/python -m octofold_proto.generate
+
+docker: ## an image that serves models/ (CUDA: BASE=..., SERVER=server-gpu)
+	docker build --tag octofold $(if $(BASE),--build-arg BASE=$(BASE)) --build-arg SERVER=$(SERVER) .
+
+$(VENV)/bin/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Octofold needs Python 3.11 or newer; PYTHON=$(PYTHON) is `$(PYTHON) --version`" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/light: $(VENV)/bin/pip pyproject.toml constraints.txt
+	$(PIP) --editable '.[$(SERVER)]'
+	@touch $@
+
+$(VENV)/dev: $(VENV)/light
+	$(PIP) $(TORCH)
+	$(PIP) --editable '.[dev]'
+	@touch $@
+
+.PHONY: help setup play serve train export bench lint test proto docker

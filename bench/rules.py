@@ -1,0 +1,34 @@
+"""How fast the rules are: afterstates a second in numpy, in batches of several sizes.
+
+python bench/rules.py
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from harness import interleave, medians, report
+from octofold_game import rules
+
+SIZES = (1, 100, 1_000, 10_000)
+
+
+def main() -> None:
+    generator = np.random.default_rng(0)
+    boards = {size: generator.integers(0, 12, (size, 16)).astype(np.uint8) for size in SIZES}
+
+    def rate(size: int) -> float:
+        repeats = max(3, 20_000 // size)
+        start = time.perf_counter()
+        for _ in range(repeats):
+            rules.afterstates(boards[size])
+        return 4 * size * repeats / (time.perf_counter() - start)
+
+    found = medians(interleave({str(size): lambda size=size: rate(size) for size in SIZES}, rounds=7))
+    rows = [(f"{int(size):,}", f"{value / 1e6:.2f}") for size, value in found.items()]
+    report("rules", ["boards in a batch", "million afterstates/s"], rows, afterstates_per_second=found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""Boards a second of an exported graph: in onnxruntime directly, and served over gRPC.
+
+    python bench/serving.py --model cnn5
+
+Direct is onnxruntime in a loop on the same file, in each of two layouts (one session on all cores, or one
+session without threads of its own that every core calls) and several batch sizes; its best is what the served
+figures are compared with. Load comes from this process, on the same cores. All measures take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import grpc
+import numpy as np
+import onnxruntime
+import psutil
+from harness import interleave, medians, report
+from numpy.typing import NDArray
+from octofold_client.local_server import LocalServer
+from octofold_game.episodes import Episodes
+from octofold_game.rules import legal_moves
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+
+BATCHES = (1, 8, 16, 32, 64)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--models", type=Path, default=Path("models"))
+    parser.add_argument("--model", default="cnn5")
+    parser.add_argument("--precision", default="int8", choices=("fp32", "int8"))
+    parser.add_argument("--seconds", type=float, default=3.0, help="of one measure in one round")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+
+    version = max(
+        (options.models / options.model).glob("*/card.json"), key=lambda card: int(card.parent.name)
+    )
+    files = {"fp32": version.with_name("model.onnx"), "int8": version.with_name("model.int8.onnx")}
+    boards = _boards(4096)
+    cores = len(os.sched_getaffinity(0))
+    loop = asyncio.new_event_loop()
+
+    arguments = ("--default-model", options.model, "--precision", options.precision)
+    with LocalServer(options.models, arguments) as server:
+        channel = loop.run_until_complete(_connect(server.target))
+        stub = OctofoldServiceStub(channel)
+        latencies: dict[str, list[float]] = {}
+
+        def served(name: str, callers: int, call: Callable[[int], Awaitable[int]]) -> Callable[[], float]:
+            latencies[name] = []
+            return lambda: loop.run_until_complete(_load(callers, call, options.seconds, latencies[name]))
+
+        async def packed(number: int) -> int:
+            start = number * 64 % len(boards)
+            await stub.NextMoves(pb.NextMovesRequest(boards=boards[start : start + 64].tobytes()))
+            return 64
+
+        async def single(number: int) -> int:
+            await stub.NextMove(pb.NextMoveRequest(board=boards[number % len(boards)].tolist()))
+            return 1
+
+        sessions = {
+            (precision, threads): _session(file, threads)
+            for precision, file in files.items()
+            for threads in ({1, cores} if precision == options.precision else {1})
+        }
+        measures = {
+            f"direct {precision}, {'one lane a core' if threads == 1 else 'all cores'}, batch {batch}": (
+                lambda session=session, lanes=cores if threads == 1 else 1, batch=batch: _direct(
+                    session, lanes, boards, batch, options.seconds
+                )
+            )
+            for (precision, threads), session in sessions.items()
+            for batch in (BATCHES if precision == options.precision else (16,))
+        }
+        measures |= {
+            "served, 4 callers of 64 boards": served("4 x 64", 4, packed),
+            "served, 64 callers of 1 board": served("64 x 1", 64, single),
+            "served, 1 caller of 1 board": served("1 x 1", 1, single),
+        }
+        found = medians(interleave(measures, options.rounds))
+        megabytes = psutil.Process().children()[0].memory_info().rss / 2**20
+        loop.run_until_complete(channel.close())
+
+    direct = max(value for name, value in found.items() if name.startswith(f"direct {options.precision}"))
+    rows = [(name, f"{value:,.0f}", f"{value / direct:.2f}") for name, value in found.items()]
+    percentiles = {
+        name: {f"p{q}": round(float(np.percentile(seconds, q)) * 1e3, 2) for q in (50, 99)}
+        for name, seconds in latencies.items()
+    }
+    for name, values in percentiles.items():
+        rows.append((f"latency {name}: p50 / p99, ms", f"{values['p50']} / {values['p99']}", ""))
+    rows.append(("resident size of the server, MB", f"{megabytes:.0f}", ""))
+    report(
+        f"serving {options.model}",
+        ["what", "boards/s", "of best direct"],
+        rows,
+        precision=options.precision,
+        cores=cores,
+        boards_per_second=found,
+        direct=direct,
+        int8_over_fp32=_ratio(found),
+        latency_ms=percentiles,
+        resident_mb=round(megabytes),
+    )
+
+
+def _ratio(found: dict[str, float]) -> float:
+    """The best int8 over the best fp32."""
+    best = {
+        precision: max(value for name, value in found.items() if name.startswith(f"direct {precision}"))
+        for precision in ("int8", "fp32")
+    }
+    return best["int8"] / best["fp32"]
+
+
+def _boards(count: int) -> NDArray[np.uint8]:
+    """Boards `[count, 16]` of random games."""
+    generator = np.random.default_rng(0)
+    episodes = Episodes(0, range(64))
+    seen: list[NDArray[np.uint8]] = []
+    while sum(map(len, seen)) < count:
+        seen.append(episodes.boards.copy())
+        weights = legal_moves(episodes.boards) * generator.random((len(episodes.boards), 4))
+        episodes.step(weights.argmax(axis=1).astype(np.int8))
+    return np.concatenate(seen)[:count]
+
+
+def _session(file: Path, threads: int) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0" if threads == 1 else "1")
+    return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+
+
+def _direct(
+    session: onnxruntime.InferenceSession, lanes: int, boards: NDArray[np.uint8], batch: int, seconds: float
+) -> float:
+    done = [0] * lanes
+    session.run(None, {"boards": boards[:batch]})
+    end = time.perf_counter() + seconds
+
+    def run(lane: int) -> None:
+        while time.perf_counter() < end:
+            start = done[lane] % (len(boards) - batch)
+            session.run(None, {"boards": boards[start : start + batch]})
+            done[lane] += batch
+
+    start = time.perf_counter()
+    threads = [threading.Thread(target=run, args=(lane,)) for lane in range(lanes)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(done) / (time.perf_counter() - start)
+
+
+async def _load(
+    callers: int, call: Callable[[int], Awaitable[int]], seconds: float, latencies: list[float]
+) -> float:
+    """Boards a second of `callers` that each call again as soon as they are answered."""
+    boards = 0
+    number = 0
+    begin = time.perf_counter()
+    end = begin + seconds
+
+    async def caller() -> None:
+        nonlocal boards, number
+        while (start := time.perf_counter()) < end:
+            number += 1
+            boards += await call(number)
+            latencies.append(time.perf_counter() - start)
+
+    await asyncio.gather(*(caller() for _ in range(callers)))
+    return boards / (time.perf_counter() - begin)
+
+
+async def _connect(address: str) -> grpc.aio.Channel:
+    channel = grpc.aio.insecure_channel(address)
+    await channel.channel_ready()
+    return channel
+
+
+if __name__ == "__main__":
+    main()

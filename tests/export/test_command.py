@@ -1,0 +1,308 @@
+"""`octofold-export` as it is typed: what it publishes, and what it says when it cannot."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from numpy.typing import NDArray
+from octofold_client.summary import GameSummary, Summary
+from octofold_export.cli import main
+from octofold_game.rules import legal_moves
+from octofold_training import checkpoints
+from octofold_training.networks import CNN
+
+
+@pytest.fixture(scope="module")
+def models(checkpoint: Path, boards_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository in which `small` was published twice."""
+    folder = tmp_path_factory.mktemp("repository") / "models"
+    for _ in range(2):
+        assert main(arguments(checkpoint, folder, "--boards", str(boards_file))) == 0
+    return folder
+
+
+def arguments(checkpoint: Path, models: Path, *more: str) -> list[str]:
+    return ["--checkpoint", str(checkpoint), "--name", "small", "--models", str(models), *more]
+
+
+def contents(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def read_card(models: Path, version: int = 1) -> dict[str, Any]:
+    card: dict[str, Any] = json.loads((models / "small" / str(version) / "card.json").read_text())
+    return card
+
+
+def test_a_published_version_is_complete_and_its_card_true(models: Path, checkpoint: Path) -> None:
+    files = ["README.md", "card.json", "model.int8.onnx", "model.onnx"]
+    assert contents(models / "small") == [
+        *(path for version in "12" for path in [version, *(f"{version}/{file}" for file in files)]),
+        "config.pbtxt",
+    ]
+    card = read_card(models)
+    assert (card["format"], card["name"], card["version"]) == (1, "small", 1)
+    assert card["architecture"] == {"kind": "cnn", "layers": 3, "channels": 24, "exponents": 16}
+    assert card["weights"] == 16 * 24 * 4 + 24 + 2 * (24 * 24 * 4 + 24) + 24 * 16 * 4 + 4
+    weights = (checkpoint / "weights.pt").read_bytes()
+    assert card["checkpoint_sha256"] == hashlib.sha256(weights).hexdigest()
+    assert (card["decision_rule"], card["symmetries"], card["largest_exponent"]) == ("vote", 8, 15)
+    assert card["precisions"]["fp32"]["agreement"] == 1.0
+    assert 0.99 <= card["precisions"]["int8"]["agreement"] <= 1.0
+    for precision in card["precisions"].values():
+        content = (models / "small" / "1" / precision["file"]).read_bytes()
+        assert precision["sha256"] == hashlib.sha256(content).hexdigest()
+    assert card["strength"] is None
+
+
+def test_the_same_export_gives_the_same_files(models: Path) -> None:
+    for file in ("model.onnx", "model.int8.onnx"):
+        assert (models / "small/1" / file).read_bytes() == (models / "small/2" / file).read_bytes()
+    assert read_card(models, 2) == {**read_card(models), "version": 2}
+
+
+@pytest.mark.parametrize("file", ["model.onnx", "model.int8.onnx"])
+def test_a_bare_onnxruntime_plays_legal_moves_with_the_published_file(
+    models: Path, boards: NDArray[np.uint8], file: str
+) -> None:
+    session = onnxruntime.InferenceSession(str(models / "small/1" / file), providers=["CPUExecutionProvider"])
+    (moves,) = session.run(["move"], {"boards": boards[:100]})
+    assert legal_moves(boards[:100])[np.arange(100), moves].all()
+
+
+def test_triton_is_told_the_names_and_types_of_the_graph(models: Path) -> None:
+    config = (models / "small/config.pbtxt").read_text()
+    session = onnxruntime.InferenceSession(
+        str(models / "small/1/model.onnx"), providers=["CPUExecutionProvider"]
+    )
+    types = {"uint8": "UINT8", "int8": "INT8", "float": "FP32", "bool": "BOOL"}
+    for value in [*session.get_inputs(), *session.get_outputs()]:
+        kind = types[value.type.removeprefix("tensor(").removesuffix(")")]
+        assert f'name: "{value.name}" data_type: TYPE_{kind} dims: [ {([*value.shape, 1])[1]} ]' in config
+    assert 'name: "small"' in config
+    assert 'backend: "onnxruntime"' in config
+    assert 'default_model_filename: "model.onnx"' in config
+
+
+def test_the_card_reads_well_for_people(models: Path) -> None:
+    text = (models / "small/1/README.md").read_text()
+    assert "# small, version 1" in text
+    assert "8,260 weights" in text or f"{read_card(models)['weights']:,} weights" in text
+    assert "| int8 | `model.int8.onnx` | 99." in text
+    assert "Not measured yet." in text
+
+
+@pytest.mark.parametrize(
+    ("flags", "rule", "symmetries"),
+    [
+        (["--rule", "mean"], "mean", 8),
+        (["--symmetries", "1"], "vote", 1),
+    ],
+)
+def test_rules_symmetries_precisions_and_versions_are_options(
+    checkpoint: Path, boards_file: Path, tmp_path: Path, flags: list[str], rule: str, symmetries: int
+) -> None:
+    more = ["--boards", str(boards_file), "--precisions", "fp32", "--version", "7", *flags]
+    assert main(arguments(checkpoint, tmp_path, *more)) == 0
+    card = read_card(tmp_path, 7)
+    assert (card["decision_rule"], card["symmetries"]) == (rule, symmetries)
+    assert list(card["precisions"]) == ["fp32"]
+    assert not (tmp_path / "small/7/model.int8.onnx").exists()
+
+
+def test_without_recorded_boards_the_network_plays_its_own_games(checkpoint: Path, tmp_path: Path) -> None:
+    assert main(arguments(checkpoint, tmp_path, "--precisions", "fp32", "--symmetries", "1")) == 0
+    assert read_card(tmp_path)["boards"] == {"source": "own games", "measured": 10_240, "calibration": 0}
+
+
+def test_a_graph_that_fails_its_gate_leaves_nothing_behind(
+    boards_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch.manual_seed(3)
+    undecided = CNN(layers=3, channels=24, exponents=16)  # no preferences: rounding decides
+    with torch.no_grad():
+        undecided.dense.weight.mul_(1e-3)
+        undecided.dense.bias.zero_()
+    sizes = {"kind": "cnn", "layers": 3, "channels": 24, "exponents": 16}
+    checkpoints.save(tmp_path / "checkpoint", undecided, sizes, training={})
+    models = tmp_path / "models"
+    assert main(arguments(tmp_path / "checkpoint", models, "--boards", str(boards_file))) == 1
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("octofold-export: int8 leaves 9")
+    assert "at least 99% are needed" in error
+    assert not models.exists()
+
+
+def break_checkpoint(checkpoint: Path, how: str) -> None:
+    weights, description = checkpoint / "weights.pt", checkpoint / "checkpoint.json"
+    if how == "missing":
+        shutil.rmtree(checkpoint)
+    elif how == "truncated":
+        weights.write_bytes(weights.read_bytes()[:-100])
+    elif how == "other kind":
+        text = description.read_text()
+        assert '"cnn"' in text
+        description.write_text(text.replace('"cnn"', '"transformer"'))
+    else:
+        network = CNN(layers=1, channels=2, exponents=16)
+        with torch.no_grad():
+            network.dense.bias[0] = torch.nan
+        sizes = {"kind": "cnn", "layers": 1, "channels": 2, "exponents": 16}
+        checkpoints.save(checkpoint, network, sizes, training={})
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("missing", "no checkpoint here"),
+        ("truncated", "weights.pt: damaged or replaced"),
+        ("other kind", "unknown kind of network 'transformer'"),
+        ("not a number", "weights that are not finite numbers"),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_used_is_one_line_and_no_file(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], how: str, message: str
+) -> None:
+    copy = Path(shutil.copytree(checkpoint, tmp_path / "checkpoint"))
+    break_checkpoint(copy, how)
+    assert main(arguments(copy, tmp_path / "models")) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("octofold-export: ")
+    assert message in line
+    assert not (tmp_path / "models").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--name", "../small"], "model name '../small'"),
+        (["--models", "FILE"], "is not a folder"),
+        (["--boards", "FILE"], "not an .npy file"),
+        (["--boards", "absent.npy"], "No such file"),
+    ],
+)
+def test_other_wrong_inputs_are_one_line_too(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], message: str
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("text")
+    flags = [str(file) if flag == "FILE" else flag for flag in flags]
+    assert main([*arguments(checkpoint, tmp_path / "models"), *flags]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+    assert contents(tmp_path) == ["file"]
+
+
+def test_an_existing_version_is_refused_before_any_work(
+    models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments(tmp_path / "no checkpoint", models, "--version", "1")) == 1
+    assert "published versions are never replaced" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        [],
+        ["--checkpoint", "a"],
+        ["--checkpoint", "a", "--name", "b", "--version", "0"],
+        ["--checkpoint", "a", "--name", "b", "--symmetries", "4"],
+        ["--checkpoint", "a", "--name", "b", "--precisions", "int8"],
+        ["--checkpoint", "a", "--name", "b", "--precisions", "fp32,fp8"],
+        ["--record-strength", "a", "--name", "b"],
+        ["--record-strength", "a", "--checkpoint", "b", "--name", "c"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_exits_2(flags: list[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(flags)
+    assert raised.value.code == 2
+
+
+def test_the_installed_command_explains_itself() -> None:
+    command = Path(sys.executable).with_name("octofold-export")
+    shown = subprocess.run([command, "--help"], capture_output=True, text=True, check=True, timeout=60)
+    assert "--record-strength" in shown.stdout
+
+
+def evaluation_result(card: dict[str, Any], precision: str = "int8") -> dict[str, Any]:
+    """What an evaluation of a version writes."""
+    scores = [20_000, 40_000, 60_000, 80_000]
+    games = [GameSummary(at, score, 2048, 1500, outgrown=False) for at, score in enumerate(scores)]
+    return {
+        "schema": 1,
+        "model": card["name"],
+        "version": str(card["version"]),
+        "precision": precision,
+        "sha256": card["precisions"][precision]["sha256"],
+        "seed": 5,
+        "games": len(games),
+        "statistics": Summary.of(games).to_json(),
+        "run": {"moves_per_second": 1234.5},
+    }
+
+
+def record(models: Path, result: Path) -> int:
+    return main(
+        ["--record-strength", str(result), "--name", "small", "--version", "1", "--models", str(models)]
+    )
+
+
+def test_a_measured_strength_goes_into_the_card_and_nothing_else_changes(
+    models: Path, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(models, tmp_path / "models"))
+    before = contents(copy)
+    card = read_card(copy)
+    (tmp_path / "result.json").write_text(json.dumps(evaluation_result(card)))
+    assert record(copy, tmp_path / "result.json") == 0
+    assert contents(copy) == before
+    strength = read_card(copy)["strength"]
+    assert (strength["games"], strength["average"], strength["median"]) == (4, 50_000, 50_000)
+    assert (strength["best"], strength["seed"], strength["precision"]) == (80_000, 5, "int8")
+    assert strength["moves_per_second"] == 1234.5
+    shares = {row["tile"]: row["share"] for row in strength["reached"]}
+    assert (shares[2048], shares[4096]) == (1.0, 0.0)
+    assert {**read_card(copy), "strength": None} == card
+    text = (copy / "small/1/README.md").read_text()
+    assert "4 games in int8: average 50,000 (95% interval " in text
+    assert "octofold evaluate --model small --version 1 --games 4 --seed 5" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sha256": "0" * 64}, "which is no file of"),
+        ({"precision": "fp16"}, "which is no file of"),
+        ({"schema": 2}, "schema 2"),
+        ({"statistics": {}}, "not the result of an evaluation"),
+    ],
+)
+def test_a_result_of_something_else_is_refused(
+    models: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    change: dict[str, Any],
+    message: str,
+) -> None:
+    card = read_card(models)
+    (tmp_path / "result.json").write_text(json.dumps({**evaluation_result(card), **change}))
+    assert record(models, tmp_path / "result.json") == 1
+    assert message in capsys.readouterr().err
+    assert read_card(models) == card
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", "{}"])
+def test_a_damaged_result_is_refused(models: Path, tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "result.json").write_text(text)
+    assert record(models, tmp_path / "result.json") == 1
