@@ -1,0 +1,71 @@
+"""A thin layer over onnx.helper in which a graph is written as a sequence of expressions.
+
+Knows the file format only: names, constants, nodes, the versions written into the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
+
+OPSET = 20
+"""Read by onnxruntime 1.18 and later."""
+IR_VERSION = 9
+
+
+class GraphBuilder:
+    """Collects constants and nodes; every method returns the name of the tensor that it made."""
+
+    def __init__(self) -> None:
+        self._nodes: list[onnx.NodeProto] = []
+        self._constants: dict[str, onnx.TensorProto] = {}
+        self._names: set[str] = set()
+
+    def constant(self, name: str, values: NDArray[Any]) -> str:
+        """Store an array under `name`. Storing equal values under one name again is free."""
+        tensor = numpy_helper.from_array(np.ascontiguousarray(values).reshape(values.shape), name)
+        if name not in self._constants:
+            self._claim(name)
+            self._constants[name] = tensor
+        elif self._constants[name] != tensor:
+            raise ValueError(f"two constants are called {name}")
+        return name
+
+    def integers(self, *values: int) -> str:
+        """A small int64 vector, as shapes and axes need; equal vectors are stored once."""
+        return self.constant(f"ints_{'_'.join(map(str, values))}", np.array(values, np.int64))
+
+    def add(self, operator: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
+        """Append a node with one output, which gives the node its name too."""
+        self._claim(output)
+        self._nodes.append(helper.make_node(operator, inputs, [output], name=output, **attributes))
+        return output
+
+    def constant_rows(self, constant: str, first: int, end: int, output: str) -> str:
+        """Rows `first:end` of a constant; runtimes cut it once, while loading."""
+        bounds = [self.integers(first), self.integers(end), self.integers(0)]
+        return self.add("Slice", [constant, *bounds], output)
+
+    def model(
+        self, inputs: Sequence[onnx.ValueInfoProto], outputs: Sequence[onnx.ValueInfoProto], name: str
+    ) -> onnx.ModelProto:
+        """The finished model, checked against the ONNX specification, shapes included."""
+        graph = helper.make_graph(self._nodes, name, inputs, outputs, list(self._constants.values()))
+        model = helper.make_model(
+            graph,
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            ir_version=IR_VERSION,
+            producer_name="octofold",
+        )
+        onnx.checker.check_model(model, full_check=True)
+        return model
+
+    def _claim(self, name: str) -> None:
+        if name in self._names:
+            raise ValueError(f"two tensors are called {name}")
+        self._names.add(name)

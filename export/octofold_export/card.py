@@ -1,0 +1,78 @@
+"""The model card: what a published version is, where it came from, how well it plays.
+
+card.json is for programs (the service verifies the files it loads against it), README.md is the same for
+people and generated from it. The same export gives the same card, to the byte.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+Card = dict[str, Any]
+
+FORMAT = 1
+CARD_FILE = "card.json"
+README_FILE = "README.md"
+
+_RULES = {
+    "vote": "each of the eight views votes for its likeliest legal move, ties go to the larger probability",
+    "mean": "the legal move with the largest mean probability over the eight views",
+}
+_ONE_VIEW = "the likeliest legal move, from the board as it is"
+
+
+def encode(card: Card) -> bytes:
+    """card.json of a card."""
+    return (json.dumps(card, indent=2) + "\n").encode()
+
+
+def describe(card: Card) -> bytes:
+    """README.md of a card, as Markdown."""
+    architecture = ", ".join(f"{key} {value}" for key, value in card["architecture"].items())
+    rule = _RULES[card["decision_rule"]] if card["symmetries"] > 1 else _ONE_VIEW
+    lines = [
+        f"# {card['name']}, version {card['version']}",
+        "",
+        "A network that plays 2048, folded into one graph: raw boards in, legal moves out.",
+        "",
+        f"- Network: {architecture}; {card['weights']:,} weights.",
+        f"- Decision rule `{card['decision_rule']}`: {rule}.",
+        f"- Plays up to tile {1 << card['largest_exponent']:,}.",
+        f"- Checkpoint: SHA-256 `{card['checkpoint_sha256']}`.",
+        f"- Checked on {card['boards']['measured']:,} boards ({card['boards']['source']})"
+        f"{_calibration(card)}.",
+        f"- Written by octofold {card['exporter']}.",
+        "",
+        "| precision | file | moves as in fp32 |",
+        "|---|---|---:|",
+    ]
+    for name, precision in card["precisions"].items():
+        lines.append(f"| {name} | `{precision['file']}` | {precision['agreement']:.2%} |")
+    lines += ["", "## Strength", "", *_strength(card["strength"])]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _calibration(card: Card) -> str:
+    boards = card["boards"]["calibration"]
+    return f"; quantised on {boards:,} others" if boards else ""
+
+
+def _strength(strength: dict[str, Any] | None) -> list[str]:
+    if strength is None:
+        return ["Not measured yet."]
+    interval = ""
+    if strength["average_interval"] is not None:
+        low, high = strength["average_interval"]
+        interval = f" (95% interval {low:,.0f} to {high:,.0f})"
+    lines = [
+        f"{strength['games']:,} games in {strength['precision']}: average {strength['average']:,.0f}"
+        f"{interval}, median {strength['median']:,.0f}, best {strength['best']:,}.",
+        "",
+        f"Measured with `{strength['command']}`"
+        + (f" at {strength['moves_per_second']:,.0f} moves/s." if strength["moves_per_second"] else "."),
+        "",
+        "| tile | games that reached it |",
+        "|---:|---:|",
+    ]
+    return lines + [f"| {row['tile']} | {row['share']:.1%} |" for row in strength["reached"]]

@@ -1,0 +1,59 @@
+"""Puts the pieces together: one ONNX graph from raw boards to legal moves.
+
+The same assembly serves every precision; a `Form` says in which numbers the network computes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto
+from onnx.helper import make_tensor_value_info
+
+from octofold_export.builder import GraphBuilder
+from octofold_export.pieces import (
+    ConvolutionLayer,
+    DenseLayer,
+    Rule,
+    decide,
+    encode,
+    legality,
+    network,
+)
+
+
+@dataclass(frozen=True)
+class Form:
+    """A network in one number format."""
+
+    codes: NDArray[Any]
+    "[exponents, inputs of the first layer]: how a cell is encoded"
+    convolutions: tuple[ConvolutionLayer, ...]
+    dense: DenseLayer
+
+
+def fold(form: Form, rule: Rule, symmetries: int) -> onnx.ModelProto:
+    """The graph that answers boards `[N, 16] uint8` of exponents, for any N.
+
+    Outputs: `move` `[N] int8` (-1: no legal move), `probabilities` `[N, 4] float32` (0 for illegal moves,
+    sums to 1, or to 0 when the game is over), `votes` `[N, 4] uint8`, `legal` `[N, 4] bool`. `symmetries` is
+    8, or 1 for a player that sees the board as it is.
+    """
+    graph = GraphBuilder()
+    cells = graph.add("Cast", ["boards"], "cells", to=TensorProto.INT32)
+    encoded = encode(graph, cells, form.codes)
+    logits = network(graph, encoded, form.convolutions, form.dense, symmetries)
+    decide(graph, logits, legality(graph, cells), rule, symmetries)
+    return graph.model(
+        inputs=[make_tensor_value_info("boards", TensorProto.UINT8, ["N", 16])],
+        outputs=[
+            make_tensor_value_info("move", TensorProto.INT8, ["N"]),
+            make_tensor_value_info("probabilities", TensorProto.FLOAT, ["N", 4]),
+            make_tensor_value_info("votes", TensorProto.UINT8, ["N", 4]),
+            make_tensor_value_info("legal", TensorProto.BOOL, ["N", 4]),
+        ],
+        name="octofold",
+    )

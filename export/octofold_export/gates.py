@@ -1,0 +1,104 @@
+"""The checks that a graph passes before anyone may load it: parity, equivariance, agreement.
+
+Each raises `GateError` with one line that names the first offending board. They know graphs and boards, not
+files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_game.rules import MOVE_NAMES
+from octofold_game.symmetries import CELLS, MOVES
+
+from octofold_export.errors import GateError
+from octofold_export.reference import Reference
+from octofold_export.runner import Answers, FoldedGraph
+
+LOWEST_AGREEMENT = 0.99
+"""Share of moves that a reduced precision must leave as they are in float32."""
+
+TOLERANCE = 1e-4
+"""Of probabilities; float32 sums in another order differ by about 1e-6."""
+
+_BATCH_BOARDS = 512
+_SINGLE_BOARDS = 16
+_FINISHED = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8)  # no legal move
+
+
+def sample(boards: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The boards for parity and equivariance: some of the recorded ones, and a finished game."""
+    return np.concatenate([_FINISHED, boards[: _BATCH_BOARDS - 1]])
+
+
+def check_parity(graph: FoldedGraph, boards: NDArray[np.uint8], reference: Reference) -> None:
+    """The graph answers boards `[N, 16]` as the torch network does, one by one and in one batch.
+
+    Legality must be equal, probabilities close; moves and votes equal wherever a margin decides them.
+    """
+    for batch, count in ((1, _SINGLE_BOARDS), (len(boards), len(boards))):
+        expected = Answers(*(output[:count] for output in astuple(reference.answers)))
+        actual = graph.answer(boards[:count], batch)
+        _compare(f"parity at batch {batch}", boards[:count], expected, actual, reference.decided[:count])
+
+
+def check_equivariance(graph: FoldedGraph, boards: NDArray[np.uint8], decided: NDArray[np.bool_]) -> None:
+    """Turning or mirroring the board turns or mirrors the answer; for graphs over all eight symmetries.
+
+    `decided` `[N]` marks the boards whose moves and votes no rounding changes.
+    """
+    upright = graph.answer(boards)
+    for symmetry, (cells, moves) in enumerate(zip(CELLS, MOVES, strict=True)):
+        turned = graph.answer(np.ascontiguousarray(boards[:, cells]))
+        move_back = np.append(np.argsort(moves), -1).astype(np.int8)  # the last entry keeps -1
+        answers = Answers(
+            move_back[turned.move],
+            turned.probabilities[:, moves],
+            turned.votes[:, moves],
+            turned.legal[:, moves],
+        )
+        _compare(f"equivariance under symmetry {symmetry}", boards, upright, answers, decided)
+
+
+def check_agreement(
+    precision: str, graph: FoldedGraph, boards: NDArray[np.uint8], expected: NDArray[np.int8]
+) -> float:
+    """Share of boards on which the graph plays the float32 move; raises below `LOWEST_AGREEMENT`."""
+    agreement = float(np.mean(graph.next_moves(boards) == expected))
+    if agreement < LOWEST_AGREEMENT:
+        raise GateError(
+            f"{precision} leaves {agreement:.2%} of {len(boards):,} moves as they are in fp32, "
+            f"at least {LOWEST_AGREEMENT:.0%} are needed"
+        )
+    return agreement
+
+
+def _compare(
+    check: str,
+    boards: NDArray[np.uint8],
+    expected: Answers,
+    actual: Answers,
+    decided: NDArray[np.bool_],
+) -> None:
+    difference = np.abs(expected.probabilities - actual.probabilities).max(axis=1)
+    failures = {
+        "legal moves differ": (expected.legal != actual.legal).any(axis=1),
+        "probabilities differ": ~(difference <= TOLERANCE),
+        "votes differ": decided & (expected.votes != actual.votes).any(axis=1),
+        "moves differ": decided & (expected.move != actual.move),
+    }
+    for what, failed in failures.items():
+        if failed.any():
+            at = int(np.flatnonzero(failed)[0])
+            raise GateError(
+                f"{check}: {what} on {failed.sum()} of {len(boards)} boards, first on "
+                f"{boards[at].tolist()}: expected {_name(expected, at)}, got {_name(actual, at)}"
+            )
+
+
+def _name(answers: Answers, at: int) -> str:
+    move = answers.move[at]
+    shares = " ".join(f"{share:.4f}" for share in answers.probabilities[at])
+    return f"{MOVE_NAMES[move] if move >= 0 else 'no move'} ({shares})"

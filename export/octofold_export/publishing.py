@@ -1,0 +1,115 @@
+"""Writes a finished export into a model repository, whole or not at all.
+
+A version is written into a folder beside its place and renamed, so neither the service nor Triton ever meets
+half of one, and an existing version is never touched. Knows names, versions and bytes, not what they mean.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from octofold_game.files import whole_file
+
+from octofold_export.errors import ExportError
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+def check_name(name: str) -> None:
+    """Raises `ExportError` unless `name` can name a model: a folder name without surprises."""
+    if not _NAME.fullmatch(name):
+        raise ExportError(
+            f"model name {name!r}: allowed are letters, digits, '.', '_' and '-', the first a letter or digit"
+        )
+
+
+def check_place(models: Path, name: str, version: int | None) -> None:
+    """Raises `ExportError` if the version exists or `models` cannot be written; before long work starts."""
+    if version is not None and (models / name / str(version)).exists():
+        raise ExportError(f"{models / name / str(version)} exists; published versions are never replaced")
+    nearest = models / name
+    while not nearest.exists() and nearest != nearest.parent:
+        nearest = nearest.parent
+    if not nearest.is_dir():
+        raise ExportError(f"{nearest} is not a folder")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise ExportError(f"{nearest} is not writable")
+
+
+def next_version(models: Path, name: str) -> int:
+    """One more than the newest version of `name`; 1 for a new model."""
+    folder = models / name
+    entries = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+    return max((int(entry) for entry in entries if entry.isdecimal()), default=0) + 1
+
+
+def publish(models: Path, name: str, version: int, files: Mapping[str, bytes], config: str) -> Path:
+    """Write `files` as `models/name/version/` and `config` as `models/name/config.pbtxt`; returns the folder.
+
+    Raises `ExportError` if the version exists or the disk refuses; then nothing is left behind.
+    """
+    model, staging = models / name, models / name / f".publishing-{version}-{os.getpid()}"
+    created = _missing_folders(model)
+    try:
+        staging.mkdir(parents=True)
+        for file, content in files.items():
+            _write(staging / file, content)
+        _sync_folder(staging)
+        replace_file(model / "config.pbtxt", config.encode())
+        if (model / str(version)).exists():  # rename would replace an empty folder
+            raise FileExistsError(errno.EEXIST, "exists; published versions are never replaced")
+        staging.rename(model / str(version))
+        _sync_folder(model)
+    except BaseException as error:
+        shutil.rmtree(staging, ignore_errors=True)
+        if created:
+            _withdraw(model / "config.pbtxt", created)
+        if isinstance(error, OSError):
+            raise ExportError(f"{model / str(version)}: {error.strerror}") from error
+        raise
+    return model / str(version)
+
+
+def replace_file(file: Path, content: bytes) -> None:
+    """Write a file beside its place and rename it over what is there."""
+    with whole_file(file) as partial:
+        _write(partial, content)
+
+
+def _missing_folders(folder: Path) -> list[Path]:
+    """The folders that creating `folder` would create, innermost first."""
+    missing = []
+    while not folder.exists():
+        missing.append(folder)
+        folder = folder.parent
+    return missing
+
+
+def _withdraw(file: Path, folders: list[Path]) -> None:
+    """Remove what a failed publication may have made; what was never made, or is in use by now, stays."""
+    with contextlib.suppress(OSError):
+        file.unlink()
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def _write(file: Path, content: bytes) -> None:
+    with file.open("wb") as opened:
+        opened.write(content)
+        opened.flush()
+        os.fsync(opened.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

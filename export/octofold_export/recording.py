@@ -1,0 +1,73 @@
+"""Boards from real games, on which graphs are calibrated and compared, and the file they may come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_game.episodes import Episodes
+from octofold_game.player import Player
+from octofold_game.rules import BoardError, check_boards, legal_moves
+
+from octofold_export.errors import ExportError
+
+FEWEST_BOARDS = 256
+Report = Callable[[str], None]
+"""Is told what happens, a line at a time."""
+
+_GAMES_AT_ONCE = 24
+
+
+def play_boards(
+    player: Player,
+    count: int,
+    largest_exponent: int,
+    seed: int,
+    report: Report,
+) -> NDArray[np.uint8]:
+    """`[count, 16]` different boards from whole games of `player`, all stages in their true proportion.
+
+    Plays games in rounds until they hold enough different boards, then draws `count` of them at random; the
+    same player, seed and count give the same boards.
+    """
+    seen = np.empty((0, 16), np.uint8)
+    first_game = 0
+    while len(seen) < count:
+        episodes = Episodes(seed, range(first_game, first_game + _GAMES_AT_ONCE), largest_exponent)
+        boards = []
+        while len(episodes.running):
+            boards.append(episodes.boards)
+            episodes.step(player.next_moves(episodes.boards))
+        seen = np.unique(np.concatenate([seen, *boards]), axis=0)
+        first_game += _GAMES_AT_ONCE
+        report(f"{first_game} games played, {len(seen):,} different boards")
+    chosen = np.random.default_rng(seed).choice(len(seen), count, replace=False)
+    return np.ascontiguousarray(seen[chosen])
+
+
+def read_boards(file: Path, largest_exponent: int) -> NDArray[np.uint8]:
+    """Boards `[M, 16] uint8` from an .npy file, in random order, without those on which no move is legal.
+
+    Raises `ExportError` if the file is missing or no such array, if a board holds an exponent above
+    `largest_exponent`, and for fewer than `FEWEST_BOARDS` boards with a legal move.
+    """
+    try:
+        with file.open("rb") as opened:
+            boards: NDArray[Any] = np.lib.format.read_array(opened, allow_pickle=False)
+    except OSError as error:
+        raise ExportError(f"{file}: {error.strerror}") from error
+    except (ValueError, EOFError) as error:
+        raise ExportError(f"{file}: not an .npy file") from error
+    try:
+        checked = check_boards(boards, largest_exponent)
+    except BoardError as error:
+        raise ExportError(f"{file}: {error}") from error
+    running = checked[legal_moves(checked).any(axis=1)]
+    if len(running) < FEWEST_BOARDS:
+        raise ExportError(
+            f"{file}: {len(running)} boards with a legal move, at least {FEWEST_BOARDS} are needed"
+        )
+    return np.random.default_rng(1).permutation(running)

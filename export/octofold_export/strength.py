@@ -1,0 +1,79 @@
+"""Puts the measured strength of a published version, from the JSON result of an evaluation, into its card.
+
+The graphs of a version never change; what is known about them may. Knows the result's fields, not how games
+are played.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from octofold_export.card import CARD_FILE, README_FILE, describe, encode
+from octofold_export.errors import ExportError
+from octofold_export.publishing import check_name, replace_file
+
+_SCHEMA = 1  # of the evaluation's result
+
+
+def record_strength(models: Path, name: str, version: int, result_file: Path) -> Path:
+    """Write the figures of an evaluation into card.json and README.md; returns the version's folder.
+
+    Raises `ExportError` if either file is missing or damaged, or if the games were not played by a graph of
+    this version.
+    """
+    check_name(name)
+    folder = models / name / str(version)
+    card = _read(folder / CARD_FILE)
+    result = _read(result_file)
+    try:
+        if result["schema"] != _SCHEMA:
+            raise ExportError(f"{result_file}: schema {result['schema']}, this version reads {_SCHEMA}")
+        played_by = card["precisions"].get(result["precision"], {}).get("sha256")
+        if played_by is None or result["sha256"] != played_by:
+            raise ExportError(
+                f"{result_file}: games of {result['model']} version {result['version']} "
+                f"({result['precision']}, SHA-256 {result['sha256']}), which is no file of {folder}"
+            )
+        card["strength"] = _strength(result)
+        content = encode(card), describe(card)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ExportError(f"{result_file}: not the result of an evaluation ({error!r})") from error
+    try:
+        for file, text in zip((CARD_FILE, README_FILE), content, strict=True):
+            replace_file(folder / file, text)
+    except OSError as error:
+        raise ExportError(f"{folder}: {error.strerror}") from error
+    return folder
+
+
+def _strength(result: dict[str, Any]) -> dict[str, Any]:
+    statistics = result["statistics"]
+    figures = ("average", "average_interval", "median", "median_interval", "best")
+    return {
+        "games": result["games"],
+        "seed": result["seed"],
+        "precision": result["precision"],
+        **{figure: statistics[figure] for figure in figures},
+        "reached": [
+            {"tile": row["tile"], "share": row["share"], "interval": row["interval"]}
+            for row in statistics["reached"]
+        ],
+        "outgrown": statistics["outgrown"],
+        "moves_per_second": result["run"]["moves_per_second"],
+        "command": f"octofold evaluate --model {result['model']} --version {result['version']} "
+        f"--games {result['games']} --seed {result['seed']}",
+    }
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(file.read_text())
+    except OSError as error:
+        raise ExportError(f"{file}: {error.strerror}") from error
+    except ValueError as error:
+        raise ExportError(f"{file}: not JSON") from error
+    if not isinstance(content, dict):
+        raise ExportError(f"{file}: not a JSON object")
+    return content
