@@ -5,7 +5,7 @@ ARG SERVER=server
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends make python3 python3-venv \
     && rm -rf /var/lib/apt/lists/*
-RUN useradd --create-home octofold
+RUN useradd --create-home octofold && install --directory --owner=octofold /home/octofold/app
 WORKDIR /home/octofold/app
 COPY --chown=octofold . .
 USER octofold

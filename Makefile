@@ -8,8 +8,9 @@ MODEL ?= cnn5
 HOST ?= 127.0.0.1
 PORT ?= 50051
 CHECKPOINT ?= checkpoints/$(NAME)
-NAME ?= cnn5
-TORCH = torch==2.13.0# named first and exactly: an open range may bring gigabytes of CUDA
+NAME ?= mine
+# On Linux, PyPI's build brings gigabytes of CUDA; PIP_EXTRA_INDEX_URL may name an index with the CPU build.
+TORCH = torch==2.13.0
 PIP = $(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 BIN = $(VENV)/bin
 
@@ -28,7 +29,7 @@ play: $(VENV)/light ## play GAMES full games against MODEL, served on a free loo
 serve: $(VENV)/light ## serve the models of models/ on HOST:PORT
 	$(BIN)/octofold-serve --host $(HOST) --port $(PORT)
 
-train: $(VENV)/dev ## teacher, then student: two hours of two cores; goes on where it stopped
+train: $(VENV)/dev ## checkpoints/NAME from nothing: two hours of two cores; goes on where it stopped
 	$(BIN)/octofold-train teacher
 	$(BIN)/octofold-train student --state runs/$(NAME) --checkpoint checkpoints/$(NAME)
 
@@ -59,7 +60,8 @@ docker: ## an image that serves models/ (CUDA: BASE=..., SERVER=server-gpu)
 $(VENV)/bin/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Octofold needs Python 3.11 or newer; PYTHON=$(PYTHON) is `$(PYTHON) --version`" >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "No virtual environment can be made; on Debian and Ubuntu, install python3-venv" >&2; exit 1; }
 
 $(VENV)/light: $(VENV)/bin/pip pyproject.toml constraints.txt
 	$(PIP) --editable '.[$(SERVER)]'

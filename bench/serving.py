@@ -29,7 +29,7 @@ from octofold_game.rules import legal_moves
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 
-BATCHES = (1, 8, 16, 32, 64)
+BATCHES = (1, 8, 16, 64)
 
 
 def main() -> None:
@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--models", type=Path, default=Path("models"))
     parser.add_argument("--model", default="cnn5")
     parser.add_argument("--precision", default="int8", choices=("fp32", "int8"))
-    parser.add_argument("--seconds", type=float, default=3.0, help="of one measure in one round")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of one measure in one round")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
 
@@ -71,7 +71,7 @@ def main() -> None:
         sessions = {
             (precision, threads): _session(file, threads)
             for precision, file in files.items()
-            for threads in ({1, cores} if precision == options.precision else {1})
+            for threads in sorted({1, cores})
         }
         measures = {
             f"direct {precision}, {'one lane a core' if threads == 1 else 'all cores'}, batch {batch}": (
@@ -80,7 +80,7 @@ def main() -> None:
                 )
             )
             for (precision, threads), session in sessions.items()
-            for batch in (BATCHES if precision == options.precision else (16,))
+            for batch in BATCHES
         }
         measures |= {
             "served, 4 callers of 64 boards": served("4 x 64", 4, packed),
@@ -88,7 +88,7 @@ def main() -> None:
             "served, 1 caller of 1 board": served("1 x 1", 1, single),
         }
         found = medians(interleave(measures, options.rounds))
-        megabytes = psutil.Process().children()[0].memory_info().rss / 2**20
+        megabytes = psutil.Process(server.pid).memory_info().rss / 2**20
         loop.run_until_complete(channel.close())
 
     direct = max(value for name, value in found.items() if name.startswith(f"direct {options.precision}"))

@@ -1,116 +1,16 @@
-"""`octofold-export`: publishes a checkpoint as a model, or puts a measured strength into a model card."""
+"""`octofold-export`: says in one line what to install where the extra that it needs is missing."""
 
 from __future__ import annotations
 
-import argparse
 import sys
-from pathlib import Path
-
-from octofold_export.errors import ExportError
-from octofold_export.export import ExportOptions, export
-from octofold_export.strength import record_strength
-
-_EPILOG = """\
-The graph takes raw boards and plays legal 2048 in any ONNX runtime. It is published only if it answers as the
-checkpoint does, turns its answer when the board is turned, and in int8 leaves 99% of the moves as they are.
-"""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command and return its exit code: 0, 1 for a failure, 2 for wrong usage, 130 after Ctrl-C."""
-    parser = _parser()
-    parsed = parser.parse_args(arguments)
+    """Run `octofold_export.commands.main` and return its exit code."""
     try:
-        if parsed.record_strength is not None:
-            if parsed.version is None:
-                parser.error("--record-strength needs --version")
-            folder = record_strength(parsed.models, parsed.name, parsed.version, parsed.record_strength)
-        else:
-            folder = export(_options(parsed, parser), _report)
-    except KeyboardInterrupt:
-        print("octofold-export: interrupted; nothing was published", file=sys.stderr)
-        return 130
-    except ExportError as error:
-        print(f"octofold-export: {error}", file=sys.stderr)
+        from octofold_export import commands
+    except ModuleNotFoundError as error:
+        remedy = "install the extra octofold[export]"
+        print(f"octofold-export: {error.name} is not installed; {remedy}", file=sys.stderr)
         return 1
-    print(folder)
-    return 0
-
-
-def _report(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-def _options(parsed: argparse.Namespace, parser: argparse.ArgumentParser) -> ExportOptions:
-    precisions = set(parsed.precisions.split(","))
-    if not precisions <= {"fp32", "int8"} or "fp32" not in precisions:
-        parser.error(f"--precisions {parsed.precisions}: allowed are fp32 and fp32,int8")
-    return ExportOptions(
-        checkpoint=parsed.checkpoint,
-        name=parsed.name,
-        models=parsed.models,
-        version=parsed.version,
-        rule=parsed.rule,
-        symmetries=parsed.symmetries,
-        int8="int8" in precisions,
-        boards=parsed.boards,
-    )
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="octofold-export",
-        description="Publish a checkpoint as a model that plays 2048 from raw boards.",
-        epilog=_EPILOG,
-        allow_abbrev=False,
-    )
-    task = parser.add_mutually_exclusive_group(required=True)
-    task.add_argument("--checkpoint", type=Path, metavar="DIR", help="folder of the checkpoint to publish")
-    task.add_argument(
-        "--record-strength",
-        type=Path,
-        metavar="RESULT.json",
-        help="instead: put an evaluation's result into the card of a published version",
-    )
-    parser.add_argument("--name", required=True, help="of the model")
-    parser.add_argument(
-        "--models",
-        type=Path,
-        default=Path("models"),
-        metavar="DIR",
-        help="model repository (default: ./models)",
-    )
-    parser.add_argument("--version", type=_version, metavar="N", help="default: one more than the newest")
-    parser.add_argument(
-        "--rule",
-        choices=["vote", "mean"],
-        default="vote",
-        help="how the views' answers become a move: by votes, or by mean probability (default: vote)",
-    )
-    parser.add_argument(
-        "--symmetries",
-        type=int,
-        choices=[8, 1],
-        default=8,
-        help="views of the board that the network sees (default: 8)",
-    )
-    parser.add_argument(
-        "--precisions", default="fp32,int8", metavar="LIST", help="fp32 or fp32,int8 (default: fp32,int8)"
-    )
-    parser.add_argument(
-        "--boards",
-        type=Path,
-        metavar="FILE.npy",
-        help="recorded boards [M, 16] uint8 to calibrate and check on (default: the network plays games)",
-    )
-    return parser
-
-
-def _version(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
-    return int(text)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return commands.main(arguments)

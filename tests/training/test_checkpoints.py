@@ -12,6 +12,12 @@ from octofold_training.networks import build
 ARCHITECTURE = {"kind": "cnn", "layers": 2, "channels": 8, "exponents": 16}
 
 
+def _describe_again(folder: Path, **changes: object) -> None:
+    description = json.loads((folder / "checkpoint.json").read_text())
+    description |= changes
+    (folder / "checkpoint.json").write_text(json.dumps(description))
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     torch.manual_seed(0)
@@ -30,17 +36,44 @@ def test_a_checkpoint_comes_back_as_it_was_saved(folder: Path) -> None:
     assert [file.name for file in folder.iterdir() if file.name.endswith(".partial")] == []
 
 
-def test_truncated_weights_are_named(folder: Path) -> None:
-    weights = folder / "weights.pt"
-    weights.write_bytes(weights.read_bytes()[:-100])
-    with pytest.raises(CheckpointError, match=r"weights\.pt: damaged"):
+def _weights(folder: Path) -> Path:
+    (weights,) = folder.glob("weights-*.pt")
+    return weights
+
+
+def test_a_save_that_is_cut_off_leaves_the_old_checkpoint(folder: Path) -> None:
+    before = checkpoints.load(folder)
+    (folder / "checkpoint.json.partial").mkdir()  # in the way of the last step
+    with pytest.raises(OSError, match="partial"):
+        checkpoints.save(folder, build(ARCHITECTURE), ARCHITECTURE, {"positions": 4})
+    assert checkpoints.load(folder).sha256 == before.sha256
+
+
+def test_a_save_replaces_the_weights_before(folder: Path) -> None:
+    checkpoints.save(folder, build(ARCHITECTURE), ARCHITECTURE, {"positions": 4})
+    assert checkpoints.load(folder).training == {"positions": 4}
+    assert len(list(folder.iterdir())) == 2
+
+
+@pytest.mark.parametrize("architecture", ["cnn", 5, None])
+def test_an_architecture_that_is_none_is_named(folder: Path, architecture: object) -> None:
+    _describe_again(folder, architecture=architecture)
+    with pytest.raises(CheckpointError, match=r"checkpoint\.json: an architecture is a dictionary"):
         checkpoints.load(folder)
 
 
-def _describe_again(folder: Path, **changes: object) -> None:
-    description = json.loads((folder / "checkpoint.json").read_text())
-    description |= changes
-    (folder / "checkpoint.json").write_text(json.dumps(description))
+def test_missing_weights_are_named(folder: Path) -> None:
+    weights = _weights(folder)
+    weights.unlink()
+    with pytest.raises(CheckpointError, match=f"{weights.name}: No such file"):
+        checkpoints.load(folder)
+
+
+def test_truncated_weights_are_named(folder: Path) -> None:
+    weights = _weights(folder)
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(CheckpointError, match=f"{weights.name}: damaged"):
+        checkpoints.load(folder)
 
 
 def test_weights_of_another_architecture_are_refused(folder: Path) -> None:
@@ -55,9 +88,10 @@ class _Hostile:
 
 
 def test_weights_that_would_run_code_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    torch.save(_Hostile(), folder / "weights.pt")
-    _describe_again(folder, sha256=checkpoints._sha256(folder / "weights.pt"))
-    with pytest.raises(CheckpointError, match=r"weights\.pt"):
+    weights = _weights(folder)
+    torch.save(_Hostile(), weights)
+    _describe_again(folder, sha256=checkpoints.sha256(weights))
+    with pytest.raises(CheckpointError, match=weights.name):
         checkpoints.load(folder)
     assert "ran code" not in capsys.readouterr().out
 

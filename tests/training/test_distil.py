@@ -13,6 +13,7 @@ from octofold_training import checkpoints
 from octofold_training.distil import Distillation, DistilOptions, DistilProgress, TrainingError, train
 from octofold_training.ntuple_td import NTupleLearner, NTupleOptions
 from octofold_training.positions import PositionPool
+from torch import nn
 
 ARCHITECTURE = {"kind": "cnn", "layers": 2, "channels": 16, "exponents": 16}
 TUPLES = ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 4, 5), (5, 6, 9, 10))
@@ -79,6 +80,58 @@ def test_a_run_resumes_with_its_optimiser_and_its_games(teacher: NTupleNetwork, 
     assert history[-1]["positions"] == run.positions
     assert (tmp_path / "run" / "curves.png").read_bytes().startswith(b"\x89PNG")
     assert checkpoints.load(tmp_path / "net").training["positions"] == run.positions
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", "truncated", "foreign"])
+def test_a_damaged_state_is_named(teacher: NTupleNetwork, tmp_path: Path, content: bytes | str) -> None:
+    run = Distillation(_options(), ARCHITECTURE, teacher)
+    run.save(tmp_path)
+    state = tmp_path / "state.pt"
+    if content == "truncated":
+        state.write_bytes(state.read_bytes()[:5000])
+    elif content == "foreign":
+        torch.save({"weights": torch.zeros(3)}, state)
+    else:
+        state.write_bytes(content)
+    with pytest.raises(TrainingError, match=r"state\.pt: damaged"):
+        run.resume(tmp_path)
+
+
+def test_a_history_cut_off_in_a_line_does_not_stop_a_run(teacher: NTupleNetwork, tmp_path: Path) -> None:
+    run, net = tmp_path / "run", tmp_path / "net"
+    train(_options(minutes=0.01), ARCHITECTURE, teacher, run, net, lambda _: None)
+    history = run / "history.jsonl"
+    whole = history.read_text()
+    history.write_text(whole + '{"seconds": 12')
+    train(_options(minutes=0.01), ARCHITECTURE, teacher, run, net, lambda _: None)
+    assert history.read_text() == whole
+
+
+class _EquivariantStudent(nn.Module):
+    """Prefers the side with the larger exponents: turning the board turns its logits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, one_hot: torch.Tensor) -> torch.Tensor:
+        exponents = (one_hot.float() * torch.arange(16).view(16, 1, 1)).sum(dim=1)  # [N, 4, 4]
+        sides = [exponents[:, 0], exponents[:, :, 3], exponents[:, 3], exponents[:, :, 0]]
+        return torch.stack([side.sum(dim=1) for side in sides], dim=1) * self.scale
+
+
+def test_the_symmetry_that_a_position_is_seen_under_changes_nothing_of_its_target(
+    teacher: NTupleNetwork,
+) -> None:
+    outcomes = []
+    for seed in (1, 2):
+        run = Distillation(_options(), ARCHITECTURE, teacher)
+        run.pool.warm_up(teacher)
+        run.student = _EquivariantStudent()
+        run._symmetries = np.random.default_rng(seed)
+        progress = run.learn(5)
+        outcomes.append((progress.loss, progress.accuracy, run.pool.boards.tolist()))
+    assert outcomes[0] == outcomes[1]
 
 
 def test_another_runs_state_is_refused(teacher: NTupleNetwork, tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 """The teacher's training: it learns, it stops and goes on, and it refuses another run's tables."""
 
+import os
+import signal
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 from octofold_players.ntuple import NTupleFileError, NTupleNetwork
-from octofold_training import cli
+from octofold_training import commands
 from octofold_training.ntuple_td import NTupleLearner, NTupleOptions, NTupleProgress, train
 
 SMALL = ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 4, 5), (5, 6, 9, 10))
@@ -50,6 +53,19 @@ def test_ctrl_c_saves_what_was_learned(tmp_path: Path) -> None:
     assert NTupleLearner.resume(_options(), tmp_path).moves > 0
 
 
+def test_ctrl_c_while_the_threads_play_counts_and_keeps_all_that_they_learned() -> None:
+    learner = NTupleLearner.create(_options(threads=2))
+    learner.learn(1_000)
+    before = learner.moves
+    timer = threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT])
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        learner.learn(10**12)
+    timer.join()
+    assert learner.moves > before
+    assert threading.active_count() == 1
+
+
 def test_another_runs_tables_are_refused(tmp_path: Path) -> None:
     NTupleLearner.create(_options()).save(tmp_path)
     with pytest.raises(NTupleFileError, match="trained with tuples"):
@@ -67,7 +83,7 @@ def test_a_student_without_a_teacher_ends_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["student", "--teacher", str(tmp_path / "none"), "--state", str(tmp_path / "run")]
-    assert cli.main(arguments) == 1
+    assert commands.main(arguments) == 1
     error = capsys.readouterr().err
     assert "none" in error
     assert error.count("\n") == 1
@@ -76,7 +92,7 @@ def test_a_student_without_a_teacher_ends_in_one_line(
 
 def test_a_wrong_option_names_itself(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        cli.main(["student", "--batch-size", "1"])
+        commands.main(["student", "--batch-size", "1"])
     assert "--batch-size: '1' is not a whole number from 2 up" in capsys.readouterr().err
 
 

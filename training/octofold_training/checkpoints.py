@@ -1,7 +1,8 @@
 """Checkpoints: a folder with the weights and a JSON description from which the network is rebuilt.
 
-Weights are read with `weights_only=True`, so a checkpoint from a stranger cannot run code. Files are
-written beside and renamed: a reader never meets half a checkpoint.
+Weights are read with `weights_only=True`, so a checkpoint from a stranger cannot run code. Their file is
+named after its digest and the description, which names it, is replaced last: whatever interrupts a save, the
+folder holds the old checkpoint or the new one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from octofold_training.networks import Architecture, ArchitectureError, build, c
 
 _FORMAT = 1
 _DESCRIPTION = "checkpoint.json"
-_WEIGHTS = "weights.pt"
+_WEIGHTS = "weights-*.pt"
 
 
 class CheckpointError(ValueError):
@@ -41,15 +42,21 @@ class Checkpoint:
 def save(folder: Path, network: nn.Module, architecture: Architecture, training: dict[str, Any]) -> None:
     """Write `network` to `folder`, replacing the checkpoint there. `training` is free-form JSON."""
     folder.mkdir(parents=True, exist_ok=True)
-    save_tensors(folder / _WEIGHTS, network.state_dict())
+    unnamed = folder / "weights.new"
+    save_tensors(unnamed, network.state_dict())
+    digest = sha256(unnamed)
+    weights = unnamed.replace(folder / _WEIGHTS.replace("*", digest[:12]))
     description = {
         "format": _FORMAT,
         "architecture": architecture,
         "weights": count_weights(network),
-        "sha256": _sha256(folder / _WEIGHTS),
+        "file": weights.name,
+        "sha256": digest,
         "training": training,
     }
     write_text(folder / _DESCRIPTION, json.dumps(description, indent=2) + "\n")
+    for old in set(folder.glob(_WEIGHTS)) - {weights}:
+        old.unlink()
 
 
 def load(folder: Path) -> Checkpoint:
@@ -60,33 +67,28 @@ def load(folder: Path) -> Checkpoint:
             raise CheckpointError(
                 f"{folder / _DESCRIPTION}: format {description['format']}, this version reads {_FORMAT}"
             )
-        architecture, expected, training = (
-            description["architecture"],
-            description["sha256"],
-            description["training"],
-        )
+        architecture, training = description["architecture"], description["training"]
+        weights, expected = folder / Path(description["file"]).name, description["sha256"]
     except FileNotFoundError as error:
         raise CheckpointError(f"{folder}: no checkpoint here ({_DESCRIPTION} is missing)") from error
     except OSError as error:
         raise CheckpointError(f"{folder / _DESCRIPTION}: {error.strerror}") from error
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
         raise CheckpointError(f"{folder / _DESCRIPTION}: not a checkpoint description ({error})") from error
-    weights_file = folder / _WEIGHTS
     try:
-        digest = _sha256(weights_file)
+        digest = sha256(weights)
         if digest != expected:
             raise CheckpointError(
-                f"{weights_file}: damaged or replaced: its SHA-256 is {digest}, "
-                f"{_DESCRIPTION} says {expected}"
+                f"{weights}: damaged or replaced: its SHA-256 is {digest}, {_DESCRIPTION} says {expected}"
             )
         network = build(architecture)
-        network.load_state_dict(load_tensors(weights_file))
-    except FileNotFoundError as error:
-        raise CheckpointError(f"{weights_file}: missing") from error
+        network.load_state_dict(load_tensors(weights))
+    except OSError as error:
+        raise CheckpointError(f"{weights}: {error.strerror}") from error
     except ArchitectureError as error:
         raise CheckpointError(f"{folder / _DESCRIPTION}: {error}") from error
     except (pickle.UnpicklingError, RuntimeError, EOFError, TypeError) as error:
-        raise CheckpointError(f"{weights_file}: weights do not fit the architecture ({error})") from error
+        raise CheckpointError(f"{weights}: weights do not fit the architecture ({error})") from error
     return Checkpoint(network.eval(), architecture, training, digest)
 
 
@@ -101,6 +103,7 @@ def load_tensors(file: Path) -> Any:
     return torch.load(file, map_location="cpu", weights_only=True)
 
 
-def _sha256(file: Path) -> str:
+def sha256(file: Path) -> str:
+    """Digest of a file's content, in hexadecimal."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()

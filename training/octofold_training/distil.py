@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from octofold_game.bitboards import unpack
+from octofold_game.files import write_text
 from octofold_game.symmetries import CELLS, MOVES
 from octofold_players.ntuple import NTupleNetwork
 from torch import Tensor, nn
@@ -144,6 +145,10 @@ class Distillation:
         one_hot = self._one_hot[torch.from_numpy(views.astype(np.int64))]
         return one_hot.view(-1, 4, 4, self._one_hot.shape[0]).permute(0, 3, 1, 2)
 
+    def is_sound(self) -> bool:
+        """Whether all weights are finite numbers."""
+        return all(bool(torch.isfinite(weights).all()) for weights in self.student.parameters())
+
     def save(self, folder: Path) -> None:
         """Write all that `resume` needs, in one file."""
         folder.mkdir(parents=True, exist_ok=True)
@@ -161,20 +166,22 @@ class Distillation:
     def resume(self, folder: Path) -> None:
         """Go on from `save`.
 
-        Raises `TrainingError` if that run trained another architecture or had a pool of another size.
+        Raises `TrainingError` if that run trained another architecture or had a pool of another size, or if
+        its state is damaged.
         """
-        state = checkpoints.load_tensors(folder / _STATE)
-        if state["architecture"] != self.architecture:
-            raise TrainingError(
-                f"{folder / _STATE}: holds {state['architecture']}, asked for {self.architecture}"
-            )
+        file = folder / _STATE
         try:
+            state = checkpoints.load_tensors(file)
+            if state["architecture"] != self.architecture:
+                raise TrainingError(f"{file}: holds {state['architecture']}, asked for {self.architecture}")
             self.pool.restore({name: part.numpy().view(np.uint64) for name, part in state["pool"].items()})
-        except ValueError as error:
-            raise TrainingError(f"{folder / _STATE}: {error}") from error
-        self.student.load_state_dict(state["student"])
-        self._optimiser.load_state_dict(state["optimiser"])
-        self.seconds, self.positions = state["seconds"], state["positions"]
+            self.student.load_state_dict(state["student"])
+            self._optimiser.load_state_dict(state["optimiser"])
+            self.seconds, self.positions = state["seconds"], state["positions"]
+        except TrainingError:
+            raise
+        except Exception as error:  # torch documents no class of its own for a damaged file
+            raise TrainingError(f"{file}: damaged, or of another run ({error})") from error
         self._symmetries = np.random.default_rng([self.options.seed, self.positions])
 
 
@@ -229,7 +236,8 @@ def train(
                 _save(run, history, folder, checkpoint)
                 saved = run.seconds
     except KeyboardInterrupt:
-        _save(run, history, folder, checkpoint)
+        if run.is_sound():
+            _save(run, history, folder, checkpoint)
         raise
     _save(run, history, folder, checkpoint)
     return run
@@ -252,10 +260,10 @@ class _History:
 
     def __init__(self, file: Path, positions: int) -> None:
         self._file = file
-        lines = file.read_text().splitlines() if file.exists() else []
+        *lines, _cut_off = file.read_text().split("\n") if file.exists() else [""]
         self.reports = [report for line in lines if (report := json.loads(line))["positions"] <= positions]
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("".join(json.dumps(report) + "\n" for report in self.reports))
+        write_text(file, "".join(json.dumps(report) + "\n" for report in self.reports))
 
     def append(self, progress: DistilProgress) -> None:
         self.reports.append(asdict(progress))

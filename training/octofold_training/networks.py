@@ -55,6 +55,8 @@ def build(architecture: Architecture) -> nn.Module:
 
     Raises `ArchitectureError` for an unknown kind and for missing, unknown or impossible sizes.
     """
+    if not isinstance(architecture, dict):
+        raise ArchitectureError(f"an architecture is a dictionary, got {architecture!r}")
     sizes = dict(architecture)
     kind = sizes.pop("kind", None)
     if kind != "cnn":

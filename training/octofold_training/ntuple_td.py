@@ -73,6 +73,7 @@ class NTupleLearner:
         self._coherence = coherence
         self._shifts, self._masks = network.runs
         self._threads = [_Thread(options.seed, number) for number in range(options.threads)]
+        self._stop = np.zeros(1, np.bool_)
         self.games = 0
         self.moves = 0
         self.seconds = 0.0
@@ -115,25 +116,33 @@ class NTupleLearner:
     def learn(self, moves: int) -> NTupleProgress:
         """Play and learn for at least `moves` moves over all threads."""
         start = time.perf_counter()
+        self._stop[0] = False
         share = moves // len(self._threads)
         workers = [threading.Thread(target=self._run, args=(thread, share)) for thread in self._threads]
         for worker in workers:
             worker.start()
-        for worker in workers:
-            worker.join()
+        try:
+            for worker in workers:
+                worker.join()
+        except BaseException:  # Ctrl-C: let the threads end their episodes, which count
+            self._stop[0] = True
+            for worker in workers:
+                worker.join()
+            raise
+        finally:
+            progress = self._count(time.perf_counter() - start)
+        return progress
+
+    def _count(self, seconds: float) -> NTupleProgress:
         counts = np.array([thread.counts for thread in self._threads])
         for thread in self._threads:
             thread.counts[:] = 0
         games, played, learned, total = counts[:, :4].sum(axis=0).tolist()
         self.games += games
         self.moves += learned
-        self.seconds += time.perf_counter() - start
+        self.seconds += seconds
         return NTupleProgress(
-            games,
-            learned,
-            time.perf_counter() - start,
-            total / played if played else 0.0,
-            int(counts[:, 4].max()),
+            games, learned, seconds, total / played if played else 0.0, int(counts[:, 4].max())
         )
 
     def _run(self, thread: _Thread, moves: int) -> None:
@@ -145,6 +154,7 @@ class NTupleLearner:
             np.float32(self.options.trace_decay),
             self.options.shortest_restart,
             moves,
+            self._stop,
             thread.random,
             thread.states,
             thread.afterstates,
@@ -178,16 +188,17 @@ def _learn(
     trace_decay,
     shortest_restart,
     moves,
+    stop,
     random,
     states,
     afterstates,
     rewards,
     counts,
 ):
-    """Play whole games, restarts included, until `counts` holds at least `moves` moves."""
+    """Play whole games, restarts included, until `counts` holds at least `moves` moves or `stop` is set."""
     symmetric = np.empty(8, np.uint64)
     indices = np.empty(8 * shifts.shape[0], np.int64)
-    while counts[2] < moves:
+    while counts[2] < moves and not stop[0]:
         board = new_game(random)
         from_start = True
         while True:

@@ -53,7 +53,8 @@ class PositionPool:
 
     def state(self) -> dict[str, NDArray[np.uint64]]:
         """Everything that `restore` needs."""
-        return {"boards": self.boards, "random": self.random}
+        next_slice = np.array([self._next_slice], np.uint64)
+        return {"boards": self.boards, "random": self.random, "next_slice": next_slice}
 
     def restore(self, state: dict[str, NDArray[np.uint64]]) -> None:
         """Go on from an earlier `state`. Raises `ValueError` if the pool had another size."""
@@ -61,6 +62,7 @@ class PositionPool:
             raise ValueError(f"the saved pool has {len(state['boards'])} games, this one {len(self.boards)}")
         self.boards[:] = state["boards"]
         self.random[:] = state["random"]
+        self._next_slice = int(state["next_slice"][0])
 
 
 @njit(cache=True, nogil=True)

@@ -1,0 +1,108 @@
+"""`octofold-train`: the trainers on the command line.
+
+    octofold-train teacher    an n-tuple network that learns by self-play
+    octofold-train student    a network that learns the teacher's preferences
+
+Every run keeps its state in a folder and goes on from it when the same command is given again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+
+from octofold_players.ntuple import NTupleFileError, NTupleNetwork
+
+from octofold_training import distil, ntuple_td
+from octofold_training.checkpoints import CheckpointError
+from octofold_training.distil import DistilOptions, DistilProgress
+from octofold_training.networks import ArchitectureError
+from octofold_training.ntuple_td import NTupleLearner, NTupleOptions, NTupleProgress
+from octofold_training.options import add_flags, from_flags
+from octofold_training.progress import ProgressLine
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command and return its exit code: 0, 1 for a failure, 130 after Ctrl-C or SIGTERM."""
+    parsed = _parser().parse_args(arguments)
+    for stop in (signal.SIGINT, signal.SIGTERM):  # named both: a shell's background jobs ignore SIGINT
+        signal.signal(stop, signal.default_int_handler)
+    try:
+        parsed.run(parsed)
+    except KeyboardInterrupt:
+        print(f"octofold-train: interrupted; the same command goes on from {parsed.state}", file=sys.stderr)
+        return 130
+    except (NTupleFileError, CheckpointError, ArchitectureError, ValueError, RuntimeError) as error:
+        print(f"octofold-train: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"octofold-train: {error.filename or parsed.state}: {error.strerror}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _train_teacher(parsed: argparse.Namespace) -> None:
+    options = from_flags(NTupleOptions, parsed)
+    with ProgressLine() as line:
+
+        def report(learner: NTupleLearner, progress: NTupleProgress) -> None:
+            line.show(
+                f"{learner.seconds / 60:.1f} of {options.minutes:g} min  {learner.moves / 1e6:,.0f}M moves  "
+                f"{progress.moves / progress.seconds / 1e6:.2f}M/s  {learner.games:,} episodes  "
+                f"average {progress.recent_average:,.0f}  best {progress.best:,}"
+            )
+
+        ntuple_td.train(options, parsed.state, report)
+    print(f"teacher in {parsed.state}")
+
+
+def _train_student(parsed: argparse.Namespace) -> None:
+    options = from_flags(DistilOptions, parsed)
+    teacher = NTupleNetwork.load(parsed.teacher)
+    architecture = {"kind": "cnn", "layers": parsed.layers, "channels": parsed.channels, "exponents": 16}
+    with ProgressLine() as line:
+
+        def report(progress: DistilProgress) -> None:
+            line.show(
+                f"{progress.seconds / 60:.1f} of {options.minutes:g} min  "
+                f"{progress.positions / 1e6:.2f}M positions  {progress.positions_per_second:,.0f}/s  "
+                f"loss {progress.loss:.4f}  accuracy {progress.accuracy:.1%}"
+            )
+
+        distil.train(options, architecture, teacher, parsed.state, parsed.checkpoint, report)
+    print(f"checkpoint in {parsed.checkpoint}, curves in {parsed.state / 'curves.png'}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="octofold-train", description="Train networks that play 2048.", allow_abbrev=False
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    formatter = argparse.ArgumentDefaultsHelpFormatter
+
+    teacher = commands.add_parser(
+        "teacher", help="an n-tuple network that learns by self-play", formatter_class=formatter
+    )
+    teacher.set_defaults(run=_train_teacher)
+    teacher.add_argument("--state", type=Path, default=Path("runs/teacher"), help="folder of the run")
+    add_flags(teacher, NTupleOptions)
+
+    student = commands.add_parser(
+        "student", help="a network that learns the teacher's preferences", formatter_class=formatter
+    )
+    student.set_defaults(run=_train_student)
+    student.add_argument("--state", type=Path, default=Path("runs/cnn5"), help="folder of the run")
+    student.add_argument("--teacher", type=Path, default=Path("runs/teacher"), help="folder of the teacher")
+    student.add_argument(
+        "--checkpoint", type=Path, default=Path("checkpoints/cnn5"), help="folder for the trained network"
+    )
+    student.add_argument("--layers", type=int, default=5, help="convolutions")
+    student.add_argument("--channels", type=int, default=222, help="channels of each convolution")
+    add_flags(student, DistilOptions)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
