@@ -78,7 +78,7 @@ class Call:
         """Wait for the answer.
 
         Raises:
-            DeadlinePassed: boards still waited at the deadline; those never run.
+            DeadlinePassed: boards still waited at the deadline; those never run. See `Batcher`.
             BackendFailed: a batch with boards of this call failed.
             CancelledError: the call was cancelled.
         """
@@ -101,6 +101,9 @@ class _Slice(NamedTuple):
 
 class Batcher:
     """Runs boards on `lanes` threads that share one backend.
+
+    Nobody watches the clock: a call whose deadline has passed fails when it reaches the front of the queue,
+    and its boards take up room until then. A caller who wants that at the deadline itself cancels the call.
 
     Args:
         backend: its `run` is called by all lanes at once.

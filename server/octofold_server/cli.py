@@ -24,8 +24,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     # Only now: --help must not take the half second that onnxruntime and gRPC need to load.
-    from octofold_server.lifecycle import StartupError, serve
-    from octofold_server.repository import ModelError
+    try:
+        from octofold_server.lifecycle import StartupError, serve
+        from octofold_server.repository import ModelError
+    except ModuleNotFoundError as error:  # the base installation has this command, but not what it needs
+        return _fail(f"{error.name} is missing: install it with the extra: octofold[server]", 1)
 
     try:
         serve(config)
@@ -34,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _fail(error: Exception, code: int) -> int:
+def _fail(error: Exception | str, code: int) -> int:
     print(f"octofold-serve: {error}", file=sys.stderr)
     return code
 

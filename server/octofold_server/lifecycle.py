@@ -6,32 +6,34 @@ Health tells load balancers which of these it is. Knows nothing about what the R
 from __future__ import annotations
 
 import logging
-import os
 import select
 import signal
 import socket
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
+from octofold_game.files import write_text
 from octofold_proto.octofold.v1 import inference_pb2, inference_pb2_grpc
 
 from octofold_server.config import Config
 from octofold_server.models import Models
-from octofold_server.servicer import MAX_BOARDS, MAX_MESSAGE_BYTES, OctofoldServicer
+from octofold_server.servicer import MAX_BOARDS, MAX_MESSAGE_BYTES, MAX_STREAMS, OctofoldServicer
 
-__all__ = ["StartupError", "serve"]
+__all__ = ["StartupError", "health_servicer", "serve"]
 
 SERVICE = inference_pb2.DESCRIPTOR.services_by_name["OctofoldService"].full_name
 
-CALL_THREADS = 512
-"""Calls that can be open at the same time; more of them wait. Every one has a thread, which mostly sleeps."""
+CALL_THREADS = 2 * MAX_STREAMS
+"""Calls that can be open at the same time; more of them wait. Every one has a thread, which mostly sleeps.
+Half of them are out of reach of streams, which may be open for days."""
 
-WATCH_THREADS = 2
-"""For all that watch health together; they need one only while it changes."""
+HEALTH_THREADS = 2
+"""For all that ask for health or watch it; watching takes one only while it changes."""
 
 DRAIN_LIMIT_SECONDS = 30.0
 """A client that never reads its answers must not keep the process alive."""
@@ -60,19 +62,16 @@ def serve(config: Config) -> None:
         StartupError: the address cannot be listened on, or the port file cannot be written.
         ModelError: there is nothing to serve.
     """
-    _check_address(config.host, config.port)
     models = Models(config)
     servicer = OctofoldServicer(models, min(MAX_BOARDS, config.queue_capacity))
-    readiness = health.HealthServicer(
-        experimental_non_blocking=True, experimental_thread_pool=ThreadPoolExecutor(WATCH_THREADS)
-    )
+    readiness = health_servicer()
     server = grpc.server(ThreadPoolExecutor(CALL_THREADS, thread_name_prefix="call"), options=OPTIONS)
     inference_pb2_grpc.add_OctofoldServiceServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]  # generated
     health_pb2_grpc.add_HealthServicer_to_server(readiness, server)
     if config.reflection:
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, server)
-    port = server.add_insecure_port(_address(config.host, config.port))
+    port = _listen(server, config.host, config.port)
 
     signals = _Signals()
     _set_ready(readiness, False)
@@ -83,22 +82,27 @@ def serve(config: Config) -> None:
             return
         servicer.open()
         _set_ready(readiness, True)
-        if config.port_file is not None:
-            _write_port_file(config.port_file, port)
-        _log.info("serving on %s", _address(config.host, port))
-        signals.wait()
-        _log.info("stopping: still serving for %g seconds", config.grace)
-        _set_ready(readiness, False)
-        signals.wait(config.grace)
-        servicer.refuse()
-        servicer.drain(DRAIN_LIMIT_SECONDS)
+        with _port_written(config.port_file, port):
+            _log.info("serving on %s", _address(config.host, port))
+            signals.wait()
+            _log.info("stopping: still serving for %g seconds", config.grace)
+            _set_ready(readiness, False)
+            signals.wait(config.grace)
+            servicer.refuse()
+            servicer.drain(DRAIN_LIMIT_SECONDS)
     finally:
         server.stop(LAST_BYTES_SECONDS).wait()
         models.close()
-        if config.port_file is not None:
-            with suppress(OSError):  # it may never have been written
-                config.port_file.unlink()
     _log.info("stopped")
+
+
+def health_servicer() -> health.HealthServicer:
+    """Health on threads of its own: a prober is answered even while every call's thread is taken."""
+    threads = ThreadPoolExecutor(HEALTH_THREADS, thread_name_prefix="health")
+    servicer = health.HealthServicer(experimental_non_blocking=True, experimental_thread_pool=threads)
+    # What the constructor does for Watch; it does nothing for Check.
+    health.HealthServicer.Check.experimental_thread_pool = threads  # type: ignore[attr-defined]
+    return servicer
 
 
 class _Signals:
@@ -131,26 +135,45 @@ def _address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _check_address(host: str, port: int) -> None:
-    """Try the address ourselves: gRPC's own message about it is a page long and names no reason."""
+def _listen(server: grpc.Server, host: str, port: int) -> int:
+    """Take the port, and return the one that was taken.
+
+    We try the address ourselves first: gRPC's own message about it is a page long and names no reason.
+    """
+    address = _address(host, port)
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address)
-            probe.listen()
+        _try_to_listen(host, port)
+        return server.add_insecure_port(address)
     except OSError as error:
-        raise StartupError(f"cannot listen on {_address(host, port)}: {error.strerror}") from error
+        raise StartupError(f"cannot listen on {address}: {error.strerror}") from error
+    except UnicodeError as error:
+        raise StartupError(f"cannot listen on {address}: {host!r} is not the name of a host") from error
+    except RuntimeError as error:  # gRPC knows fewer ways to write an address, and the port may just be gone
+        raise StartupError(f"cannot listen on {address}: gRPC cannot bind it") from error
 
 
-def _write_port_file(path: Path, port: int) -> None:
-    """In one step: whoever waits for the file never reads half of a number."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+def _try_to_listen(host: str, port: int) -> None:
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(address)
+        probe.listen()
+
+
+@contextmanager
+def _port_written(path: Path | None, port: int) -> Iterator[None]:
+    """The port is in the file at `path`, if any, until the block ends."""
+    if path is None:
+        yield
+        return
     try:
-        beside.write_text(f"{port}\n", encoding="ascii")
-        beside.replace(path)
+        write_text(path, f"{port}\n")
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise StartupError(f"cannot write the port file {path}: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # whoever read it may have cleared it away
+            path.unlink()

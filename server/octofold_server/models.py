@@ -90,14 +90,16 @@ class Models:
             ModelError: nothing can be served, or the model that was asked to be the default cannot.
         """
         for known in self.versions:  # sorted by version: the newest that is ready wins
+            name, version = known.folder.name, known.folder.version
             try:
-                backend = self._load(known)
+                self._serve(known, self._load(known))
+                known.state = State.READY
             except ModelError as error:
                 known.state, known.reason = State.FAILED, str(error)
-                _log.error("%s/%d cannot be served: %s", known.folder.name, known.folder.version, error)
-                continue
-            known.state = State.READY
-            self._serve(known, backend)
+                _log.error("%s/%d cannot be served: %s", name, version, error)
+            except Exception as error:  # whatever it is, it must not take the other models along
+                known.state, known.reason = State.FAILED, f"unexpected {error!r}"
+                _log.exception("%s/%d cannot be served", name, version)
         names = sorted({name for name, _ in self._served})
         if not names:
             raise ModelError(self._why_nothing_is_served())

@@ -38,6 +38,8 @@ class OnnxBackend:
     half as many boards again as one session with two threads, which wait for each other at every operator.
 
     On CUDA a batch is padded to the next of `batch_sizes`, because each new shape costs a search for kernels.
+    On a CPU a new shape costs nothing measurable and padding would: batches run at their exact size, and
+    `batch_sizes` serve the warm-up alone.
 
     Args:
         model: the graph.

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import logging
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,12 @@ __all__ = [
 
 CARD_FORMAT = 1
 PRECISIONS = ("fp32", "int8", "fp16")
+
+# A card must not make the server read files outside of its folder, nor put into a reply what has no UTF-8.
+FILE_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
+SHA256 = re.compile("[0-9A-Fa-f]{64}")
+
+_log = logging.getLogger(__name__)
 
 
 class ModelError(Exception):
@@ -65,24 +73,18 @@ def find_versions(repository: Path) -> list[VersionFolder]:
     """Every version in the repository, sorted by name and version.
 
     A version is a folder whose name is a positive integer; anything else, such as a version that is being
-    published under a temporary name, is passed over.
+    published under a temporary name, is passed over. So is a folder that cannot be read, such as a mounted
+    volume's lost+found: the log tells why.
 
     Raises:
         ModelError: the repository is not a folder that can be read.
     """
     try:
-        return sorted(
-            (
-                VersionFolder(model.name, int(version.name), version)
-                for model in repository.iterdir()
-                if model.is_dir() and not model.name.startswith(".")
-                for version in model.iterdir()
-                if version.is_dir() and _is_version(version.name)
-            ),
-            key=lambda folder: (folder.name, folder.version),
-        )
+        folders = list(repository.iterdir())
     except OSError as error:
         raise ModelError(f"cannot read the model repository {repository}: {error.strerror}") from error
+    versions = [version for folder in folders for version in _versions_in(folder)]
+    return sorted(versions, key=lambda version: (version.name, version.version))
 
 
 def read_card(folder: VersionFolder) -> Card:
@@ -96,7 +98,7 @@ def read_card(folder: VersionFolder) -> Card:
         card = json.loads(text)
     except OSError as error:
         raise ModelError(f"card.json cannot be read: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"card.json is not JSON: {error}") from error
     if not isinstance(card, dict):
         raise ModelError("card.json is not a JSON object")
@@ -161,17 +163,31 @@ def cpu_has_vnni(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
     return "avx512_vnni" in flags or "avx_vnni" in flags
 
 
+def _versions_in(folder: Path) -> Iterator[VersionFolder]:
+    try:
+        if folder.is_dir() and not folder.name.startswith("."):
+            for version in folder.iterdir():
+                if version.is_dir() and _is_version(version.name):
+                    yield VersionFolder(folder.name, int(version.name), version)
+    except OSError as error:
+        _log.warning("%s is passed over: %s", folder, error.strerror)
+
+
 def _is_version(name: str) -> bool:
     return name.isascii() and name.isdigit() and not name.startswith("0")
 
 
 def _precision_file(folder: Path, name: str, entry: Any) -> PrecisionFile:
     _require(name in PRECISIONS, f"precisions has {name!r}, which is none of {', '.join(PRECISIONS)}")
-    file, sha256 = (entry.get("file"), entry.get("sha256")) if isinstance(entry, dict) else (None, None)
-    # A card must not make the server read files outside of its folder.
-    _require(isinstance(file, str) and Path(file).name == file, f"precisions.{name}.file is not a file name")
-    _require(isinstance(sha256, str) and len(sha256) == 64, f"precisions.{name}.sha256 is not a SHA-256")
-    return PrecisionFile(folder / str(file), str(sha256).lower())
+    fields: dict[str, Any] = entry if isinstance(entry, dict) else {}
+    file, sha256 = fields.get("file", ""), fields.get("sha256", "")
+    _require(_is_text(file, FILE_NAME), f"precisions.{name}.file is not a file name")
+    _require(_is_text(sha256, SHA256), f"precisions.{name}.sha256 is not a SHA-256")
+    return PrecisionFile(folder / file, sha256.lower())
+
+
+def _is_text(value: Any, pattern: re.Pattern[str]) -> bool:
+    return isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
 def _require(condition: bool, otherwise: str) -> None:

@@ -19,7 +19,7 @@ from typing import NoReturn
 import grpc
 import numpy as np
 from numpy.typing import NDArray
-from octofold_proto.errors import InvalidRequest, Unavailable
+from octofold_proto.errors import InvalidRequest, QueueFull, Unavailable
 from octofold_proto.messages import board_from_exponents, boards_from_bytes
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceServicer
@@ -35,7 +35,7 @@ from octofold_server.replies import (
 )
 from octofold_server.streams import AnswerStream
 
-__all__ = ["MAX_BOARDS", "MAX_MESSAGE_BYTES", "OctofoldServicer"]
+__all__ = ["MAX_BOARDS", "MAX_MESSAGE_BYTES", "MAX_STREAMS", "OctofoldServicer"]
 
 MAX_BOARDS = 65_536
 """Boards in one call."""
@@ -44,8 +44,12 @@ MAX_MESSAGE_BYTES = 4 * MAX_BOARDS * 16
 """gRPC itself refuses longer messages. Well beyond MAX_BOARDS, so that a call which is somewhat too large is
 told so in our words."""
 
-QUIET_SECONDS = 0.05
-MAX_QUIET_WAITS = 20
+MAX_STREAMS = 256
+"""Streams that may be open at the same time; each keeps a thread of gRPC's pool, however idle it is."""
+
+STREAM_RETRY_SECONDS = 1.0
+QUIET_SECONDS = 0.2
+MAX_QUIET_WAITS = 5
 
 
 class OctofoldServicer(OctofoldServiceServicer):
@@ -122,7 +126,7 @@ class OctofoldServicer(OctofoldServiceServicer):
                 if not context.add_callback(stream.abandon):
                     stream.abandon()
                 yield from stream.answers(messages)
-                if self._refusal:  # messages were left unread, so the stream must not end with OK
+                if self._refusal and not stream.read_to_end:  # then OK would say that nothing was left unread
                     raise Unavailable(self._refusal)
         except Exception as error:
             _end_badly(context, error)
@@ -145,9 +149,11 @@ class OctofoldServicer(OctofoldServiceServicer):
             if self._refusal:
                 self._refused += 1
                 raise Unavailable(self._refusal)
-            self._calls += 1
             if stream is not None:
+                if len(self._streams) >= MAX_STREAMS:
+                    raise QueueFull(f"{MAX_STREAMS} streams are open, the most allowed", STREAM_RETRY_SECONDS)
                 self._streams.add(stream)
+            self._calls += 1
         try:
             yield
         finally:
@@ -189,7 +195,10 @@ def _deadline(context: grpc.ServicerContext) -> float:
 
 
 def _cancel_with(context: grpc.ServicerContext, served: ServedModel, call: Call) -> None:
-    """Withdraw the call's boards when its client leaves or its deadline passes."""
+    """Withdraw the call's boards when its client leaves or its deadline passes.
+
+    gRPC calls this at that moment, so their room in the queue is free before the batcher comes across them.
+    """
     if not context.add_callback(partial(served.batcher.cancel, call)):
         served.batcher.cancel(call)
 

@@ -56,16 +56,20 @@ class AnswerStream:
 
     Args:
         check: lets a request through the door, or raises what is wrong with it.
+
+    Attributes:
+        read_to_end: whether the client has said that it sends no more, and every message was taken.
     """
 
     def __init__(self, check: Callable[[pb.NextMovesRequest], CheckedRequest]) -> None:
+        self.read_to_end = False
         self._check = check
         self._ready: SimpleQueue[_Open | None] = SimpleQueue()  # None: no more will come
         self._open: set[_Open] = set()
         self._open_boards = 0
         self._stopped = False
         self._abandoned = False
-        self._changed = threading.Condition()  # guards everything above but the queue
+        self._changed = threading.Condition()  # guards _open to _abandoned
 
     def answers(self, messages: Iterator[pb.StreamNextMovesRequest]) -> Iterator[pb.StreamNextMovesResponse]:
         """The answer of every message, in the order in which they become ready."""
@@ -103,6 +107,7 @@ class AnswerStream:
         except Exception:  # gRPC raises a bare one when the call has ended
             self.abandon()
         else:
+            self.read_to_end = True
             self.stop_reading()
 
     def _take(self, message: pb.StreamNextMovesRequest) -> bool:

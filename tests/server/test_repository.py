@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,17 @@ def card_offering(*precisions: str) -> Card:
     return Card(15, {name: PrecisionFile(Path(name), "") for name in precisions}, "{}")
 
 
+@contextmanager
+def somebody_else() -> Iterator[None]:
+    """Root may read every folder, so be nobody for a while."""
+    user = os.geteuid()
+    os.seteuid(user or 65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
 def test_versions_are_sorted_as_numbers_and_anything_else_is_passed_over(tmp_path: Path) -> None:
     for version in ("b/2", "b/10", "a/1", "a/latest", "a/.3.partial", "a/01", "a/0", ".hidden/1"):
         (tmp_path / version).mkdir(parents=True)
@@ -44,6 +57,22 @@ def test_versions_are_sorted_as_numbers_and_anything_else_is_passed_over(tmp_pat
 def test_a_repository_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="cannot read the model repository"):
         find_versions(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o444], ids=["nothing", "names only"])
+def test_a_folder_that_cannot_be_read_is_passed_over_and_the_log_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, mode: int
+) -> None:
+    for version in ("a/1", "lost+found/1", "z/2"):
+        (tmp_path / version).mkdir(parents=True)
+    tmp_path.chmod(0o755)
+    monkeypatch.chdir(tmp_path)  # nobody may not pass through the folders above
+    (tmp_path / "lost+found").chmod(mode)
+    with somebody_else():
+        found = [(folder.name, folder.version) for folder in find_versions(Path())]
+    (tmp_path / "lost+found").chmod(0o755)
+    assert found == [("a", 1), ("z", 2)]
+    assert "lost+found is passed over: Permission denied" in caplog.text
 
 
 def test_a_card_gives_what_serving_needs_and_its_own_text(write_version: WriteVersion) -> None:
@@ -70,7 +99,12 @@ def test_a_card_gives_what_serving_needs_and_its_own_text(write_version: WriteVe
         ("precisions", {"fp32": "model.onnx"}, "precisions.fp32.file"),
         ("precisions", {"fp32": {"file": "../model.onnx", "sha256": "0" * 64}}, "precisions.fp32.file"),
         ("precisions", {"fp32": {"file": "/etc/passwd", "sha256": "0" * 64}}, "precisions.fp32.file"),
+        *(
+            ("precisions", {"fp32": {"file": name, "sha256": "0" * 64}}, "precisions.fp32.file")
+            for name in ("", ".", "..", ".hidden", "a\0b", "a\n", "\ud800", "a/b")
+        ),
         ("precisions", {"fp32": {"file": "model.onnx"}}, "precisions.fp32.sha256"),
+        ("precisions", {"fp32": {"file": "model.onnx", "sha256": "\ud800" * 64}}, "precisions.fp32.sha256"),
     ],
 )
 def test_a_card_that_is_wrong_says_which_field(
@@ -83,7 +117,7 @@ def test_a_card_that_is_wrong_says_which_field(
         read_card(folder_of(path))
 
 
-@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff\xfe"])
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff\xfe", b"[" * 100_000])
 def test_a_card_that_is_no_json_object_is_an_error(write_version: WriteVersion, text: bytes) -> None:
     path = write_version()
     (path / "card.json").write_bytes(text)

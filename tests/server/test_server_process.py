@@ -23,6 +23,7 @@ from octofold_proto.messages import boards_to_bytes, moves_from_bytes
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.fakes import fake_moves
+from octofold_server.servicer import MAX_STREAMS
 
 WriteVersion = Callable[..., Path]
 Start = Callable[..., Any]
@@ -38,6 +39,11 @@ def boards_of(count: int, seed: int = 0) -> np.ndarray:
 def ask(stub: OctofoldServiceStub, boards: np.ndarray, **fields: Any) -> np.ndarray:
     reply = stub.NextMoves(pb.NextMovesRequest(boards=boards_to_bytes(boards), **fields))
     return moves_from_bytes(reply.moves, len(boards))
+
+
+def ask_until_refused(stub: OctofoldServiceStub) -> None:
+    while True:
+        ask(stub, boards_of(1))
 
 
 def versions(stub: OctofoldServiceStub) -> dict[tuple[str, str], Any]:
@@ -225,6 +231,54 @@ def test_sigterm_ends_an_idle_stream_with_unavailable(
         done.set()
 
 
+def test_a_stream_that_was_read_to_its_end_before_sigterm_ends_well(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    server = start_server()
+    with grpc.insecure_channel(server.target) as channel:
+        stub = OctofoldServiceStub(channel)
+        large = pb.NextMovesRequest(boards=bytes(16 * 60_000), with_probabilities=True)
+        stream = stub.StreamNextMoves(
+            iter(
+                [
+                    pb.StreamNextMovesRequest(id=1, request=large),  # its answer waits for us to read it
+                    pb.StreamNextMovesRequest(id=2, request=pb.NextMovesRequest(boards=bytes(16))),
+                ]
+            )
+        )
+        assert next(stream).id == 2
+        server.process.send_signal(signal.SIGTERM)
+        with pytest.raises(grpc.RpcError, match="shutting down"):
+            ask_until_refused(stub)
+        assert [answer.id for answer in stream] == [1]
+    assert server.wait() == 0
+
+
+async def test_streams_beyond_the_limit_are_refused_and_leave_threads_for_calls(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    async with grpc.aio.insecure_channel(start_server().target) as channel:
+        stub = OctofoldServiceStub(channel)
+        message = pb.StreamNextMovesRequest(request=pb.NextMovesRequest(boards=bytes(16)))
+
+        async def open_stream() -> Any:
+            stream = stub.StreamNextMoves()
+            await stream.write(message)
+            await stream.read()
+            return stream
+
+        streams = [await open_stream() for _ in range(MAX_STREAMS)]
+        with pytest.raises(grpc.aio.AioRpcError, match="256 streams are open") as failure:
+            await open_stream()
+        assert failure.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+        await stub.NextMoves(message.request)
+        await streams[0].done_writing()
+        assert await streams[0].read() == grpc.aio.EOF
+        await open_stream()
+
+
 def test_broken_models_are_listed_with_their_reason_and_do_not_disturb_the_others(
     write_version: WriteVersion, start_server: Start, graph: bytes
 ) -> None:
@@ -238,6 +292,9 @@ def test_broken_models_are_listed_with_their_reason_and_do_not_disturb_the_other
     renamed.graph.output[0].name = renamed.graph.node[-1].output[0] = "answer"
     write_version(name="renamed", model=renamed.SerializeToString())
     write_version(name="elsewhere", precisions={"fp32": {"file": "../../x", "sha256": "0" * 64}})
+    write_version(name="above", precisions={"fp32": {"file": "..", "sha256": "0" * 64}})
+    write_version(name="nul", precisions={"fp32": {"file": "a\0b", "sha256": "0" * 64}})
+    (write_version(name="nested") / "card.json").write_text("[" * 100_000, encoding="utf-8")
     reasons = {
         "altered": "SHA-256",
         "truncated": "cannot load it",
@@ -246,6 +303,9 @@ def test_broken_models_are_listed_with_their_reason_and_do_not_disturb_the_other
         "scribbled": "not JSON",
         "renamed": "graph contract",
         "elsewhere": "not a file name",
+        "above": "not a file name",
+        "nul": "not a file name",
+        "nested": "not JSON",
     }
     server = start_server("--default-model", "tiny")
     with grpc.insecure_channel(server.target) as channel:
@@ -268,6 +328,8 @@ def test_broken_models_are_listed_with_their_reason_and_do_not_disturb_the_other
         (lambda write: write(), ("--precision", "int8"), "the card offers fp32, not int8"),
         (lambda write: write(), ("--models", "/nowhere"), "cannot read the model repository /nowhere"),
         (lambda write: write(), ("--port-file", "/nowhere/port"), "cannot write the port file"),
+        (lambda write: write(), ("--host", ".."), "cannot listen on ..:0: '..' is not the name of a host"),
+        (lambda write: write(), ("--host", "127.1"), "cannot listen on 127.1:0: gRPC cannot bind it"),
     ],
 )
 def test_a_server_with_nothing_to_serve_says_why_in_one_line_and_fails(
@@ -296,6 +358,29 @@ def test_a_port_in_use_is_one_line_and_a_failure(write_version: WriteVersion, st
         f"octofold-serve: cannot listen on {first.target}: Address already in use"
     ]
     assert not second.port_file.exists()
+
+
+def test_a_server_that_fails_leaves_the_port_file_of_another_alone(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    first = start_server()
+    second = start_server("--default-model", "nobody", "--port-file", str(first.port_file), ready=False)
+    assert second.wait() == 1
+    assert first.port_file.exists()
+
+
+@pytest.mark.parametrize("missing", ["onnxruntime", "grpc_reflection"])
+def test_the_base_installation_names_the_extra_in_one_line(missing: str) -> None:
+    program = (
+        f"import sys; sys.modules[{missing!r}] = None; "
+        "from octofold_server.cli import main; sys.exit(main([]))"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert run.stderr.startswith(f"octofold-serve: {missing}")
+    assert run.stderr.endswith(" is missing: install it with the extra: octofold[server]\n")
+    assert run.stderr.count("\n") == 1
 
 
 def test_a_second_server_never_shares_the_port_of_one_on_another_address(

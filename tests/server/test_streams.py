@@ -89,7 +89,13 @@ def test_a_stream_that_must_stop_reading_still_answers_what_it_has_read(
 
     backend.gate.clear()
     assert [answer.id for answer in stream.answers(messages())] == [1, 2]
+    assert not stream.read_to_end
     end.set()
+
+
+def test_a_stream_whose_client_has_said_all_is_read_to_its_end(stream: AnswerStream) -> None:
+    assert [answer.id for answer in stream.answers(iter([message(1, 3)]))] == [1]
+    assert stream.read_to_end
 
 
 def test_what_a_stream_raises_at_the_door_answers_that_message() -> None:
