@@ -12,6 +12,6 @@ USER octofold
 RUN make setup SERVER=${SERVER}
 EXPOSE 50051
 HEALTHCHECK --interval=10s --start-period=60s \
-    CMD [".venv/bin/octofold", "models", "--target", "127.0.0.1:50051"]
+    CMD [".venv/bin/octofold", "ready", "--target", "127.0.0.1:50051"]
 # The container's loopback is unreachable from outside, so here the server listens on all its addresses.
 ENTRYPOINT [".venv/bin/octofold-serve", "--host", "0.0.0.0"]

@@ -22,9 +22,7 @@ def small_model() -> bytes:
 
     torch.manual_seed(1)
     network = build({"kind": "cnn", "layers": 1, "channels": 4, "exponents": 16})
-    # One view: with eight, a symmetric board has moves of equal worth, and rounding picks among them, which
-    # differs with the size of the batch. No test here wants games that depend on that.
-    return bytes(fold(float_form(policy_network(network)), "vote", 1).SerializeToString())
+    return bytes(fold(float_form(policy_network(network)), "vote", 8).SerializeToString())
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +41,7 @@ def publish_model(small_model: bytes) -> PublishModel:
             "architecture": {"kind": "cnn", "layers": 1, "channels": 4, "exponents": 16},
             "weights": 520,
             "decision_rule": "vote",
-            "symmetries": 1,
+            "symmetries": 8,
             "largest_exponent": 15,
             "precisions": {"fp32": {"file": "model.onnx", "sha256": digest, "agreement": 1.0}},
             "strength": None,

@@ -8,15 +8,19 @@ import sys
 from pathlib import Path
 
 import pytest
-from octofold_game.replays import read_replays, verify
+from octofold_game.replays import ReplayWriter, read_replays, verify
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 SECONDS = 60
 
 
-def play(repository: Path, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [OCTOFOLD, "play", "--games", "3", "--models", str(repository), *options]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS)
+def play(
+    repository: Path, folder: Path, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    command = [OCTOFOLD, "play", "--games", "3", "--models", str(repository)]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS
+    )
 
 
 def test_play_serves_a_model_plays_full_games_and_reports_on_them(repository: Path, tmp_path: Path) -> None:
@@ -44,6 +48,23 @@ def test_play_plays_again_after_it_finished_and_keeps_both_results(repository: P
         "play-small-v1-seed0",
         "play-small-v1-seed0-2",
     ]
+
+
+def test_play_leaves_a_folder_alone_that_another_program_plays_into(repository: Path, tmp_path: Path) -> None:
+    first = tmp_path / "results" / "play-small-v1-seed0"
+    first.mkdir(parents=True)
+    with ReplayWriter(first / "games.replay"):
+        assert play(repository, tmp_path).returncode == 0
+    assert [file.name for file in first.iterdir()] == ["games.replay"]
+    assert (tmp_path / "results" / "play-small-v1-seed0-2" / "result.json").exists()
+
+
+def test_play_passes_on_what_a_server_without_its_extra_says(repository: Path, tmp_path: Path) -> None:
+    (tmp_path / "onnxruntime.py").write_text("raise ModuleNotFoundError(name=__name__)")
+    done = play(repository, tmp_path, environment={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 1
+    assert "octofold[server]" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_play_draws_on_a_terminal(repository: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ neither threads nor event loops, so that tests can drive it by hand.
 
 import json
 import random
+import re
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from octofold_client.answers import Model, ModelVersion, NextMove, NextMoves
 from octofold_client.errors import (
     BrokenAnswer,
     DeadlinePassed,
+    InvalidRequest,
     NotOctofold,
     OctofoldError,
     QueueFull,
@@ -59,6 +61,8 @@ class Wait:
     seconds: float
 
 
+_TARGET = re.compile(r"([^\s/:\[\]]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
+
 Conversation = Generator[Send | Wait, Any, T]
 
 
@@ -92,10 +96,11 @@ DEFAULT_RETRY = RetryPolicy()
 
 @dataclass(frozen=True)
 class Calls:
-    """Makes the conversations of one client.
+    """Makes the conversations of one client of the server at `target`, "host:port".
 
     `model` and `version` are sent with every call: empty means the server's default model and its newest
-    ready version. `timeout_seconds` bounds a call with all its retries.
+    ready version. `timeout_seconds` bounds a call with all its retries. Raises `InvalidRequest` for a target
+    of another form, which gRPC itself would only complain of later, and at length.
     """
 
     target: str
@@ -103,6 +108,11 @@ class Calls:
     version: str = ""
     timeout_seconds: float = 60.0
     retry: RetryPolicy = DEFAULT_RETRY
+
+    def __post_init__(self) -> None:
+        match = _TARGET.fullmatch(self.target)
+        if match is None or not 1 <= int(match["port"]) <= 65_535:
+            raise InvalidRequest(f"{self.target!r} is no address of a server, such as 127.0.0.1:50051")
 
     def next_move(self, board: ArrayLike) -> Conversation[NextMove]:
         """`board`: 16 exponents. Raises `BoardError` before anything is sent."""
@@ -138,7 +148,8 @@ class Calls:
                 error = self._error(rpc_error)
                 if isinstance(error, NotOctofold):
                     raise error from None
-                last = str(error)
+                if not isinstance(error, DeadlinePassed):  # which says less than whatever was heard before
+                    last = str(error)
             else:
                 if response.status == health_pb2.HealthCheckResponse.SERVING:
                     return

@@ -5,6 +5,7 @@ ends with 2, Ctrl-C with 130. What the subcommands do is in `commands.py`.
 """
 
 import argparse
+import functools
 import os
 import signal
 import sys
@@ -21,14 +22,19 @@ from octofold_client.board_text import BoardTextError
 from octofold_client.errors import OctofoldError
 
 FAILURE, INTERRUPTED = 1, 130
+MOST_GAMES = 10**9
+MOST_PARALLEL = 2 * 65_536
+"""Two half-groups, each of as many boards as a server takes in one call."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one subcommand and returns the exit code."""
     options = _parser().parse_args(arguments)
-    # A terminal that closes or a supervisor that ends us must not leave a server behind.
+    # A terminal that closes or a supervisor that ends us must not leave a server behind. A signal that is
+    # ignored stays so: in this way nohup says that the program is to outlive its terminal.
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _exit)
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _exit)
     try:
         options.run(options)
         sys.stdout.flush()
@@ -94,6 +100,15 @@ def _parser() -> argparse.ArgumentParser:
     models = subcommands.add_parser("models", help="list the models of a server")
     _add_server(models)
     models.set_defaults(run=commands.models)
+
+    ready = subcommands.add_parser(
+        "ready",
+        help="say by the exit code whether a server is ready",
+        description="Ends with 0 when the server says that it serves, with 1 when it does not within a few "
+        "seconds: while it starts or drains, or when it is not there.",
+    )
+    _add_server(ready)
+    ready.set_defaults(run=commands.ready)
     return parser
 
 
@@ -109,19 +124,29 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_games(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--games", type=_positive, default=100, metavar="N", help="default %(default)s")
+    parser.add_argument(
+        "--games",
+        type=functools.partial(_count, most=MOST_GAMES),
+        default=100,
+        metavar="N",
+        help="default %(default)s",
+    )
     parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="fixes the games (default 0)")
     parser.add_argument(
-        "--parallel", type=_positive, default=1024, metavar="N", help="games at a time (default %(default)s)"
+        "--parallel",
+        type=functools.partial(_count, most=MOST_PARALLEL),
+        default=1024,
+        metavar="N",
+        help="games at a time (default %(default)s)",
     )
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="where replays and result go (default: in results)"
     )
 
 
-def _positive(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 10**9:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 up")
+def _count(text: str, most: int) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= most:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to {most:,}")
     return int(text)
 
 

@@ -6,6 +6,8 @@ what is asked, how an answer is read and when a call is tried again is decided t
 
 import asyncio
 import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -19,33 +21,47 @@ from octofold_client.calls import CHANNEL_OPTIONS, DEFAULT_RETRY, Calls, Convers
 
 T = TypeVar("T")
 
+SLICE_SECONDS = 0.2
+
 
 class PendingAnswer(Generic[T]):
-    """A call on its way: it was sent when this object was made."""
+    """A call on its way: it was sent when this object was made. For one thread at a time."""
 
-    def __init__(self, methods: dict[str, Any], conversation: Conversation[T]) -> None:
+    def __init__(
+        self, methods: dict[str, Any], conversation: Conversation[T], while_waiting: Callable[[], None]
+    ) -> None:
         self._methods = methods
         self._conversation = conversation
+        self._while_waiting = while_waiting
+        self._outcome: Future[T] = Future()
         step = next(conversation)
         assert isinstance(step, Send)
         self._call = self._start(step)
 
     def result(self) -> T:
-        """Waits for the answer, sending again as the client's retry policy says. Call it once.
+        """Waits for the answer, sending again as the client's retry policy says; the same every time.
 
         Raises:
             OctofoldError: the call failed, and trying again is no use or its time is over.
         """
+        if not self._outcome.done():
+            try:
+                self._outcome.set_result(self._finish())
+            except BaseException as error:
+                self._outcome.set_exception(error)
+        return self._outcome.result()
+
+    def _finish(self) -> T:
         try:
             while True:
                 try:
-                    response = self._call.result()
+                    response = self._response()
                 except grpc.RpcError as error:
                     step = self._conversation.throw(error)
                 else:
                     step = self._conversation.send(response)
                 while not isinstance(step, Send):
-                    time.sleep(step.seconds)
+                    self._pause(step.seconds)
                     step = next(self._conversation)
                 self._call = self._start(step)
         except StopIteration as end:
@@ -54,6 +70,19 @@ class PendingAnswer(Generic[T]):
 
     def _start(self, step: Send) -> Any:
         return self._methods[step.method].future(step.request, timeout=step.timeout_seconds)
+
+    def _response(self) -> Any:
+        while True:
+            try:
+                return self._call.result(SLICE_SECONDS)
+            except grpc.FutureTimeoutError:  # of this slice: the call's own deadline is a `grpc.RpcError`
+                self._while_waiting()
+
+    def _pause(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, SLICE_SECONDS))
+            self._while_waiting()
 
 
 class Client:
@@ -65,8 +94,10 @@ class Client:
         version: the model's version; empty for the newest that is ready.
         timeout_seconds: the deadline of every call, all its retries included.
         retry: when a failed call is sent again.
+        while_waiting: called every 0.2 s while a call waits; what it raises ends that call.
 
-    Every method raises an `OctofoldError` (see `errors.py`) when the service refuses or cannot be reached.
+    Raises `InvalidRequest` for a target of another form. Every method raises an `OctofoldError` (see
+    `errors.py`) when the service refuses or cannot be reached.
     """
 
     def __init__(
@@ -77,8 +108,10 @@ class Client:
         version: str = "",
         timeout_seconds: float = 60.0,
         retry: RetryPolicy = DEFAULT_RETRY,
+        while_waiting: Callable[[], None] = lambda: None,
     ) -> None:
         self._calls = Calls(target, model, version, timeout_seconds, retry)
+        self._while_waiting = while_waiting
         self._channel = grpc.insecure_channel(target, options=CHANNEL_OPTIONS)
         self._methods = _methods(self._channel)
 
@@ -121,13 +154,13 @@ class Client:
         self.close()
 
     def _begin(self, conversation: Conversation[T]) -> PendingAnswer[T]:
-        return PendingAnswer(self._methods, conversation)
+        return PendingAnswer(self._methods, conversation, self._while_waiting)
 
 
 class AsyncClient:
     """The same client for asyncio: arguments, answers and errors are those of `Client`.
 
-    Make it inside a running event loop.
+    Make it inside a running event loop. It takes no `while_waiting`: cancel the task that awaits instead.
     """
 
     def __init__(

@@ -6,16 +6,19 @@ them into one line and an exit code.
 
 import sys
 from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from octofold_game.rules import LARGEST_EXPONENT, MOVE_NAMES
 from rich.console import Console
+from rich.text import Text
 
 from octofold_client.answers import ModelVersion
 from octofold_client.board_text import parse_board, parse_lines
 from octofold_client.calls import RetryPolicy
 from octofold_client.client import Client
-from octofold_client.errors import OctofoldError
+from octofold_client.errors import FolderInUse, OctofoldError
 from octofold_client.evaluation import Evaluation
 from octofold_client.evaluation import evaluate as run_evaluation
 from octofold_client.interrupts import DeferredInterrupts
@@ -27,6 +30,7 @@ from octofold_client.selection import Selected, select
 
 RESULTS = Path("results")
 BOARDS_A_CALL = 4096
+READY_SECONDS = 3.0
 
 
 def move(options: Namespace) -> None:
@@ -39,6 +43,8 @@ def move(options: Namespace) -> None:
             shares = zip(MOVE_NAMES, answer.probabilities.tolist(), strict=True)
             print(f"{_name(answer.move)}  ({', '.join(f'{name} {share:.1%}' for name, share in shares)})")
             return
+        if sys.stdin.isatty():
+            print("Type boards, one a line and 16 columns each; Ctrl-D ends them.", file=sys.stderr)
         boards = parse_lines(
             sys.stdin, tiles=options.tiles, largest_exponent=selected.largest_exponent or LARGEST_EXPONENT
         )
@@ -59,6 +65,12 @@ def models(options: Namespace) -> None:
                 print(f"  {version.version}  {_described(version)}")
 
 
+def ready(options: Namespace) -> None:
+    """Returns when the server says that it serves; raises `Unavailable` when it does not within seconds."""
+    with Client(options.target) as client:
+        client.wait_until_ready(READY_SECONDS)
+
+
 def evaluate(options: Namespace) -> None:
     """Plays games against a running server and prints how they went."""
     if options.out:
@@ -71,19 +83,23 @@ def evaluate(options: Namespace) -> None:
 def play(options: Namespace) -> None:
     """Plays games against a server of its own, which it stops whatever happens.
 
-    Without --out, an evaluation that was interrupted is finished, and one that is complete is left alone: the
-    next goes into a folder of its own beside it.
+    Without --out, an evaluation that was interrupted is finished, and one that is complete, or that another
+    program is at, is left alone: the next goes into a folder of its own beside it.
     """
     check_writable(options.out or RESULTS)
-    console = Console(stderr=True)
-    console.print(f"Starting a server with the models in {options.models} ...", style="dim", highlight=False)
+    starting = Text(f"Starting a server with the models in {options.models} ...", style="dim")
+    Console(stderr=True).print(starting)
     with LocalServer(options.models) as server:
         options.target = server.target
         selected = _select(options)
-        name = _folder_name("play", selected, options)
-        folder = ResultFolder(options.out) if options.out else _unfinished(name, selected, options.seed)
         try:
-            _evaluate(server.target, selected, folder, options)
+            if options.out:
+                _evaluate(server.target, selected, ResultFolder(options.out), options)
+                return
+            for folder in _unfinished(_folder_name("play", selected, options), selected, options.seed):
+                with suppress(FolderInUse):
+                    _evaluate(server.target, selected, folder, options)
+                    return
         except OctofoldError:
             server.check()  # a server that died says more than the call that it left unanswered
             raise
@@ -94,7 +110,11 @@ def _evaluate(target: str, selected: Selected, folder: ResultFolder, options: Na
     title = f"{selected.title}: {games}, seed {options.seed}"
     progress = progress_on(Console(stderr=True), options.games, title)
     try:
-        with DeferredInterrupts() as interrupts, _client_of(target, selected) as client, progress:
+        with (
+            DeferredInterrupts() as interrupts,
+            _client_of(target, selected, interrupts.check) as client,
+            progress,
+        ):
             evaluation = run_evaluation(
                 client,
                 selected,
@@ -136,23 +156,24 @@ def _first_client_of(target: str) -> Client:
     return Client(target, timeout_seconds=10.0, retry=RetryPolicy(attempts=3))
 
 
-def _client_of(target: str, selected: Selected) -> Client:
+def _client_of(target: str, selected: Selected, while_waiting: Callable[[], None] = lambda: None) -> Client:
     """A client of exactly this version, whatever is published meanwhile."""
-    return Client(target, model=selected.model, version=selected.version.version)
+    version = selected.version.version
+    return Client(target, model=selected.model, version=version, while_waiting=while_waiting)
 
 
 def _folder_name(command: str, selected: Selected, options: Namespace) -> str:
     return f"{command}-{selected.model}-v{selected.version.version}-seed{options.seed}"
 
 
-def _unfinished(name: str, selected: Selected, seed: int) -> ResultFolder:
-    """The first of NAME, NAME-2, NAME-3 ... that is new, or was left unfinished under the same conditions."""
+def _unfinished(name: str, selected: Selected, seed: int) -> Iterator[ResultFolder]:
+    """Those of NAME, NAME-2, NAME-3 ... that are new, or were left unfinished under the same conditions."""
     conditions = Conditions.of(selected, seed)
     number = 1
     while True:
         folder = ResultFolder(RESULTS / (name if number == 1 else f"{name}-{number}"))
         if not folder.result.exists() and folder.conditions() in (None, conditions):
-            return folder
+            yield folder
         number += 1
 
 

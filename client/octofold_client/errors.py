@@ -11,7 +11,8 @@
      │   └─ NotOctofold       a gRPC server answers there, but it does not speak octofold.v1
      ├─ BrokenAnswer          an answer that contradicts the question or the rules
      ├─ EvaluationError       an evaluation cannot start, or cannot go on
-     │   └─ OtherEvaluation   the folder holds games that were played under other conditions
+     │   ├─ OtherEvaluation   the folder holds games that were played under other conditions
+     │   └─ FolderInUse       another program is playing games into the folder
      └─ ServerDied            a server that this program started has ended
 
 The first six and `UnexpectedStatus` come over the wire, by the inverse of the server's own status table
@@ -39,6 +40,7 @@ __all__ = [
     "BrokenAnswer",
     "DeadlinePassed",
     "EvaluationError",
+    "FolderInUse",
     "InvalidRequest",
     "NotOctofold",
     "OctofoldError",
@@ -66,6 +68,10 @@ class EvaluationError(OctofoldError):
 
 class OtherEvaluation(EvaluationError):
     """The folder holds games of another model, version, file or seed; mixing them would mean nothing."""
+
+
+class FolderInUse(EvaluationError):
+    """Another program is playing games into the folder right now."""
 
 
 class ServerDied(OctofoldError):

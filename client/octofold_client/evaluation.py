@@ -85,6 +85,7 @@ def evaluate(
 
     Raises:
         OtherEvaluation: the folder holds games of other conditions.
+        FolderInUse: another program is playing games into it.
         OctofoldError: the server failed; finished games are in the folder.
         ReplayError: the folder's replay file is damaged.
         OSError: the folder cannot be written.

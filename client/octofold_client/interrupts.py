@@ -5,21 +5,28 @@ the channel would then wait for ever. It knows nothing about what the steps are.
 """
 
 import signal
+from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Self
+from typing import Any, Self
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class DeferredInterrupts:
-    """While the block runs, the first signal only takes effect in `check`; a second one does so at once.
+    """While the block runs, signals only take effect in `check`, which is to be called every moment.
 
-    For the main thread, as everything about signals in Python.
+    Signals that are ignored stay ignored, and those that end the process outright still do. For the main
+    thread, as everything about signals in Python.
     """
 
     def __enter__(self) -> Self:
         self._noted: signal.Signals | None = None
-        self._before = {number: signal.signal(number, self._note) for number in NUMBERS}
+        self._before: dict[signal.Signals, Callable[[int, FrameType | None], Any]] = {}
+        for number in NUMBERS:
+            handler = signal.getsignal(number)
+            if callable(handler):
+                self._before[number] = handler
+                signal.signal(number, self._note)
         return self
 
     def __exit__(
@@ -33,15 +40,7 @@ class DeferredInterrupts:
     def check(self) -> None:
         """Does what the signal would have done, had it come in right here."""
         if self._noted is not None:
-            self._act(self._noted, None)
+            self._before[self._noted](self._noted, None)
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        if self._noted is None:
-            self._noted = signal.Signals(number)
-        else:
-            self._act(signal.Signals(number), frame)
-
-    def _act(self, number: signal.Signals, frame: FrameType | None) -> None:
-        handler = self._before[number]
-        if callable(handler):
-            handler(number, frame)
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self._noted = signal.Signals(number)

@@ -93,10 +93,14 @@ class LocalServer:
             try:
                 self._process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
+                pass
+            finally:  # also when somebody has no patience for it
                 self._process.kill()
                 self._process.wait()
         self._folder.cleanup()
 
     def _last_words(self) -> str:
         lines = self._log.read_text(errors="replace").splitlines()[-LOG_LINES:]
+        if len(lines) == 1:
+            return f": {lines[0]}"
         return ":\n" + "\n".join(f"  {line}" for line in lines) if lines else " and wrote nothing"

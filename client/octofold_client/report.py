@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from octofold_client.intervals import Interval
 from octofold_client.summary import Summary
@@ -55,7 +56,9 @@ def markdown(summary: Summary, title: str) -> str:
 def table(summary: Summary, title: str) -> Table:
     """The table for a terminal; shares carry a bar."""
     figures, tiles = rows_of(summary)
-    drawn = Table(title=title, title_style="bold", title_justify="left", box=box.ROUNDED, border_style="dim")
+    # As `Text`, in which nothing is markup: people choose the names of models.
+    bold = Text(title, style="bold")
+    drawn = Table(title=bold, title_justify="left", box=box.ROUNDED, border_style="dim")
     drawn.add_column(HEADINGS[0])
     drawn.add_column(HEADINGS[1], justify="right", style="bold")
     drawn.add_column(HEADINGS[2], justify="right", style="cyan")

@@ -14,9 +14,9 @@ from typing import Any
 
 from octofold_game.episodes import Episode
 from octofold_game.files import write_text
-from octofold_game.replays import ReplayWriter, read_replays
+from octofold_game.replays import ReplayInUse, ReplayWriter, read_replays
 
-from octofold_client.errors import EvaluationError, OtherEvaluation
+from octofold_client.errors import EvaluationError, FolderInUse, OtherEvaluation
 from octofold_client.selection import Selected
 from octofold_client.summary import GameSummary
 
@@ -67,25 +67,31 @@ class ResultFolder:
 
     @contextmanager
     def open(self, conditions: Conditions) -> Iterator["KeptGames"]:
-        """The games that the folder holds, ready to take more of the same conditions.
+        """The games that the folder holds, ready to take more of the same conditions; one program at a time.
 
         Raises:
+            FolderInUse: another program has it open.
             OtherEvaluation: its games were played under other conditions.
             EvaluationError: it cannot be written, or holds replays without saying of what.
             ReplayError: the replay file is damaged.
         """
         check_writable(self.path)
-        before = self.conditions()
-        if before is None:
-            if self.replays.exists():
-                raise EvaluationError(f"nothing says whose games {self.replays} holds; {_ELSEWHERE}")
-            _write_json(self._conditions, conditions.to_json())
-        elif before != conditions:
-            raise OtherEvaluation(
-                f"{self.path} holds games of {_differences(before, conditions)}; {_ELSEWHERE}"
-            )
-        with ReplayWriter(self.replays) as writer:
-            yield KeptGames([_summary(episode) for episode in read_replays(self.replays)], writer)
+        try:
+            writer = ReplayWriter(self.replays)
+        except ReplayInUse:
+            raise FolderInUse(f"another program is playing games into {self.path}; {_ELSEWHERE}") from None
+        with writer:
+            games = [_summary(episode) for episode in read_replays(self.replays)]
+            before = self.conditions()
+            if before is None:
+                if games:
+                    raise EvaluationError(f"nothing says whose games {self.replays} holds; {_ELSEWHERE}")
+                _write_json(self._conditions, conditions.to_json())
+            elif before != conditions:
+                raise OtherEvaluation(
+                    f"{self.path} holds games of {_differences(before, conditions)}; {_ELSEWHERE}"
+                )
+            yield KeptGames(games, writer)
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Replaces the result file in one step. Raises `OSError`."""

@@ -7,6 +7,8 @@ checksums a record that was cut short is told from a damaged one. Knows nothing 
 
 from __future__ import annotations
 
+import fcntl
+import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,13 +21,17 @@ import numpy as np
 from octofold_game.episodes import Episode
 from octofold_game.referee import ReplayError, verify
 
-__all__ = ["ReplayError", "ReplayWriter", "read_replays", "recover", "verify"]
+__all__ = ["ReplayError", "ReplayInUse", "ReplayWriter", "read_replays", "recover", "verify"]
 
 _HEADER = struct.Struct("<8sI")
 _MAGIC = b"OctoGame"
 _VERSION = 1
 _HEAD = struct.Struct("<IQQQB16s16s")  # moves, game, seed, score, largest exponent, start, final board
 _CHECKSUM = struct.Struct("<I")
+
+
+class ReplayInUse(ReplayError):
+    """Another writer has the replay file open."""
 
 
 class _TornReplayError(ReplayError):
@@ -39,15 +45,24 @@ class _TornReplayError(ReplayError):
 class ReplayWriter:
     """Appends games to a replay file, which is made where it is missing; a context manager.
 
-    One writer at a time. A record that an earlier writer could not finish is cut off first.
+    One writer at a time: the system's lock on the file is held until it is closed, or the program ends. A
+    record that an earlier writer could not finish is cut off first.
     """
 
     def __init__(self, path: Path) -> None:
-        """Raises `ReplayError` for a file that is damaged or no replay file, and `OSError`."""
-        recover(path)
+        """Raises `ReplayInUse`, `ReplayError` for a file that is damaged or no replay file, and `OSError`."""
         self._file = path.open("ab", buffering=0)
-        if not self._file.tell():
-            self._write(_HEADER.pack(_MAGIC, _VERSION))
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Only now: what looks torn may be the record that another writer is at.
+            recover(path)
+            if not self._file.seek(0, os.SEEK_END):
+                self._write(_HEADER.pack(_MAGIC, _VERSION))
+        except BaseException as error:
+            self._file.close()
+            if isinstance(error, BlockingIOError):
+                raise ReplayInUse(f"{path}: another program is writing there") from None
+            raise
 
     def append(self, episode: Episode) -> None:
         """Writes one game and hands it to the system. After an `OSError` the file is as it was before."""

@@ -41,7 +41,7 @@ class UnknownModel(OctofoldError, LookupError):
 
 
 class QueueFull(OctofoldError):
-    """The queue has no room for the boards of this call; nothing of it ran."""
+    """There is no room for this call now, in the queue or among the open streams; nothing of it ran."""
 
     def __init__(self, message: str, retry_after_seconds: float) -> None:
         super().__init__(message)

@@ -1,6 +1,8 @@
 """The command `octofold` as people run it: what it prints where, and how it fails."""
 
 import json
+import os
+import pty
 import socket
 import subprocess
 import sys
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 CORNER = "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1"
@@ -89,7 +92,7 @@ def test_a_malformed_line_is_named_and_no_board_before_it_is_answered(target: st
 def test_models_are_listed(target: str, tmp_path: Path) -> None:
     done = octofold("models", "--target", target, folder=tmp_path)
     assert done.returncode == 0, done
-    assert done.stdout == "small (default)\n  1  ready, fp32, 520 weights, vote of 1\n"
+    assert done.stdout == "small (default)\n  1  ready, fp32, 520 weights, vote of 8\n"
 
 
 def test_an_evaluation_prints_the_table_and_says_where_everything_lies(target: str, tmp_path: Path) -> None:
@@ -145,6 +148,67 @@ def test_a_corrupt_replay_file_is_named(target: str, tmp_path: Path) -> None:
     assert octofold(*command, folder=tmp_path).returncode == 0
     (tmp_path / "out" / "games.replay").write_bytes(b"something else entirely")
     assert failure(*command, folder=tmp_path) == "out/games.replay: not a replay file"
+
+
+@pytest.mark.parametrize(
+    "target", ["", "localhost", ":50051", "here:port", "here:65536", "http://here:1", "::1"]
+)
+def test_a_malformed_address_is_one_line_before_anything_is_connected(tmp_path: Path, target: str) -> None:
+    message = failure("models", "--target", target, folder=tmp_path)
+    assert message == f"{target!r} is no address of a server, such as 127.0.0.1:50051"
+
+
+def test_ready_is_told_by_the_exit_code_alone(target: str, tmp_path: Path) -> None:
+    done = octofold("ready", "--target", target, folder=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_server_that_is_not_there_is_not_ready(nobody: str, tmp_path: Path) -> None:
+    message = failure("ready", "--target", nobody, folder=tmp_path)
+    assert message.startswith(f"no octofold server is ready at {nobody} ")
+
+
+def test_a_server_that_answers_but_does_not_serve_is_not_ready(tmp_path: Path) -> None:
+    server = grpc.server(futures.ThreadPoolExecutor(1))
+    servicer = health.HealthServicer()
+    servicer.set("", health_pb2.HealthCheckResponse.NOT_SERVING)
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+    target = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    message = failure("ready", "--target", target, folder=tmp_path)
+    server.stop(None).wait()
+    assert message.endswith("it is starting or draining")
+
+
+def test_on_a_terminal_move_says_that_it_waits_for_boards(target: str, tmp_path: Path) -> None:
+    keyboard, terminal = pty.openpty()
+    os.write(keyboard, f"{CORNER}\n\x04".encode())  # Ctrl-D
+    done = subprocess.run(
+        [OCTOFOLD, "move", "--target", target],
+        cwd=tmp_path,
+        stdin=terminal,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    os.close(keyboard)
+    os.close(terminal)
+    assert done.stdout.startswith("move,up,right,down,left\n")
+    assert done.stderr == "Type boards, one a line and 16 columns each; Ctrl-D ends them.\n"
+
+
+def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path: Path) -> None:
+    done = octofold("play", "--models", "x[/bold]y:dog:", folder=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Starting a server with the models in x[/bold]y:dog: ...\n")
+    assert "Traceback" not in done.stderr
+
+
+def test_more_games_at_a_time_than_a_server_takes_are_refused_before_anything_is_made(tmp_path: Path) -> None:
+    done = octofold("evaluate", "--parallel", "131073", folder=tmp_path)
+    assert done.returncode == 2
+    assert "argument --parallel: 131073 is not a number from 1 to 131,072" in done.stderr
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

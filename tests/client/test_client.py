@@ -42,7 +42,7 @@ def test_one_board_gets_a_legal_move_and_the_version_that_chose_it(client: Clien
     answer = client.next_move(ONE_TILE)
     assert answer.move in (0, 3)  # the tile is in the last corner: up or left
     assert answer.probabilities.sum() == pytest.approx(1.0)
-    assert answer.votes.sum() == 1  # the small model looks at one view
+    assert answer.votes.sum() == 8  # one for each symmetric view
     assert (answer.model, answer.version) == ("small", "1")
     assert answer.inference_us > 0
 
@@ -70,6 +70,15 @@ def test_two_calls_can_be_on_their_way_at_once(client: Client, boards: Any) -> N
     first, second = client.begin_next_moves(boards[:10]), client.begin_next_moves(boards[10:])
     last, front = second.result().moves, first.result().moves
     assert [*front, *last] == client.next_moves(boards).moves.tolist()
+
+
+def test_an_answer_and_a_failure_can_be_asked_for_again(client: Client) -> None:
+    answered = client.begin_next_moves([ONE_TILE])
+    assert answered.result() is answered.result()
+    refused = client.begin_next_moves([[16] * 16])
+    for _ in range(2):
+        with pytest.raises(InvalidRequest):
+            refused.result()
 
 
 def test_the_models_are_listed_with_their_cards(client: Client) -> None:
@@ -152,6 +161,30 @@ def test_a_call_that_was_refused_while_draining_is_answered_later(flaky: tuple[F
     with Client(target, retry=RetryPolicy(first_wait_seconds=0.01)) as client:
         assert client.next_moves([ONE_TILE] * 3, with_probabilities=False).moves.tolist() == [0, 0, 0]
     assert servicer.calls == 3
+
+
+class Left(Exception):
+    """Somebody has no wish to wait any longer."""
+
+
+def leave() -> None:
+    raise Left
+
+
+def test_waiting_to_send_a_call_again_can_be_left(flaky: tuple[Flaky, str]) -> None:
+    servicer, target = flaky
+    patient = RetryPolicy(first_wait_seconds=30, largest_wait_seconds=30)
+    with Client(target, retry=patient, while_waiting=leave) as client, pytest.raises(Left):
+        client.next_moves([ONE_TILE], with_probabilities=False)
+    assert servicer.calls == 1
+
+
+@pytest.mark.parametrize("target", ["", "here", "here:0"])
+async def test_a_malformed_address_is_refused_at_once(target: str) -> None:
+    with pytest.raises(InvalidRequest, match="is no address"):
+        Client(target)
+    with pytest.raises(InvalidRequest, match="is no address"):
+        AsyncClient(target)
 
 
 async def test_the_asyncio_client_tries_again_too(flaky: tuple[Flaky, str]) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from octofold_client import Client, EvaluationError, OtherEvaluation
+from octofold_client import Client, EvaluationError, FolderInUse, OtherEvaluation
 from octofold_client.evaluation import Evaluation, evaluate
 from octofold_client.progress import PlainProgress
 from octofold_client.results import ResultFolder
 from octofold_client.selection import Selected, select
-from octofold_game.replays import ReplayError, read_replays, verify
+from octofold_game.replays import ReplayError, ReplayWriter, read_replays, verify
 from rich.console import Console
 
 Run = Callable[..., Evaluation]
@@ -173,6 +173,17 @@ def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_played(run: 
     (tmp_path / "file").write_text("")
     with pytest.raises(EvaluationError, match="cannot write into"):
         run("file/out")
+
+
+def test_two_evaluations_never_share_a_folder_at_a_time(run: Run, tmp_path: Path) -> None:
+    run(games=2)
+    before = replays_of(tmp_path / "out")
+    with ReplayWriter(tmp_path / "out" / "games.replay"):
+        with pytest.raises(FolderInUse, match=r"another program is playing games into .*out; choose"):
+            run(games=4)
+        assert replays_of(tmp_path / "out") == before
+    run(games=4)
+    assert len(replays_of(tmp_path / "out")) == 4
 
 
 def test_a_game_that_outgrew_the_model_is_named(run: Run) -> None:

@@ -38,9 +38,14 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Starts octofold with these arguments in tmp_path, and ends what a failed test leaves running."""
     started = []
 
-    def start(*arguments: str) -> subprocess.Popen[str]:
+    def start(*arguments: str, by: tuple[str, ...] = ()) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [OCTOFOLD, *arguments], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [*by, OCTOFOLD, *arguments],
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         started.append(process)
         return process
@@ -144,6 +149,36 @@ def test_when_the_server_dies_the_finished_games_are_kept_and_go_on_with_another
     assert replays_of(tmp_path / "out") == uninterrupted
 
 
+def test_ctrl_c_is_obeyed_while_a_server_hangs(start: Start, repository: Path, tmp_path: Path) -> None:
+    with LocalServer(repository) as server:
+        process = start("evaluate", *OPTIONS, "--target", server.target, "--out", "out")
+        wait_for_games(tmp_path / "out", process)
+        assert server.pid is not None
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            process.send_signal(signal.SIGINT)
+            # A small part of the minute for which the call that waits would go on waiting.
+            _, errors = process.communicate(timeout=15)
+        finally:
+            os.kill(server.pid, signal.SIGKILL)
+    assert process.returncode == 130, errors
+    assert "are kept in out" in errors
+    assert errors.splitlines()[-1] == "octofold: interrupted"
+    assert "Traceback" not in errors
+    assert 0 < len(replays_of(tmp_path / "out")) < GAMES
+
+
+def test_an_evaluation_under_nohup_outlives_its_terminal(
+    start: Start, target: str, tmp_path: Path, uninterrupted: Replays
+) -> None:
+    process = start("evaluate", *OPTIONS, "--target", target, "--out", "out", by=("nohup",))
+    wait_for_games(tmp_path / "out", process)
+    process.send_signal(signal.SIGHUP)
+    _, errors = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0, errors
+    assert replays_of(tmp_path / "out") == uninterrupted
+
+
 def server_of(process: subprocess.Popen[str]) -> psutil.Process:
     (server,) = psutil.Process(process.pid).children()
     return server
@@ -186,15 +221,25 @@ def test_a_server_that_cannot_start_says_why(start: Start) -> None:
     assert "nowhere" in errors
 
 
-def test_a_signal_waits_for_the_end_of_a_step_and_a_second_one_does_not() -> None:
+def test_signals_wait_for_the_next_check_however_many_come() -> None:
     interrupts = DeferredInterrupts()
     interrupts.__enter__()
     interrupts.check()
     signal.raise_signal(signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         interrupts.check()
     with pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt):
         interrupts.__exit__(None, None, None)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_signals_that_nobody_wants_to_know_of_are_left_as_they_are() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with DeferredInterrupts():
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)

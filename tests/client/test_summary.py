@@ -59,3 +59,9 @@ def test_a_pipe_gets_markdown_and_a_terminal_a_drawing() -> None:
     assert pipe.getvalue() == markdown(Summary.of(GAMES), "cnn5") + "\n"
     assert "╭" in terminal.getvalue()
     assert "outgrew" in terminal.getvalue()
+
+
+def test_a_name_that_looks_like_markup_is_shown_as_it_is() -> None:
+    terminal = io.StringIO()
+    print_report(Summary.of(GAMES), "x[/bold]y:dog:", Console(file=terminal, force_terminal=True, width=80))
+    assert "x[/bold]y:dog:" in terminal.getvalue()

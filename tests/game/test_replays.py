@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from octofold_game.episodes import Episode
-from octofold_game.replays import ReplayError, ReplayWriter, read_replays, recover, verify
+from octofold_game.replays import ReplayError, ReplayInUse, ReplayWriter, read_replays, recover, verify
 
 
 def told(episode: Episode) -> tuple[Any, ...]:
@@ -104,6 +104,21 @@ def test_a_writer_goes_on_after_a_torn_tail(path: Path, episodes: list[Episode])
     with ReplayWriter(path) as writer:
         writer.append(episodes[9])
     assert [game.game for game in read_replays(path)] == [e.game for e in (*episodes[:4], episodes[9])]
+
+
+def test_a_second_writer_is_refused_and_leaves_the_record_in_the_making_alone(
+    path: Path, episodes: list[Episode]
+) -> None:
+    with ReplayWriter(path) as writer:
+        with path.open("ab") as file:
+            file.write(b"half a record")
+        torn = path.read_bytes()
+        with pytest.raises(ReplayInUse, match="another program is writing there"):
+            ReplayWriter(path)
+        assert path.read_bytes() == torn
+    with ReplayWriter(path) as writer:
+        writer.append(episodes[5])
+    assert [game.game for game in read_replays(path)] == [episode.game for episode in episodes[:6]]
 
 
 def test_every_damaged_byte_is_found_and_the_file_left_alone(
