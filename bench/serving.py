@@ -177,7 +177,8 @@ async def _load(
         nonlocal boards, number
         while (start := time.perf_counter()) < end:
             number += 1
-            boards += await call(number)
+            answered = await call(number)  # awaited first: others add to the sum meanwhile
+            boards += answered
             latencies.append(time.perf_counter() - start)
 
     await asyncio.gather(*(caller() for _ in range(callers)))
