@@ -15,9 +15,9 @@ are so large that two updates rarely meet.
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,19 +118,17 @@ class NTupleLearner:
         start = time.perf_counter()
         self._stop[0] = False
         share = moves // len(self._threads)
-        workers = [threading.Thread(target=self._run, args=(thread, share)) for thread in self._threads]
-        for worker in workers:
-            worker.start()
         try:
-            for worker in workers:
-                worker.join()
-        except BaseException:  # Ctrl-C: let the threads end their episodes, which count
-            self._stop[0] = True
-            for worker in workers:
-                worker.join()
-            raise
+            with ThreadPoolExecutor(len(self._threads)) as pool:
+                learning = [pool.submit(self._run, thread, share) for thread in self._threads]
+                try:
+                    wait(learning)
+                finally:
+                    self._stop[0] = True  # after Ctrl-C the threads end their episodes, which count
         finally:
             progress = self._count(time.perf_counter() - start)
+        for each in learning:
+            each.result()  # raises what its thread raised
         return progress
 
     def _count(self, seconds: float) -> NTupleProgress:
