@@ -38,7 +38,7 @@ def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     reports: list[NTupleProgress] = []
     learner = train(options, tmp_path, lambda _, progress: reports.append(progress))
     resumed = NTupleLearner.resume(options, tmp_path)
-    assert (resumed.games, resumed.moves) == (learner.games, learner.moves)
+    assert (resumed.episodes, resumed.moves) == (learner.episodes, learner.moves)
     np.testing.assert_array_equal(resumed.network.values, learner.network.values)
     again = train(options, tmp_path, lambda *_: pytest.fail("the time was used up"))
     assert again.moves == learner.moves

@@ -50,7 +50,7 @@ def _train_teacher(parsed: argparse.Namespace) -> None:
         def report(learner: NTupleLearner, progress: NTupleProgress) -> None:
             line.show(
                 f"{learner.seconds / 60:.1f} of {options.minutes:g} min  {learner.moves / 1e6:,.0f}M moves  "
-                f"{progress.moves / progress.seconds / 1e6:.2f}M/s  {learner.games:,} episodes  "
+                f"{progress.moves / progress.seconds / 1e6:.2f}M/s  {learner.episodes:,} episodes  "
                 f"average {progress.recent_average:,.0f}  best {progress.best:,}"
             )
 

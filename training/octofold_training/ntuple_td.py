@@ -57,7 +57,7 @@ class NTupleOptions:
 class NTupleProgress:
     """What the last slice of training did. Scores are those of games played from their first move."""
 
-    games: int
+    episodes: int
     moves: int
     seconds: float
     recent_average: float
@@ -74,7 +74,7 @@ class NTupleLearner:
         self._shifts, self._masks = network.runs
         self._threads = [_Thread(options.seed, number) for number in range(options.threads)]
         self._stop = np.zeros(1, np.bool_)
-        self.games = 0
+        self.episodes = 0
         self.moves = 0
         self.seconds = 0.0
 
@@ -99,7 +99,8 @@ class NTupleLearner:
         learner = cls(options, network, coherence)
         try:
             state = json.loads((folder / "learner.json").read_text())
-            learner.games, learner.moves, learner.seconds = state["games"], state["moves"], state["seconds"]
+            learner.episodes, learner.moves = state["episodes"], state["moves"]
+            learner.seconds = state["seconds"]
         except (OSError, ValueError, KeyError) as error:
             raise NTupleFileError(f"{folder / 'learner.json'}: not a learner's counts ({error})") from error
         for thread in learner._threads:
@@ -110,7 +111,7 @@ class NTupleLearner:
         """Write everything that `resume` needs; an interrupted save leaves the last one readable."""
         self.network.save(folder)
         save_array(folder / "coherence.npy", self._coherence)
-        state = {"games": self.games, "moves": self.moves, "seconds": round(self.seconds, 1)}
+        state = {"episodes": self.episodes, "moves": self.moves, "seconds": round(self.seconds, 1)}
         write_text(folder / "learner.json", json.dumps(state) + "\n")
 
     def learn(self, moves: int) -> NTupleProgress:
@@ -135,12 +136,12 @@ class NTupleLearner:
         counts = np.array([thread.counts for thread in self._threads])
         for thread in self._threads:
             thread.counts[:] = 0
-        games, played, learned, total = counts[:, :4].sum(axis=0).tolist()
-        self.games += games
+        episodes, played, learned, total = counts[:, :4].sum(axis=0).tolist()
+        self.episodes += episodes
         self.moves += learned
         self.seconds += seconds
         return NTupleProgress(
-            games, learned, seconds, total / played if played else 0.0, int(counts[:, 4].max())
+            episodes, learned, seconds, total / played if played else 0.0, int(counts[:, 4].max())
         )
 
     def _run(self, thread: _Thread, moves: int) -> None:
