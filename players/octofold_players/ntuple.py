@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +45,7 @@ class NTupleNetwork:
         """A network that values every afterstate at 0."""
         return cls(tuples, np.zeros(len(tuples) * 16 ** len(tuples[0]), np.float32))
 
-    @property
+    @cached_property
     def runs(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         """Shifts and masks `[T, R] uint64` that gather a tuple's index from a 64-bit board.
 
@@ -154,10 +155,10 @@ def symmetric_boards(board, symmetric):
 
 
 @njit(cache=True, nogil=True)
-def indices_of(board, shifts, masks, symmetric, indices):
+def indices_of(board, values, shifts, masks, symmetric, indices):
     """Fill `indices` `[8 * T] int64` with the entries of `values` that make up the board's value."""
     tables = shifts.shape[0]
-    size = 1 << 4 * _length(masks)
+    size = len(values) // tables
     symmetric_boards(board, symmetric)
     for view in range(8):
         for table in range(tables):
@@ -166,23 +167,10 @@ def indices_of(board, shifts, masks, symmetric, indices):
             )
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _length(masks):
-    """Cells of a tuple: the masks of its runs cover its index without gaps."""
-    covered = _U(0)
-    for run in range(masks.shape[1]):
-        covered |= masks[0, run]
-    length = 0
-    while covered:
-        covered >>= _U(4)
-        length += 1
-    return length
-
-
 @njit(cache=True, nogil=True)
 def value_of(board, values, shifts, masks, symmetric, indices):
     """Value of one afterstate."""
-    indices_of(board, shifts, masks, symmetric, indices)
+    indices_of(board, values, shifts, masks, symmetric, indices)
     total = np.float32(0)
     for entry in indices:
         total += values[entry]

@@ -237,7 +237,7 @@ def _learn(
 @njit(cache=True, nogil=True)
 def _update(afterstate, target, values, coherence, shifts, masks, symmetric, indices):
     """Move one afterstate's value towards `target` and return its new value."""
-    indices_of(afterstate, shifts, masks, symmetric, indices)
+    indices_of(afterstate, values, shifts, masks, symmetric, indices)
     value = np.float32(0)
     for entry in indices:
         value += values[entry]

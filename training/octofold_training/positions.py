@@ -15,6 +15,7 @@ from octofold_game.bitboards import OUTGROWN, new_game, next_random, slide, spaw
 from octofold_players.ntuple import NTupleNetwork, best_move
 
 _LONGEST_START_MOVES = 8_000  # about the length of a teacher's game
+_GAMES_AT_ONCE = 128  # of the warm-up; between two calls of compiled code, Ctrl-C is heard
 
 
 class PositionPool:
@@ -32,7 +33,9 @@ class PositionPool:
 
     def warm_up(self, teacher: NTupleNetwork) -> None:
         """Spread the games over all stages: the teacher plays each for a random number of moves."""
-        _play(self.boards, teacher.values, *teacher.runs, self.random, _LONGEST_START_MOVES)
+        for start in range(0, len(self.boards), _GAMES_AT_ONCE):
+            end = min(start + _GAMES_AT_ONCE, len(self.boards))
+            _play(self.boards, start, end, teacher.values, *teacher.runs, self.random, _LONGEST_START_MOVES)
 
     def batch(self) -> NDArray[np.uint64]:
         """The boards `[B] uint64` that the next `advance` moves on; none of them is over."""
@@ -75,10 +78,10 @@ def _is_over(board):
 
 
 @njit(cache=True, nogil=True)
-def _play(boards, values, shifts, masks, random, longest):
+def _play(boards, start, end, values, shifts, masks, random, longest):
     symmetric = np.empty(8, np.uint64)
     indices = np.empty(8 * shifts.shape[0], np.int64)
-    for n in range(len(boards)):
+    for n in range(start, end):
         board = new_game(random)
         for _ in range((n * 2_654_435_761 >> 8) % longest):
             move, afterstate, reward = best_move(board, values, shifts, masks, symmetric, indices)
