@@ -32,7 +32,7 @@ def main() -> None:
     if options.teacher:
         learner = NTupleLearner.resume(learning, options.teacher)
     else:
-        learner = NTupleLearner.create(learning)
+        learner = NTupleLearner(learning)
         learner.learn(5_000_000)
     learner.learn(100_000)
 

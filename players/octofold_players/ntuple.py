@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, POINTS, mirror, pack, slide, transpose
 from octofold_game.files import whole_file, write_text
 
+from octofold_players.prefetch import prefetch
+
 FOUR_SIX_TUPLES = (
     (0, 1, 2, 3, 4, 5),
     (4, 5, 6, 7, 8, 9),
@@ -40,10 +42,10 @@ class NTupleNetwork:
     tuples: tuple[tuple[int, ...], ...]
     values: NDArray[np.float32]
 
-    @classmethod
-    def zeros(cls, tuples: tuple[tuple[int, ...], ...] = FOUR_SIX_TUPLES) -> NTupleNetwork:
-        """A network that values every afterstate at 0."""
-        return cls(tuples, np.zeros(len(tuples) * 16 ** len(tuples[0]), np.float32))
+    @staticmethod
+    def size(tuples: tuple[tuple[int, ...], ...]) -> int:
+        """Number of table entries."""
+        return len(tuples) << 4 * len(tuples[0])
 
     @cached_property
     def runs(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
@@ -89,7 +91,7 @@ class NTupleNetwork:
             if description["format"] != _FORMAT:
                 raise NTupleFileError(f"{file}: format {description['format']}, this version reads {_FORMAT}")
             tuples = tuple(tuple(int(cell) for cell in cells) for cells in description["tuples"])
-            size = len(tuples) * 16 ** len(tuples[0])
+            size = cls.size(tuples)
         except FileNotFoundError as error:
             raise NTupleFileError(f"{file}: no such file; train the network first") from error
         except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, IndexError) as error:
@@ -129,15 +131,6 @@ def _runs(cells: tuple[int, ...]) -> list[tuple[int, int]]:
     return runs
 
 
-@njit(cache=True, nogil=True, inline="always")
-def index_of(board, table, shifts, masks):
-    """Index of `board` in the table number `table`."""
-    index = _U(0)
-    for run in range(shifts.shape[1]):
-        index |= board >> shifts[table, run] & masks[table, run]
-    return index
-
-
 @njit(cache=True, nogil=True)
 def symmetric_boards(board, symmetric):
     """Fill `symmetric` `[8] uint64` with the eight symmetric boards."""
@@ -155,58 +148,77 @@ def symmetric_boards(board, symmetric):
 
 
 @njit(cache=True, nogil=True)
-def indices_of(board, values, shifts, masks, symmetric, indices):
-    """Fill `indices` `[8 * T] int64` with the entries of `values` that make up the board's value."""
+def fetch(board, values, shifts, masks, symmetric, indices):
+    """Fill `indices` `[T * 8] uint64` with the entries of `values` that make up the board's value.
+
+    Starts to load them, too. A table's eight views lie together: the loop over them is one vector operation.
+    """
     tables = shifts.shape[0]
-    size = len(values) // tables
+    size = _U(len(values) // tables)
     symmetric_boards(board, symmetric)
-    for view in range(8):
-        for table in range(tables):
-            indices[view * tables + table] = table * size + np.int64(
-                index_of(symmetric[view], table, shifts, masks)
-            )
+    for table in range(tables):
+        first = 8 * table
+        for view in range(8):
+            indices[first + view] = _U(table) * size
+        for run in range(shifts.shape[1]):
+            shift = shifts[table, run]
+            mask = masks[table, run]
+            for view in range(8):
+                indices[first + view] += symmetric[view] >> shift & mask
+    for entry in indices:
+        prefetch(values, entry)
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def total(values, indices):
+    """Sum of the entries that `fetch` found."""
+    value = np.float32(0)
+    for entry in indices:
+        value += values[entry]
+    return value
 
 
 @njit(cache=True, nogil=True)
-def value_of(board, values, shifts, masks, symmetric, indices):
-    """Value of one afterstate."""
-    indices_of(board, values, shifts, masks, symmetric, indices)
-    total = np.float32(0)
-    for entry in indices:
-        total += values[entry]
-    return total
+def fetch_afterstates(board, values, shifts, masks, symmetric, indices):
+    """`fetch` for the afterstate of each legal move, into its row of `indices` `[4, T * 8] uint64`."""
+    for move in range(4):
+        afterstate, _ = slide(board, move)
+        if afterstate != board:
+            fetch(afterstate, values, shifts, masks, symmetric, indices[move])
+
+
+@njit(cache=True, nogil=True)
+def move_value(board, move, values, indices):
+    """Reward plus afterstate value of one move, `-inf` if illegal; then the afterstate and the reward.
+
+    After `fetch_afterstates`. A move that outgrows the board is worth its reward.
+    """
+    afterstate, reward = slide(board, move)
+    if reward >= OUTGROWN:
+        value = np.float32(reward & POINTS)
+    elif afterstate != board:
+        value = reward + total(values, indices[move])
+    else:
+        value = np.float32(-np.inf)
+    return value, afterstate, reward
 
 
 @njit(cache=True, nogil=True)
 def best_move(board, values, shifts, masks, symmetric, indices):
-    """Move, afterstate and reward with the largest reward plus value; move -1 when none is legal."""
+    """Move, afterstate and reward with the largest reward plus value; move -1 when none is legal.
+
+    `symmetric` `[8] uint64` and `indices` `[4, T * 8] uint64` are room to work in.
+    """
+    fetch_afterstates(board, values, shifts, masks, symmetric, indices)
     best = -1
     best_value = np.float32(-np.inf)
     best_afterstate = board
     best_reward = 0
     for move in range(4):
-        afterstate, reward = slide(board, move)
-        if reward >= OUTGROWN:
-            value = np.float32(reward & POINTS)
-        elif afterstate != board:
-            value = reward + value_of(afterstate, values, shifts, masks, symmetric, indices)
-        else:
-            continue
+        value, afterstate, reward = move_value(board, move, values, indices)
         if value > best_value:
             best, best_value, best_afterstate, best_reward = move, value, afterstate, reward
     return best, best_afterstate, best_reward
-
-
-@njit(cache=True, nogil=True)
-def _action_values_of(board, values, shifts, masks, symmetric, indices, result):
-    for move in range(4):
-        afterstate, reward = slide(board, move)
-        if reward >= OUTGROWN:
-            result[move] = reward & POINTS
-        elif afterstate != board:
-            result[move] = reward + value_of(afterstate, values, shifts, masks, symmetric, indices)
-        else:
-            result[move] = -np.inf
 
 
 @njit(cache=True, parallel=True)
@@ -215,6 +227,8 @@ def action_values(boards, values, shifts, masks, result):
     chunks = 16
     for chunk in prange(chunks):
         symmetric = np.empty(8, np.uint64)
-        indices = np.empty(8 * shifts.shape[0], np.int64)
+        indices = np.empty((4, 8 * shifts.shape[0]), np.uint64)
         for n in range(chunk * len(boards) // chunks, (chunk + 1) * len(boards) // chunks):
-            _action_values_of(boards[n], values, shifts, masks, symmetric, indices, result[n])
+            fetch_afterstates(boards[n], values, shifts, masks, symmetric, indices)
+            for move in range(4):
+                result[n, move] = move_value(boards[n], move, values, indices)[0]

@@ -21,7 +21,7 @@ TUPLES = ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 4, 5), (5, 6, 9, 10))
 
 @pytest.fixture(scope="module")
 def teacher() -> NTupleNetwork:
-    learner = NTupleLearner.create(NTupleOptions(tuples=TUPLES, threads=1))
+    learner = NTupleLearner(NTupleOptions(tuples=TUPLES, threads=1))
     learner.learn(200_000)
     return learner.network
 

@@ -6,6 +6,7 @@ from octofold_training.networks import ArchitectureError, build, count_weights
 from torch import nn
 
 CNN5 = {"kind": "cnn", "layers": 5, "channels": 222, "exponents": 16}
+VALID = {"kind": "valid_cnn", "channels": [12, 20], "dense": [24, 16], "exponents": 16}
 SMALL = {"kind": "cnn", "layers": 3, "channels": 12, "exponents": 16}
 
 
@@ -41,6 +42,37 @@ def test_forward_and_gradients_are_those_of_ordinary_padded_convolutions() -> No
         torch.testing.assert_close(fast, ordinary, rtol=1e-4, atol=1e-4)
 
 
+def test_a_cnn_without_padding_is_that_of_ordinary_convolutions_and_dense_layers() -> None:
+    torch.manual_seed(0)
+    network = build(VALID)
+    exponents = torch.randint(0, 16, (9, 16))
+    one_hot = torch.eye(16)[exponents].view(9, 4, 4, 16).permute(0, 3, 1, 2)
+    x = one_hot
+    for convolution in network.convolutions:
+        x = torch.relu(convolution(x))
+    x = x.permute(0, 2, 3, 1).flatten(1)
+    for layer in network.dense[:-1]:
+        x = torch.relu(layer(x))
+    torch.testing.assert_close(network(one_hot), network.dense[-1](x))
+    assert network(one_hot.bfloat16()).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("architecture", "message"),
+    [
+        (VALID | {"channels": [8, 8, 8, 8]}, "list of 1 to 3 sizes"),
+        (VALID | {"channels": 8}, "channels is 8"),
+        (VALID | {"dense": [0]}, "a size of dense is 0"),
+        ({"kind": "valid_cnn", "channels": [8]}, "dense"),
+    ],
+)
+def test_an_impossible_cnn_without_padding_is_refused_by_name(
+    architecture: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ArchitectureError, match=message):
+        build(architecture)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -50,6 +82,6 @@ def test_forward_and_gradients_are_those_of_ordinary_padded_convolutions() -> No
         ({"width": 3}, "width"),
     ],
 )
-def test_an_impossible_architecture_is_refused_by_name(change: dict[str, object], message: str) -> None:
+def test_an_impossible_cnn_is_refused_by_name(change: dict[str, object], message: str) -> None:
     with pytest.raises(ArchitectureError, match=message):
         build(CNN5 | change)

@@ -19,7 +19,7 @@ def _options(**changes: object) -> NTupleOptions:
 
 
 def test_self_play_learns() -> None:
-    learner = NTupleLearner.create(_options())
+    learner = NTupleLearner(_options())
     first = learner.learn(30_000)
     for _ in range(5):
         last = learner.learn(100_000)
@@ -27,7 +27,7 @@ def test_self_play_learns() -> None:
 
 
 def test_threads_share_the_tables_and_count_every_move() -> None:
-    learner = NTupleLearner.create(_options(threads=2))
+    learner = NTupleLearner(_options(threads=2))
     progress = learner.learn(50_000)
     assert progress.moves == learner.moves >= 50_000
     assert np.isfinite(learner.network.values).all()
@@ -54,7 +54,7 @@ def test_ctrl_c_saves_what_was_learned(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_while_the_threads_play_counts_and_keeps_all_that_they_learned() -> None:
-    learner = NTupleLearner.create(_options(threads=2))
+    learner = NTupleLearner(_options(threads=2))
     learner.learn(1_000)
     before, others = learner.moves, threading.active_count()
     timer = threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT])
@@ -67,13 +67,13 @@ def test_ctrl_c_while_the_threads_play_counts_and_keeps_all_that_they_learned() 
 
 
 def test_another_runs_tables_are_refused(tmp_path: Path) -> None:
-    NTupleLearner.create(_options()).save(tmp_path)
+    NTupleLearner(_options()).save(tmp_path)
     with pytest.raises(NTupleFileError, match="trained with tuples"):
         NTupleLearner.resume(_options(tuples=SMALL[:2]), tmp_path)
 
 
 def test_a_damaged_learning_state_is_named(tmp_path: Path) -> None:
-    NTupleLearner.create(_options()).save(tmp_path)
+    NTupleLearner(_options()).save(tmp_path)
     (tmp_path / "coherence.npy").write_bytes(b"\x93NUMPY")
     with pytest.raises(NTupleFileError, match=r"coherence\.npy"):
         NTupleLearner.resume(_options(), tmp_path)
@@ -97,5 +97,5 @@ def test_a_wrong_option_names_itself(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_loaded_networks_play(tmp_path: Path) -> None:
-    NTupleLearner.create(_options()).save(tmp_path)
+    NTupleLearner(_options()).save(tmp_path)
     assert NTupleNetwork.load(tmp_path).next_moves(np.ones((3, 16), np.uint8)).shape == (3,)

@@ -30,9 +30,10 @@ from octofold_players.ntuple import (
     NTupleFileError,
     NTupleNetwork,
     best_move,
-    indices_of,
+    fetch,
     load_array,
     save_array,
+    total,
 )
 
 from octofold_training.options import option
@@ -67,11 +68,12 @@ class NTupleProgress:
 class NTupleLearner:
     """Tables, their learning state and the games of each thread."""
 
-    def __init__(self, options: NTupleOptions, network: NTupleNetwork, coherence: np.ndarray) -> None:
+    def __init__(self, options: NTupleOptions) -> None:
+        size = NTupleNetwork.size(options.tuples)
         self.options = options
-        self.network = network
-        self._coherence = coherence
-        self._shifts, self._masks = network.runs
+        # Value, sum of errors, sum of their sizes: an update that has loaded one of them has them all.
+        self._entries = np.zeros((size, 3), np.float32)
+        self.network = NTupleNetwork(options.tuples, self._entries[:, 0])
         self._threads = [_Thread(options.seed, number) for number in range(options.threads)]
         self._stop = np.zeros(1, np.bool_)
         self.episodes = 0
@@ -79,24 +81,19 @@ class NTupleLearner:
         self.seconds = 0.0
 
     @classmethod
-    def create(cls, options: NTupleOptions) -> NTupleLearner:
-        """A learner with all values at 0."""
-        network = NTupleNetwork.zeros(options.tuples)
-        return cls(options, network, np.zeros((len(network.values), 2), np.float32))
-
-    @classmethod
     def resume(cls, options: NTupleOptions, folder: Path) -> NTupleLearner:
-        """Go on from what `save` left in `folder`.
+        """Go on from what `save` left in `folder`; tuples that the run did not have yet start at 0.
 
-        Raises `NTupleFileError` if that run had other tuples or a file of it is damaged.
+        Raises `NTupleFileError` if the run had tuples that `options` does not begin with, or a file of it is
+        damaged.
         """
-        network = NTupleNetwork.load(folder)
-        if network.tuples != options.tuples:
-            raise NTupleFileError(
-                f"{folder}: trained with tuples {network.tuples}, asked for {options.tuples}"
-            )
-        coherence = load_array(folder / "coherence.npy", (len(network.values), 2))
-        learner = cls(options, network, coherence)
+        saved = NTupleNetwork.load(folder)
+        if options.tuples[: len(saved.tuples)] != saved.tuples:
+            raise NTupleFileError(f"{folder}: trained with tuples {saved.tuples}, asked for {options.tuples}")
+        size = len(saved.values)
+        learner = cls(options)
+        learner._entries[:size, 0] = saved.values
+        learner._entries[:size, 1:] = load_array(folder / "coherence.npy", (size, 2))
         try:
             state = json.loads((folder / "learner.json").read_text())
             learner.episodes, learner.moves = state["episodes"], state["moves"]
@@ -110,7 +107,7 @@ class NTupleLearner:
     def save(self, folder: Path) -> None:
         """Write everything that `resume` needs; an interrupted save leaves the last one readable."""
         self.network.save(folder)
-        save_array(folder / "coherence.npy", self._coherence)
+        save_array(folder / "coherence.npy", self._entries[:, 1:])
         state = {"episodes": self.episodes, "moves": self.moves, "seconds": round(self.seconds, 1)}
         write_text(folder / "learner.json", json.dumps(state) + "\n")
 
@@ -146,10 +143,8 @@ class NTupleLearner:
 
     def _run(self, thread: _Thread, moves: int) -> None:
         _learn(
-            self.network.values,
-            self._coherence,
-            self._shifts,
-            self._masks,
+            self._entries,
+            *self.network.runs,
             np.float32(self.options.trace_decay),
             self.options.shortest_restart,
             moves,
@@ -180,8 +175,7 @@ class _Thread:
 
 @njit(cache=True, nogil=True)
 def _learn(
-    values,
-    coherence,
+    entries,
     shifts,
     masks,
     trace_decay,
@@ -195,8 +189,9 @@ def _learn(
     counts,
 ):
     """Play whole games, restarts included, until `counts` holds at least `moves` moves or `stop` is set."""
+    values = entries[:, 0]
     symmetric = np.empty(8, np.uint64)
-    indices = np.empty(8 * shifts.shape[0], np.int64)
+    indices = np.empty((4, 8 * shifts.shape[0]), np.uint64)
     while counts[2] < moves and not stop[0]:
         board = new_game(random)
         from_start = True
@@ -216,12 +211,9 @@ def _learn(
                 score += reward
                 length += 1
                 board = spawn(afterstate, random)
-            target = np.float32(0)
-            for step in range(length - 1, -1, -1):
-                value = _update(
-                    afterstates[step], target, values, coherence, shifts, masks, symmetric, indices
-                )
-                target = rewards[step] + (1 - trace_decay) * value + trace_decay * target
+            _learn_backwards(
+                afterstates[:length], rewards, trace_decay, entries, shifts, masks, symmetric, indices
+            )
             counts[0] += 1
             counts[2] += length
             if from_start:
@@ -235,23 +227,36 @@ def _learn(
 
 
 @njit(cache=True, nogil=True)
-def _update(afterstate, target, values, coherence, shifts, masks, symmetric, indices):
-    """Move one afterstate's value towards `target` and return its new value."""
-    indices_of(afterstate, values, shifts, masks, symmetric, indices)
-    value = np.float32(0)
-    for entry in indices:
-        value += values[entry]
+def _learn_backwards(afterstates, rewards, trace_decay, entries, shifts, masks, symmetric, indices):
+    """Learn one episode from its end; two rows of `indices` take turns, so that one is loaded ahead."""
+    values = entries[:, 0]
+    target = np.float32(0)
+    last = len(afterstates) - 1
+    if last >= 0:
+        fetch(afterstates[last], values, shifts, masks, symmetric, indices[last & 1])
+    for step in range(last, -1, -1):
+        if step > 0:
+            ahead = step - 1
+            fetch(afterstates[ahead], values, shifts, masks, symmetric, indices[ahead & 1])
+        value = _update(entries, indices[step & 1], target)
+        target = rewards[step] + (1 - trace_decay) * value + trace_decay * target
+
+
+@njit(cache=True, nogil=True)
+def _update(entries, indices, target):
+    """Move the value of the afterstate at `indices` towards `target` and return it."""
+    value = total(entries[:, 0], indices)
     error = target - value
     size = abs(error)
     share = error / np.float32(len(indices))
-    for entry in indices:
-        total = coherence[entry, 0]
-        total_size = coherence[entry, 1]
-        rate = abs(total) / total_size if total_size > 0 else np.float32(1)
-        values[entry] += rate * share
+    for index in indices:
+        errors = entries[index, 1]
+        sizes = entries[index, 2]
+        rate = abs(errors) / sizes if sizes > 0 else np.float32(1)
+        entries[index, 0] += rate * share
         value += rate * share
-        coherence[entry, 0] = total + error
-        coherence[entry, 1] = total_size + size
+        entries[index, 1] = errors + error
+        entries[index, 2] = sizes + size
     return value
 
 
@@ -266,7 +271,7 @@ def train(
     `report` is called about every ten seconds. Ctrl-C saves and is raised again.
     """
     resumed = (folder / "learner.json").exists()
-    learner = NTupleLearner.resume(options, folder) if resumed else NTupleLearner.create(options)
+    learner = NTupleLearner.resume(options, folder) if resumed else NTupleLearner(options)
     saved = learner.seconds
     slice_moves = 200_000
     try:

@@ -80,7 +80,7 @@ def _is_over(board):
 @njit(cache=True, nogil=True)
 def _play(boards, start, end, values, shifts, masks, random, longest):
     symmetric = np.empty(8, np.uint64)
-    indices = np.empty(8 * shifts.shape[0], np.int64)
+    indices = np.empty((4, 8 * shifts.shape[0]), np.uint64)
     for n in range(start, end):
         board = new_game(random)
         for _ in range((n * 2_654_435_761 >> 8) % longest):
