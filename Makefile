@@ -29,9 +29,9 @@ play: $(VENV)/light ## play GAMES full games against MODEL, served on a free loo
 serve: $(VENV)/light ## serve the models of models/ on HOST:PORT
 	$(BIN)/octofold-serve --host $(HOST) --port $(PORT)
 
-train: $(VENV)/dev ## checkpoints/NAME from nothing: two hours of two cores; goes on where it stopped
-	$(BIN)/octofold-train teacher
-	$(BIN)/octofold-train student --state runs/$(NAME) --checkpoint checkpoints/$(NAME)
+train: $(VENV)/dev ## checkpoints/NAME by training/recipes/NAME.toml, in hours; goes on where it stopped
+	$(BIN)/octofold-train teacher training/recipes/teacher.toml
+	$(BIN)/octofold-train student training/recipes/$(NAME).toml
 
 export: $(VENV)/dev ## publish CHECKPOINT as the next version of models/NAME
 	$(BIN)/octofold-export --checkpoint $(CHECKPOINT) --name $(NAME)

@@ -27,11 +27,11 @@ def teacher() -> NTupleNetwork:
 
 
 def _options(**changes: object) -> DistilOptions:
-    return DistilOptions(**({"batch_size": 64, "slices": 2, "warm_up_seconds": 1.0} | changes))
+    return DistilOptions(**({"batch_size": 64, "slices": 2, "warm_up": 64.0} | changes))
 
 
 def test_the_student_comes_to_agree_with_the_teacher(teacher: NTupleNetwork) -> None:
-    options = _options(minutes=10.0, temperature=30.0, learning_rate=5e-3)
+    options = _options(temperature=30.0, learning_rate=5e-3)
     run = Distillation(options, ARCHITECTURE, teacher)
     run.pool.warm_up(teacher)
     first = run.learn(40)
@@ -68,7 +68,7 @@ def test_each_half_of_a_batch_follows_its_owner(teacher: NTupleNetwork) -> None:
 
 
 def test_a_run_resumes_with_its_optimiser_and_its_games(teacher: NTupleNetwork, tmp_path: Path) -> None:
-    options = _options(minutes=0.03)
+    options = _options(positions=5_000.0)
     run = train(options, ARCHITECTURE, teacher, tmp_path / "run", tmp_path / "net", lambda _: None)
     resumed = Distillation(options, ARCHITECTURE, teacher)
     resumed.resume(tmp_path / "run")
@@ -79,7 +79,10 @@ def test_a_run_resumes_with_its_optimiser_and_its_games(teacher: NTupleNetwork, 
     history = [json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
     assert history[-1]["positions"] == run.positions
     assert (tmp_path / "run" / "curves.png").read_bytes().startswith(b"\x89PNG")
-    assert checkpoints.load(tmp_path / "net").training["positions"] == run.positions
+    saved = checkpoints.load(tmp_path / "net")
+    assert saved.training["positions"] == run.positions
+    for name, value in saved.network.state_dict().items():
+        assert torch.equal(value, resumed.averaged.module.state_dict()[name])
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage", "truncated", "foreign"])
@@ -99,11 +102,11 @@ def test_a_damaged_state_is_named(teacher: NTupleNetwork, tmp_path: Path, conten
 
 def test_a_history_cut_off_in_a_line_does_not_stop_a_run(teacher: NTupleNetwork, tmp_path: Path) -> None:
     run, net = tmp_path / "run", tmp_path / "net"
-    train(_options(minutes=0.01), ARCHITECTURE, teacher, run, net, lambda _: None)
+    train(_options(positions=1_280.0), ARCHITECTURE, teacher, run, net, lambda _: None)
     history = run / "history.jsonl"
     whole = history.read_text()
     history.write_text(whole + '{"seconds": 12')
-    train(_options(minutes=0.01), ARCHITECTURE, teacher, run, net, lambda _: None)
+    train(_options(positions=1_280.0), ARCHITECTURE, teacher, run, net, lambda _: None)
     assert history.read_text() == whole
 
 
@@ -154,6 +157,32 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_state(
         train(_options(learning_rate=1e30), ARCHITECTURE, teacher, run, net, lambda _: None)
     assert (run / "state.pt").read_bytes() == before
     assert not net.exists()
+
+
+def test_the_learning_rate_rises_stays_and_falls_to_nothing(teacher: NTupleNetwork) -> None:
+    options = _options(positions=10_000.0, warm_up=640.0, cool_down=0.4, learning_rate=1.0)
+    run = Distillation(options, ARCHITECTURE, teacher)
+    rates = []
+    for positions in (0, 576, 3_000, 6_000, 8_000, 10_000):
+        run.positions = positions
+        rates.append(round(run.learning_rate(), 9))
+    assert rates == [0.1, 1.0, 1.0, 1.0, 0.5, 0.0]
+
+
+def test_the_expected_regret_is_what_a_policy_loses_by_its_worse_moves(teacher: NTupleNetwork) -> None:
+    run = Distillation(_options(temperature=100.0, regret_weight=2.0), ARCHITECTURE, teacher)
+    plain = Distillation(_options(temperature=100.0), ARCHITECTURE, teacher)
+    values = torch.tensor([[1000.0, 800.0, -torch.inf, -9e9]])
+    logits = torch.tensor([[0.0, 0.0, 50.0, -50.0]])  # an illegal move's logit counts for nothing
+    difference = run._loss(logits, values) - plain._loss(logits, values)
+    assert difference.item() == pytest.approx(2.0 * (200 / 2) / 100)
+
+
+def test_a_run_stops_after_its_time_and_goes_on_later(teacher: NTupleNetwork, tmp_path: Path) -> None:
+    run, net = tmp_path / "run", tmp_path / "net"
+    stopped = train(_options(), ARCHITECTURE, teacher, run, net, lambda _: None, minutes=1e-4)
+    went_on = train(_options(), ARCHITECTURE, teacher, run, net, lambda _: None, minutes=1e-4)
+    assert 0 < stopped.positions < went_on.positions < _options().positions
 
 
 def test_ctrl_c_saves_the_state_and_the_checkpoint(teacher: NTupleNetwork, tmp_path: Path) -> None:

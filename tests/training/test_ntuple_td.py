@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from octofold_players.ntuple import NTupleFileError, NTupleNetwork
-from octofold_training import commands
 from octofold_training.ntuple_td import NTupleLearner, NTupleOptions, NTupleProgress, train
 
 SMALL = ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 4, 5), (5, 6, 9, 10))
@@ -23,7 +22,7 @@ def test_self_play_learns() -> None:
     first = learner.learn(30_000)
     for _ in range(5):
         last = learner.learn(100_000)
-    assert last.recent_average > 3 * first.recent_average > 0
+    assert last.recent_average > 3 * first.recent_average
 
 
 def test_threads_share_the_tables_and_count_every_move() -> None:
@@ -79,21 +78,18 @@ def test_a_damaged_learning_state_is_named(tmp_path: Path) -> None:
         NTupleLearner.resume(_options(), tmp_path)
 
 
-def test_a_student_without_a_teacher_ends_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["student", "--teacher", str(tmp_path / "none"), "--state", str(tmp_path / "run")]
-    assert commands.main(arguments) == 1
-    error = capsys.readouterr().err
-    assert "none" in error
-    assert error.count("\n") == 1
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_wrong_option_names_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        commands.main(["student", "--batch-size", "1"])
-    assert "--batch-size: '1' is not a whole number from 2 up" in capsys.readouterr().err
+def test_a_run_goes_on_with_more_tuples_and_at_first_plays_as_before(tmp_path: Path) -> None:
+    learner = NTupleLearner(_options())
+    learner.learn(20_000)
+    learner.save(tmp_path)
+    more = (*SMALL, (0, 1, 2, 6))
+    grown = NTupleLearner.resume(_options(tuples=more), tmp_path)
+    boards = np.random.default_rng(1).integers(0, 1 << 40, 50).astype(np.uint64)
+    np.testing.assert_array_equal(grown.network.action_values(boards), learner.network.action_values(boards))
+    grown.learn(5_000)
+    grown.save(tmp_path)
+    with pytest.raises(NTupleFileError, match="trained with tuples"):
+        NTupleLearner.resume(_options(), tmp_path)
 
 
 def test_loaded_networks_play(tmp_path: Path) -> None:

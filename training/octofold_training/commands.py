@@ -1,7 +1,7 @@
 """`octofold-train`: the trainers on the command line.
 
-    octofold-train teacher    an n-tuple network that learns by self-play
-    octofold-train student    a network that learns the teacher's preferences
+    octofold-train teacher RECIPE    an n-tuple network that learns by self-play
+    octofold-train student RECIPE    a network that learns the teacher's preferences
 
 Every run keeps its state in a folder and goes on from it when the same command is given again.
 """
@@ -9,6 +9,7 @@ Every run keeps its state in a folder and goes on from it when the same command 
 from __future__ import annotations
 
 import argparse
+import math
 import signal
 import sys
 from pathlib import Path
@@ -20,8 +21,8 @@ from octofold_training.checkpoints import CheckpointError
 from octofold_training.distil import DistilOptions, DistilProgress
 from octofold_training.networks import ArchitectureError
 from octofold_training.ntuple_td import NTupleLearner, NTupleOptions, NTupleProgress
-from octofold_training.options import add_flags, from_flags
 from octofold_training.progress import ProgressLine
+from octofold_training.recipes import read_recipe
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -44,35 +45,42 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _train_teacher(parsed: argparse.Namespace) -> None:
-    options = from_flags(NTupleOptions, parsed)
+    recipe = read_recipe(parsed.recipe)
+    options = recipe.options("ntuple", NTupleOptions)
+    parsed.state = parsed.state or Path("runs") / recipe.name
     with ProgressLine() as line:
 
         def report(learner: NTupleLearner, progress: NTupleProgress) -> None:
             line.show(
                 f"{learner.seconds / 60:.1f} of {options.minutes:g} min  {learner.moves / 1e6:,.0f}M moves  "
                 f"{progress.moves / progress.seconds / 1e6:.2f}M/s  {learner.episodes:,} episodes  "
-                f"average {progress.recent_average:,.0f}  best {progress.best:,}"
+                f"average {progress.recent_average or 0:,.0f}  best {progress.best:,}"
             )
 
         ntuple_td.train(options, parsed.state, report)
-    print(f"teacher in {parsed.state}")
+    print(f"teacher in {parsed.state}, its curve in {parsed.state / 'curves.png'}")
 
 
 def _train_student(parsed: argparse.Namespace) -> None:
-    options = from_flags(DistilOptions, parsed)
+    recipe = read_recipe(parsed.recipe)
+    options = recipe.options("distil", DistilOptions)
     teacher = NTupleNetwork.load(parsed.teacher)
-    architecture = {"kind": "cnn", "layers": parsed.layers, "channels": parsed.channels, "exponents": 16}
+    parsed.state = parsed.state or Path("runs") / recipe.name
+    checkpoint = parsed.checkpoint or Path("checkpoints") / recipe.name
     with ProgressLine() as line:
 
         def report(progress: DistilProgress) -> None:
             line.show(
-                f"{progress.seconds / 60:.1f} of {options.minutes:g} min  "
-                f"{progress.positions / 1e6:.2f}M positions  {progress.positions_per_second:,.0f}/s  "
-                f"loss {progress.loss:.4f}  accuracy {progress.accuracy:.1%}"
+                f"{progress.seconds / 60:.1f} min  "
+                f"{progress.positions / 1e6:.2f} of {options.positions / 1e6:g}M positions  "
+                f"{progress.positions_per_second:,.0f}/s  loss {progress.loss:.4f}  "
+                f"accuracy {progress.accuracy:.1%}  regret {progress.regret:.1f}"
             )
 
-        distil.train(options, architecture, teacher, parsed.state, parsed.checkpoint, report)
-    print(f"checkpoint in {parsed.checkpoint}, curves in {parsed.state / 'curves.png'}")
+        distil.train(
+            options, recipe.table("network"), teacher, parsed.state, checkpoint, report, parsed.minutes
+        )
+    print(f"checkpoint in {checkpoint}, curves in {parsed.state / 'curves.png'}")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -86,21 +94,22 @@ def _parser() -> argparse.ArgumentParser:
         "teacher", help="an n-tuple network that learns by self-play", formatter_class=formatter
     )
     teacher.set_defaults(run=_train_teacher)
-    teacher.add_argument("--state", type=Path, default=Path("runs/teacher"), help="folder of the run")
-    add_flags(teacher, NTupleOptions)
+    teacher.add_argument("recipe", type=Path, help="TOML file, such as training/recipes/teacher.toml")
+    teacher.add_argument("--state", type=Path, help="folder of the run (default: runs/NAME of the recipe)")
 
     student = commands.add_parser(
         "student", help="a network that learns the teacher's preferences", formatter_class=formatter
     )
     student.set_defaults(run=_train_student)
-    student.add_argument("--state", type=Path, default=Path("runs/cnn5"), help="folder of the run")
+    student.add_argument("recipe", type=Path, help="TOML file, such as training/recipes/cnn5.toml")
+    student.add_argument("--state", type=Path, help="folder of the run (default: runs/NAME of the recipe)")
     student.add_argument("--teacher", type=Path, default=Path("runs/teacher"), help="folder of the teacher")
     student.add_argument(
-        "--checkpoint", type=Path, default=Path("checkpoints/cnn5"), help="folder for the trained network"
+        "--checkpoint", type=Path, help="folder for the trained network (default: checkpoints/NAME)"
     )
-    student.add_argument("--layers", type=int, default=5, help="convolutions")
-    student.add_argument("--channels", type=int, default=222, help="channels of each convolution")
-    add_flags(student, DistilOptions)
+    student.add_argument(
+        "--minutes", type=float, default=math.inf, help="stop after this time, to go on later"
+    )
     return parser
 
 

@@ -14,28 +14,35 @@ from octofold_game.files import whole_file
 _POINTS = 200
 
 
-def draw_curves(history: Sequence[dict[str, Any]], file: Path) -> None:
-    """Draw loss and accuracy against the positions learned from, as a PNG of 1200 x 500 pixels.
+DISTILLATION = {
+    "loss": "Loss: divergence from the teacher (nats)",
+    "accuracy": "Accuracy: share of moves that are the teacher's",
+}
 
-    `history` holds the reports of a run in order, each with `positions`, `loss` and `accuracy`. Each
-    point averages neighbouring reports, so that a long run stays readable.
+
+def draw_curves(
+    history: Sequence[dict[str, Any]], file: Path, titles: dict[str, str] = DISTILLATION, scale: str = "log"
+) -> None:
+    """Draw a panel for each report field in `titles` against the positions learned from, as a PNG.
+
+    `history` holds the reports of a run in order, each with `positions` and those fields, None where one has
+    no value; `scale` is that of the first panel. A panel is 600 x 500 pixels. Each point averages neighbouring reports, so that a long
+    run stays readable.
     """
     if not history:
         return
     groups = np.array_split(np.arange(len(history)), min(_POINTS, len(history)))
-    figure = Figure(figsize=(12, 5), dpi=100, layout="constrained")
+    figure = Figure(figsize=(6 * len(titles), 5), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
-    panels = figure.subplots(1, 2)
-    titles = {
-        "loss": "Loss: divergence from the teacher (nats)",
-        "accuracy": "Accuracy: share of moves that are the teacher's",
-    }
+    panels = figure.subplots(1, len(titles), squeeze=False)[0]
     millions = [np.mean([history[i]["positions"] for i in group]) / 1e6 for group in groups]
     for panel, (name, title) in zip(panels, titles.items(), strict=True):
-        panel.plot(millions, [np.mean([history[i][name] for i in group]) for group in groups])
+        values = np.array([report[name] for report in history], float)  # None, for no value, becomes NaN
+        known = [values[group][~np.isnan(values[group])] for group in groups]
+        panel.plot(millions, [each.mean() if len(each) else np.nan for each in known])
         panel.set_title(title)
         panel.set_xlabel("positions (millions)")
         panel.grid(alpha=0.3)
-    panels[0].set_yscale("log")
+    panels[0].set_yscale(scale)
     with whole_file(file) as partial:
         figure.savefig(partial, format="png")

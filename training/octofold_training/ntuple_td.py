@@ -36,6 +36,8 @@ from octofold_players.ntuple import (
     total,
 )
 
+from octofold_training.curves import draw_curves
+from octofold_training.history import History
 from octofold_training.options import option
 
 _LONGEST_EPISODE = 1 << 17  # moves; a game that reaches 65536 takes about 60,000
@@ -61,8 +63,11 @@ class NTupleProgress:
     episodes: int
     moves: int
     seconds: float
-    recent_average: float
+    recent_average: float | None
+    "None if no such game ended"
     best: int
+    positions: int
+    "moves of the whole run"
 
 
 class NTupleLearner:
@@ -137,9 +142,8 @@ class NTupleLearner:
         self.episodes += episodes
         self.moves += learned
         self.seconds += seconds
-        return NTupleProgress(
-            episodes, learned, seconds, total / played if played else 0.0, int(counts[:, 4].max())
-        )
+        average, best = total / played if played else None, int(counts[:, 4].max())
+        return NTupleProgress(episodes, learned, seconds, average, best, self.moves)
 
     def _run(self, thread: _Thread, moves: int) -> None:
         _learn(
@@ -268,10 +272,12 @@ def train(
 ) -> NTupleLearner:
     """Learn until the run has had `options.minutes` of training in all, resuming what `folder` holds.
 
-    `report` is called about every ten seconds. Ctrl-C saves and is raised again.
+    `folder` also gets the history as JSON lines and the learning curve as `curves.png`. `report` is called
+    about every ten seconds. Ctrl-C saves and is raised again.
     """
     resumed = (folder / "learner.json").exists()
     learner = NTupleLearner.resume(options, folder) if resumed else NTupleLearner(options)
+    history = History(folder / "history.jsonl", learner.moves)
     saved = learner.seconds
     slice_moves = 200_000
     try:
@@ -280,9 +286,16 @@ def train(
             left = options.minutes * 60 - learner.seconds
             slice_moves = int(progress.moves / progress.seconds * min(10.0, max(left, 0.1)))
             report(learner, progress)
+            history.append(progress)
             if learner.seconds - saved > save_every_seconds:
-                learner.save(folder)
+                _save(learner, history, folder)
                 saved = learner.seconds
     finally:
-        learner.save(folder)
+        _save(learner, history, folder)
     return learner
+
+
+def _save(learner: NTupleLearner, history: History, folder: Path) -> None:
+    learner.save(folder)
+    titles = {"recent_average": "Average score of the games that it learns from"}
+    draw_curves(history.reports, folder / "curves.png", titles, scale="linear")

@@ -1,0 +1,96 @@
+"""Expectimax over an n-tuple network: what a move is worth a few moves later, averaged over all spawns.
+
+    board --(move, reward)--> afterstate --(spawn)--> board ...      `depth` counts the moves
+
+Depth 1 is the network's own choice among its afterstates; depth 2, a move, every spawn and the best answer to
+it, is called 3-ply elsewhere. There are no cut-offs and no table of positions seen: every value is exact.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+from octofold_game.bitboards import OUTGROWN, POINTS, count_empty, pack, slide
+
+from octofold_players.ntuple import NTupleNetwork, fetch_afterstates, move_value
+
+_U = np.uint64
+_CHUNKS = 16
+
+
+class ExpectimaxPlayer:
+    """Plays the move of the largest expected value, `depth` moves deep."""
+
+    def __init__(self, network: NTupleNetwork, depth: int) -> None:
+        self._network = network
+        self._depth = depth
+
+    def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+        """The best move of each board `[N, 16]`, `[N] int8`; -1 when the game is over.
+
+        Raises `BoardError` for an exponent above 15.
+        """
+        values = expected_values(self._network, pack(boards), self._depth)
+        return np.where(np.isfinite(values).any(axis=1), values.argmax(axis=1), -1).astype(np.int8)
+
+
+def expected_values(network: NTupleNetwork, boards: NDArray[np.uint64], depth: int) -> NDArray[np.float32]:
+    """Expected value of each move of packed boards `[N]`: `[N, 4]`, `-inf` where illegal.
+
+    Runs on all of numba's threads. Each level of depth costs about a hundred times the one before.
+    """
+    if depth == 1:
+        return network.action_values(boards)
+    values = np.empty((len(boards), 4), np.float32)
+    _fill(boards, depth, network.values, *network.runs, values)
+    return values
+
+
+@njit(cache=True, parallel=True)
+def _fill(boards, depth, values, shifts, masks, result):
+    for chunk in prange(_CHUNKS):
+        symmetric = np.empty(8, np.uint64)
+        indices = np.empty((4, 8 * shifts.shape[0]), np.uint64)
+        for n in range(chunk, len(boards), _CHUNKS):  # neighbours cost alike: deal them out
+            for move in range(4):
+                afterstate, reward = slide(boards[n], move)
+                if reward >= OUTGROWN:
+                    result[n, move] = reward & POINTS
+                elif afterstate != boards[n]:
+                    result[n, move] = reward + expected_value(
+                        afterstate, depth - 1, values, shifts, masks, symmetric, indices
+                    )
+                else:
+                    result[n, move] = -np.inf
+
+
+@njit(cache=True, nogil=True)
+def expected_value(afterstate, depth, values, shifts, masks, symmetric, indices):
+    """Value of an afterstate: the mean over its spawns of the best answer, looking `depth` moves ahead."""
+    expected = 0.0
+    for exponent, share in ((_U(1), 0.9), (_U(2), 0.1)):
+        shift = _U(0)
+        while shift < _U(64):
+            if afterstate >> shift & _U(0xF) == _U(0):
+                board = afterstate | exponent << shift
+                best = 0.0  # of a game that is over
+                if depth == 1:
+                    fetch_afterstates(board, values, shifts, masks, symmetric, indices)
+                for move in range(4):
+                    if depth == 1:
+                        worth = float(move_value(board, move, values, indices)[0])
+                    else:
+                        next_afterstate, reward = slide(board, move)
+                        if reward >= OUTGROWN:
+                            worth = float(reward & POINTS)
+                        elif next_afterstate != board:
+                            worth = reward + expected_value(
+                                next_afterstate, depth - 1, values, shifts, masks, symmetric, indices
+                            )
+                        else:
+                            continue
+                    best = max(best, worth)
+                expected += share * best
+            shift += _U(4)
+    return expected / count_empty(afterstate)

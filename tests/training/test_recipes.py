@@ -1,0 +1,82 @@
+"""Recipes: they fill options, and a wrong one says what is wrong where."""
+
+from pathlib import Path
+
+import pytest
+from octofold_training import commands
+from octofold_training.distil import DistilOptions
+from octofold_training.networks import build
+from octofold_training.ntuple_td import NTupleOptions
+from octofold_training.recipes import RecipeError, read_recipe
+
+RECIPES = sorted((Path(__file__).parents[2] / "training" / "recipes").glob("*.toml"))
+NETWORK = """[network]
+kind = "cnn"
+layers = 2
+channels = 8
+exponents = 16
+"""
+
+
+def _recipe(folder: Path, text: str) -> Path:
+    file = folder / "mine.toml"
+    file.write_text(text)
+    return file
+
+
+def test_a_recipe_is_named_after_its_file_and_fills_what_it_leaves_out(tmp_path: Path) -> None:
+    recipe = read_recipe(_recipe(tmp_path, NETWORK + "[distil]\npositions = 5e6\nbatch_size = 64\n"))
+    assert recipe.name == "mine"
+    assert recipe.options("distil", DistilOptions) == DistilOptions(positions=5e6, batch_size=64)
+
+
+def test_lists_become_the_tuples_that_options_hold(tmp_path: Path) -> None:
+    recipe = read_recipe(_recipe(tmp_path, "[ntuple]\ntuples = [[0, 1, 2], [4, 5, 6]]\n"))
+    assert recipe.options("ntuple", NTupleOptions).tuples == ((0, 1, 2), (4, 5, 6))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[distil", "not TOML"),
+        ("positions = 3", "'positions' stands outside of a table"),
+        ("[ppo]", r"has no table \[distil\]"),
+        ("[distil]\npositoins = 3", "has no 'positoins'; it takes positions, batch_size"),
+        ("[distil]\nbatch_size = 1", "batch_size is 1; the least is 2"),
+        ("[distil]\nbatch_size = 64.5", "batch_size is 64.5, not a whole number"),
+        ("[distil]\ntemperature = 'hot'", "temperature is 'hot', not a number"),
+        ("[distil]\ntemperature = nan", "temperature is nan"),
+    ],
+)
+def test_a_wrong_recipe_says_what_is_wrong_where(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(RecipeError, match=rf"mine\.toml: .*{message}"):
+        read_recipe(_recipe(tmp_path, text)).options("distil", DistilOptions)
+
+
+@pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.stem)
+def test_every_shipped_recipe_can_be_followed(file: Path) -> None:
+    recipe = read_recipe(file)
+    if "distil" in recipe.tables:
+        recipe.options("distil", DistilOptions)
+        build(recipe.table("network"))
+    if "ntuple" in recipe.tables:
+        recipe.options("ntuple", NTupleOptions)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.toml"], "nowhere.toml: no such recipe"),
+        (["RECIPE", "--teacher", "nothing"], "nothing"),
+    ],
+)
+def test_a_student_without_recipe_or_teacher_ends_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    file = str(_recipe(tmp_path, NETWORK + "[distil]\n"))
+    arguments = [file if argument == "RECIPE" else argument for argument in arguments]
+    assert commands.main(["student", *arguments, "--state", str(tmp_path / "run")]) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "run").exists()
