@@ -33,7 +33,7 @@ def test_threads_share_the_tables_and_count_every_move() -> None:
 
 
 def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    options = _options(minutes=0.02)
+    options = _options(moves=60_000.0)
     reports: list[NTupleProgress] = []
     learner = train(options, tmp_path, lambda _, progress: reports.append(progress))
     resumed = NTupleLearner.resume(options, tmp_path)
@@ -48,7 +48,7 @@ def test_ctrl_c_saves_what_was_learned(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(_options(minutes=5), tmp_path, interrupt)
+        train(_options(), tmp_path, interrupt)
     assert NTupleLearner.resume(_options(), tmp_path).moves > 0
 
 
@@ -78,16 +78,22 @@ def test_a_damaged_learning_state_is_named(tmp_path: Path) -> None:
         NTupleLearner.resume(_options(), tmp_path)
 
 
-def test_a_run_goes_on_with_more_tuples_and_at_first_plays_as_before(tmp_path: Path) -> None:
-    learner = NTupleLearner(_options())
+def test_tuples_that_join_later_change_nothing_at_first_and_then_learn(tmp_path: Path) -> None:
+    options = _options(tuples=(*SMALL, (0, 1, 2, 6)), first_tuples=4, first_moves=25_000.0, moves=60_000.0)
+    learner = NTupleLearner(options)
+    assert learner.network.tuples == SMALL
     learner.learn(20_000)
     learner.save(tmp_path)
-    more = (*SMALL, (0, 1, 2, 6))
-    grown = NTupleLearner.resume(_options(tuples=more), tmp_path)
+    learner = NTupleLearner.resume(options, tmp_path)
     boards = np.random.default_rng(1).integers(0, 1 << 40, 50).astype(np.uint64)
-    np.testing.assert_array_equal(grown.network.action_values(boards), learner.network.action_values(boards))
-    grown.learn(5_000)
-    grown.save(tmp_path)
+    before = learner.network.action_values(boards)
+    learner.grow()
+    np.testing.assert_array_equal(learner.network.action_values(boards), before)
+
+    train(options, tmp_path, lambda *_: None)
+    resumed = NTupleLearner.resume(options, tmp_path)
+    assert resumed.network.tuples == options.tuples
+    assert np.abs(resumed.network.values[NTupleNetwork.size(SMALL) :]).max() > 0
     with pytest.raises(NTupleFileError, match="trained with tuples"):
         NTupleLearner.resume(_options(), tmp_path)
 

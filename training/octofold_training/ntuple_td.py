@@ -15,6 +15,7 @@ are so large that two updates rarely meet.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -49,7 +50,9 @@ class NTupleOptions:
     """Options of one training run."""
 
     tuples: tuple[tuple[int, ...], ...] = option(FOUR_SIX_TUPLES, "cells of each tuple, in rising order")
-    minutes: float = option(30.0, "training time of the whole run, resumed parts included")
+    first_tuples: int = option(4, "tuples that learn alone at first: fewer learn faster", minimum=1)
+    first_moves: float = option(0.0, "moves of the run after which the others join them")
+    moves: float = option(1e9, "moves that the whole run learns from, resumed parts included")
     trace_decay: float = option(0.5, "lambda: share of the target from the rest of the episode")
     shortest_restart: int = option(10, "moves: a shorter episode is not restarted from its middle", minimum=2)
     threads: int = option(2, "threads that play and learn at once", minimum=1)
@@ -74,11 +77,9 @@ class NTupleLearner:
     """Tables, their learning state and the games of each thread."""
 
     def __init__(self, options: NTupleOptions) -> None:
-        size = NTupleNetwork.size(options.tuples)
         self.options = options
-        # Value, sum of errors, sum of their sizes: an update that has loaded one of them has them all.
-        self._entries = np.zeros((size, 3), np.float32)
-        self.network = NTupleNetwork(options.tuples, self._entries[:, 0])
+        alone = options.first_tuples if options.first_moves else None
+        self._hold(options.tuples[:alone])
         self._threads = [_Thread(options.seed, number) for number in range(options.threads)]
         self._stop = np.zeros(1, np.bool_)
         self.episodes = 0
@@ -87,7 +88,7 @@ class NTupleLearner:
 
     @classmethod
     def resume(cls, options: NTupleOptions, folder: Path) -> NTupleLearner:
-        """Go on from what `save` left in `folder`; tuples that the run did not have yet start at 0.
+        """Go on from what `save` left in `folder`, with the tuples that the run had by then.
 
         Raises `NTupleFileError` if the run had tuples that `options` does not begin with, or a file of it is
         damaged.
@@ -95,10 +96,10 @@ class NTupleLearner:
         saved = NTupleNetwork.load(folder)
         if options.tuples[: len(saved.tuples)] != saved.tuples:
             raise NTupleFileError(f"{folder}: trained with tuples {saved.tuples}, asked for {options.tuples}")
-        size = len(saved.values)
         learner = cls(options)
-        learner._entries[:size, 0] = saved.values
-        learner._entries[:size, 1:] = load_array(folder / "coherence.npy", (size, 2))
+        learner._hold(saved.tuples)
+        learner._entries[:, 0] = saved.values
+        learner._entries[:, 1:] = load_array(folder / "coherence.npy", (len(saved.values), 2))
         try:
             state = json.loads((folder / "learner.json").read_text())
             learner.episodes, learner.moves = state["episodes"], state["moves"]
@@ -108,6 +109,17 @@ class NTupleLearner:
         for thread in learner._threads:
             thread.reseed(learner.moves)  # new spawns, not those of the start again
         return learner
+
+    def _hold(self, tuples: tuple[tuple[int, ...], ...]) -> None:
+        # Value, sum of errors, sum of their sizes: an update that has loaded one of them has them all.
+        self._entries = np.zeros((NTupleNetwork.size(tuples), 3), np.float32)
+        self.network = NTupleNetwork(tuples, self._entries[:, 0])
+
+    def grow(self) -> None:
+        """Let all tuples learn. Those that join start at 0, so that nothing changes at first."""
+        learned = self._entries
+        self._hold(self.options.tuples)
+        self._entries[: len(learned)] = learned
 
     def save(self, folder: Path) -> None:
         """Write everything that `resume` needs; an interrupted save leaves the last one readable."""
@@ -268,9 +280,10 @@ def train(
     options: NTupleOptions,
     folder: Path,
     report: Callable[[NTupleLearner, NTupleProgress], None],
+    minutes: float = math.inf,
     save_every_seconds: float = 300.0,
 ) -> NTupleLearner:
-    """Learn until the run has had `options.minutes` of training in all, resuming what `folder` holds.
+    """Learn from `options.moves` moves in all, resuming what `folder` holds; stop after `minutes`.
 
     `folder` also gets the history as JSON lines and the learning curve as `curves.png`. `report` is called
     about every ten seconds. Ctrl-C saves and is raised again.
@@ -279,11 +292,15 @@ def train(
     learner = NTupleLearner.resume(options, folder) if resumed else NTupleLearner(options)
     history = History(folder / "history.jsonl", learner.moves)
     saved = learner.seconds
+    end = learner.seconds + minutes * 60
     slice_moves = 200_000
     try:
-        while learner.seconds < options.minutes * 60:
-            progress = learner.learn(slice_moves)
-            left = options.minutes * 60 - learner.seconds
+        while learner.moves < options.moves and learner.seconds < end:
+            if learner.moves >= options.first_moves and learner.network.tuples != options.tuples:
+                learner.grow()
+            due = options.moves if learner.network.tuples == options.tuples else options.first_moves
+            progress = learner.learn(min(slice_moves, math.ceil(due - learner.moves)))
+            left = end - learner.seconds
             slice_moves = int(progress.moves / progress.seconds * min(10.0, max(left, 0.1)))
             report(learner, progress)
             history.append(progress)

@@ -1,0 +1,72 @@
+"""How strong an n-tuple network plays by itself, without a service between it and the games.
+
+    python bench/teacher.py runs/teacher --depth 1 --games 1000
+    python bench/teacher.py runs/teacher --depth 2 --games 200
+
+Depth counts the moves that are looked ahead: 1 is called 1-ply elsewhere, and 2 is called 3-ply. The games are
+those of `octofold evaluate` with the same seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from harness import report
+from octofold_client.summary import GameSummary, Summary
+from octofold_game.episodes import Episode, Episodes
+from octofold_players.expectimax import ExpectimaxPlayer
+from octofold_players.ntuple import NTupleNetwork
+from rich.progress import track
+
+LARGEST_EXPONENT = 15
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("teacher", type=Path, help="folder of a teacher's run")
+    parser.add_argument("--depth", type=int, default=1, help="moves to look ahead (default: 1)")
+    parser.add_argument("--games", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+
+    player = ExpectimaxPlayer(NTupleNetwork.load(options.teacher), options.depth)
+    episodes = Episodes(options.seed, range(options.games), LARGEST_EXPONENT)
+    finished: list[Episode] = []
+    moves = 0
+    start = time.perf_counter()
+    for _ in track(range(options.games), description=f"depth {options.depth}", transient=True):
+        ended = len(finished)
+        while len(finished) == ended and len(episodes.running):
+            moves += len(episodes.running)
+            finished += episodes.step(player.next_moves(episodes.boards))
+    seconds = time.perf_counter() - start
+
+    summary = Summary.of([_summary(episode) for episode in finished])
+    rows = [("average", f"{summary.average:,.0f}"), ("median", f"{summary.median:,.0f}")]
+    if summary.average_interval:
+        rows.insert(1, ("95% interval", "{:,.0f} to {:,.0f}".format(*summary.average_interval)))
+    rows += [("best", f"{summary.best:,}"), ("moves/s", f"{moves / seconds:,.0f}")]
+    rows += [(f"reach {each.tile}", f"{each.share:.1%}") for each in summary.reached]
+    report(
+        f"teacher, depth {options.depth}, {options.games} games of seed {options.seed}",
+        ["what", "figure"],
+        rows,
+        moves_per_second=moves / seconds,
+        **summary.to_json(),
+    )
+
+
+def _summary(episode: Episode) -> GameSummary:
+    return GameSummary(
+        game=episode.game,
+        score=episode.score,
+        largest_tile=episode.largest_tile,
+        moves=len(episode),
+        outgrown=episode.outgrown,
+    )
+
+
+if __name__ == "__main__":
+    main()
