@@ -17,7 +17,7 @@ from typing import NoReturn
 from octofold_game.replays import ReplayError
 from octofold_game.rules import BoardError
 
-from octofold_client import commands
+from octofold_client import commands, judging
 from octofold_client.board_text import BoardTextError
 from octofold_client.errors import OctofoldError
 
@@ -96,6 +96,17 @@ def _parser() -> argparse.ArgumentParser:
     _add_model(play)
     _add_games(play)
     play.set_defaults(run=commands.play)
+
+    verify = subcommands.add_parser(
+        "verify",
+        help="replay games by the rules and say whether their records are true",
+        description="Replays every game by rules of its own: each move, each new tile, the score and "
+        "the final board. Ends with 0 only when all of it is true.",
+    )
+    verify.add_argument(
+        "files", type=Path, nargs="+", metavar="FILE", help="a replay file, or a folder of results"
+    )
+    verify.set_defaults(run=judging.verify)
 
     models = subcommands.add_parser("models", help="list the models of a server")
     _add_server(models)

@@ -21,7 +21,7 @@ import numpy as np
 from octofold_game.episodes import Episode
 from octofold_game.referee import ReplayError, verify
 
-__all__ = ["ReplayError", "ReplayInUse", "ReplayWriter", "read_replays", "recover", "verify"]
+__all__ = ["ReplayError", "ReplayInUse", "ReplayWriter", "check_replays", "read_replays", "recover", "verify"]
 
 _HEADER = struct.Struct("<8sI")
 _MAGIC = b"OctoGame"
@@ -107,12 +107,39 @@ def read_replays(path: Path) -> Iterator[Episode]:
     Raises `ReplayError` at the first record that is not as it was written, naming its game and byte offset,
     and `OSError` if the file cannot be read.
     """
+    for _, episode in _records(path):
+        yield episode
+
+
+def check_replays(path: Path) -> Iterator[tuple[Episode, ReplayError | None]]:
+    """Every game of a replay file and what is untrue about it: None where the referee confirms all of it.
+
+    An untrue game names itself, its first byte and the move; the games behind it are still looked at. Raises
+    as `read_replays` does where a record cannot be read at all.
+    """
+    seen: set[tuple[int, int]] = set()
+    for offset, episode in _records(path):
+        untrue = None
+        try:
+            if (episode.seed, episode.game) in seen:
+                raise ReplayError(f"game {episode.game} of seed {episode.seed} is there twice", episode.game)
+            seen.add((episode.seed, episode.game))
+            verify(episode)
+        except ReplayError as error:
+            untrue = ReplayError(f"{path}: byte {offset}: {error}", error.game, offset)
+        yield episode, untrue
+
+
+def _records(path: Path) -> Iterator[tuple[int, Episode]]:
+    """The games of a replay file, each with the first byte of its record."""
     with path.open("rb") as file:
         _read_header(file, path)
         game = None
+        offset = file.tell()
         while (episode := _read_record(file, path, game)) is not None:
+            yield offset, episode
             game = episode.game
-            yield episode
+            offset = file.tell()
 
 
 def recover(path: Path) -> int:

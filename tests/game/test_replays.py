@@ -1,13 +1,22 @@
 """Replay files come back as they were written; what was cut short is cut off, what is damaged is named."""
 
 import resource
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from octofold_game.episodes import Episode
-from octofold_game.replays import ReplayError, ReplayInUse, ReplayWriter, read_replays, recover, verify
+from octofold_game.replays import (
+    ReplayError,
+    ReplayInUse,
+    ReplayWriter,
+    check_replays,
+    read_replays,
+    recover,
+    verify,
+)
 
 
 def told(episode: Episode) -> tuple[Any, ...]:
@@ -189,3 +198,28 @@ def test_a_full_disk_leaves_the_games_before_it(path: Path, episodes: list[Episo
         assert path.read_bytes() == before
         writer.append(episodes[6])
     assert [game.game for game in read_replays(path)] == [e.game for e in (*episodes[:5], episodes[6])]
+
+
+def test_an_untrue_game_is_named_with_its_place_and_those_behind_it_are_looked_at(
+    tmp_path: Path, ends: list[int], episodes: list[Episode]
+) -> None:
+    path = tmp_path / "edited.replay"
+    with ReplayWriter(path) as writer:
+        for episode in (episodes[0], replace(episodes[1], score=episodes[1].score + 4), *episodes[2:4]):
+            writer.append(episode)
+    (_, first), (untrue, error), *rest = check_replays(path)
+    assert first is None
+    assert all(error is None for _, error in rest)
+    assert untrue.game == episodes[1].game
+    assert error is not None
+    assert (error.game, error.offset) == (untrue.game, ends[1])
+    assert str(error).startswith(f"{path}: byte {ends[1]}: game {untrue.game} of seed 7 scores ")
+
+
+def test_the_same_game_twice_is_not_true(tmp_path: Path, episodes: list[Episode]) -> None:
+    with ReplayWriter(tmp_path / "twice") as writer:
+        writer.append(episodes[0])
+        writer.append(episodes[0])
+    errors = [error for _, error in check_replays(tmp_path / "twice")]
+    assert errors[0] is None
+    assert str(errors[1]).endswith(f"game {episodes[0].game} of seed 7 is there twice")

@@ -1,0 +1,49 @@
+"""What the tests that judge finished games share: result folders of quick players in this process."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from octofold_game.episodes import Episodes
+from octofold_game.replays import ReplayWriter
+from octofold_game.rules import afterstates
+
+Choose = Callable[[NDArray[np.int32], NDArray[np.bool_]], NDArray[np.intp]]
+MakeFolder = Callable[..., Path]
+
+
+def first_legal(_rewards: NDArray[np.int32], legal: NDArray[np.bool_]) -> NDArray[np.intp]:
+    return legal.argmax(axis=1)
+
+
+def greedy(rewards: NDArray[np.int32], legal: NDArray[np.bool_]) -> NDArray[np.intp]:
+    return np.where(legal, rewards, -1).argmax(axis=1)
+
+
+def play_into(folder: Path, choose: Choose, games: int, seed: int, name: str) -> Path:
+    """Makes a result folder of `games` games, without the result file."""
+    folder.mkdir(parents=True)
+    conditions = {"model": name, "version": "1", "precision": "fp32", "sha256": "ab" * 32, "seed": seed}
+    (folder / "conditions.json").write_text(json.dumps(conditions))
+    episodes = Episodes(seed, range(games))
+    with ReplayWriter(folder / "games.replay") as writer:
+        while len(episodes.running):
+            _, rewards, legal = afterstates(episodes.boards)
+            for episode in episodes.step(choose(rewards, legal)):
+                writer.append(episode)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def games(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The result folder of 40 games of seed 7 by a player that takes the largest reward."""
+    return play_into(tmp_path_factory.mktemp("greedy") / "greedy", greedy, 40, 7, "greedy")
+
+
+@pytest.fixture(scope="session")
+def worse_games(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same by a player that takes the first legal move."""
+    return play_into(tmp_path_factory.mktemp("first") / "first", first_legal, 40, 7, "first")
