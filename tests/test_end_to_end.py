@@ -27,11 +27,12 @@ def test_play_serves_a_model_plays_full_games_and_reports_on_them(repository: Pa
     done = play(repository, tmp_path)
     assert done.returncode == 0, done
     assert "**small version 1: 3 games, seed 0**" in done.stdout
-    assert "| reached 65536 |" in done.stdout
+    assert "| reached 65536 " in done.stdout
     folder = tmp_path / "results" / "play-small-v1-seed0"
-    assert done.stdout.splitlines()[-2:] == [
+    assert done.stdout.splitlines()[-3:] == [
         f"replays: {(folder / 'games.replay').relative_to(tmp_path)}",
         f"result:  {(folder / 'result.json').relative_to(tmp_path)}",
+        f"report:  {(folder / 'report.md').relative_to(tmp_path)}",
     ]
     result = json.loads((folder / "result.json").read_text())
     episodes = {episode.game: episode for episode in read_replays(folder / "games.replay")}

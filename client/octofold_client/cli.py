@@ -108,6 +108,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     verify.set_defaults(run=judging.verify)
 
+    report = subcommands.add_parser(
+        "report",
+        help="write result, report and pictures anew from the replays of a folder",
+        description="Writes result.json and report.md anew from the replays of a result folder, also of an "
+        "evaluation that was not finished, and prints the table.",
+    )
+    report.add_argument("folder", type=Path, metavar="FOLDER")
+    report.add_argument(
+        "--plots", action="store_true", help="draw pictures beside them (needs octofold[plots])"
+    )
+    report.set_defaults(run=judging.report)
+
     models = subcommands.add_parser("models", help="list the models of a server")
     _add_server(models)
     models.set_defaults(run=commands.models)

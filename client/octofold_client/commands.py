@@ -19,12 +19,12 @@ from octofold_client.board_text import parse_board, parse_lines
 from octofold_client.calls import RetryPolicy
 from octofold_client.client import Client
 from octofold_client.errors import FolderInUse, OctofoldError
-from octofold_client.evaluation import Evaluation
 from octofold_client.evaluation import evaluate as run_evaluation
 from octofold_client.interrupts import DeferredInterrupts
 from octofold_client.local_server import LocalServer
 from octofold_client.progress import progress_on
 from octofold_client.report import print_report
+from octofold_client.result_file import Evaluation
 from octofold_client.results import Conditions, ResultFolder, check_writable
 from octofold_client.selection import Selected, select
 
@@ -135,14 +135,16 @@ def _evaluate(target: str, selected: Selected, folder: ResultFolder, options: Na
     print(_pace(evaluation))
     print(f"replays: {folder.replays}")
     print(f"result:  {folder.result}")
+    print(f"report:  {folder.report}")
 
 
 def _pace(evaluation: Evaluation) -> str:
-    if evaluation.moves_per_second is None:
+    run = evaluation.run
+    if run is None or run.moves_per_second is None:
         return "All games were played by an earlier run."
-    pace = f"{evaluation.moves_per_second:,.0f} moves/s over {evaluation.seconds:,.1f} s"
-    inference = evaluation.inference_us / evaluation.requests / 1000
-    queue = evaluation.queue_us / evaluation.requests / 1000
+    pace = f"{run.moves_per_second:,.0f} moves/s over {run.seconds:,.1f} s"
+    inference = run.inference_us / run.requests / 1000
+    queue = run.queue_us / run.requests / 1000
     return f"pace:    {pace}; a call queued for {queue:.1f} ms and computed for {inference:.1f} ms"
 
 

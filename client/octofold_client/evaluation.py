@@ -6,64 +6,17 @@ terminal nor where the server came from.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 from octofold_game.rules import LARGEST_EXPONENT
 
 from octofold_client.client import Client
 from octofold_client.lockstep import play
 from octofold_client.progress import Progress
+from octofold_client.report import report
+from octofold_client.result_file import Evaluation, Run
 from octofold_client.results import Conditions, ResultFolder
 from octofold_client.selection import Selected
-from octofold_client.summary import GameSummary, Summary
-
-SCHEMA = 1
-"""Version of the JSON result's form; it grows when a field changes its meaning or goes."""
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """All games of an evaluation, and how the run that finished it went."""
-
-    conditions: Conditions
-    games: tuple[GameSummary, ...]
-    """In the order of their index, those of earlier runs included."""
-    summary: Summary
-    card: dict[str, Any] | None
-    moves: int
-    """Moves made by this run; earlier runs are not counted in any of the figures from here on."""
-    seconds: float
-    requests: int
-    queue_us: int
-    """Sum over the requests, as the server measured it."""
-    inference_us: int
-
-    @property
-    def moves_per_second(self) -> float | None:
-        """None when all games were there already."""
-        return self.moves / self.seconds if self.moves else None
-
-    def to_json(self) -> dict[str, Any]:
-        """The result file's content."""
-        card = self.card or {}
-        return {
-            "schema": SCHEMA,
-            **self.conditions.to_json(),
-            "decision_rule": card.get("decision_rule"),
-            "games": len(self.games),
-            "statistics": self.summary.to_json(),
-            "run": {
-                "moves": self.moves,
-                "seconds": round(self.seconds, 3),
-                "moves_per_second": self.moves_per_second,
-                "requests": self.requests,
-                "queue_us": self.queue_us,
-                "inference_us": self.inference_us,
-            },
-            "scores": [vars(game) for game in self.games],
-            "card": self.card,
-        }
+from octofold_client.summary import Summary
 
 
 def evaluate(
@@ -118,11 +71,7 @@ def evaluate(
         games=tuple(done[game] for game in range(games)),
         summary=Summary.of(list(done.values())),
         card=selected.version.card,
-        moves=moves,
-        seconds=seconds,
-        requests=requests,
-        queue_us=queue_us,
-        inference_us=inference_us,
+        run=Run(moves, seconds, requests, queue_us, inference_us),
     )
-    folder.write_result(evaluation.to_json())
+    folder.write_result(evaluation.to_json(), report(evaluation))
     return evaluation

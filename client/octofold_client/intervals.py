@@ -7,21 +7,56 @@ sample is too small to give one.
 from collections.abc import Sequence
 from math import comb, sqrt
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 Interval = tuple[float, float]
 
 Z = 1.959963984540054
 """The normal quantile that leaves 2.5% on either side."""
 
 
-def average_interval(values: Sequence[float]) -> Interval | None:
-    """Normal interval of the average: mean ± 1.96 standard errors. None for fewer than two values."""
+RESAMPLES = 2_000
+"""Of the bootstrap: its limits then wander by about 0.02 standard errors from one generator to another."""
+_DRAWN_AT_ONCE = 1 << 20
+
+
+def standard_error(values: Sequence[float]) -> float | None:
+    """Standard error of the average. None for fewer than two values."""
     n = len(values)
     if n < 2:
         return None
     mean = sum(values) / n
-    variance = sum((value - mean) ** 2 for value in values) / (n - 1)
-    margin = Z * sqrt(variance / n)
-    return mean - margin, mean + margin
+    return sqrt(sum((value - mean) ** 2 for value in values) / (n - 1) / n)
+
+
+def average_interval(values: Sequence[float]) -> Interval | None:
+    """Normal interval of the average: mean ± 1.96 standard errors. None for fewer than two values."""
+    error = standard_error(values)
+    if error is None:
+        return None
+    mean = sum(values) / len(values)
+    return mean - Z * error, mean + Z * error
+
+
+def bootstrap_interval(values: ArrayLike) -> Interval | None:
+    """Percentile interval of the average of `[N]` values (Efron 1979); None for fewer than two.
+
+    It follows the skew of the scores where the normal interval cannot. The same values in the same order give
+    the same interval: the resampling has a generator of its own.
+    """
+    sample = np.asarray(values, dtype=np.float64)
+    n = len(sample)
+    if n < 2:
+        return None
+    generator = np.random.default_rng(0)
+    at_once = max(1, _DRAWN_AT_ONCE // n)
+    averages = [
+        sample[generator.integers(0, n, (min(at_once, RESAMPLES - done), n))].mean(axis=1)
+        for done in range(0, RESAMPLES, at_once)
+    ]
+    low, high = np.quantile(np.concatenate(averages), (0.025, 0.975))
+    return float(low), float(high)
 
 
 def median_interval(values: Sequence[float]) -> Interval | None:

@@ -6,11 +6,19 @@ are raised; `cli.py` turns them into one line and an exit code.
 
 import sys
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 
 from octofold_game.replays import ReplayError, check_replays
+from rich.console import Console
 
+from octofold_client.errors import EvaluationError
+from octofold_client.report import print_report
+from octofold_client.report import report as write_report
+from octofold_client.result_file import Evaluation, earlier_run
 from octofold_client.results import ResultFolder
+from octofold_client.summary import GameSummary, Summary
+from octofold_client.trajectories import GAMES_AT_ONCE, Climb, batched
 
 
 def verify(options: Namespace) -> None:
@@ -43,6 +51,46 @@ def verify(options: Namespace) -> None:
             )
     if wrong:
         raise ReplayError("; ".join(wrong))
+
+
+def report(options: Namespace) -> None:
+    """Writes the result and the report of a folder anew from its replays, with pictures if asked, and prints
+    the table.
+    """
+    folder = ResultFolder(options.folder)
+    conditions = folder.conditions()
+    if conditions is None:
+        raise EvaluationError(f"{folder.path} holds no evaluation")
+    card, run = earlier_run(folder)
+    # Asked before minutes of work rather than after them.
+    draw = _pictures() if options.plots else None
+    climb = Climb()
+    games = []
+    for episodes in batched(folder.finished(), GAMES_AT_ONCE):
+        games += [GameSummary.of(episode) for episode in episodes]
+        if draw is not None:
+            climb.add(episodes)
+    if not games:
+        raise EvaluationError(f"{folder.replays} holds no finished game")
+    games.sort(key=lambda game: game.game)
+    evaluation = Evaluation(conditions, tuple(games), Summary.of(games), card, run)
+    pictures = [] if draw is None else draw(folder.path, evaluation, climb)
+    folder.write_result(evaluation.to_json(), write_report(evaluation, pictures))
+    print_report(evaluation.summary, evaluation.title, Console())
+    print()
+    print(f"result:  {folder.result}")
+    print(f"report:  {folder.report}")
+    for name in pictures:
+        print(f"picture: {folder.path / name}")
+
+
+def _pictures() -> Callable[[Path, Evaluation, Climb], list[str]]:
+    """`draw` of the one module that needs matplotlib, which the base install has not."""
+    try:
+        from octofold_client.pictures import draw
+    except ModuleNotFoundError as error:
+        raise EvaluationError(f"pictures need {error.name}: install octofold[plots]") from None
+    return draw
 
 
 def _replays_of(path: Path) -> Path:

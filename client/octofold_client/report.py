@@ -1,10 +1,12 @@
 """The table of an evaluation: average, median, best and the share of games that reached each tile.
 
 Drawn with rich on a terminal, as plain Markdown anywhere else, from one list of rows. All intervals are of
-95%: normal for averages, order statistics for the median, Wilson's for shares (see `summary.py`).
+95%: bootstrap for the average score, order statistics for the median, Wilson's for shares (see `summary.py`).
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich import box
 from rich.console import Console
@@ -12,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from octofold_client.intervals import Interval
+from octofold_client.result_file import Evaluation
 from octofold_client.summary import Summary
 
 HEADINGS = ("", "measured", "95% interval")
@@ -30,7 +33,8 @@ class Row:
 def rows_of(summary: Summary) -> tuple[list[Row], list[Row]]:
     """The lines about scores and lengths, and the lines about tiles."""
     figures = [
-        Row("average score", f"{summary.average:,.0f}", _counts(summary.average_interval)),
+        Row("average score", f"{summary.average:,.0f}", _counts(summary.average_bootstrap_interval)),
+        Row("standard error", _count(summary.average_standard_error), ""),
         Row("median score", f"{summary.median:,.0f}", _counts(summary.median_interval)),
         Row("best score", f"{summary.best:,}", ""),
         Row("moves a game", f"{summary.moves_per_game:,.0f}", _counts(summary.moves_per_game_interval)),
@@ -42,14 +46,37 @@ def rows_of(summary: Summary) -> tuple[list[Row], list[Row]]:
     return figures, tiles
 
 
+def report(evaluation: Evaluation, pictures: Iterable[str] = ()) -> str:
+    """The Markdown file beside the result: the table, the largest tiles, what the figures depend on.
+
+    `pictures` are the names of image files beside it.
+    """
+    summary, conditions, run = evaluation.summary, evaluation.conditions, evaluation.run
+    largest = [
+        (f"{row.tile}", f"{row.games:,}", f"{row.share:.1%}", _percents(row.interval))
+        for row in summary.largest_tiles
+    ]
+    facts = [
+        ("model", f"{conditions.model} version {conditions.version}"),
+        ("SHA-256", conditions.sha256),
+        ("decision rule", evaluation.decision_rule),
+        ("precision", conditions.precision),
+        ("moves/s", f"{run.moves_per_second:,.0f}" if run and run.moves_per_second else None),
+    ]
+    parts = [
+        markdown(summary, evaluation.title),
+        "\n".join(_aligned([("largest tile", "games", "share", "95% interval"), *largest])),
+        "\n".join(_aligned([("", "played with"), *((name, fact) for name, fact in facts if fact)])),
+        *(f"![{Path(name).stem.replace('-', ' ')}]({name})" for name in pictures),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
 def markdown(summary: Summary, title: str) -> str:
     """The table as Markdown under `title`, with a line on outgrown games where there are any."""
     figures, tiles = rows_of(summary)
     cells = [HEADINGS, *((row.label, row.measured, row.interval) for row in figures + tiles)]
-    first, second, third = (max(len(line[column]) for line in cells) for column in range(3))
-    lines = [f"| {a:<{first}} | {b:>{second}} | {c:>{third}} |" for a, b, c in cells]
-    lines.insert(1, f"|{'-' * (first + 2)}|{'-' * (second + 1)}:|{'-' * (third + 1)}:|")
-    table = "\n".join([f"**{title}**", "", *lines])
+    table = "\n".join([f"**{title}**", "", *_aligned(cells)])
     return f"{table}\n\n{outgrown_note(summary)}" if summary.outgrown_games else table
 
 
@@ -90,6 +117,21 @@ def outgrown_note(summary: Summary) -> str:
     if count == 1:
         return f"1 game outgrew the model's largest tile and ended there: game {named}."
     return f"{count} games outgrew the model's largest tile and ended there: games {named}."
+
+
+def _aligned(cells: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a Markdown table; the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    first, *others = widths
+    lines = [
+        "| " + " | ".join([f"{line[0]:<{first}}", *map(str.rjust, line[1:], others)]) + " |" for line in cells
+    ]
+    lines.insert(1, "|".join(["", "-" * (first + 2), *("-" * (width + 1) + ":" for width in others), ""]))
+    return lines
+
+
+def _count(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}"
 
 
 def _counts(interval: Interval | None) -> str:

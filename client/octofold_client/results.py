@@ -1,6 +1,6 @@
-"""The folder of an evaluation: its conditions, the replay of every finished game, and the JSON result.
+"""The folder of an evaluation: its conditions, the replay of every finished game, the result and the report.
 
-The replays grow game by game, so that whatever ends a run early, nothing finished is lost; the two JSON files
+The replays grow game by game, so that whatever ends a run early, nothing finished is lost; the other files
 are written beside and renamed. It knows nothing about servers.
 """
 
@@ -51,6 +51,7 @@ class ResultFolder:
         self.path = path
         self.replays = path / "games.replay"
         self.result = path / "result.json"
+        self.report = path / "report.md"
         self._conditions = path / "conditions.json"
 
     def conditions(self) -> Conditions | None:
@@ -81,7 +82,7 @@ class ResultFolder:
         except ReplayInUse:
             raise FolderInUse(f"another program is playing games into {self.path}; {_ELSEWHERE}") from None
         with writer:
-            games = [_summary(episode) for episode in read_replays(self.replays)]
+            games = [GameSummary.of(episode) for episode in read_replays(self.replays)]
             before = self.conditions()
             if before is None:
                 if games:
@@ -93,9 +94,20 @@ class ResultFolder:
                 )
             yield KeptGames(games, writer)
 
-    def write_result(self, result: dict[str, Any]) -> None:
-        """Replaces the result file in one step. Raises `OSError`."""
+    def finished(self) -> Iterator[Episode]:
+        """The games in the folder, in the order in which they ended, one at a time.
+
+        Raises `EvaluationError` where there is no evaluation, and `ReplayError` for a damaged replay file.
+        """
+        try:
+            yield from read_replays(self.replays)
+        except (FileNotFoundError, NotADirectoryError):
+            raise EvaluationError(f"{self.path} holds no evaluation: there is no {self.replays}") from None
+
+    def write_result(self, result: dict[str, Any], report: str) -> None:
+        """Replaces the result and the report, each in one step. Raises `OSError`."""
         _write_json(self.result, result)
+        write_text(self.report, report)
 
 
 class KeptGames:
@@ -110,7 +122,7 @@ class KeptGames:
         """Writes finished games to the replay file at once. Raises `OSError`."""
         for episode in episodes:
             self._writer.append(episode)
-        return [_summary(episode) for episode in episodes]
+        return [GameSummary.of(episode) for episode in episodes]
 
 
 def check_writable(folder: Path) -> None:
@@ -121,16 +133,6 @@ def check_writable(folder: Path) -> None:
             pass
     except OSError as error:
         raise EvaluationError(f"cannot write into {folder}: {error.strerror}") from None
-
-
-def _summary(episode: Episode) -> GameSummary:
-    return GameSummary(
-        game=episode.game,
-        score=episode.score,
-        largest_tile=episode.largest_tile,
-        moves=len(episode),
-        outgrown=episode.outgrown,
-    )
 
 
 def _differences(before: Conditions, now: Conditions) -> str:

@@ -14,7 +14,7 @@ from octofold_export.card import CARD_FILE, README_FILE, describe, encode
 from octofold_export.errors import ExportError
 from octofold_export.publishing import check_name, replace_file
 
-_SCHEMA = 1  # of the evaluation's result
+_SCHEMA = 2  # of the evaluation's result
 
 
 def record_strength(models: Path, name: str, version: int, result_file: Path) -> Path:

@@ -99,9 +99,11 @@ def test_an_evaluation_prints_the_table_and_says_where_everything_lies(target: s
     done = octofold("evaluate", "--games", "4", "--seed", "9", "--target", target, folder=tmp_path)
     assert done.returncode == 0, done
     assert done.stdout.startswith("**small version 1: 4 games, seed 9**\n")
-    assert "| average score |" in done.stdout
+    assert "| average score " in done.stdout
     folder = Path("results/evaluate-small-v1-seed9")
-    assert done.stdout.endswith(f"replays: {folder}/games.replay\nresult:  {folder}/result.json\n")
+    assert done.stdout.endswith(
+        f"replays: {folder}/games.replay\nresult:  {folder}/result.json\nreport:  {folder}/report.md\n"
+    )
     assert json.loads((tmp_path / folder / "result.json").read_text())["games"] == 4
     again = octofold("evaluate", "--games", "4", "--seed", "9", "--target", target, folder=tmp_path)
     assert "All games were played by an earlier run." in again.stdout

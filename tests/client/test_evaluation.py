@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from octofold_client import Client, EvaluationError, FolderInUse, OtherEvaluation
-from octofold_client.evaluation import Evaluation, evaluate
+from octofold_client.evaluation import evaluate
 from octofold_client.progress import PlainProgress
+from octofold_client.result_file import Evaluation
 from octofold_client.results import ResultFolder
 from octofold_client.selection import Selected, select
 from octofold_game.replays import ReplayError, ReplayWriter, read_replays, verify
@@ -76,7 +77,7 @@ def test_the_result_names_everything_that_it_depends_on(run: Run, tmp_path: Path
     evaluation = run()
     result = result_of(tmp_path / "out")
     assert result == json.loads(json.dumps(evaluation.to_json()))
-    assert result["schema"] == 1
+    assert result["schema"] == 2
     assert (result["model"], result["version"], result["precision"]) == ("small", "1", "fp32")
     assert (result["seed"], result["games"], result["decision_rule"]) == (3, 12, "vote")
     assert result["sha256"] == result["card"]["precisions"]["fp32"]["sha256"]
@@ -96,14 +97,16 @@ def test_more_games_are_added_to_those_there_are(run: Run, tmp_path: Path) -> No
     grown = run("grown", games=12)
     assert grown.games == run("fresh", games=12).games
     assert replays_of(tmp_path / "grown") == replays_of(tmp_path / "fresh")
-    assert grown.moves < sum(game.moves for game in grown.games)
+    assert grown.run is not None
+    assert grown.run.moves < sum(game.moves for game in grown.games)
 
 
 def test_fewer_games_are_reported_on_without_playing_or_losing_any(run: Run, tmp_path: Path) -> None:
     run(games=12)
     evaluation = run(games=4)
     assert evaluation.summary.games == 4
-    assert evaluation.moves_per_second is None
+    assert evaluation.run is not None
+    assert evaluation.run.moves_per_second is None
     assert len(replays_of(tmp_path / "out")) == 12
 
 

@@ -2,7 +2,13 @@
 
 import numpy as np
 import pytest
-from octofold_client.intervals import average_interval, median_interval, share_interval
+from octofold_client.intervals import (
+    average_interval,
+    bootstrap_interval,
+    median_interval,
+    share_interval,
+    standard_error,
+)
 
 
 def test_the_average_of_equal_values_is_certain() -> None:
@@ -56,3 +62,21 @@ def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
     truth = 1000 * np.log(2)
     assert 0.93 < np.mean([low <= truth <= high for low, high in medians]) <= 0.99
     assert 0.90 < np.mean([low <= 1000 <= high for low, high in averages]) < 0.98
+
+
+def test_the_bootstrap_is_the_same_every_time_and_none_for_one_game() -> None:
+    values = [1.0, 2.0, 3.0, 50.0]
+    assert bootstrap_interval(values) == bootstrap_interval(values)
+    assert bootstrap_interval([5.0]) is None
+    assert standard_error([5.0]) is None
+
+
+def test_the_bootstrap_agrees_with_the_normal_interval_where_there_are_many_games() -> None:
+    values = np.random.default_rng(2).exponential(1000.0, 4000)
+    assert bootstrap_interval(values) == pytest.approx(average_interval(list(values)), rel=0.01)
+
+
+def test_the_bootstrap_covers_the_truth_about_as_often_as_it_says() -> None:
+    samples = np.random.default_rng(3).exponential(1000.0, (400, 60))
+    limits = [bootstrap_interval(sample) or (0.0, 0.0) for sample in samples]
+    assert 0.89 < np.mean([low <= 1000 <= high for low, high in limits]) < 0.98

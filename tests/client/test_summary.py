@@ -22,7 +22,7 @@ def test_the_figures_are_those_of_the_games() -> None:
 
 
 def test_a_larger_tile_counts_for_the_smaller_ones_too() -> None:
-    assert [row.games for row in Summary.of(GAMES).reached] == [3, 2, 2, 1, 1, 1, 1, 1]
+    assert [row.games for row in Summary.of(GAMES).reached] == [3, 2, 2, 1, 1, 1, 1, 1, 0]
     assert [row.tile for row in Summary.of(GAMES).reached] == list(TILES)
 
 
@@ -40,16 +40,16 @@ def test_outgrown_games_are_counted_and_named() -> None:
 def test_one_game_makes_a_report_without_intervals_of_scores() -> None:
     summary = Summary.of(GAMES[:1])
     assert summary.average_interval is None
-    assert "| average score |" in markdown(summary, "title")
+    assert "| average score " in markdown(summary, "title")
     assert json.loads(json.dumps(summary.to_json()))["average_interval"] is None
 
 
 def test_markdown_is_one_table_whose_lines_are_equally_long() -> None:
     lines = [line for line in markdown(Summary.of(GAMES[:3]), "cnn5").splitlines() if line.startswith("|")]
-    assert len(lines) == 2 + 4 + len(TILES)
+    assert len(lines) == 2 + 5 + len(TILES)
     assert len({len(line) for line in lines}) == 1
-    assert "reached 2048" in lines[8]
-    assert "33.3%" in lines[8]
+    assert "reached 2048" in lines[9]
+    assert "33.3%" in lines[9]
 
 
 def test_a_pipe_gets_markdown_and_a_terminal_a_drawing() -> None:
@@ -65,3 +65,12 @@ def test_a_name_that_looks_like_markup_is_shown_as_it_is() -> None:
     terminal = io.StringIO()
     print_report(Summary.of(GAMES), "x[/bold]y:dog:", Console(file=terminal, force_terminal=True, width=80))
     assert "x[/bold]y:dog:" in terminal.getvalue()
+
+
+def test_every_game_counts_once_among_the_largest_tiles() -> None:
+    assert [(row.tile, row.games) for row in Summary.of(GAMES + GAMES[:2]).largest_tiles] == [
+        (128, 2),
+        (512, 2),
+        (2048, 1),
+        (65536, 1),
+    ]

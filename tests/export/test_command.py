@@ -238,7 +238,7 @@ def evaluation_result(card: dict[str, Any], precision: str = "int8") -> dict[str
     scores = [20_000, 40_000, 60_000, 80_000]
     games = [GameSummary(at, score, 2048, 1500, outgrown=False) for at, score in enumerate(scores)]
     return {
-        "schema": 1,
+        "schema": 2,
         "model": card["name"],
         "version": str(card["version"]),
         "precision": precision,
@@ -282,7 +282,7 @@ def test_a_measured_strength_goes_into_the_card_and_nothing_else_changes(
     [
         ({"sha256": "0" * 64}, "which is no file of"),
         ({"precision": "fp16"}, "which is no file of"),
-        ({"schema": 2}, "schema 2"),
+        ({"schema": 1}, "schema 1"),
         ({"statistics": {}}, "not the result of an evaluation"),
     ],
 )
