@@ -17,7 +17,7 @@ from typing import NoReturn
 from octofold_game.replays import ReplayError
 from octofold_game.rules import BoardError
 
-from octofold_client import commands, judging
+from octofold_client import commands, comparing, judging
 from octofold_client.board_text import BoardTextError
 from octofold_client.errors import OctofoldError
 
@@ -79,10 +79,43 @@ def _parser() -> argparse.ArgumentParser:
         description="Plays full games and prints how well they went. Every finished game is kept: after "
         "Ctrl-C or a lost connection, the same command goes on where it stopped.",
     )
-    _add_server(evaluate)
-    _add_model(evaluate)
+    _add_servers(evaluate)
+    evaluate.add_argument(
+        "--model",
+        type=_listed,
+        default=[""],
+        dest="models",
+        metavar="NAME[,NAME ...]",
+        help="played one after the other; NAME:N is version N (default: the server's default model)",
+    )
+    evaluate.add_argument("--version", default="", metavar="N", help="default: the newest that is ready")
     _add_games(evaluate)
     evaluate.set_defaults(run=commands.evaluate)
+
+    compare = subcommands.add_parser(
+        "compare",
+        help="say which of two players is better, and how sure that is",
+        description="Compares two result folders, or two models that a server has, on the same games: the "
+        "average difference, its 95%% interval and a plain sentence.",
+    )
+    compare.add_argument("first", metavar="A", help="a folder of results, or a model: NAME or NAME:VERSION")
+    compare.add_argument("second", metavar="B", help="the other one, of the same kind")
+    _add_servers(compare)
+    _add_games(compare)
+    compare.add_argument(
+        "--until-decided",
+        action="store_true",
+        help="play on until the interval excludes zero; equal models are told apart wrongly in at most 5%% "
+        "of such runs",
+    )
+    compare.add_argument(
+        "--limit",
+        type=functools.partial(_count, most=MOST_GAMES),
+        default=10_000,
+        metavar="N",
+        help="games at which --until-decided gives up (default %(default)s)",
+    )
+    compare.set_defaults(run=comparing.compare)
 
     play = subcommands.add_parser(
         "play",
@@ -141,6 +174,17 @@ def _add_server(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_servers(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--target",
+        type=_listed,
+        default=["127.0.0.1:50051"],
+        dest="targets",
+        metavar="HOST:PORT[,HOST:PORT ...]",
+        help="the servers that share the games (default 127.0.0.1:50051)",
+    )
+
+
 def _add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", default="", metavar="NAME", help="default: the server's default model")
     parser.add_argument("--version", default="", metavar="N", help="default: the newest that is ready")
@@ -165,6 +209,13 @@ def _add_games(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="where replays and result go (default: in results)"
     )
+
+
+def _listed(text: str) -> list[str]:
+    listed = text.split(",")
+    if len(set(listed)) < len(listed):
+        raise argparse.ArgumentTypeError(f"{text} names something twice")
+    return listed
 
 
 def _count(text: str, most: int) -> int:

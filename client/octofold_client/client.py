@@ -51,6 +51,12 @@ class PendingAnswer(Generic[T]):
                 self._outcome.set_exception(error)
         return self._outcome.result()
 
+    def add_done_callback(self, callback: Callable[[], None]) -> None:
+        """Calls `callback`, in a thread of gRPC's, once the answer or the first failure is there; at once if
+        it already is. `result` may still take its time then: after a failure it tries again.
+        """
+        self._call.add_done_callback(lambda _: callback())
+
     def _finish(self) -> T:
         try:
             while True:

@@ -6,8 +6,8 @@ them into one line and an exit code.
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from octofold_game.rules import LARGEST_EXPONENT, MOVE_NAMES
@@ -18,14 +18,14 @@ from octofold_client.answers import ModelVersion
 from octofold_client.board_text import parse_board, parse_lines
 from octofold_client.calls import RetryPolicy
 from octofold_client.client import Client
-from octofold_client.errors import FolderInUse, OctofoldError
+from octofold_client.errors import EvaluationError, FolderInUse, OctofoldError
 from octofold_client.evaluation import evaluate as run_evaluation
 from octofold_client.interrupts import DeferredInterrupts
 from octofold_client.local_server import LocalServer
 from octofold_client.progress import progress_on
 from octofold_client.report import print_report
 from octofold_client.result_file import Evaluation
-from octofold_client.results import Conditions, ResultFolder, check_writable
+from octofold_client.results import Conditions, ResultFolder, check_writable, differences
 from octofold_client.selection import Selected, select
 
 RESULTS = Path("results")
@@ -36,7 +36,7 @@ READY_SECONDS = 3.0
 def move(options: Namespace) -> None:
     """Prints the move for the board on the command line, or a line of CSV for each on standard input."""
     one = parse_board(" ".join(options.board), tiles=options.tiles) if options.board else None
-    selected = _select(options)
+    selected = _select(options.target, options.model, options.version)
     with _client_of(options.target, selected) as client:
         if one is not None:
             answer = client.next_move(one)
@@ -72,12 +72,14 @@ def ready(options: Namespace) -> None:
 
 
 def evaluate(options: Namespace) -> None:
-    """Plays games against a running server and prints how they went."""
+    """Plays games against running servers, one model after the other, and prints how they went."""
     if options.out:
         check_writable(options.out)
-    selected = _select(options)
-    folder = ResultFolder(options.out or RESULTS / _folder_name("evaluate", selected, options))
-    _evaluate(options.target, selected, folder, options)
+    every = [select_on(options.targets, *asked_for(model, options.version)) for model in options.models]
+    for number, selected in enumerate(every):
+        if number:
+            print()
+        show(*evaluate_into(folder_of(selected, options, alone=len(every) == 1), selected, options))
 
 
 def play(options: Namespace) -> None:
@@ -90,52 +92,89 @@ def play(options: Namespace) -> None:
     starting = Text(f"Starting a server with the models in {options.models} ...", style="dim")
     Console(stderr=True).print(starting)
     with LocalServer(options.models) as server:
-        options.target = server.target
-        selected = _select(options)
+        options.targets = [server.target]
+        selected = select_on(options.targets, options.model, options.version)
         try:
             if options.out:
-                _evaluate(server.target, selected, ResultFolder(options.out), options)
+                show(*evaluate_into(ResultFolder(options.out), selected, options))
                 return
             for folder in _unfinished(_folder_name("play", selected, options), selected, options.seed):
                 with suppress(FolderInUse):
-                    _evaluate(server.target, selected, folder, options)
+                    show(*evaluate_into(folder, selected, options))
                     return
         except OctofoldError:
             server.check()  # a server that died says more than the call that it left unanswered
             raise
 
 
-def _evaluate(target: str, selected: Selected, folder: ResultFolder, options: Namespace) -> None:
-    games = f"{options.games:,} game{'s' if options.games > 1 else ''}"
-    title = f"{selected.title}: {games}, seed {options.seed}"
-    progress = progress_on(Console(stderr=True), options.games, title)
+def evaluate_into(
+    folder: ResultFolder, selected: Selected, options: Namespace, games: int | None = None
+) -> tuple[ResultFolder, Evaluation]:
+    """Plays `games` (default: those of the options) into `folder`, with progress on standard error.
+
+    Raises as `evaluation.evaluate` does, and says then what is kept.
+    """
+    games = games or options.games
+    counted = f"{games:,} game{'s' if games > 1 else ''}"
+    title = f"{selected.title}: {counted}, seed {options.seed}"
+    progress = progress_on(Console(stderr=True), games, title)
     try:
-        with (
-            DeferredInterrupts() as interrupts,
-            _client_of(target, selected, interrupts.check) as client,
-            progress,
-        ):
+        with DeferredInterrupts() as interrupts, ExitStack() as clients, progress:
             evaluation = run_evaluation(
-                client,
+                [
+                    clients.enter_context(_client_of(target, selected, interrupts.check))
+                    for target in options.targets
+                ],
                 selected,
                 folder,
                 seed=options.seed,
-                games=options.games,
+                games=games,
                 parallel=options.parallel,
                 progress=progress,
-                after_step=interrupts.check,
+                while_waiting=interrupts.check,
             )
     except (KeyboardInterrupt, OctofoldError):
         if progress.done:
-            kept = f"{progress.done:,} of {games} are kept in {folder.path}"
+            kept = f"{progress.done:,} of {counted} are kept in {folder.path}"
             print(f"{kept}; the same command goes on from there.", file=sys.stderr)
         raise
-    print_report(evaluation.summary, title, Console())
+    return folder, evaluation
+
+
+def show(folder: ResultFolder, evaluation: Evaluation) -> None:
+    """Prints the table of an evaluation and where its files lie."""
+    print_report(evaluation.summary, evaluation.title, Console())
     print()
     print(_pace(evaluation))
     print(f"replays: {folder.replays}")
     print(f"result:  {folder.result}")
     print(f"report:  {folder.report}")
+
+
+def select_on(targets: Sequence[str], name: str, version: str) -> Selected:
+    """The version that all these servers answer with. Raises `EvaluationError` where one has another."""
+    first, *others = ((target, _select(target, name, version)) for target in targets)
+    for target, selected in others:
+        if Conditions.of(selected, 0) != Conditions.of(first[1], 0):
+            raise EvaluationError(
+                f"{target} answers with another {selected.title} than {first[0]}: "
+                f"{differences(Conditions.of(first[1], 0), Conditions.of(selected, 0))}"
+            )
+    return first[1]
+
+
+def folder_of(selected: Selected, options: Namespace, alone: bool) -> ResultFolder:
+    """Where the games of an evaluation belong; below --out, a folder for each of several models."""
+    name = _folder_name("evaluate", selected, options)
+    if not options.out:
+        return ResultFolder(RESULTS / name)
+    return ResultFolder(options.out if alone else options.out / name)
+
+
+def asked_for(text: str, version: str = "") -> tuple[str, str]:
+    """The name and version that NAME or NAME:VERSION mean; `version` where it says none."""
+    name, _, own = text.partition(":")
+    return name, own or version
 
 
 def _pace(evaluation: Evaluation) -> str:
@@ -148,9 +187,9 @@ def _pace(evaluation: Evaluation) -> str:
     return f"pace:    {pace}; a call queued for {queue:.1f} ms and computed for {inference:.1f} ms"
 
 
-def _select(options: Namespace) -> Selected:
-    with _first_client_of(options.target) as client:
-        return select(client.list_models(), options.model, options.version)
+def _select(target: str, name: str, version: str) -> Selected:
+    with _first_client_of(target) as client:
+        return select(client.list_models(), name, version)
 
 
 def _first_client_of(target: str) -> Client:

@@ -5,7 +5,8 @@ terminal nor where the server came from.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from octofold_game.rules import LARGEST_EXPONENT
 
@@ -20,7 +21,7 @@ from octofold_client.summary import Summary
 
 
 def evaluate(
-    client: Client,
+    clients: Sequence[Client],
     selected: Selected,
     folder: ResultFolder,
     *,
@@ -28,18 +29,19 @@ def evaluate(
     games: int,
     parallel: int,
     progress: Progress,
-    after_step: Callable[[], None] = lambda: None,
+    while_waiting: Callable[[], None] = lambda: None,
 ) -> Evaluation:
     """Plays those of the games 0 .. `games` - 1 that `folder` does not hold yet, then writes the result.
 
-    `client` must ask for the `selected` version. At most `parallel` games run at a time, in two half-groups.
-    `after_step` is called between any two steps; what it raises ends the evaluation, with all finished games
-    kept.
+    Every one of `clients` must ask its server for the `selected` version; the servers share the games, and
+    those of one that fails go on at the others. At most `parallel` games run at a time. `while_waiting` is
+    called between any two steps and every moment between them; what it raises ends the evaluation, with all
+    finished games kept.
 
     Raises:
         OtherEvaluation: the folder holds games of other conditions.
         FolderInUse: another program is playing games into it.
-        OctofoldError: the server failed; finished games are in the folder.
+        OctofoldError: the last server failed; finished games are in the folder.
         ReplayError: the folder's replay file is damaged.
         OSError: the folder cannot be written.
     """
@@ -50,11 +52,15 @@ def evaluate(
         started = time.monotonic()
         moves = requests = queue_us = inference_us = 0
         steps = play(
-            lambda boards: client.begin_next_moves(boards, with_probabilities=False),
+            [partial(client.begin_next_moves, with_probabilities=False) for client in clients],
             seed,
             [game for game in range(games) if game not in done],
             parallel,
             selected.largest_exponent or LARGEST_EXPONENT,
+            while_waiting,
+            lambda server, error: progress.remark(
+                f"{clients[server].target} is asked no more, its games go on elsewhere: {error}"
+            ),
         )
         for step in steps:
             finished = kept.append(step.finished)
@@ -64,7 +70,7 @@ def evaluate(
             queue_us += step.queue_us
             inference_us += step.inference_us
             progress.update(step.moves, step.running, step.best_tile, finished)
-            after_step()
+            while_waiting()
         seconds = time.monotonic() - started
     evaluation = Evaluation(
         conditions=conditions,

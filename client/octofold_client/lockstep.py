@@ -1,13 +1,17 @@
-"""Many games at once against one server, a batch a step, so that neither side ever waits for the other.
+"""Many games at once against one server or several, a batch a step, so that neither side waits for the other.
 
-The games are split into two half-groups. While the server answers one half, the moves of the other are made
-here and its next boards are sent, so that a batch always waits at the server. A game's course depends on its
-seed and index and on the player alone, not on how many games run beside it. It knows nothing about files.
+The games are split into groups, two for each server. While a server answers one group, the moves of another
+are made here and its next boards are sent, so that a batch always waits at every server. A group goes to
+whichever server is free: the faster one answers more often, and one that dies leaves its groups, with their
+games as they stand, to the others. A game's course depends on its seed and index and on the player alone. It
+knows nothing about files.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Protocol
 
 import numpy as np
@@ -15,7 +19,9 @@ from numpy.typing import NDArray
 from octofold_game.episodes import Episode, Episodes
 
 from octofold_client.answers import NextMoves
-from octofold_client.errors import BrokenAnswer
+from octofold_client.errors import BrokenAnswer, OctofoldError
+
+SLICE_SECONDS = 0.2
 
 
 class Answer(Protocol):
@@ -23,9 +29,12 @@ class Answer(Protocol):
 
     def result(self) -> NextMoves: ...
 
+    def add_done_callback(self, callback: Callable[[], None]) -> None:
+        """`callback` is called once the answer, or the first failure, is there; perhaps by another thread."""
+
 
 Ask = Callable[[NDArray[np.uint8]], Answer]
-"""Sends boards `[N, 16]` and returns at once."""
+"""Sends boards `[N, 16]` to one server and returns at once."""
 
 
 @dataclass(frozen=True)
@@ -36,46 +45,115 @@ class Step:
     """Moves made: one for each board of the batch."""
     finished: list[Episode]
     running: int
-    """Games now running, in both halves."""
+    """Games now running, in all groups."""
     best_tile: int
-    """The largest tile on this half's boards."""
+    """The largest tile on this group's boards."""
     queue_us: int
     inference_us: int
 
 
-def play(ask: Ask, seed: int, games: Sequence[int], parallel: int, largest_exponent: int) -> Iterator[Step]:
+@dataclass(eq=False)
+class _Server:
+    ask: Ask
+    number: int
+    answered: int = 0
+    """Boards so far: of two that are free, the one with more is the faster."""
+    lost: bool = False
+
+
+@dataclass(eq=False)
+class _Group:
+    episodes: Episodes
+    places: int
+
+
+def play(
+    asks: Sequence[Ask],
+    seed: int,
+    games: Sequence[int],
+    parallel: int,
+    largest_exponent: int,
+    while_waiting: Callable[[], None] = lambda: None,
+    on_lost: Callable[[int, OctofoldError], None] = lambda _server, _error: None,
+) -> Iterator[Step]:
     """Plays the games with these indices of `seed`, at most `parallel` (at least 1) at a time.
 
-    Raises what `ask` and its answers raise, and `BrokenAnswer` for a move that is not legal. Games that are
-    still running when the iterator is left are lost.
+    `while_waiting` is called every 0.2 s while no answer comes; `on_lost` with the index in `asks` of a
+    server that failed, which is asked no more, as long as others are left.
+
+    Raises what it is told by `while_waiting`, the failure of the last server, and `BrokenAnswer` for a move
+    that is not legal. Games that are still running when the iterator is left are lost.
     """
     waiting = deque(games)
     places = min(parallel, len(games))
-    in_flight: deque[tuple[Episodes, int, Answer]] = deque()
+    servers = [_Server(ask, number) for number, ask in enumerate(asks)]
+    free = servers * 2
+    ready = deque(
+        _Group(Episodes(seed, (), largest_exponent), places // len(free) + (number < places % len(free)))
+        for number in range(len(free))
+    )
+    groups = list(ready)
+    answers: SimpleQueue[tuple[_Server, _Group, Answer]] = SimpleQueue()
+    in_flight = 0
 
-    def fill_and_send(half: Episodes, size: int) -> None:
-        free = size - len(half.running)
-        if free and waiting:
-            half.start([waiting.popleft() for _ in range(min(free, len(waiting)))])
-        if len(half.running):
-            in_flight.append((half, size, ask(half.boards)))
+    def send() -> None:
+        """Fills the groups that are ready with games that wait and sends them to free servers."""
+        nonlocal in_flight
+        while ready and free:
+            group = ready.popleft()
+            room = group.places - len(group.episodes.running)
+            if room and waiting:
+                group.episodes.start([waiting.popleft() for _ in range(min(room, len(waiting)))])
+            if len(group.episodes.running):
+                server = max(free, key=lambda server: server.answered)
+                free.remove(server)
+                answer = server.ask(group.episodes.boards)
+                in_flight += 1
+                answer.add_done_callback(partial(answers.put, (server, group, answer)))
 
-    halves = Episodes(seed, (), largest_exponent), Episodes(seed, (), largest_exponent)
-    for half, size in zip(halves, ((places + 1) // 2, places // 2), strict=True):
-        fill_and_send(half, size)
+    send()
     while in_flight:
-        half, size, answer = in_flight.popleft()
-        answered = answer.result()
+        server, group, answer = _next(answers, while_waiting)
+        in_flight -= 1
         try:
-            finished = half.step(answered.moves)
+            # What a lost server still says is not waited for: another will be asked the same.
+            answered = None if server.lost else answer.result()
+        except BrokenAnswer:
+            raise
+        except OctofoldError as error:
+            server.lost = True
+            free = [other for other in free if other is not server]
+            if all(other.lost for other in servers):
+                raise
+            on_lost(server.number, error)
+            answered = None
+        ready.append(group)
+        if answered is None:
+            send()
+            continue
+        free.append(server)
+        server.answered += len(answered.moves)
+        try:
+            finished = group.episodes.step(answered.moves)
         except ValueError as error:
             raise BrokenAnswer(f"the server's moves cannot be played: {error}") from None
-        fill_and_send(half, size)
+        send()
+        boards = group.episodes.boards
         yield Step(
             moves=len(answered.moves),
             finished=finished,
-            running=sum(len(half.running) for half in halves),
-            best_tile=1 << int(half.boards.max()) if len(half.boards) else 0,
+            running=sum(len(group.episodes.running) for group in groups),
+            best_tile=1 << int(boards.max()) if len(boards) else 0,
             queue_us=answered.queue_us,
             inference_us=answered.inference_us,
         )
+
+
+def _next(
+    answers: SimpleQueue[tuple[_Server, _Group, Answer]], while_waiting: Callable[[], None]
+) -> tuple[_Server, _Group, Answer]:
+    while True:
+        try:
+            return answers.get(timeout=SLICE_SECONDS)
+        except Empty:
+            while_waiting()

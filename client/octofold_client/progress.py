@@ -89,6 +89,10 @@ class Progress(ABC):
     def show(self) -> None:
         """Shows the counts as they are."""
 
+    @abstractmethod
+    def remark(self, text: str) -> None:
+        """Shows a line that stays."""
+
     def __enter__(self) -> Self:
         return self
 
@@ -126,7 +130,10 @@ class PlainProgress(Progress):
             parts.append(f"average {self.average:,.0f}")
         if self.seconds_left is not None:
             parts.append(f"about {_duration(self.seconds_left)} left")
-        self._console.file.write(", ".join(parts) + "\n")
+        self.remark(", ".join(parts))
+
+    def remark(self, text: str) -> None:
+        self._console.file.write(text + "\n")
         self._console.file.flush()
 
 
@@ -153,6 +160,9 @@ class LiveProgress(Progress):
 
     def show(self) -> None:
         self._live.update(self._drawn(), refresh=True)
+
+    def remark(self, text: str) -> None:
+        self._live.console.print(Text(text))
 
     def _drawn(self) -> Group:
         left = self.seconds_left

@@ -65,8 +65,8 @@ def report(evaluation: Evaluation, pictures: Iterable[str] = ()) -> str:
     ]
     parts = [
         markdown(summary, evaluation.title),
-        "\n".join(_aligned([("largest tile", "games", "share", "95% interval"), *largest])),
-        "\n".join(_aligned([("", "played with"), *((name, fact) for name, fact in facts if fact)])),
+        "\n".join(aligned([("largest tile", "games", "share", "95% interval"), *largest])),
+        "\n".join(aligned([("", "played with"), *((name, fact) for name, fact in facts if fact)])),
         *(f"![{Path(name).stem.replace('-', ' ')}]({name})" for name in pictures),
     ]
     return "\n\n".join(parts) + "\n"
@@ -76,7 +76,7 @@ def markdown(summary: Summary, title: str) -> str:
     """The table as Markdown under `title`, with a line on outgrown games where there are any."""
     figures, tiles = rows_of(summary)
     cells = [HEADINGS, *((row.label, row.measured, row.interval) for row in figures + tiles)]
-    table = "\n".join([f"**{title}**", "", *_aligned(cells)])
+    table = "\n".join([f"**{title}**", "", *aligned(cells)])
     return f"{table}\n\n{outgrown_note(summary)}" if summary.outgrown_games else table
 
 
@@ -119,7 +119,7 @@ def outgrown_note(summary: Summary) -> str:
     return f"{count} games outgrew the model's largest tile and ended there: games {named}."
 
 
-def _aligned(cells: Sequence[Sequence[str]]) -> list[str]:
+def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
     """The lines of a Markdown table; the first column to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     first, *others = widths

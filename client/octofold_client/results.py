@@ -90,7 +90,7 @@ class ResultFolder:
                 _write_json(self._conditions, conditions.to_json())
             elif before != conditions:
                 raise OtherEvaluation(
-                    f"{self.path} holds games of {_differences(before, conditions)}; {_ELSEWHERE}"
+                    f"{self.path} holds games of {differences(before, conditions)}; {_ELSEWHERE}"
                 )
             yield KeptGames(games, writer)
 
@@ -135,7 +135,7 @@ def check_writable(folder: Path) -> None:
         raise EvaluationError(f"cannot write into {folder}: {error.strerror}") from None
 
 
-def _differences(before: Conditions, now: Conditions) -> str:
+def differences(before: Conditions, now: Conditions) -> str:
     """Such as "seed 1, not 0"."""
     return ", ".join(
         f"{name} {old}, not {new}"

@@ -15,8 +15,8 @@ Choose = Callable[[NDArray[np.int32], NDArray[np.bool_]], NDArray[np.intp]]
 MakeFolder = Callable[..., Path]
 
 
-def first_legal(_rewards: NDArray[np.int32], legal: NDArray[np.bool_]) -> NDArray[np.intp]:
-    return legal.argmax(axis=1)
+def timid(rewards: NDArray[np.int32], legal: NDArray[np.bool_]) -> NDArray[np.intp]:
+    return np.where(legal, rewards, np.iinfo(np.int32).max).argmin(axis=1)
 
 
 def greedy(rewards: NDArray[np.int32], legal: NDArray[np.bool_]) -> NDArray[np.intp]:
@@ -45,5 +45,5 @@ def games(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def worse_games(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same by a player that takes the first legal move."""
-    return play_into(tmp_path_factory.mktemp("first") / "first", first_legal, 40, 7, "first")
+    """The same by a player that takes the smallest."""
+    return play_into(tmp_path_factory.mktemp("timid") / "timid", timid, 40, 7, "timid")

@@ -33,7 +33,7 @@ def run(target: str, tmp_path: Path) -> Run:
     ) -> Evaluation:
         with Client(target) as client:
             return evaluate(
-                client,
+                [client],
                 tell(select(client.list_models())),
                 ResultFolder(tmp_path / name),
                 seed=seed,

@@ -1,0 +1,74 @@
+"""What `octofold compare` does: finds or plays the games of both sides, and prints how they compare.
+
+The figures are those of `comparison.py`, the rule for stopping that of `sequential.py`.
+"""
+
+from argparse import Namespace
+from pathlib import Path
+
+from octofold_client.commands import asked_for, evaluate_into, folder_of, select_on
+from octofold_client.comparison import Comparison, markdown
+from octofold_client.errors import EvaluationError
+from octofold_client.results import Conditions, ResultFolder, check_writable
+from octofold_client.sequential import next_look
+
+
+def compare(options: Namespace) -> None:
+    """Compares two result folders as they are, or plays the games of two models first.
+
+    Raises `EvaluationError` for two sides that cannot be compared.
+    """
+    folders = [Path(side).is_dir() for side in (options.first, options.second)]
+    if all(folders):
+        if options.until_decided:
+            raise EvaluationError("--until-decided plays games: name two models, not two folders of results")
+        comparison = _of_folders(Path(options.first), Path(options.second))
+    elif any(folders):
+        folder, other = sorted((options.first, options.second), key=lambda side: not Path(side).is_dir())
+        raise EvaluationError(f"{folder} is a folder of results, {other} is not: compare two of a kind")
+    else:
+        comparison = _of_models(options)
+    print(markdown(comparison))
+
+
+def _of_folders(first: Path, second: Path) -> Comparison:
+    ours, theirs = (_conditions(folder) for folder in (first, second))
+    if ours.seed != theirs.seed:
+        raise EvaluationError(
+            f"{first} holds games of seed {ours.seed}, {second} of seed {theirs.seed}: "
+            "only the same games can be compared"
+        )
+    names = [f"{side.model} version {side.version}" for side in (ours, theirs)]
+    if names[0] == names[1]:
+        names = [str(first), str(second)]
+    return Comparison.of(names[0], _scores(first), names[1], _scores(second))
+
+
+def _of_models(options: Namespace) -> Comparison:
+    if options.out:
+        check_writable(options.out)
+    first, second = (select_on(options.targets, *asked_for(side)) for side in (options.first, options.second))
+    if first == second:
+        raise EvaluationError(f"both are {first.title}")
+    folders = [folder_of(selected, options, alone=False) for selected in (first, second)]
+    games = next_look(0, options.limit) if options.until_decided else options.games
+    while True:
+        scores = []
+        for selected, folder in zip((first, second), folders, strict=True):
+            _, evaluation = evaluate_into(folder, selected, options, games)
+            scores.append({game.game: game.score for game in evaluation.games})
+        comparison = Comparison.of(first.title, scores[0], second.title, scores[1], options.until_decided)
+        if not options.until_decided or comparison.decided or games == options.limit:
+            return comparison
+        games = next_look(games, options.limit)
+
+
+def _conditions(folder: Path) -> Conditions:
+    conditions = ResultFolder(folder).conditions()
+    if conditions is None:
+        raise EvaluationError(f"{folder} holds no evaluation")
+    return conditions
+
+
+def _scores(folder: Path) -> dict[int, int]:
+    return {episode.game: episode.score for episode in ResultFolder(folder).finished()}
