@@ -17,7 +17,7 @@ from typing import NoReturn
 from octofold_game.replays import ReplayError
 from octofold_game.rules import BoardError
 
-from octofold_client import commands, comparing, judging
+from octofold_client import commands, comparing, judging, replaying
 from octofold_client.board_text import BoardTextError
 from octofold_client.errors import OctofoldError
 
@@ -141,6 +141,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     verify.set_defaults(run=judging.verify)
 
+    replay = subcommands.add_parser(
+        "replay",
+        help="step through a game on the terminal",
+        description="Shows a game move by move, forwards and backwards, and with --target or --model the "
+        "probabilities and votes that a model gives to each move.",
+    )
+    replay.add_argument("file", type=Path, metavar="FILE", help="a replay file, or a folder of results")
+    replay.add_argument(
+        "--game", type=_game, default="best", metavar="best|worst|N", help="which one (default %(default)s)"
+    )
+    replay.add_argument("--target", default="", metavar="HOST:PORT", help="the server of that model")
+    _add_model(replay)
+    replay.set_defaults(run=replaying.replay)
+
     report = subcommands.add_parser(
         "report",
         help="write result, report and pictures anew from the replays of a folder",
@@ -211,6 +225,10 @@ def _add_games(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _game(text: str) -> str | int:
+    return text if text in ("best", "worst") else _count(text, MOST_GAMES, least=0)
+
+
 def _listed(text: str) -> list[str]:
     listed = text.split(",")
     if len(set(listed)) < len(listed):
@@ -218,9 +236,9 @@ def _listed(text: str) -> list[str]:
     return listed
 
 
-def _count(text: str, most: int) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= most:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to {most:,}")
+def _count(text: str, most: int, least: int = 1) -> int:
+    if not text.isdecimal() or not least <= int(text) <= most:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from {least} to {most:,}")
     return int(text)
 
 

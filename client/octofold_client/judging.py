@@ -16,7 +16,7 @@ from octofold_client.errors import EvaluationError
 from octofold_client.report import print_report
 from octofold_client.report import report as write_report
 from octofold_client.result_file import Evaluation, earlier_run
-from octofold_client.results import ResultFolder
+from octofold_client.results import ResultFolder, replays_of
 from octofold_client.summary import GameSummary, Summary
 from octofold_client.trajectories import GAMES_AT_ONCE, Climb, batched
 
@@ -28,7 +28,7 @@ def verify(options: Namespace) -> None:
     """
     wrong = []
     for file in options.files:
-        replays = _replays_of(file)
+        replays = replays_of(file)
         games = moves = untrue = 0
         try:
             for episode, error in check_replays(replays):
@@ -91,11 +91,6 @@ def _pictures() -> Callable[[Path, Evaluation, Climb], list[str]]:
     except ModuleNotFoundError as error:
         raise EvaluationError(f"pictures need {error.name}: install octofold[plots]") from None
     return draw
-
-
-def _replays_of(path: Path) -> Path:
-    """The replay file itself, or that of a result folder."""
-    return ResultFolder(path).replays if path.is_dir() else path
 
 
 def _counted(games: int) -> str:

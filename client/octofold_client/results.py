@@ -135,6 +135,11 @@ def check_writable(folder: Path) -> None:
         raise EvaluationError(f"cannot write into {folder}: {error.strerror}") from None
 
 
+def replays_of(path: Path) -> Path:
+    """The replay file itself, or that of a result folder."""
+    return ResultFolder(path).replays if path.is_dir() else path
+
+
 def differences(before: Conditions, now: Conditions) -> str:
     """Such as "seed 1, not 0"."""
     return ", ".join(

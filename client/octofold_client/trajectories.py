@@ -5,6 +5,7 @@ referee's business. Memory is that of `GAMES_AT_ONCE` games, however many there 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -72,3 +73,27 @@ def scores_by_move(episodes: Sequence[Episode]) -> Iterator[NDArray[np.int64]]:
         boards[rows[:running], made >> 2 & 15] = 1 + (made >> 6)
         scores = scores[:running] + rewards
         yield scores
+
+
+@dataclass(frozen=True)
+class Walk:
+    """One game, position by position, from its two starting tiles to its end."""
+
+    boards: NDArray[np.uint8]
+    """`[M + 1, 16]`: row `i` is the board after `i` moves, the spawn included."""
+    scores: NDArray[np.int64]
+    """`[M + 1]`"""
+    moves: NDArray[np.uint8]
+    """`[M]`: 0 to 3; move `i` is made on board `i`."""
+
+    @classmethod
+    def of(cls, episode: Episode) -> "Walk":
+        log = np.frombuffer(episode.moves, np.uint8)
+        moves = (log & 3).astype(np.uint8)
+        boards, scores = [episode.start], [0]
+        for move, byte in zip(moves, log.tolist(), strict=True):
+            slid, rewards = slide(boards[-1][None], move[None])
+            slid[0, byte >> 2 & 15] = 1 + (byte >> 6)
+            boards.append(slid[0])
+            scores.append(scores[-1] + int(rewards[0]))
+        return cls(np.stack(boards), np.array(scores), moves)

@@ -1,0 +1,69 @@
+"""Single keys from a terminal, as they are pressed and without an echo; the terminal is put back afterwards.
+
+It knows what keys are called, not what they do.
+"""
+
+import os
+import re
+import select
+import termios
+import tty
+from types import TracebackType
+from typing import Self
+
+_SEQUENCE = re.compile(rb"\x1b[\[O]([A-Z]|[0-9]+~)|.", re.DOTALL)
+_NAMES = {
+    b"A": "up",
+    b"B": "down",
+    b"C": "right",
+    b"D": "left",
+    b"H": "home",
+    b"F": "end",
+    b"1~": "home",
+    b"4~": "end",
+    b"5~": "page up",
+    b"6~": "page down",
+    b"7~": "home",
+    b"8~": "end",
+}
+
+
+class Keyboard:
+    """The keys of the terminal that is open as file `descriptor`, for as long as the block runs.
+
+    Ctrl-C goes on raising `KeyboardInterrupt`.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def __enter__(self) -> Self:
+        self._before = termios.tcgetattr(self._descriptor)
+        tty.setcbreak(self._descriptor)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._before)
+
+    def read(self, timeout_seconds: float | None) -> list[str] | None:
+        """The keys pressed since the last call, or the first ones to come; empty when the time is over.
+
+        None when the terminal is closed. A `timeout_seconds` of None waits for ever.
+        """
+        if not select.select([self._descriptor], [], [], timeout_seconds)[0]:
+            return []
+        try:
+            typed = os.read(self._descriptor, 1024)
+        except OSError:  # how Linux says that the other end of a terminal is gone
+            return None
+        return keys_of(typed) if typed else None
+
+
+def keys_of(typed: bytes) -> list[str]:
+    """The names of keys: a character stands for itself, arrows and their like have words."""
+    return [
+        _NAMES.get(match[1], "unknown") if match[1] else match[0].decode("latin-1")
+        for match in _SEQUENCE.finditer(typed)
+    ]
