@@ -41,6 +41,9 @@ bench: $(VENV)/dev ## measure the rules, the graph and the service on this machi
 	$(BIN)/python bench/training.py
 	$(BIN)/python bench/serving.py --model $(MODEL)
 
+table: ## rebuild the README's table of results from the model cards
+	$(PYTHON) bench/table.py
+
 lint: $(VENV)/dev ## style, types, import directions, generated stubs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -72,4 +75,4 @@ $(VENV)/dev: $(VENV)/light
 	$(PIP) --editable '.[dev]'
 	@touch $@
 
-.PHONY: help setup play serve train export bench lint test proto docker
+.PHONY: help setup play serve train export bench table lint test proto docker
