@@ -3,12 +3,14 @@
 The figures are those of `comparison.py`, the rule for stopping that of `sequential.py`.
 """
 
+import sys
 from argparse import Namespace
 from pathlib import Path
 
 from octofold_client.commands import asked_for, evaluate_into, folder_of, select_on
 from octofold_client.comparison import Comparison, markdown
 from octofold_client.errors import EvaluationError
+from octofold_client.report import missing_note
 from octofold_client.results import Conditions, ResultFolder, check_writable
 from octofold_client.sequential import next_look
 
@@ -41,7 +43,11 @@ def _of_folders(first: Path, second: Path) -> Comparison:
     names = [f"{side.model} version {side.version}" for side in (ours, theirs)]
     if names[0] == names[1]:
         names = [str(first), str(second)]
-    return Comparison.of(names[0], _scores(first), names[1], _scores(second))
+    scores = [_scores(folder) for folder in (first, second)]
+    for folder, games in zip((first, second), scores, strict=True):
+        if missing := max(games, default=-1) + 1 - len(games):
+            print(f"{folder}: {missing_note(missing)}", file=sys.stderr)
+    return Comparison.of(names[0], scores[0], names[1], scores[1])
 
 
 def _of_models(options: Namespace) -> Comparison:

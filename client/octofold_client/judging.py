@@ -13,7 +13,7 @@ from octofold_game.replays import ReplayError, check_replays
 from rich.console import Console
 
 from octofold_client.errors import EvaluationError
-from octofold_client.report import print_report
+from octofold_client.report import missing_note, print_report
 from octofold_client.report import report as write_report
 from octofold_client.result_file import Evaluation, earlier_run
 from octofold_client.results import ResultFolder, replays_of
@@ -77,6 +77,8 @@ def report(options: Namespace) -> None:
     pictures = [] if draw is None else draw(folder.path, evaluation, climb)
     folder.write_result(evaluation.to_json(), write_report(evaluation, pictures))
     print_report(evaluation.summary, evaluation.title, Console())
+    if evaluation.missing_games:
+        print(missing_note(evaluation.missing_games), file=sys.stderr)
     print()
     print(f"result:  {folder.result}")
     print(f"report:  {folder.report}")

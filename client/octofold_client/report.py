@@ -65,6 +65,7 @@ def report(evaluation: Evaluation, pictures: Iterable[str] = ()) -> str:
     ]
     parts = [
         markdown(summary, evaluation.title),
+        *([missing_note(evaluation.missing_games)] if evaluation.missing_games else []),
         "\n".join(aligned([("largest tile", "games", "share", "95% interval"), *largest])),
         "\n".join(aligned([("", "played with"), *((name, fact) for name, fact in facts if fact)])),
         *(f"![{Path(name).stem.replace('-', ' ')}]({name})" for name in pictures),
@@ -108,6 +109,14 @@ def print_report(summary: Summary, title: str, console: Console) -> None:
     console.print(table(summary, title))
     if summary.outgrown_games:
         console.print(outgrown_note(summary), style="yellow", highlight=False)
+
+
+def missing_note(games: int) -> str:
+    """One sentence on figures that cannot be trusted, since the evaluation was not finished."""
+    return (
+        f"The evaluation is not finished: {games:,} earlier game{' is' if games == 1 else 's are'} missing. "
+        "Long games end last, so that all averages here are too low."
+    )
 
 
 def outgrown_note(summary: Summary) -> str:

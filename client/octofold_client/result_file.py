@@ -65,6 +65,14 @@ class Evaluation:
         return f"{version}: {games}, seed {self.conditions.seed}"
 
     @property
+    def missing_games(self) -> int:
+        """Games that an unfinished evaluation has not got, though it has later ones; 0 when it ended well.
+
+        They are the long ones, which were still running: averages over the others are too low.
+        """
+        return self.games[-1].game + 1 - len(self.games)
+
+    @property
     def decision_rule(self) -> str | None:
         return (self.card or {}).get("decision_rule")
 
@@ -75,6 +83,7 @@ class Evaluation:
             **self.conditions.to_json(),
             "decision_rule": self.decision_rule,
             "games": len(self.games),
+            "missing_games": self.missing_games,
             "statistics": self.summary.to_json(),
             "run": None if self.run is None else self.run.to_json(),
             "scores": [asdict(game) for game in self.games],

@@ -12,7 +12,7 @@ from octofold_client.comparison import Comparison, markdown
 from octofold_client.errors import EvaluationError
 from octofold_client.intervals import bootstrap_interval
 from octofold_client.local_server import LocalServer
-from octofold_game.replays import read_replays
+from octofold_game.replays import ReplayWriter, read_replays
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 
@@ -143,3 +143,16 @@ def test_a_plain_difference_is_decided_at_the_first_look(two_models: str, tmp_pa
     sentence = done.stdout.splitlines()[-1]
     assert sentence.startswith("one version 1 scores ")
     assert sentence.endswith(" whenever one stops; 100 games each.")
+
+
+def test_folders_that_lack_their_long_games_are_compared_with_a_warning(games: Path, tmp_path: Path) -> None:
+    part = Path(shutil.copytree(games, tmp_path / "part"))
+    episodes = sorted(read_replays(part / "games.replay"), key=len)
+    (part / "games.replay").unlink()
+    with ReplayWriter(part / "games.replay") as writer:
+        for episode in episodes[:15]:
+            writer.append(episode)
+    done = compare(games, part)
+    assert done.returncode == 0, done
+    assert done.stderr.startswith(f"{part}: The evaluation is not finished: ")
+    assert "15 games each." in done.stdout

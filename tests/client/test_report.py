@@ -193,3 +193,24 @@ def test_memory_hardly_grows_with_the_number_of_games(folder: Path) -> None:
     few = peak_of_a_report(folder.parent / "few", episodes, 52)
     many = peak_of_a_report(folder.parent / "many", episodes, 260)
     assert many - few < FEW_MB
+
+
+def test_only_the_module_of_the_pictures_imports_matplotlib() -> None:
+    program = "import sys, octofold_client.cli; print('matplotlib' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "False\n")
+
+
+def test_a_report_on_an_unfinished_evaluation_says_that_the_long_games_are_missing(folder: Path) -> None:
+    episodes = sorted(read_replays(folder / "games.replay"), key=len)
+    (folder / "games.replay").unlink()
+    with ReplayWriter(folder / "games.replay") as writer:
+        for episode in episodes[:15]:
+            writer.append(episode)
+    done = report(folder)
+    missing = max(episode.game for episode in episodes[:15]) + 1 - 15
+    note = f"The evaluation is not finished: {missing} earlier games are missing."
+    assert done.returncode == 0, done
+    assert done.stderr.startswith(note)
+    assert note in (folder / "report.md").read_text()
+    assert result_of(folder)["missing_games"] == missing
