@@ -10,6 +10,7 @@ library.
 from octofold_client.answers import Model, ModelVersion, NextMove, NextMoves
 from octofold_client.calls import RetryPolicy
 from octofold_client.client import AsyncClient, Client, PendingAnswer
+from octofold_client.credentials import Credentials
 from octofold_client.errors import (
     BackendFailed,
     BrokenAnswer,
@@ -36,6 +37,7 @@ __all__ = [
     "BackendFailed",
     "BrokenAnswer",
     "Client",
+    "Credentials",
     "DeadlinePassed",
     "EvaluationError",
     "FolderInUse",

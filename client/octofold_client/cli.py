@@ -116,6 +116,19 @@ def _add_server(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target", default="127.0.0.1:50051", metavar="HOST:PORT", help="the server (default %(default)s)"
     )
+    security = parser.add_argument_group("for a server that asks for it")
+    security.add_argument("--tls", action="store_true", help="TLS; any of the next three means it, too")
+    security.add_argument(
+        "--tls-ca",
+        type=Path,
+        metavar="FILE",
+        help="PEM of whom to believe (default: the system's)",
+    )
+    security.add_argument("--tls-certificate", type=Path, metavar="FILE", help="PEM of our own certificate")
+    security.add_argument("--tls-key", type=Path, metavar="FILE", help="PEM of its private key")
+    security.add_argument(
+        "--token-file", type=Path, metavar="FILE", help="holds the bearer token (default: OCTOFOLD_TOKEN's)"
+    )
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:

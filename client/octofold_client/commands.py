@@ -18,6 +18,7 @@ from octofold_client.answers import ModelVersion
 from octofold_client.board_text import parse_board, parse_lines
 from octofold_client.calls import RetryPolicy
 from octofold_client.client import Client
+from octofold_client.credentials import Credentials
 from octofold_client.errors import FolderInUse, OctofoldError
 from octofold_client.evaluation import Evaluation
 from octofold_client.evaluation import evaluate as run_evaluation
@@ -37,7 +38,7 @@ def move(options: Namespace) -> None:
     """Prints the move for the board on the command line, or a line of CSV for each on standard input."""
     one = parse_board(" ".join(options.board), tiles=options.tiles) if options.board else None
     selected = _select(options)
-    with _client_of(options.target, selected) as client:
+    with _client_of(options, selected) as client:
         if one is not None:
             answer = client.next_move(one)
             shares = zip(MOVE_NAMES, answer.probabilities.tolist(), strict=True)
@@ -58,7 +59,7 @@ def move(options: Namespace) -> None:
 
 def models(options: Namespace) -> None:
     """Prints every model version of a server, with the reason of those that are not ready."""
-    with _first_client_of(options.target) as client:
+    with _first_client_of(options) as client:
         for model in client.list_models():
             print(f"{model.name} (default)" if model.is_default else model.name)
             for version in model.versions:
@@ -67,7 +68,7 @@ def models(options: Namespace) -> None:
 
 def ready(options: Namespace) -> None:
     """Returns when the server says that it serves; raises `Unavailable` when it does not within seconds."""
-    with Client(options.target) as client:
+    with Client(options.target, credentials=_credentials(options)) as client:
         client.wait_until_ready(READY_SECONDS)
 
 
@@ -77,7 +78,7 @@ def evaluate(options: Namespace) -> None:
         check_writable(options.out)
     selected = _select(options)
     folder = ResultFolder(options.out or RESULTS / _folder_name("evaluate", selected, options))
-    _evaluate(options.target, selected, folder, options)
+    _evaluate(selected, folder, options)
 
 
 def play(options: Namespace) -> None:
@@ -94,25 +95,25 @@ def play(options: Namespace) -> None:
         selected = _select(options)
         try:
             if options.out:
-                _evaluate(server.target, selected, ResultFolder(options.out), options)
+                _evaluate(selected, ResultFolder(options.out), options)
                 return
             for folder in _unfinished(_folder_name("play", selected, options), selected, options.seed):
                 with suppress(FolderInUse):
-                    _evaluate(server.target, selected, folder, options)
+                    _evaluate(selected, folder, options)
                     return
         except OctofoldError:
             server.check()  # a server that died says more than the call that it left unanswered
             raise
 
 
-def _evaluate(target: str, selected: Selected, folder: ResultFolder, options: Namespace) -> None:
+def _evaluate(selected: Selected, folder: ResultFolder, options: Namespace) -> None:
     games = f"{options.games:,} game{'s' if options.games > 1 else ''}"
     title = f"{selected.title}: {games}, seed {options.seed}"
     progress = progress_on(Console(stderr=True), options.games, title)
     try:
         with (
             DeferredInterrupts() as interrupts,
-            _client_of(target, selected, interrupts.check) as client,
+            _client_of(options, selected, interrupts.check) as client,
             progress,
         ):
             evaluation = run_evaluation(
@@ -147,19 +148,40 @@ def _pace(evaluation: Evaluation) -> str:
 
 
 def _select(options: Namespace) -> Selected:
-    with _first_client_of(options.target) as client:
+    with _first_client_of(options) as client:
         return select(client.list_models(), options.model, options.version)
 
 
-def _first_client_of(target: str) -> Client:
+def _first_client_of(options: Namespace) -> Client:
     """A client that gives up soon, for the call that finds out whether a server is there at all."""
-    return Client(target, timeout_seconds=10.0, retry=RetryPolicy(attempts=3))
+    retry = RetryPolicy(attempts=3)
+    return Client(options.target, timeout_seconds=10.0, retry=retry, credentials=_credentials(options))
 
 
-def _client_of(target: str, selected: Selected, while_waiting: Callable[[], None] = lambda: None) -> Client:
+def _client_of(
+    options: Namespace, selected: Selected, while_waiting: Callable[[], None] = lambda: None
+) -> Client:
     """A client of exactly this version, whatever is published meanwhile."""
-    version = selected.version.version
-    return Client(target, model=selected.model, version=version, while_waiting=while_waiting)
+    return Client(
+        options.target,
+        model=selected.model,
+        version=selected.version.version,
+        credentials=_credentials(options),
+        while_waiting=while_waiting,
+    )
+
+
+def _credentials(options: Namespace) -> Credentials:
+    """Those that the flags name; a server of our own asks for none, and there are no flags for it."""
+    if "tls" not in options:
+        return Credentials()
+    return Credentials.from_files(
+        tls=options.tls,
+        authorities=options.tls_ca,
+        certificate=options.tls_certificate,
+        key=options.tls_key,
+        token=options.token_file,
+    )
 
 
 def _folder_name(command: str, selected: Selected, options: Namespace) -> str:

@@ -22,6 +22,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from octofold_client import Client, Credentials
+from octofold_client.cli import main as octofold
 from octofold_proto.errors import NotAllowed, Unauthenticated
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
@@ -217,6 +219,28 @@ def test_only_a_certificate_of_the_authority_and_a_token_of_the_file_get_in(secu
         assert len(told) == asked
         assert {line["request_id"] for line in told} == {"call-7"}
         health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())  # has no place for one
+
+
+def test_our_own_client_and_command_get_in_with_their_files_and_token(
+    secured: Secured, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair, token = secured.client, secured.folder / "token"
+    token.write_text(f"{PLAIN}\n", encoding="utf-8")
+    files = {"authorities": secured.authority.certificate, "certificate": pair.certificate, "key": pair.key}
+    target = secured.server.target
+    with Client(target, credentials=Credentials.from_files(**files, token=token)) as client:
+        assert len(client.next_moves([[1] * 16]).moves) == 1
+    with (
+        Client(target, credentials=Credentials.from_files(**files, environment={})) as client,
+        pytest.raises(Unauthenticated),
+    ):
+        client.next_moves([[1] * 16])
+
+    flags = ["--tls-ca", files["authorities"], "--tls-certificate", pair.certificate, "--tls-key", pair.key]
+    flags += ["--target", target, "--token-file", token]
+    assert octofold(["ready", *map(str, flags)]) == 0
+    assert octofold(["models", *map(str, flags)]) == 0
+    assert "ready" in capsys.readouterr().out
 
 
 def test_the_rest_port_refuses_the_same_clients_and_counts_them(secured: Secured) -> None:
