@@ -10,8 +10,8 @@ WORKDIR /home/octofold/app
 COPY --chown=octofold . .
 USER octofold
 RUN make setup SERVER=${SERVER}
-EXPOSE 50051
+EXPOSE 50051 8000
 HEALTHCHECK --interval=10s --start-period=60s \
     CMD [".venv/bin/octofold", "ready", "--target", "127.0.0.1:50051"]
 # The container's loopback is unreachable from outside, so here the server listens on all its addresses.
-ENTRYPOINT [".venv/bin/octofold-serve", "--host", "0.0.0.0"]
+ENTRYPOINT [".venv/bin/octofold-serve", "--host", "0.0.0.0", "--rest-port", "8000"]

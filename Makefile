@@ -7,6 +7,7 @@ GAMES ?= 100
 MODEL ?= cnn5
 HOST ?= 127.0.0.1
 PORT ?= 50051
+REST_PORT ?= 8000
 CHECKPOINT ?= checkpoints/$(NAME)
 NAME ?= mine
 # On Linux, PyPI's build brings gigabytes of CUDA; PIP_EXTRA_INDEX_URL may name an index with the CPU build.
@@ -19,15 +20,15 @@ help: ## this list
 	@echo
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
-	@echo "  Variables: GAMES=$(GAMES) MODEL=$(MODEL) HOST=$(HOST) PORT=$(PORT) NAME=$(NAME) CHECKPOINT=$(CHECKPOINT)"
+	@echo "  Variables: GAMES=$(GAMES) MODEL=$(MODEL) HOST=$(HOST) PORT=$(PORT) REST_PORT=$(REST_PORT) NAME=$(NAME) CHECKPOINT=$(CHECKPOINT)"
 
 setup: $(VENV)/light ## the environment that serves and plays (no torch)
 
 play: $(VENV)/light ## play GAMES full games against MODEL, served on a free loopback port
 	$(BIN)/octofold play --games $(GAMES) --model $(MODEL)
 
-serve: $(VENV)/light ## serve the models of models/ on HOST:PORT
-	$(BIN)/octofold-serve --host $(HOST) --port $(PORT)
+serve: $(VENV)/light ## serve the models of models/: gRPC on HOST:PORT, REST and /metrics on HOST:REST_PORT
+	$(BIN)/octofold-serve --host $(HOST) --port $(PORT) --rest-port $(REST_PORT)
 
 train: $(VENV)/dev ## checkpoints/NAME by training/recipes/NAME.toml, in hours; goes on where it stopped
 	$(BIN)/octofold-train teacher training/recipes/teacher.toml
@@ -35,6 +36,10 @@ train: $(VENV)/dev ## checkpoints/NAME by training/recipes/NAME.toml, in hours; 
 
 export: $(VENV)/dev ## publish CHECKPOINT as the next version of models/NAME
 	$(BIN)/octofold-export --checkpoint $(CHECKPOINT) --name $(NAME)
+
+teacher: $(VENV)/dev ## models/ntuple: an n-tuple network, trained from nothing or on from where it stopped
+	$(BIN)/octofold-train teacher training/recipes/teacher.toml
+	$(BIN)/octofold-export --ntuple runs/teacher --name ntuple
 
 bench: $(VENV)/dev ## measure the rules, the graph and the service on this machine
 	$(BIN)/python bench/rules.py
@@ -75,4 +80,4 @@ $(VENV)/dev: $(VENV)/light
 	$(PIP) --editable '.[dev]'
 	@touch $@
 
-.PHONY: help setup play serve train export bench table lint test proto docker
+.PHONY: help setup play serve train export teacher bench table lint test proto docker

@@ -3,8 +3,8 @@
     python bench/teacher.py runs/teacher --depth 1 --games 1000
     python bench/teacher.py runs/teacher --depth 2 --games 200
 
-Depth counts the moves that are looked ahead: 1 is called 1-ply elsewhere, and 2 is called 3-ply. The games are
-those of `octofold evaluate` with the same seed.
+Depth counts the moves that are looked ahead: 1 is called 1-ply elsewhere, and 2 is called 3-ply. The games
+are those of `octofold evaluate` with the same seed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""How fast the trainers are: learning moves of the teacher, positions of the student.
+"""How fast the trainers are: learning moves of the teacher, positions of a student, and where its time goes.
 
-    python bench/training.py
+    python bench/training.py --teacher runs/teacher --recipe training/recipes/flagship.toml
 
-The student's forward and backward pass is compared with the same network on `conv2d`, both in the type that
-the trainer picks. The teacher's rate depends on how full its tables are; with `--teacher` the network of a
-run is measured, else a new one after two warm-up slices.
+The teacher's rate depends on how full its tables are; with `--teacher` the network of a run is measured, else
+a new one after some warm-up. A student's whole update (labels, symmetries, forward, backward, optimiser, game
+stepping) is compared with forward and backward alone, and for a padded CNN the trainer's convolution with
+`conv2d`, in the type that the trainer picks.
 """
 
 from __future__ import annotations
@@ -14,21 +15,27 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import torch
 from harness import interleave, medians, report
-from octofold_training.distil import fastest_type
+from octofold_training.distil import Distillation, DistilOptions, fastest_type
 from octofold_training.networks import CNN
 from octofold_training.ntuple_td import NTupleLearner, NTupleOptions
+from octofold_training.recipes import read_recipe
 from torch import Tensor, nn
+
+RECIPES = Path(__file__).parent.parent / "training" / "recipes"
+UPDATES = 10
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--teacher", type=Path, help="folder of a teacher's run")
+    parser.add_argument("--teacher", type=Path, help="folder of a teacher's run (default: a new one)")
+    parser.add_argument("--recipe", type=Path, default=RECIPES / "flagship.toml", help="of the student")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
 
-    learning = NTupleOptions()
+    learning = read_recipe(RECIPES / "teacher.toml").options("ntuple", NTupleOptions)
     if options.teacher:
         learner = NTupleLearner.resume(learning, options.teacher)
     else:
@@ -36,46 +43,68 @@ def main() -> None:
         learner.learn(5_000_000)
     learner.learn(100_000)
 
-    network = CNN(layers=5, channels=222, exponents=16)
+    recipe = read_recipe(options.recipe)
+    run = Distillation(recipe.options("distil", DistilOptions), recipe.table("network"), learner.network)
+    run.pool.warm_up(learner.network)
+    run.learn(3)
+    batch = run.options.batch_size
+    boards = run.pool.batch()
+    moves = learner.network.action_values(boards).argmax(axis=1).astype(np.int8)
 
-    def on_conv2d(one_hot: Tensor) -> Tensor:
+    def teacher() -> float:
+        progress = learner.learn(3_000_000)
+        return progress.moves / progress.seconds
+
+    def student() -> float:
+        return run.learn(UPDATES).positions_per_second
+
+    measures: dict[str, Callable[[], float]] = {
+        f"teacher with {len(learner.network.tuples)} tuples, moves/s": teacher,
+        f"student ({recipe.name}), positions/s": student,
+        "forward and backward alone, positions/s": lambda: _passes(run.student, run.student, batch),
+        f"labels of {batch:,} boards, ms": lambda: _ms(lambda: learner.network.action_values(boards)),
+        f"game stepping of {batch:,} boards, ms": lambda: _ms(lambda: run.pool.advance(moves, moves)),
+    }
+    if isinstance(run.student, CNN):
+        on_conv2d = _on_conv2d(run.student)
+        measures["the same on conv2d, positions/s"] = lambda: _passes(run.student, on_conv2d, batch)
+    found = medians(interleave(measures, options.rounds))
+    rows = [
+        (name, f"{value:,.2f}" if name.endswith("ms") else f"{value:,.0f}") for name, value in found.items()
+    ]
+    report("training", ["what", "figure"], rows, type=str(fastest_type()), figures=found)
+
+
+def _passes(network: nn.Module, forward: Callable[[Tensor], Tensor], batch: int) -> float:
+    """Positions a second of forward and backward passes."""
+    dtype = fastest_type()
+    exponents = torch.randint(0, 16, (batch, 16))
+    one_hot = torch.eye(16, dtype=dtype)[exponents].view(batch, 4, 4, 16).permute(0, 3, 1, 2)
+    targets = torch.softmax(torch.randn(batch, 4), dim=1)
+    for update in range(UPDATES + 1):
+        if update == 1:
+            start = time.perf_counter()
+        network.zero_grad()
+        nn.functional.cross_entropy(forward(one_hot), targets).backward()
+    return batch * UPDATES / (time.perf_counter() - start)
+
+
+def _on_conv2d(network: CNN) -> Callable[[Tensor], Tensor]:
+    def forward(one_hot: Tensor) -> Tensor:
         x = one_hot
         for convolution in network.convolutions:
             weight, bias = convolution.weight.to(x.dtype), convolution.bias.to(x.dtype)
             x = torch.relu(nn.functional.conv2d(nn.functional.pad(x, (0, 1, 0, 1)), weight, bias))
         return network.dense(x.flatten(1).float())
 
-    def teacher() -> float:
-        progress = learner.learn(5_000_000)
-        return progress.moves / progress.seconds
-
-    found = medians(
-        interleave(
-            {
-                "teacher, moves/s": teacher,
-                "student (cnn5), positions/s": lambda: _positions_per_second(network, network),
-                "the same on conv2d, positions/s": lambda: _positions_per_second(network, on_conv2d),
-            },
-            options.rounds,
-        )
-    )
-    rows = [(name, f"{value:,.0f}") for name, value in found.items()]
-    report("training", ["what", "rate"], rows, type=str(fastest_type()), rates=found)
+    return forward
 
 
-def _positions_per_second(network: nn.Module, forward: Callable[[Tensor], Tensor]) -> float:
-    batch = 1024
-    dtype = fastest_type()
-    exponents = torch.randint(0, 16, (batch, 16))
-    one_hot = torch.eye(16, dtype=dtype)[exponents].view(batch, 4, 4, 16).permute(0, 3, 1, 2)
-    targets = torch.softmax(torch.randn(batch, 4), dim=1)
-    updates = 5
-    for update in range(updates + 1):
-        if update == 1:
-            start = time.perf_counter()
-        network.zero_grad()
-        nn.functional.cross_entropy(forward(one_hot), targets).backward()
-    return batch * updates / (time.perf_counter() - start)
+def _ms(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    for _ in range(20):
+        work()
+    return (time.perf_counter() - start) * 1000 / 20
 
 
 if __name__ == "__main__":

@@ -17,12 +17,13 @@ def small_model() -> bytes:
     import torch
     from octofold_export.floating import float_form
     from octofold_export.folding import fold
-    from octofold_export.weights import policy_network
+    from octofold_export.heads import PolicyHead
+    from octofold_export.weights import foldable
     from octofold_training.networks import build
 
     torch.manual_seed(1)
     network = build({"kind": "cnn", "layers": 1, "channels": 4, "exponents": 16})
-    return bytes(fold(float_form(policy_network(network)), "vote", 8).SerializeToString())
+    return bytes(fold(PolicyHead(float_form(foldable(network))), "vote", 8).SerializeToString())
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ library.
 from octofold_client.answers import Model, ModelVersion, NextMove, NextMoves
 from octofold_client.calls import RetryPolicy
 from octofold_client.client import AsyncClient, Client, PendingAnswer
+from octofold_client.credentials import Credentials
 from octofold_client.errors import (
     BackendFailed,
     BrokenAnswer,
@@ -17,11 +18,14 @@ from octofold_client.errors import (
     EvaluationError,
     FolderInUse,
     InvalidRequest,
+    ModelError,
+    NotAllowed,
     NotOctofold,
     OctofoldError,
     OtherEvaluation,
     QueueFull,
     ServerDied,
+    Unauthenticated,
     Unavailable,
     UnexpectedStatus,
     UnknownModel,
@@ -33,14 +37,17 @@ __all__ = [
     "BackendFailed",
     "BrokenAnswer",
     "Client",
+    "Credentials",
     "DeadlinePassed",
     "EvaluationError",
     "FolderInUse",
     "InvalidRequest",
     "Model",
+    "ModelError",
     "ModelVersion",
     "NextMove",
     "NextMoves",
+    "NotAllowed",
     "NotOctofold",
     "OctofoldError",
     "OtherEvaluation",
@@ -49,6 +56,7 @@ __all__ = [
     "RemotePlayer",
     "RetryPolicy",
     "ServerDied",
+    "Unauthenticated",
     "Unavailable",
     "UnexpectedStatus",
     "UnknownModel",

@@ -152,6 +152,7 @@ def _parser() -> argparse.ArgumentParser:
         "--game", type=_game, default="best", metavar="best|worst|N", help="which one (default %(default)s)"
     )
     replay.add_argument("--target", default="", metavar="HOST:PORT", help="the server of that model")
+    _add_credentials(replay)
     _add_model(replay)
     replay.set_defaults(run=replaying.replay)
 
@@ -186,6 +187,23 @@ def _add_server(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target", default="127.0.0.1:50051", metavar="HOST:PORT", help="the server (default %(default)s)"
     )
+    _add_credentials(parser)
+
+
+def _add_credentials(parser: argparse.ArgumentParser) -> None:
+    security = parser.add_argument_group("for a server that asks for it")
+    security.add_argument("--tls", action="store_true", help="TLS; any of the next three means it, too")
+    security.add_argument(
+        "--tls-ca",
+        type=Path,
+        metavar="FILE",
+        help="PEM of whom to believe (default: the system's)",
+    )
+    security.add_argument("--tls-certificate", type=Path, metavar="FILE", help="PEM of our own certificate")
+    security.add_argument("--tls-key", type=Path, metavar="FILE", help="PEM of its private key")
+    security.add_argument(
+        "--token-file", type=Path, metavar="FILE", help="holds the bearer token (default: OCTOFOLD_TOKEN's)"
+    )
 
 
 def _add_servers(parser: argparse.ArgumentParser) -> None:
@@ -197,6 +215,7 @@ def _add_servers(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT[,HOST:PORT ...]",
         help="the servers that share the games (default 127.0.0.1:50051)",
     )
+    _add_credentials(parser)
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:

@@ -18,8 +18,12 @@ from octofold_proto.octofold.v1 import inference_pb2_grpc
 
 from octofold_client.answers import Model, NextMove, NextMoves
 from octofold_client.calls import CHANNEL_OPTIONS, DEFAULT_RETRY, Calls, Conversation, RetryPolicy, Send
+from octofold_client.credentials import Credentials
 
 T = TypeVar("T")
+Metadata = tuple[tuple[str, str], ...]
+
+PLAINTEXT = Credentials()
 
 SLICE_SECONDS = 0.2
 
@@ -28,9 +32,14 @@ class PendingAnswer(Generic[T]):
     """A call on its way: it was sent when this object was made. For one thread at a time."""
 
     def __init__(
-        self, methods: dict[str, Any], conversation: Conversation[T], while_waiting: Callable[[], None]
+        self,
+        methods: dict[str, Any],
+        metadata: Metadata,
+        conversation: Conversation[T],
+        while_waiting: Callable[[], None],
     ) -> None:
         self._methods = methods
+        self._metadata = metadata
         self._conversation = conversation
         self._while_waiting = while_waiting
         self._outcome: Future[T] = Future()
@@ -75,7 +84,8 @@ class PendingAnswer(Generic[T]):
             return answer
 
     def _start(self, step: Send) -> Any:
-        return self._methods[step.method].future(step.request, timeout=step.timeout_seconds)
+        method = self._methods[step.method]
+        return method.future(step.request, timeout=step.timeout_seconds, metadata=self._metadata)
 
     def _response(self) -> Any:
         while True:
@@ -100,10 +110,11 @@ class Client:
         version: the model's version; empty for the newest that is ready.
         timeout_seconds: the deadline of every call, all its retries included.
         retry: when a failed call is sent again.
+        credentials: TLS files and a token, for a server that asks for them.
         while_waiting: called every 0.2 s while a call waits; what it raises ends that call.
 
-    Raises `InvalidRequest` for a target of another form. Every method raises an `OctofoldError` (see
-    `errors.py`) when the service refuses or cannot be reached.
+    Raises `InvalidRequest` for a target of another form and for a token that must not go there. Every method
+    raises an `OctofoldError` (see `errors.py`) when the service refuses or cannot be reached.
     """
 
     def __init__(
@@ -114,11 +125,13 @@ class Client:
         version: str = "",
         timeout_seconds: float = 60.0,
         retry: RetryPolicy = DEFAULT_RETRY,
+        credentials: Credentials = PLAINTEXT,
         while_waiting: Callable[[], None] = lambda: None,
     ) -> None:
         self._calls = Calls(target, model, version, timeout_seconds, retry)
         self._while_waiting = while_waiting
-        self._channel = grpc.insecure_channel(target, options=CHANNEL_OPTIONS)
+        self._channel = credentials.channel(grpc, target, CHANNEL_OPTIONS)
+        self._metadata = credentials.metadata
         self._methods = _methods(self._channel)
 
     @property
@@ -160,7 +173,7 @@ class Client:
         self.close()
 
     def _begin(self, conversation: Conversation[T]) -> PendingAnswer[T]:
-        return PendingAnswer(self._methods, conversation, self._while_waiting)
+        return PendingAnswer(self._methods, self._metadata, conversation, self._while_waiting)
 
 
 class AsyncClient:
@@ -177,9 +190,11 @@ class AsyncClient:
         version: str = "",
         timeout_seconds: float = 60.0,
         retry: RetryPolicy = DEFAULT_RETRY,
+        credentials: Credentials = PLAINTEXT,
     ) -> None:
         self._calls = Calls(target, model, version, timeout_seconds, retry)
-        self._channel = grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
+        self._channel = credentials.channel(grpc.aio, target, CHANNEL_OPTIONS)
+        self._metadata = credentials.metadata
         self._methods = _methods(self._channel)
 
     @property
@@ -219,7 +234,8 @@ class AsyncClient:
             step = next(conversation)
             while True:
                 if isinstance(step, Send):
-                    call = self._methods[step.method](step.request, timeout=step.timeout_seconds)
+                    method = self._methods[step.method]
+                    call = method(step.request, timeout=step.timeout_seconds, metadata=self._metadata)
                     try:
                         response = await call
                     except grpc.RpcError as error:

@@ -18,6 +18,7 @@ from octofold_client.answers import ModelVersion
 from octofold_client.board_text import parse_board, parse_lines
 from octofold_client.calls import RetryPolicy
 from octofold_client.client import Client
+from octofold_client.credentials import Credentials
 from octofold_client.errors import EvaluationError, FolderInUse, OctofoldError
 from octofold_client.evaluation import evaluate as run_evaluation
 from octofold_client.interrupts import DeferredInterrupts
@@ -36,8 +37,8 @@ READY_SECONDS = 3.0
 def move(options: Namespace) -> None:
     """Prints the move for the board on the command line, or a line of CSV for each on standard input."""
     one = parse_board(" ".join(options.board), tiles=options.tiles) if options.board else None
-    selected = _select(options.target, options.model, options.version)
-    with _client_of(options.target, selected) as client:
+    selected = _select(options.target, options.model, options.version, credentials_of(options))
+    with _client_of(options.target, selected, credentials_of(options)) as client:
         if one is not None:
             answer = client.next_move(one)
             shares = zip(MOVE_NAMES, answer.probabilities.tolist(), strict=True)
@@ -58,7 +59,7 @@ def move(options: Namespace) -> None:
 
 def models(options: Namespace) -> None:
     """Prints every model version of a server, with the reason of those that are not ready."""
-    with _first_client_of(options.target) as client:
+    with _first_client_of(options.target, credentials_of(options)) as client:
         for model in client.list_models():
             print(f"{model.name} (default)" if model.is_default else model.name)
             for version in model.versions:
@@ -67,7 +68,7 @@ def models(options: Namespace) -> None:
 
 def ready(options: Namespace) -> None:
     """Returns when the server says that it serves; raises `Unavailable` when it does not within seconds."""
-    with Client(options.target) as client:
+    with Client(options.target, credentials=credentials_of(options)) as client:
         client.wait_until_ready(READY_SECONDS)
 
 
@@ -75,7 +76,10 @@ def evaluate(options: Namespace) -> None:
     """Plays games against running servers, one model after the other, and prints how they went."""
     if options.out:
         check_writable(options.out)
-    every = [select_on(options.targets, *asked_for(model, options.version)) for model in options.models]
+    every = [
+        select_on(options.targets, *asked_for(model, options.version), credentials_of(options))
+        for model in options.models
+    ]
     for number, selected in enumerate(every):
         if number:
             print()
@@ -93,7 +97,7 @@ def play(options: Namespace) -> None:
     Console(stderr=True).print(starting)
     with LocalServer(options.models) as server:
         options.targets = [server.target]
-        selected = select_on(options.targets, options.model, options.version)
+        selected = select_on(options.targets, options.model, options.version, credentials_of(options))
         try:
             if options.out:
                 show(*evaluate_into(ResultFolder(options.out), selected, options))
@@ -118,11 +122,12 @@ def evaluate_into(
     counted = f"{games:,} game{'s' if games > 1 else ''}"
     title = f"{selected.title}: {counted}, seed {options.seed}"
     progress = progress_on(Console(stderr=True), games, title)
+    credentials = credentials_of(options)
     try:
         with DeferredInterrupts() as interrupts, ExitStack() as clients, progress:
             evaluation = run_evaluation(
                 [
-                    clients.enter_context(_client_of(target, selected, interrupts.check))
+                    clients.enter_context(_client_of(target, selected, credentials, interrupts.check))
                     for target in options.targets
                 ],
                 selected,
@@ -151,9 +156,9 @@ def show(folder: ResultFolder, evaluation: Evaluation) -> None:
     print(f"report:  {folder.report}")
 
 
-def select_on(targets: Sequence[str], name: str, version: str) -> Selected:
+def select_on(targets: Sequence[str], name: str, version: str, credentials: Credentials) -> Selected:
     """The version that all these servers answer with. Raises `EvaluationError` where one has another."""
-    first, *others = ((target, _select(target, name, version)) for target in targets)
+    first, *others = ((target, _select(target, name, version, credentials)) for target in targets)
     for target, selected in others:
         if Conditions.of(selected, 0) != Conditions.of(first[1], 0):
             raise EvaluationError(
@@ -187,20 +192,43 @@ def _pace(evaluation: Evaluation) -> str:
     return f"pace:    {pace}; a call queued for {queue:.1f} ms and computed for {inference:.1f} ms"
 
 
-def _select(target: str, name: str, version: str) -> Selected:
-    with _first_client_of(target) as client:
+def _select(target: str, name: str, version: str, credentials: Credentials) -> Selected:
+    with _first_client_of(target, credentials) as client:
         return select(client.list_models(), name, version)
 
 
-def _first_client_of(target: str) -> Client:
+def _first_client_of(target: str, credentials: Credentials) -> Client:
     """A client that gives up soon, for the call that finds out whether a server is there at all."""
-    return Client(target, timeout_seconds=10.0, retry=RetryPolicy(attempts=3))
+    return Client(target, timeout_seconds=10.0, retry=RetryPolicy(attempts=3), credentials=credentials)
 
 
-def _client_of(target: str, selected: Selected, while_waiting: Callable[[], None] = lambda: None) -> Client:
+def _client_of(
+    target: str,
+    selected: Selected,
+    credentials: Credentials,
+    while_waiting: Callable[[], None] = lambda: None,
+) -> Client:
     """A client of exactly this version, whatever is published meanwhile."""
-    version = selected.version.version
-    return Client(target, model=selected.model, version=version, while_waiting=while_waiting)
+    return Client(
+        target,
+        model=selected.model,
+        version=selected.version.version,
+        credentials=credentials,
+        while_waiting=while_waiting,
+    )
+
+
+def credentials_of(options: Namespace) -> Credentials:
+    """Those that the flags name; a server of our own asks for none, and there are no flags for it."""
+    if "tls" not in options:
+        return Credentials()
+    return Credentials.from_files(
+        tls=options.tls,
+        authorities=options.tls_ca,
+        certificate=options.tls_certificate,
+        key=options.tls_key,
+        token=options.token_file,
+    )
 
 
 def _folder_name(command: str, selected: Selected, options: Namespace) -> str:

@@ -7,7 +7,7 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from octofold_client.commands import asked_for, evaluate_into, folder_of, select_on
+from octofold_client.commands import asked_for, credentials_of, evaluate_into, folder_of, select_on
 from octofold_client.comparison import Comparison, markdown
 from octofold_client.errors import EvaluationError
 from octofold_client.report import missing_note
@@ -53,7 +53,10 @@ def _of_folders(first: Path, second: Path) -> Comparison:
 def _of_models(options: Namespace) -> Comparison:
     if options.out:
         check_writable(options.out)
-    first, second = (select_on(options.targets, *asked_for(side)) for side in (options.first, options.second))
+    credentials = credentials_of(options)
+    first, second = (
+        select_on(options.targets, *asked_for(side), credentials) for side in (options.first, options.second)
+    )
     if first == second:
         raise EvaluationError(f"both are {first.title}")
     folders = [folder_of(selected, options, alone=False) for selected in (first, second)]

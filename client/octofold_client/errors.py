@@ -5,7 +5,10 @@
      ├─ UnknownModel          no such model, or no such version of it
      ├─ QueueFull             too many boards are waiting: retry after a pause
      ├─ DeadlinePassed        the deadline passed before the answer was ready
-     ├─ Unavailable           starting, draining, or not reachable
+     ├─ Unavailable           starting, draining, unloading, or not reachable
+     ├─ Unauthenticated       no credentials, or none that the service knows
+     ├─ NotAllowed            the credentials are good, but not for this; or it is switched off
+     ├─ ModelError            a model version cannot be served as its files are
      ├─ BackendFailed         the model failed on this batch; the server's log has the same id
      ├─ UnexpectedStatus      a status that the service never sends by itself, such as a proxy's
      │   └─ NotOctofold       a gRPC server answers there, but it does not speak octofold.v1
@@ -15,7 +18,7 @@
      │   └─ FolderInUse       another program is playing games into the folder
      └─ ServerDied            a server that this program started has ended
 
-The first six and `UnexpectedStatus` come over the wire, by the inverse of the server's own status table
+The first nine and `UnexpectedStatus` come over the wire, by the inverse of the server's own status table
 (`octofold_proto.status`). A board that is malformed before it is sent is `octofold_game.rules.BoardError`, a
 broken replay file `octofold_game.replays.ReplayError`.
 """
@@ -27,8 +30,11 @@ from octofold_proto.errors import (
     BackendFailed,
     DeadlinePassed,
     InvalidRequest,
+    ModelError,
+    NotAllowed,
     OctofoldError,
     QueueFull,
+    Unauthenticated,
     Unavailable,
     UnexpectedStatus,
     UnknownModel,
@@ -42,11 +48,14 @@ __all__ = [
     "EvaluationError",
     "FolderInUse",
     "InvalidRequest",
+    "ModelError",
+    "NotAllowed",
     "NotOctofold",
     "OctofoldError",
     "OtherEvaluation",
     "QueueFull",
     "ServerDied",
+    "Unauthenticated",
     "Unavailable",
     "UnexpectedStatus",
     "UnknownModel",

@@ -18,7 +18,7 @@ from rich.live import Live
 
 from octofold_client.answers import NextMove
 from octofold_client.client import Client
-from octofold_client.commands import select_on
+from octofold_client.commands import credentials_of, select_on
 from octofold_client.errors import EvaluationError, OctofoldError
 from octofold_client.keyboard import Keyboard
 from octofold_client.results import replays_of
@@ -43,9 +43,15 @@ def replay(options: Namespace) -> None:
         think: Callable[[int], Thought] = _nothing
         if options.target or options.model:
             target = options.target or DEFAULT_TARGET
-            selected = select_on([target], options.model, options.version)
-            version = selected.version.version
-            client = Client(target, model=selected.model, version=version, timeout_seconds=10.0)
+            credentials = credentials_of(options)
+            selected = select_on([target], options.model, options.version, credentials)
+            client = Client(
+                target,
+                model=selected.model,
+                version=selected.version.version,
+                timeout_seconds=10.0,
+                credentials=credentials,
+            )
             think = _Thinker(stack.enter_context(client), walk).think
         _step_through(title, walk, Cursor(len(episode)), think)
 

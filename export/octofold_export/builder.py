@@ -5,6 +5,7 @@ Knows the file format only: names, constants, nodes, the versions written into t
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,12 +19,18 @@ OPSET = 20
 IR_VERSION = 9
 
 
+def external_file(name: str) -> str:
+    """The file beside the model that holds the tensor `name`: float32, little-endian, nothing else."""
+    return f"{name}.bin"
+
+
 class GraphBuilder:
     """Collects constants and nodes; every method returns the name of the tensor that it made."""
 
     def __init__(self) -> None:
         self._nodes: list[onnx.NodeProto] = []
         self._constants: dict[str, onnx.TensorProto] = {}
+        self._external: list[onnx.TensorProto] = []
         self._names: set[str] = set()
 
     def constant(self, name: str, values: NDArray[Any]) -> str:
@@ -34,6 +41,25 @@ class GraphBuilder:
             self._constants[name] = tensor
         elif self._constants[name] != tensor:
             raise ValueError(f"two constants are called {name}")
+        return name
+
+    def external(self, name: str, values: NDArray[np.float32]) -> str:
+        """Refer to a vector too large for the model, which is what `external_file(name)` holds.
+
+        Its digest is in the model, so that other values make another model.
+        """
+        self._claim(name)
+        tensor = onnx.TensorProto(name=name, data_type=onnx.TensorProto.FLOAT, dims=values.shape)
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        description = {
+            "location": external_file(name),
+            "offset": "0",
+            "length": str(values.nbytes),
+            "checksum": hashlib.sha1(values.data, usedforsecurity=False).hexdigest(),  # as ONNX defines it
+        }
+        for key, value in description.items():
+            tensor.external_data.add(key=key, value=value)
+        self._external.append(tensor)
         return name
 
     def integers(self, *values: int) -> str:
@@ -47,7 +73,9 @@ class GraphBuilder:
         return output
 
     def constant_rows(self, constant: str, first: int, end: int, output: str) -> str:
-        """Rows `first:end` of a constant; runtimes cut it once, while loading."""
+        """Rows `first:end` of a constant; runtimes cut it once, while loading. All of them: itself."""
+        if first == 0 and end == self._constants[constant].dims[0]:
+            return constant
         bounds = [self.integers(first), self.integers(end), self.integers(0)]
         return self.add("Slice", [constant, *bounds], output)
 
@@ -56,6 +84,9 @@ class GraphBuilder:
     ) -> onnx.ModelProto:
         """The finished model, checked against the ONNX specification, shapes included."""
         graph = helper.make_graph(self._nodes, name, inputs, outputs, list(self._constants.values()))
+        # The checker insists on seeing the files; it takes inputs of the same shape for their tensors.
+        for tensor in self._external:
+            graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
         model = helper.make_model(
             graph,
             opset_imports=[helper.make_opsetid("", OPSET)],
@@ -63,6 +94,8 @@ class GraphBuilder:
             producer_name="octofold",
         )
         onnx.checker.check_model(model, full_check=True)
+        del model.graph.input[len(inputs) :]
+        model.graph.initializer.extend(self._external)
         return model
 
     def _claim(self, name: str) -> None:

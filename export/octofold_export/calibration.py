@@ -8,8 +8,8 @@ Layer by layer, each seeing the rounded outputs of those before it:
   and Bias Correction", ICCV 2019, but with measured ranges).
 - The scale of a layer's outputs ends at a high quantile of them instead of the rarest peak.
 - Weights are rounded together, see `rounding`, and the bias takes up the mean error that is left.
-- One-hot inputs are exact. The dense layer, on which the choice of a move hangs most, keeps 15 bits of its
-  weights as two columns of 8, which cost nothing beside the convolutions.
+- One-hot inputs are exact. The output layer, on which the choice of a move hangs most, keeps 15 bits of its
+  weights as two columns of 8, which cost nothing beside the hidden layers.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from octofold_export import neighbourhoods
 from octofold_export.folding import Form
-from octofold_export.neighbourhoods import convolve
-from octofold_export.quantized import IntegerProduct, QuantizedConvolution, QuantizedDense
+from octofold_export.neighbourhoods import gram, multiply
+from octofold_export.quantized import IntegerProduct, QuantizedHidden, QuantizedOutput
 from octofold_export.rounding import LARGEST_WEIGHT, refit, round_weights
-from octofold_export.weights import Floats, PolicyNetwork
+from octofold_export.weights import Floats, FoldableNetwork, Layer
 
 CLIP_QUANTILES = (1.0, 0.99999)
 """Ends of the activations' scale that are tried; 1 keeps the largest activation seen."""
@@ -35,7 +34,7 @@ _SMALLEST_RANGE = 1e-3  # of a channel, relative to the widest; keeps dead chann
 _LARGEST_BIAS = 2.0**30  # as an integer; leaves the other half of int32 to the sum
 
 
-def quantise(network: PolicyNetwork, views: NDArray[np.uint8], error: Callable[[Form], float]) -> Form:
+def quantise(network: FoldableNetwork, views: NDArray[np.uint8], error: Callable[[Form], float]) -> Form:
     """The 8-bit form of `network` with the smallest `error`, of those that the clip quantiles give.
 
     Calibrated on `views` `[N, 16]`: boards as the network sees them.
@@ -43,58 +42,64 @@ def quantise(network: PolicyNetwork, views: NDArray[np.uint8], error: Callable[[
     return min((calibrate(network, views, quantile) for quantile in CLIP_QUANTILES), key=error)
 
 
-def calibrate(network: PolicyNetwork, views: NDArray[np.uint8], clip_quantile: float) -> Form:
+def calibrate(network: FoldableNetwork, views: NDArray[np.uint8], clip_quantile: float) -> Form:
     """The 8-bit form of `network`, calibrated on `views` `[N, 16]`."""
-    exact = np.eye(network.exponents, dtype=np.float32)[views]  # [N, 16, inputs], layer by layer
-    rounded, scale = exact, np.float32(1)
-    spread = np.ones(network.exponents, np.float32)  # [inputs]: what the channels were divided by
-    convolutions = []
-    for depth, layer in enumerate(network.convolutions):
+    exact = network.encoding.activations(views)  # [N, places, inputs], layer by layer
+    spread, scale = np.ones(exact.shape[2], np.float32), np.float32(1)
+    if not network.encoding.whole:
+        spread = _spread(exact)  # [inputs]: what the channels are divided by
+        scale = _output_scale(exact / spread, clip_quantile)
+    encoder = network.encoding.rounded(spread, scale, _LARGEST_ACTIVATION)
+    rounded = _round(exact / spread, scale)
+    hidden = []
+    for layer in network.hidden:
+        name, regions = layer.shape.name, layer.shape.regions
         inputs = exact / spread
-        sums = convolve(exact, layer.weights, depth) + layer.bias
+        sums = multiply(exact, layer.weights, regions) + layer.bias
         exact = np.maximum(sums, 0)
         next_spread = _spread(exact)
         weights = layer.weights * spread[:, None] / next_spread
         output_scale = _output_scale(exact / next_spread, clip_quantile)
 
-        gram = neighbourhoods.gram(rounded, rounded, depth)
-        change = neighbourhoods.gram(rounded, inputs - rounded, depth)
-        flat = refit(weights.reshape(-1, layer.bias.size), gram, change)
+        squares = gram(rounded, rounded, regions)
+        change = gram(rounded, inputs - rounded, regions)
+        flat = refit(weights.reshape(-1, layer.bias.size), squares, change)
         weight_scales = _weight_scales(flat, layer.bias / next_spread, scale)
-        integers = round_weights(flat, weight_scales, gram)
+        integers = round_weights(flat, weight_scales, squares)
 
-        sums_rounded = convolve(rounded, (integers * weight_scales).reshape(weights.shape), depth)
+        sums_rounded = multiply(rounded, (integers * weight_scales).reshape(weights.shape), regions)
         bias = _round_bias((sums / next_spread - sums_rounded).mean(axis=(0, 1)), scale * weight_scales)
         sums_rounded += bias * (scale * weight_scales)
-        product = IntegerProduct(f"conv{depth}", integers, weight_scales, bias, scale)
-        convolutions.append(QuantizedConvolution(product, output_scale))
-        rounded = np.clip(np.rint(sums_rounded / output_scale), 0, _LARGEST_ACTIVATION) * output_scale
+        product = IntegerProduct(name, integers, weight_scales, bias, scale)
+        hidden.append(QuantizedHidden(layer.shape, product, output_scale))
+        rounded = _round(sums_rounded, output_scale)
         spread, scale = next_spread, output_scale
-    dense = _calibrate_dense(network, exact, rounded, spread, scale)
-    return Form(np.eye(network.exponents, dtype=np.uint8), tuple(convolutions), dense)
+    output = _calibrate_output(network.output, exact, rounded, spread, scale)
+    return Form(encoder, (*hidden, output))
 
 
-def _calibrate_dense(
-    network: PolicyNetwork, exact: Floats, rounded: Floats, spread: Floats, scale: np.float32
-) -> QuantizedDense:
-    logits = exact.reshape(len(exact), -1) @ network.dense_weights + network.dense_bias
-    weights = network.dense_weights * np.tile(spread, 16)[:, None]
-    coarse_scales = _weight_scales(weights, network.dense_bias, scale)
+def _calibrate_output(
+    layer: Layer, exact: Floats, rounded: Floats, spread: Floats, scale: np.float32
+) -> QuantizedOutput:
+    outputs = multiply(exact, layer.weights, layer.shape.regions) + layer.bias
+    weights = layer.weights * spread[:, None]  # [taps, inputs, outputs]
+    coarse_scales = _weight_scales(weights.reshape(-1, layer.bias.size), layer.bias, scale)
     coarse = np.rint(weights / coarse_scales)
     fine_scales = coarse_scales / np.float32(_FINE_STEPS)
     fine = np.rint((weights - coarse * coarse_scales) / fine_scales)
 
-    logits_rounded = rounded.reshape(len(rounded), -1) @ (coarse * coarse_scales + fine * fine_scales)
-    bias = _round_bias((logits - logits_rounded).mean(axis=0), scale * fine_scales)
-    return QuantizedDense(
-        IntegerProduct(
-            "dense",
-            np.concatenate([coarse, fine], axis=1).clip(-LARGEST_WEIGHT, LARGEST_WEIGHT).astype(np.int8),
-            np.concatenate([coarse_scales, fine_scales]),
-            np.concatenate([np.zeros_like(bias), bias]),
-            scale,
-        )
+    steps = coarse * coarse_scales + fine * fine_scales
+    outputs_rounded = multiply(rounded, steps, layer.shape.regions)
+    bias = _round_bias((outputs - outputs_rounded).mean(axis=(0, 1)), scale * fine_scales)
+    both = np.concatenate([coarse, fine], axis=2).clip(-LARGEST_WEIGHT, LARGEST_WEIGHT).astype(np.int8)
+    product = IntegerProduct(
+        layer.shape.name,
+        both.reshape(-1, both.shape[2]),
+        np.concatenate([coarse_scales, fine_scales]),
+        np.concatenate([np.zeros_like(bias), bias]),
+        scale,
     )
+    return QuantizedOutput(layer.shape, product)
 
 
 def _spread(activations: Floats) -> Floats:
@@ -108,6 +113,11 @@ def _spread(activations: Floats) -> Floats:
 def _output_scale(activations: Floats, clip_quantile: float) -> np.float32:
     largest = np.quantile(activations, clip_quantile) or activations.max() or 1.0
     return np.float32(largest / _LARGEST_ACTIVATION)
+
+
+def _round(activations: Floats, scale: np.float32) -> Floats:
+    rounded: Floats = np.clip(np.rint(activations / scale), 0, _LARGEST_ACTIVATION) * scale
+    return rounded
 
 
 def _weight_scales(weights: Floats, bias: Floats, input_scale: np.float32) -> Floats:

@@ -16,10 +16,10 @@ CARD_FILE = "card.json"
 README_FILE = "README.md"
 
 _RULES = {
-    "vote": "each of the eight views votes for its likeliest legal move, ties go to the larger probability",
-    "mean": "the legal move with the largest mean probability over the eight views",
+    "vote": "each of the eight views votes for its best legal move, ties go to the larger probability",
+    "mean": "the legal move that is best in the mean over the eight views",
 }
-_ONE_VIEW = "the likeliest legal move, from the board as it is"
+_ONE_VIEW = "the best legal move, from the board as it is"
 
 
 def encode(card: Card) -> bytes:
@@ -38,19 +38,29 @@ def describe(card: Card) -> bytes:
         "",
         f"- Network: {architecture}; {card['weights']:,} weights.",
         f"- Decision rule `{card['decision_rule']}`: {rule}.",
+        *_worth(card),
         f"- Plays up to tile {1 << card['largest_exponent']:,}.",
         f"- Checkpoint: SHA-256 `{card['checkpoint_sha256']}`.",
         f"- Checked on {card['boards']['measured']:,} boards ({card['boards']['source']})"
         f"{_calibration(card)}.",
         f"- Written by octofold {card['exporter']}.",
         "",
-        "| precision | file | moves as in fp32 |",
+        "| precision | files | moves as in fp32 |",
         "|---|---|---:|",
     ]
     for name, precision in card["precisions"].items():
-        lines.append(f"| {name} | `{precision['file']}` | {precision['agreement']:.2%} |")
+        tensors = precision.get("tensors", {}).values()
+        files = ", ".join(f"`{file['file']}`" for file in (precision, *tensors))
+        lines.append(f"| {name} | {files} | {precision['agreement']:.2%} |")
     lines += ["", "## Strength", "", *_strength(card["strength"])]
     return ("\n".join(lines) + "\n").encode()
+
+
+def _worth(card: Card) -> list[str]:
+    if "temperature" not in card:
+        return []
+    scale = f"{card['temperature']:g} points"
+    return [f"- A move is worth its reward plus the value of its afterstate; {scale} are a factor of e."]
 
 
 def _calibration(card: Card) -> str:

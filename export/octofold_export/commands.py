@@ -1,18 +1,21 @@
-"""`octofold-export`: publishes a checkpoint as a model, or puts a measured strength into a model card."""
+"""`octofold-export`: publishes a trained network as a model, or puts a measured strength into its card."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from octofold_export.errors import ExportError
 from octofold_export.export import ExportOptions, export
+from octofold_export.sources import Source, from_checkpoint, from_ntuple
 from octofold_export.strength import record_strength
 
 _EPILOG = """\
 The graph takes raw boards and plays legal 2048 in any ONNX runtime. It is published only if it answers as the
-checkpoint does, turns its answer when the board is turned, and in int8 leaves 99% of the moves as they are.
+network does, turns its answer when the board is turned, and in int8 leaves 99% of the moves as they are.
 """
 
 
@@ -26,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
                 parser.error("--record-strength needs --version")
             folder = record_strength(parsed.models, parsed.name, parsed.version, parsed.record_strength)
         else:
-            folder = export(_options(parsed, parser), _report)
+            folder = export(_source(parsed), _options(parsed, parser), _report)
     except KeyboardInterrupt:
         print("octofold-export: interrupted; nothing was published", file=sys.stderr)
         return 130
@@ -41,18 +44,23 @@ def _report(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def _source(parsed: argparse.Namespace) -> Callable[[], Source]:
+    if parsed.ntuple is not None:
+        return partial(from_ntuple, parsed.ntuple)
+    return partial(from_checkpoint, parsed.checkpoint)
+
+
 def _options(parsed: argparse.Namespace, parser: argparse.ArgumentParser) -> ExportOptions:
-    precisions = set(parsed.precisions.split(","))
-    if not precisions <= {"fp32", "int8"} or "fp32" not in precisions:
+    precisions = None if parsed.precisions is None else set(parsed.precisions.split(","))
+    if precisions not in (None, {"fp32"}, {"fp32", "int8"}):
         parser.error(f"--precisions {parsed.precisions}: allowed are fp32 and fp32,int8")
     return ExportOptions(
-        checkpoint=parsed.checkpoint,
         name=parsed.name,
         models=parsed.models,
         version=parsed.version,
         rule=parsed.rule,
         symmetries=parsed.symmetries,
-        int8="int8" in precisions,
+        int8=None if precisions is None else "int8" in precisions,
         boards=parsed.boards,
     )
 
@@ -60,12 +68,13 @@ def _options(parsed: argparse.Namespace, parser: argparse.ArgumentParser) -> Exp
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="octofold-export",
-        description="Publish a checkpoint as a model that plays 2048 from raw boards.",
+        description="Publish a trained network as a model that plays 2048 from raw boards.",
         epilog=_EPILOG,
         allow_abbrev=False,
     )
     task = parser.add_mutually_exclusive_group(required=True)
     task.add_argument("--checkpoint", type=Path, metavar="DIR", help="folder of the checkpoint to publish")
+    task.add_argument("--ntuple", type=Path, metavar="DIR", help="folder of the n-tuple network to publish")
     task.add_argument(
         "--record-strength",
         type=Path,
@@ -84,8 +93,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--rule",
         choices=["vote", "mean"],
-        default="vote",
-        help="how the views' answers become a move: by votes, or by mean probability (default: vote)",
+        help="how the views' answers become a move: by votes, or by their mean "
+        "(default: vote for a policy, mean for values)",
     )
     parser.add_argument(
         "--symmetries",
@@ -95,7 +104,9 @@ def _parser() -> argparse.ArgumentParser:
         help="views of the board that the network sees (default: 8)",
     )
     parser.add_argument(
-        "--precisions", default="fp32,int8", metavar="LIST", help="fp32 or fp32,int8 (default: fp32,int8)"
+        "--precisions",
+        metavar="LIST",
+        help="fp32 or fp32,int8 (default: both; fp32 for an n-tuple network, which has no other)",
     )
     parser.add_argument(
         "--boards",

@@ -1,4 +1,4 @@
-"""From a checkpoint to a published version: fold, record boards, check, quantise, check again, publish.
+"""From a trained network to a published version: fold, record boards, check, quantise, check again, publish.
 
 Everything is built in memory; the first file is written after the last check has passed.
 """
@@ -6,37 +6,36 @@ Everything is built in memory; the first file is written after the last check ha
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
 from octofold_game.symmetries import CELLS
-from octofold_training.checkpoints import Checkpoint, CheckpointError, load
-from octofold_training.networks import count_weights
 
-from octofold_export.calibration import quantise
+from octofold_export.builder import external_file
 from octofold_export.card import CARD_FILE, FORMAT, README_FILE, Card, describe, encode
 from octofold_export.errors import ExportError
-from octofold_export.floating import float_form
-from octofold_export.folding import Form, fold
+from octofold_export.folding import fold
 from octofold_export.gates import (
-    TOLERANCE,
     check_agreement,
     check_equivariance,
+    check_moves,
     check_parity,
     sample,
 )
+from octofold_export.heads import Head
 from octofold_export.pieces import Rule
-from octofold_export.publishing import check_name, check_place, next_version, publish
+from octofold_export.publishing import Content, check_name, check_place, next_version, publish
 from octofold_export.recording import Report, play_boards, read_boards
 from octofold_export.reference import reference_answers
 from octofold_export.runner import FoldedGraph
+from octofold_export.sources import Quantise, Source
 from octofold_export.triton import config
-from octofold_export.weights import PolicyNetwork, policy_network
 
 Precision = Literal["fp32", "int8"]
 FILES: dict[Precision, str] = {"fp32": "model.onnx", "int8": "model.int8.onnx"}
@@ -48,23 +47,23 @@ _SEED = 1
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """What to export, and where to."""
+    """How to export, and where to."""
 
-    checkpoint: Path
     name: str
     models: Path
     version: int | None = None
     "None: one more than the newest"
-    rule: Rule = "vote"
+    rule: Rule | None = None
+    "None: the one that suits the network"
     symmetries: int = 8
     "8, or 1 for a player that sees the board as it is"
-    int8: bool = True
-    "publish an 8-bit graph beside the float32 one"
+    int8: bool | None = None
+    "publish an 8-bit graph beside the float32 one; None: if the network has one"
     boards: Path | None = None
     "recorded boards [M, 16] uint8; None: from games that the network plays itself"
 
 
-def export(options: ExportOptions, report: Report) -> Path:
+def export(load: Callable[[], Source], options: ExportOptions, report: Report) -> Path:
     """Publish a version and return its folder; `report` is told what was found on the way.
 
     Raises `ExportError` for a wrong input and `GateError` for a graph that failed a check; neither leaves a
@@ -72,46 +71,74 @@ def export(options: ExportOptions, report: Report) -> Path:
     """
     check_name(options.name)
     check_place(options.models, options.name, options.version)
-    try:
-        checkpoint = load(options.checkpoint)
-    except CheckpointError as error:
-        raise ExportError(str(error)) from error
-    network = policy_network(checkpoint.network)
+    source = load()
+    rule, quantise = _choices(source, options)
 
-    graph = fold(float_form(network), options.rule, options.symmetries)
-    folded = FoldedGraph(graph)
-    boards = _boards(options, folded, network.exponents - 1, report)
+    graph = fold(source.head, rule, options.symmetries)
+    folded = FoldedGraph(graph, source.tensors)
+    boards = _boards(options, folded, source.largest_exponent, report)
     calibration, measured = np.split(boards, [min(_CALIBRATION_BOARDS, len(boards) // 4)])
 
     checked = sample(measured)
-    reference = reference_answers(
-        checkpoint.network, checked, network.exponents, options.rule, options.symmetries, TOLERANCE
-    )
+    reference = reference_answers(source.plain, checked, rule, options.symmetries)
     check_parity(folded, checked, reference)
     if options.symmetries == len(CELLS):
-        check_equivariance(folded, checked, reference.decided)
-    report(f"fp32: answers as the checkpoint does on {len(checked)} boards")
+        check_equivariance(folded, checked, reference)
+    if source.action_values is not None and rule == "mean":
+        check_moves(folded, measured, source.action_values(measured))
+    report(f"fp32: answers as the network does on {len(checked)} boards")
 
     graphs: dict[Precision, onnx.ModelProto] = {"fp32": graph}
     agreement: dict[Precision, float] = {"fp32": 1.0}
-    if options.int8:
-        graphs["int8"] = _int8_graph(network, calibration, folded, options)
+    if quantise is not None:
+        graphs["int8"] = _int8_graph(quantise, calibration, folded, rule, options.symmetries)
         reduced = FoldedGraph(graphs["int8"])
         if options.symmetries == len(CELLS):
-            check_equivariance(reduced, checked, reference.decided)
+            check_equivariance(reduced, checked, reference)
         agreement["int8"] = check_agreement("int8", reduced, measured, folded.next_moves(measured))
         report(f"int8: {agreement['int8']:.2%} of {len(measured):,} moves as in fp32")
 
-    files = {FILES[precision]: model.SerializeToString() for precision, model in graphs.items()}
     version = options.version or next_version(options.models, options.name)
-    card = _card(options, version, checkpoint, network, agreement, files)
-    card["boards"] = {
-        "source": "recorded" if options.boards else "own games",
-        "measured": len(measured),
-        "calibration": len(calibration) if options.int8 else 0,
+    models = {FILES[precision]: model.SerializeToString() for precision, model in graphs.items()}
+    tensors: dict[str, Content] = {
+        external_file(name): values.data for name, values in source.tensors.items()
     }
-    files |= {CARD_FILE: encode(card), README_FILE: describe(card)}
+    card: Card = {
+        "format": FORMAT,
+        "name": options.name,
+        "version": version,
+        **source.card,
+        "decision_rule": rule,
+        "symmetries": options.symmetries,
+        "largest_exponent": source.largest_exponent,
+        "precisions": {
+            precision: {
+                "file": FILES[precision],
+                "sha256": _sha256(models[FILES[precision]]),
+                **_tensors(source),
+                "agreement": round(share, 5),
+            }
+            for precision, share in agreement.items()
+        },
+        "strength": None,
+        "exporter": installed_version("octofold"),
+        "boards": {
+            "source": "recorded" if options.boards else "own games",
+            "measured": len(measured),
+            "calibration": len(calibration) if quantise is not None else 0,
+        },
+    }
+    files = {**models, **tensors, CARD_FILE: encode(card), README_FILE: describe(card)}
     return publish(options.models, options.name, version, files, config(options.name))
+
+
+def _choices(source: Source, options: ExportOptions) -> tuple[Rule, Quantise | None]:
+    """The decision rule, and what makes an 8-bit form, if there is to be one."""
+    if options.symmetries < source.fewest_symmetries:
+        raise ExportError(f"the network needs all {source.fewest_symmetries} symmetries")
+    if options.int8 and source.quantise is None:
+        raise ExportError("the network has no 8-bit form")
+    return options.rule or source.rule, source.quantise if options.int8 is not False else None
 
 
 def _boards(
@@ -125,49 +152,31 @@ def _boards(
 
 
 def _int8_graph(
-    network: PolicyNetwork, boards: NDArray[np.uint8], folded: FoldedGraph, options: ExportOptions
+    quantise: Quantise, boards: NDArray[np.uint8], folded: FoldedGraph, rule: Rule, symmetries: int
 ) -> onnx.ModelProto:
     """The 8-bit graph whose probabilities stay closest to those of `folded` on the calibration `boards`.
 
     Closeness of probabilities orders the candidates with less noise than counting the few moves that change.
     """
-    symmetries = np.random.default_rng(_SEED).integers(options.symmetries, size=len(boards))
-    views = np.take_along_axis(boards, CELLS[symmetries], axis=1)
+    turns = np.random.default_rng(_SEED).integers(symmetries, size=len(boards))
+    views = np.take_along_axis(boards, CELLS[turns], axis=1)
     expected = folded.answer(boards).probabilities
 
-    def error(form: Form) -> float:
-        answers = FoldedGraph(fold(form, options.rule, options.symmetries)).answer(boards)
+    def error(head: Head) -> float:
+        answers = FoldedGraph(fold(head, rule, symmetries)).answer(boards)
         return float(np.abs(answers.probabilities - expected).mean())
 
-    return fold(quantise(network, views, error), options.rule, options.symmetries)
+    return fold(quantise(views, error), rule, symmetries)
 
 
-def _card(
-    options: ExportOptions,
-    version: int,
-    checkpoint: Checkpoint,
-    network: PolicyNetwork,
-    agreement: dict[Precision, float],
-    files: dict[str, bytes],
-) -> Card:
-    return {
-        "format": FORMAT,
-        "name": options.name,
-        "version": version,
-        "architecture": checkpoint.architecture,
-        "weights": count_weights(checkpoint.network),
-        "checkpoint_sha256": checkpoint.sha256,
-        "decision_rule": options.rule,
-        "symmetries": options.symmetries,
-        "largest_exponent": network.exponents - 1,
-        "precisions": {
-            precision: {
-                "file": FILES[precision],
-                "sha256": hashlib.sha256(files[FILES[precision]]).hexdigest(),
-                "agreement": round(share, 5),
-            }
-            for precision, share in agreement.items()
-        },
-        "strength": None,
-        "exporter": installed_version("octofold"),
+def _tensors(source: Source) -> dict[str, Any]:
+    """The card's field that describes the files beside a graph, if there are any."""
+    described = {
+        name: {"file": external_file(name), "sha256": _sha256(values.data)}
+        for name, values in source.tensors.items()
     }
+    return {"tensors": described} if described else {}
+
+
+def _sha256(content: Content) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -1,41 +1,38 @@
 """Puts the pieces together: one ONNX graph from raw boards to legal moves.
 
-The same assembly serves every precision; a `Form` says in which numbers the network computes.
+The same assembly serves every head and every precision; a `Form` says in which numbers a network computes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto
 from onnx.helper import make_tensor_value_info
 
 from octofold_export.builder import GraphBuilder
-from octofold_export.pieces import (
-    ConvolutionLayer,
-    DenseLayer,
-    Rule,
-    decide,
-    encode,
-    legality,
-    network,
-)
+from octofold_export.encoding import Encoder
+from octofold_export.heads import Head
+from octofold_export.pieces import FoldedLayer, Rule, decide, legality, mask, network
 
 
 @dataclass(frozen=True)
 class Form:
-    """A network in one number format."""
+    """A network in one number format, as an evaluator: see `heads.Evaluator`."""
 
-    codes: NDArray[Any]
-    "[exponents, inputs of the first layer]: how a cell is encoded"
-    convolutions: tuple[ConvolutionLayer, ...]
-    dense: DenseLayer
+    encoder: Encoder
+    layers: tuple[FoldedLayer, ...]
+    "the last one gives float32"
+
+    def evaluate(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
+        encoded, places = self.encoder.encode(graph, cells, views)
+        return network(graph, encoded, self.layers, places)
 
 
-def fold(form: Form, rule: Rule, symmetries: int) -> onnx.ModelProto:
+def fold(head: Head, rule: Rule, symmetries: int) -> onnx.ModelProto:
     """The graph that answers boards `[N, 16] uint8` of exponents, for any N.
 
     Outputs: `move` `[N] int8` (-1: no legal move), `probabilities` `[N, 4] float32` (0 for illegal moves,
@@ -44,9 +41,10 @@ def fold(form: Form, rule: Rule, symmetries: int) -> onnx.ModelProto:
     """
     graph = GraphBuilder()
     cells = graph.add("Cast", ["boards"], "cells", to=TensorProto.INT32)
-    encoded = encode(graph, cells, form.codes)
-    logits = network(graph, encoded, form.convolutions, form.dense, symmetries)
-    decide(graph, logits, legality(graph, cells), rule, symmetries)
+    legal = legality(graph, cells)
+    scores = mask(graph, head.scores(graph, cells, symmetries), legal)
+    probabilities, worth = head.merge(graph, scores)
+    decide(graph, scores, probabilities, worth, legal, rule)
     return graph.model(
         inputs=[make_tensor_value_info("boards", TensorProto.UINT8, ["N", 16])],
         outputs=[

@@ -1,4 +1,4 @@
-"""The checks that a graph passes before anyone may load it: parity, equivariance, agreement.
+"""The checks that a graph passes before anyone may load it: parity, equivariance, agreement, moves.
 
 Each raises `GateError` with one line that names the first offending board. They know graphs and boards, not
 files.
@@ -20,8 +20,8 @@ from octofold_export.runner import Answers, FoldedGraph
 LOWEST_AGREEMENT = 0.99
 """Share of moves that a reduced precision must leave as they are in float32."""
 
-TOLERANCE = 1e-4
-"""Of probabilities; float32 sums in another order differ by about 1e-6."""
+TIE = 0.25
+"""Points between two moves that count as equal; float32 sums of some 100,000 points differ by about 0.05."""
 
 _BATCH_BOARDS = 512
 _SINGLE_BOARDS = 16
@@ -34,20 +34,20 @@ def sample(boards: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def check_parity(graph: FoldedGraph, boards: NDArray[np.uint8], reference: Reference) -> None:
-    """The graph answers boards `[N, 16]` as the torch network does, one by one and in one batch.
+    """The graph answers boards `[N, 16]` as the trained network does, one by one and in one batch.
 
     Legality must be equal, probabilities close; moves and votes equal wherever a margin decides them.
     """
     for batch, count in ((1, _SINGLE_BOARDS), (len(boards), len(boards))):
         expected = Answers(*(output[:count] for output in astuple(reference.answers)))
         actual = graph.answer(boards[:count], batch)
-        _compare(f"parity at batch {batch}", boards[:count], expected, actual, reference.decided[:count])
+        _compare(f"parity at batch {batch}", boards[:count], expected, actual, reference)
 
 
-def check_equivariance(graph: FoldedGraph, boards: NDArray[np.uint8], decided: NDArray[np.bool_]) -> None:
+def check_equivariance(graph: FoldedGraph, boards: NDArray[np.uint8], reference: Reference) -> None:
     """Turning or mirroring the board turns or mirrors the answer; for graphs over all eight symmetries.
 
-    `decided` `[N]` marks the boards whose moves and votes no rounding changes.
+    `reference` tells on which of the boards no rounding changes moves and votes.
     """
     upright = graph.answer(boards)
     for symmetry, (cells, moves) in enumerate(zip(CELLS, MOVES, strict=True)):
@@ -59,7 +59,7 @@ def check_equivariance(graph: FoldedGraph, boards: NDArray[np.uint8], decided: N
             turned.votes[:, moves],
             turned.legal[:, moves],
         )
-        _compare(f"equivariance under symmetry {symmetry}", boards, upright, answers, decided)
+        _compare(f"equivariance under symmetry {symmetry}", boards, upright, answers, reference)
 
 
 def check_agreement(
@@ -75,17 +75,31 @@ def check_agreement(
     return agreement
 
 
+def check_moves(graph: FoldedGraph, boards: NDArray[np.uint8], action_values: NDArray[np.float32]) -> None:
+    """The graph plays a move of the largest value `[N, 4]`, up to `TIE`."""
+    moves = graph.next_moves(boards)
+    behind = action_values.max(axis=1) - action_values[np.arange(len(boards)), moves]
+    wrong = ~(behind <= TIE)
+    if wrong.any():
+        at = int(np.flatnonzero(wrong)[0])
+        raise GateError(
+            f"moves: {wrong.sum()} of {len(boards)} boards get another move than the player's own, first "
+            f"{boards[at].tolist()}: {MOVE_NAMES[moves[at]]}, worth {behind[at]:.2f} points less"
+        )
+
+
 def _compare(
     check: str,
     boards: NDArray[np.uint8],
     expected: Answers,
     actual: Answers,
-    decided: NDArray[np.bool_],
+    reference: Reference,
 ) -> None:
+    decided = reference.decided[: len(boards)]
     difference = np.abs(expected.probabilities - actual.probabilities).max(axis=1)
     failures = {
         "legal moves differ": (expected.legal != actual.legal).any(axis=1),
-        "probabilities differ": ~(difference <= TOLERANCE),
+        "probabilities differ": ~(difference <= reference.tolerance),
         "votes differ": decided & (expected.votes != actual.votes).any(axis=1),
         "moves differ": decided & (expected.move != actual.move),
     }

@@ -1,8 +1,11 @@
-"""How a 2x2 convolution with zeros right and below falls apart into four matrix products.
+"""Which inputs a layer looks at, place by place, and which of its weights it multiplies them with.
 
-On a 4x4 board nine cells have four neighbours to look at, the right column and the bottom row have two, the
-corner one. Multiplying only what is on the board takes 49/64 of the work of the padded convolution, and the
-four products need no padding at all. Knows neither ONNX nor numbers: only which cell goes where.
+Between layers the cells of a board lie along one axis; where on it a cell lies is its place. A 2x2
+convolution with zeros right and below falls apart into four matrix products: on a 4x4 board nine cells have
+four neighbours to look at, the right column and the bottom row have two, the corner one. Multiplying only
+what is on the board takes 49/64 of the work of the padded convolution, and no padding. Without padding, the
+first of the four is all there is. A dense layer is one product that looks at every place. Knows neither ONNX
+nor numbers: only which cell goes where.
 """
 
 from __future__ import annotations
@@ -15,37 +18,77 @@ from numpy.typing import NDArray
 TAPS = ((1, 0), (0, 0), (0, 1), (1, 1))
 """(row, column) offsets of the kernel, ordered so that every region below uses a contiguous run of them."""
 
+Places = NDArray[np.int64]
+"""`[side, side]`: the place at which each cell of a square lies; all places from 0 on are taken."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Region:
-    """Cells that look at the same taps: `TAPS[first_tap:end_tap]`."""
+    """Cells that look at their inputs through the same taps, `first_tap` and those that follow."""
 
     name: str
-    cells: tuple[int, ...]
-    "row-major positions on the 4x4 board"
-    first_tap: int
-    end_tap: int
+    sources: NDArray[np.int64]
+    "[cells, taps]: the place under each tap of each cell"
+    first_tap: int = 0
+
+    @property
+    def cells(self) -> int:
+        """Number of cells."""
+        return len(self.sources)
 
     @property
     def taps(self) -> int:
-        """Number of cells that each cell of this region looks at."""
-        return self.end_tap - self.first_tap
+        """Number of places that each cell looks at."""
+        return self.sources.size // len(self.sources)
 
-    def sources(self) -> NDArray[np.int64]:
-        """`[cells, taps]`: the row-major cell under each tap."""
-        offsets = [4 * row + column for row, column in TAPS[self.first_tap : self.end_tap]]
-        return np.array(self.cells, np.int64)[:, None] + np.array(offsets, np.int64)
+    @property
+    def end_tap(self) -> int:
+        """The tap after the last."""
+        return self.first_tap + self.taps
 
 
-REGIONS = (
-    Region("inside", (0, 1, 2, 4, 5, 6, 8, 9, 10), 0, 4),
-    Region("right", (3, 7, 11), 0, 2),
-    Region("bottom", (12, 13, 14), 1, 3),
-    Region("corner", (15,), 1, 2),
-)
+@dataclass(frozen=True)
+class LayerShape:
+    """A layer in whatever number format: what each of its cells looks at, times one matrix."""
 
-CELL_ORDER = np.array([cell for region in REGIONS for cell in region.cells])
-"""`[16]`: the row-major cell at each place between layers, where regions lie one after another."""
+    name: str
+    regions: tuple[Region, ...]
+    "their cells, one region after another, are the places of the output"
+    inputs: int
+    "channels at each place that a cell looks at"
+    outputs: int
+    "channels of each cell"
 
-PLACE = np.argsort(CELL_ORDER)
-"""`[16]`: the place at which each row-major cell lies between layers."""
+
+def board_places() -> Places:
+    """The 4x4 board as it comes in, row-major."""
+    return np.arange(16, dtype=np.int64).reshape(4, 4)
+
+
+def convolution(places: Places, *, padded: bool) -> tuple[tuple[Region, ...], Places]:
+    """The regions of a 2x2 convolution over a square, and the places of the square that it makes.
+
+    The outputs of the regions lie one after another. `padded` adds a row and a column of zeros below and
+    right, which keeps the size of the square; otherwise its side shrinks by one.
+    """
+    side = len(places) - 1
+    taps = [places[row : row + side, column : column + side] for row, column in TAPS]
+    inside = Region("inside", _sources(*taps))
+    square = np.arange(side**2, dtype=np.int64).reshape(side, side)
+    if not padded:
+        return (inside,), square
+    right = Region("right", _sources(places[1:, -1], places[:-1, -1]))
+    bottom = Region("bottom", _sources(places[-1, :-1], places[-1, 1:]), first_tap=1)
+    corner = Region("corner", _sources(places[-1, -1]), first_tap=1)
+    edge = np.arange(side**2, (side + 1) ** 2, dtype=np.int64)
+    right_edge, bottom_edge, corner_place = edge[:side, None], edge[None, side:-1], edge[None, -1:]
+    return (inside, right, bottom, corner), np.block([[square, right_edge], [bottom_edge, corner_place]])
+
+
+def dense(places: int) -> Region:
+    """The one region of a layer that looks at all of so many places at once."""
+    return Region("all", np.arange(places, dtype=np.int64)[None])
+
+
+def _sources(*taps: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.stack([tap.ravel() for tap in taps], axis=1)

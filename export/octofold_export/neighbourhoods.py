@@ -1,42 +1,43 @@
-"""The layout of the graph's convolutions in numpy, for calibration: neighbouring cells as rows of a matrix.
+"""The layout of the graph's layers in numpy, for calibration: what a cell looks at as a row of a matrix.
 
-Activations are `[N, 16, channels]`, cells row-major at depth 0 and in the order of `geometry.CELL_ORDER` from
-then on. Knows nothing of number formats.
+Activations are `[N, places, channels]`. Knows nothing of number formats.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from octofold_export.geometry import PLACE, REGIONS, Region
+from octofold_export.geometry import Region
 from octofold_export.weights import Floats
 
 
-def convolve(inputs: Floats, weights: Floats, depth: int) -> Floats:
-    """`[N, 16, inputs]` by `[4 taps, inputs, outputs]` to `[N, 16, outputs]`."""
+def multiply(inputs: Floats, weights: Floats, regions: Sequence[Region]) -> Floats:
+    """`[N, places, inputs]` by `[taps, inputs, outputs]` to `[N, cells of all regions, outputs]`."""
     parts = []
-    for region in REGIONS:
-        rows = _rows(inputs, region, depth)
-        product = rows @ weights[region.first_tap : region.end_tap].reshape(rows.shape[1], -1)
-        parts.append(product.reshape(len(inputs), len(region.cells), -1))
+    for region in regions:
+        used = weights[region.first_tap : region.end_tap]
+        product = _rows(inputs, region) @ used.reshape(-1, used.shape[2])
+        parts.append(product.reshape(len(inputs), region.cells, -1))
     return np.concatenate(parts, axis=1)
 
 
-def gram(left: Floats, right: Floats, depth: int) -> NDArray[np.float64]:
-    """`[4 * inputs, 4 * inputs]`: mean product of what any two weights of a convolution are multiplied with.
+def gram(left: Floats, right: Floats, regions: Sequence[Region]) -> NDArray[np.float64]:
+    """`[taps * inputs, taps * inputs]`: mean product of what any two weights are multiplied with.
 
-    `left` and `right` are `[N, 16, inputs]`; taps outside of the board count as zero.
+    `left` and `right` are `[N, places, inputs]`; taps that a cell does not have count as zero.
     """
     channels = left.shape[2]
-    products = np.zeros((4 * channels, 4 * channels))
-    for region in REGIONS:
+    size = channels * max(region.end_tap for region in regions)
+    products = np.zeros((size, size))
+    for region in regions:
         used = slice(region.first_tap * channels, region.end_tap * channels)
-        products[used, used] += _rows(left, region, depth).T @ _rows(right, region, depth)
-    return products / (16 * len(left))
+        products[used, used] += _rows(left, region).T @ _rows(right, region)
+    return products / (len(left) * sum(region.cells for region in regions))
 
 
-def _rows(inputs: Floats, region: Region, depth: int) -> Floats:
+def _rows(inputs: Floats, region: Region) -> Floats:
     """`[N * cells, taps * inputs]`: for each cell of the region, the activations under its taps."""
-    places = region.sources() if depth == 0 else PLACE[region.sources()]
-    return inputs[:, places].reshape(len(inputs) * len(region.cells), -1)
+    return inputs[:, region.sources].reshape(len(inputs) * region.cells, -1)

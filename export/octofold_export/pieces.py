@@ -1,7 +1,7 @@
 """The pieces of a folded graph: encode, network over all views, legality, decide.
 
-    boards [N, 16] --encode--> [N, 16, E] --network--> logits [N * S, 4] --decide--> moves [N]
-       `-----------------------legality--> [N, 4] --------------------------^
+    boards [N, 16] --encode--> [N, 16, E] --network--> [N * S, 1, 4] --head--> [N, S, 4] --decide--> moves [N]
+       `-----------------------legality--> [N, 4] -----------------------------------------^
 
 S symmetric views of a board ride in the batch, so every layer is a few large matrix products. The arithmetic
 of those products (float32, or integers between quantised layers) is the layers' own; the pieces here only
@@ -11,86 +11,58 @@ lay cells out. Nothing here knows torch, files or calibration.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.symmetries import CELLS, MOVES
 from onnx import TensorProto
 
 from octofold_export.builder import GraphBuilder
-from octofold_export.geometry import PLACE, REGIONS, Region
+from octofold_export.geometry import LayerShape
 
 Rule = Literal["vote", "mean"]
 """How the answers of the views become one move, see `decide`."""
 
-_ILLEGAL = np.float32(-1e30)  # as a logit: probability exactly 0, and no NaN where no move is legal
-_TIE_SCALE = np.array(1 << 16, np.float32)
-_EXPONENT_CODES = 256  # all of uint8: a board that the network was not made for must not crash the runtime
+_ILLEGAL = np.float32(-1e30)  # probability exactly 0, and no NaN where no move is legal
 
 
-class ConvolutionLayer(Protocol):
-    """A 2x2 convolution with ReLU in some number format, applied to rows of neighbouring cells."""
+class FoldedLayer(Protocol):
+    """A layer in some number format."""
 
     @property
-    def inputs(self) -> int: ...
+    def shape(self) -> LayerShape: ...
 
-    @property
-    def outputs(self) -> int: ...
-
-    def multiply(self, graph: GraphBuilder, rows: str, region: Region, name: str) -> str:
-        """`[M, region.taps * inputs]` to `[M, outputs]`."""
+    def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
+        """`[M, end - first]` by rows `first:end` of the weights: `[M, shape.outputs]`, in the type that the
+        next layer takes.
+        """
         ...
 
 
-class DenseLayer(Protocol):
-    """The last layer in some number format."""
+def network(graph: GraphBuilder, encoded: str, layers: Sequence[FoldedLayer], views: NDArray[np.intp]) -> str:
+    """`[N, P, E]` to the outputs of the last layer for every view: `[N * S, 1, outputs]`.
 
-    @property
-    def inputs(self) -> int: ...
-
-    def multiply(self, graph: GraphBuilder, rows: str, name: str) -> str:
-        """`[M, inputs]` to logits `[M, 4] float32`."""
-        ...
-
-
-def encode(graph: GraphBuilder, cells: str, codes: NDArray[Any]) -> str:
-    """`[N, 16]` exponents to `[N, 16, E]`: for each cell its row of `codes` `[exponents, E]`.
-
-    A lookup gives exactly the numbers in `codes`, in their own type. An exponent above the largest reads as
-    the largest.
+    Row s of `views` `[S, P]` says where the places of view s lie in `encoded`. The views cost nothing: the
+    first layer reads the places of every view out of the one encoded board.
     """
-    table = codes[np.minimum(np.arange(_EXPONENT_CODES), len(codes) - 1)]
-    return graph.add("Gather", [graph.constant("codes", table), cells], "encoded", axis=0)
-
-
-def network(
-    graph: GraphBuilder,
-    encoded: str,
-    convolutions: Sequence[ConvolutionLayer],
-    dense: DenseLayer,
-    symmetries: int,
-) -> str:
-    """`[N, 16, E]` to the logits `[N * symmetries, 4]` of every view, in the view's own directions.
-
-    The views cost nothing: the first layer reads the cells of every view out of the one encoded board.
-    """
-    activations = encoded
-    for depth, layer in enumerate(convolutions):
-        parts = []
-        for region in REGIONS:
-            name = f"conv{depth}_{region.name}"
-            sources = CELLS[:symmetries][:, region.sources()] if depth == 0 else PLACE[region.sources()]
-            index = graph.constant(f"{name}_sources", sources.astype(np.int64))
-            neighbours = graph.add("Gather", [activations, index], f"{name}_neighbours", axis=1)
-            width = graph.integers(-1, region.taps * layer.inputs)
-            rows = graph.add("Reshape", [neighbours, width], f"{name}_rows")
-            product = layer.multiply(graph, rows, region, f"{name}_product")
-            shape = graph.integers(-1, len(region.cells), layer.outputs)
-            parts.append(graph.add("Reshape", [product, shape], name))
-        activations = graph.add("Concat", parts, f"conv{depth}", axis=1)
-    rows = graph.add("Reshape", [activations, graph.integers(-1, dense.inputs)], "dense_rows")
-    return dense.multiply(graph, rows, "view_logits")
+    activations, places = encoded, views
+    for layer in layers:
+        shape, parts = layer.shape, []
+        for region in shape.regions:
+            name = f"{shape.name}_{region.name}"
+            rows = activations
+            if not np.array_equal(region.sources.ravel(), places):  # else it takes everything as it lies
+                index = graph.constant(f"{name}_sources", places[..., region.sources].astype(np.int64))
+                rows = graph.add("Gather", [activations, index], f"{name}_neighbours", axis=1)
+            width = graph.integers(-1, region.taps * shape.inputs)
+            rows = graph.add("Reshape", [rows, width], f"{name}_rows")
+            first, end = region.first_tap * shape.inputs, region.end_tap * shape.inputs
+            product = layer.multiply(graph, rows, first, end, f"{name}_product")
+            by_view = graph.integers(-1, region.cells, shape.outputs)
+            parts.append(graph.add("Reshape", [product, by_view], name))
+        activations = parts[0] if len(parts) == 1 else graph.add("Concat", parts, shape.name, axis=1)
+        places = np.arange(sum(region.cells for region in shape.regions))
+    return activations
 
 
 def legality(graph: GraphBuilder, cells: str) -> str:
@@ -111,29 +83,25 @@ def legality(graph: GraphBuilder, cells: str) -> str:
     return graph.add("ReduceMax", [steps, graph.integers(2)], "legal", keepdims=0)
 
 
-def decide(graph: GraphBuilder, logits: str, legal: str, rule: Rule, symmetries: int) -> None:
-    """Logits `[N * symmetries, 4]` and `legal` `[N, 4]` to the outputs move, probabilities and votes.
-
-    Under both rules `probabilities` is the mean over the views of their softmax over the legal moves, and
-    `votes` counts the views whose likeliest legal move it is. Rule `vote` plays the move of most votes, of
-    several such the one with the larger probability; `mean` plays the largest probability. Probabilities
-    within 2**-16 are equal here and go to the first of up, right, down, left: on a symmetric board two moves
-    are worth the same, and the batch that a board happens to ride in must not choose between them.
-    """
-    turned_back = np.arange(symmetries)[:, None] * 4 + MOVES[:symmetries]  # [S, 4]: original move -> logit
-    by_board = graph.add("Reshape", [logits, graph.integers(-1, symmetries * 4)], "board_logits")
-    index = graph.constant("turned_back", turned_back.astype(np.int64))
-    by_view = graph.add("Gather", [by_board, index], "original_logits", axis=1)  # [N, S, 4]
+def mask(graph: GraphBuilder, scores: str, legal: str) -> str:
+    """Scores `[N, S, 4]` of moves, hugely negative where `legal` `[N, 4]` is false."""
     legal_views = graph.add("Unsqueeze", [legal, graph.integers(1)], "legal_views")
-    illegal = graph.constant("illegal_logit", np.array(_ILLEGAL))
-    masked = graph.add("Where", [legal_views, by_view, illegal], "masked_logits")
+    illegal = graph.constant("illegal_score", np.array(_ILLEGAL))
+    return graph.add("Where", [legal_views, scores, illegal], "legal_scores")
 
+
+def decide(graph: GraphBuilder, scores: str, probabilities: str, worth: str, legal: str, rule: Rule) -> None:
+    """Masked scores `[N, S, 4]`, what a head merged them to, and `legal` `[N, 4]`, to the outputs move,
+    probabilities and votes.
+
+    `votes` counts the views whose best legal move it is. Rule `vote` plays the move of most votes, of several
+    such the one of larger worth; `mean` plays the largest worth. Moves of equal worth go to the first of up,
+    right, down, left.
+    """
     zero_if_illegal = graph.add("Cast", [legal], "legal_float", to=TensorProto.FLOAT)
-    softmax = graph.add("Softmax", [masked], "view_probabilities", axis=2)
-    mean = graph.add("ReduceMean", [softmax, graph.integers(1)], "mean_probabilities", keepdims=0)
-    probabilities = graph.add("Mul", [mean, zero_if_illegal], "probabilities")
+    probabilities = graph.add("Mul", [probabilities, zero_if_illegal], "probabilities")
 
-    favourite = graph.add("ArgMax", [masked], "favourite", axis=2, keepdims=1)  # [N, S, 1]
+    favourite = graph.add("ArgMax", [scores], "favourite", axis=2, keepdims=1)  # [N, S, 1]
     moves = graph.constant("moves", np.arange(4))
     ballots = graph.add("Equal", [favourite, moves], "ballots")
     ballots_float = graph.add("Cast", [ballots], "ballots_float", to=TensorProto.FLOAT)
@@ -141,14 +109,12 @@ def decide(graph: GraphBuilder, logits: str, legal: str, rule: Rule, symmetries:
     valid = graph.add("Mul", [counted, zero_if_illegal], "valid_votes")
     graph.add("Cast", [valid], "votes", to=TensorProto.UINT8)
 
-    scaled = graph.add("Mul", [probabilities, graph.constant("tie_scale", _TIE_SCALE)], "scaled")
-    score = graph.add("Round", [scaled], "rounded")
     if rule == "vote":
         most = graph.add("ReduceMax", [valid, graph.integers(1)], "most_votes", keepdims=1)
         leads = graph.add("Equal", [valid, most], "leads")
-        loser = graph.constant("loser", np.array(-1, np.float32))
-        score = graph.add("Where", [leads, score, loser], "score")
-    best = graph.add("ArgMax", [score], "best", axis=1, keepdims=0)
+        loser = graph.constant("loser", np.array(-np.inf, np.float32))
+        worth = graph.add("Where", [leads, worth, loser], "leaders_worth")
+    best = graph.add("ArgMax", [worth], "best", axis=1, keepdims=0)
     running = graph.add("ReduceMax", [legal, graph.integers(1)], "running", keepdims=0)
     over = graph.constant("over", np.array(-1))
     played = graph.add("Where", [running, best, over], "played")

@@ -18,6 +18,7 @@ from octofold_game.files import whole_file
 
 from octofold_export.errors import ExportError
 
+Content = bytes | memoryview
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -49,7 +50,7 @@ def next_version(models: Path, name: str) -> int:
     return max((int(entry) for entry in entries if entry.isdecimal()), default=0) + 1
 
 
-def publish(models: Path, name: str, version: int, files: Mapping[str, bytes], config: str) -> Path:
+def publish(models: Path, name: str, version: int, files: Mapping[str, Content], config: str) -> Path:
     """Write `files` as `models/name/version/` and `config` as `models/name/config.pbtxt`; returns the folder.
 
     Raises `ExportError` if the version exists or the disk refuses; then nothing is left behind.
@@ -100,7 +101,7 @@ def _withdraw(file: Path, folders: list[Path]) -> None:
             folder.rmdir()
 
 
-def _write(file: Path, content: bytes) -> None:
+def _write(file: Path, content: Content) -> None:
     with file.open("wb") as opened:
         opened.write(content)
         opened.flush()

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from octofold_export.builder import GraphBuilder
-from octofold_export.geometry import Region
+from octofold_export.geometry import LayerShape
 
 
 @dataclass(frozen=True)
@@ -50,41 +50,30 @@ class IntegerProduct:
 
 
 @dataclass(frozen=True)
-class QuantizedConvolution:
-    """A convolution from `[..., inputs] uint8` to `[..., outputs] uint8`."""
+class QuantizedHidden:
+    """A hidden layer from uint8 to uint8."""
 
+    shape: LayerShape
     product: IntegerProduct
     output_scale: np.float32
 
-    @property
-    def inputs(self) -> int:
-        return len(self.product.weights) // 4
-
-    @property
-    def outputs(self) -> int:
-        return len(self.product.bias)
-
-    def multiply(self, graph: GraphBuilder, rows: str, region: Region, name: str) -> str:
-        first, end = region.first_tap * self.inputs, region.end_tap * self.inputs
+    def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
         product = self.product.multiply(graph, rows, first, end, f"{name}_sum")
-        scale = graph.constant(f"{self.product.name}_output_scale", np.array(self.output_scale))
+        scale = graph.constant(f"{self.shape.name}_output_scale", np.array(self.output_scale))
         return graph.add("QuantizeLinear", [product, scale, zero_point(graph)], name)
 
 
 @dataclass(frozen=True)
-class QuantizedDense:
-    """The dense layer from `[M, inputs] uint8` to float32 logits, as the sum of coarse and fine weights."""
+class QuantizedOutput:
+    """The output layer from uint8 to float32, as the sum of coarse and fine weights."""
 
+    shape: LayerShape
     product: IntegerProduct
-    "outputs: four of the coarse weights, then four of the fine ones"
+    "outputs: those of the coarse weights, then those of the fine ones"
 
-    @property
-    def inputs(self) -> int:
-        return len(self.product.weights)
-
-    def multiply(self, graph: GraphBuilder, rows: str, name: str) -> str:
-        both = self.product.multiply(graph, rows, 0, self.inputs, f"{name}_both")
-        halves = graph.add("Reshape", [both, graph.integers(-1, 2, 4)], f"{name}_halves")
+    def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
+        both = self.product.multiply(graph, rows, first, end, f"{name}_both")
+        halves = graph.add("Reshape", [both, graph.integers(-1, 2, self.shape.outputs)], f"{name}_halves")
         return graph.add("ReduceSum", [halves, graph.integers(1)], name, keepdims=0)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import onnx
 import onnxruntime
 from numpy.typing import NDArray
 
+_NONE: Mapping[str, NDArray[np.float32]] = MappingProxyType({})
 _BATCH = 64  # boards a run; larger batches leave the processor's caches
 
 
@@ -23,14 +26,19 @@ class Answers:
 
 
 class FoldedGraph:
-    """A folded graph, loaded on the CPU. Also a `Player`: `name`, `next_moves`."""
+    """A folded graph, loaded on the CPU, with the tensors that it keeps beside itself, by name.
 
-    def __init__(self, model: onnx.ModelProto, name: str = "folded graph") -> None:
-        self.name = name
+    Also a `Player`: `name`, `next_moves`.
+    """
+
+    def __init__(self, model: onnx.ModelProto, tensors: Mapping[str, NDArray[np.float32]] = _NONE) -> None:
+        self.name = "folded graph"
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         # A busy machine, such as one that trains meanwhile, has no core to spare for threads that spin.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]
+        options.add_external_initializers(list(tensors), values)
         self._session = onnxruntime.InferenceSession(
             model.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )

@@ -9,7 +9,10 @@ the client as `InvalidRequest`.
      ├─ UnknownModel        no such model, or no such version of it
      ├─ QueueFull           too many boards are waiting: retry after a pause
      ├─ DeadlinePassed      the deadline passed before the answer was ready
-     ├─ Unavailable         starting, draining, or not reachable
+     ├─ Unavailable         starting, draining, unloading, or not reachable
+     ├─ Unauthenticated     no credentials, or none that the service knows
+     ├─ NotAllowed          the credentials are good, but not for this; or it is switched off
+     ├─ ModelError          a model version cannot be served as its files are
      ├─ BackendFailed       the model failed on this batch; the server's log has the same id
      └─ UnexpectedStatus    a status that the service never sends by itself, such as a proxy's
 """
@@ -20,8 +23,11 @@ __all__ = [
     "BackendFailed",
     "DeadlinePassed",
     "InvalidRequest",
+    "ModelError",
+    "NotAllowed",
     "OctofoldError",
     "QueueFull",
+    "Unauthenticated",
     "Unavailable",
     "UnexpectedStatus",
     "UnknownModel",
@@ -41,7 +47,7 @@ class UnknownModel(OctofoldError, LookupError):
 
 
 class QueueFull(OctofoldError):
-    """There is no room for this call now, in the queue or among the open streams; nothing of it ran."""
+    """No room for this call now: in the queue, or among the calls and streams at work; nothing of it ran."""
 
     def __init__(self, message: str, retry_after_seconds: float) -> None:
         super().__init__(message)
@@ -54,6 +60,18 @@ class DeadlinePassed(OctofoldError, TimeoutError):
 
 class Unavailable(OctofoldError, ConnectionError):
     """The service does not take calls now, or nothing answers at its address."""
+
+
+class Unauthenticated(OctofoldError, PermissionError):
+    """The call brought no token, or one that the service does not know; nothing of it ran."""
+
+
+class NotAllowed(OctofoldError, PermissionError):
+    """Not with this token, or not on this server, where it is switched off."""
+
+
+class ModelError(OctofoldError):
+    """Why a model version cannot be served; whatever served before goes on serving."""
 
 
 class BackendFailed(OctofoldError):

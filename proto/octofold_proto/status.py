@@ -2,7 +2,8 @@
 
 The server calls `status_of` at the single place where a call ends badly; the client calls `error_of` at the
 single place where it reads a status. What a code cannot say travels as standard details: RetryInfo when the
-queue is full, RequestInfo with the id that the server's log has when the backend failed.
+queue is full, and RequestInfo with an id that the server's log has too, of the failed batch when the backend
+failed and of the call otherwise.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ from octofold_proto.errors import (
     BackendFailed,
     DeadlinePassed,
     InvalidRequest,
+    ModelError,
+    NotAllowed,
     OctofoldError,
     QueueFull,
+    Unauthenticated,
     Unavailable,
     UnexpectedStatus,
     UnknownModel,
@@ -39,13 +43,19 @@ CODES: dict[type[Exception], grpc.StatusCode] = {
     QueueFull: grpc.StatusCode.RESOURCE_EXHAUSTED,
     DeadlinePassed: grpc.StatusCode.DEADLINE_EXCEEDED,
     Unavailable: grpc.StatusCode.UNAVAILABLE,
+    Unauthenticated: grpc.StatusCode.UNAUTHENTICATED,
+    NotAllowed: grpc.StatusCode.PERMISSION_DENIED,
+    ModelError: grpc.StatusCode.FAILED_PRECONDITION,
     BackendFailed: grpc.StatusCode.INTERNAL,
 }
 
 _GRPC_CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
 _PLAIN_ERRORS: dict[int, type[OctofoldError]] = {
-    CODES[kind].value[0]: kind for kind in (InvalidRequest, UnknownModel, DeadlinePassed, Unavailable)
-}
+    CODES[kind].value[0]: kind
+    for kind in (
+        InvalidRequest, UnknownModel, DeadlinePassed, Unavailable, Unauthenticated, NotAllowed, ModelError
+    )
+}  # fmt: skip
 # What gRPC makes of a call that arrives in the moment when its server stops: it was never accepted.
 _PLAIN_ERRORS[grpc.StatusCode.CANCELLED.value[0]] = Unavailable
 
@@ -55,8 +65,8 @@ def grpc_code(status: Status) -> grpc.StatusCode:
     return _GRPC_CODES.get(status.code, grpc.StatusCode.UNKNOWN)
 
 
-def status_of(error: Exception) -> Status:
-    """The status of a domain error, with its details.
+def status_of(error: Exception, request_id: str = "") -> Status:
+    """The status of a domain error, with its details and the id of the call, if any.
 
     Raises:
         KeyError: the error's class is not in the table: a bug, not a domain error.
@@ -68,6 +78,9 @@ def status_of(error: Exception) -> Status:
         status.details.append(_packed(retry))
     elif isinstance(error, BackendFailed):
         status.details.append(_packed(RequestInfo(request_id=error.error_id)))
+        return status
+    if request_id:
+        status.details.append(_packed(RequestInfo(request_id=request_id)))
     return status
 
 

@@ -6,13 +6,13 @@ or gRPC. Implementations: `octofold_server.onnx_backend`, and for tests `octofol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Backend", "BackendError", "BackendFactory", "Moves"]
+__all__ = ["Backend", "BackendError", "BackendFactory", "Moves", "Tensors"]
 
 
 class Moves(NamedTuple):
@@ -58,6 +58,9 @@ class Backend(Protocol):
         ...
 
 
-BackendFactory = Callable[[bytes, str, int], Backend]
-"""Makes a backend of a model file's bytes, the device "cpu" or "cuda", and the largest batch size; raises
-BackendError."""
+Tensors = Mapping[str, NDArray[np.float32]]
+"""Vectors that a model file refers to by name, being too large to hold them."""
+
+BackendFactory = Callable[[bytes, str, int, Tensors], Backend]
+"""Makes a backend of a model file's bytes, the device "cpu" or "cuda", the largest batch size, and the
+tensors that the file refers to; raises BackendError."""

@@ -11,8 +11,7 @@ import logging
 import secrets
 import threading
 import time
-from collections import deque
-from collections.abc import Callable
+from collections import OrderedDict
 from concurrent.futures import CancelledError
 from typing import NamedTuple
 
@@ -20,77 +19,22 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull, Unavailable
 
-from octofold_server.backend import Backend, Moves
+from octofold_server.backend import Backend
+from octofold_server.calls import TURN_BOARDS, Batch, Call, OnDone, Part, Priority
+from octofold_server.deadlines import Deadlines
+from octofold_server.statistics import ModelStatistics
 
-__all__ = ["Answer", "Batcher", "Call"]
+__all__ = ["Batcher"]
 
-TURN_BOARDS = 64
-"""A call keeps its place until this many of its boards have run, then goes behind those that came later.
-Small calls run whole, in order of arrival; a lone board waits for one turn of a call of 60,000."""
+BULK_PATIENCE = 7
+"""Batches in a row that interactive calls may fill while bulk calls wait: one batch in eight is for bulk."""
 
 SHORTEST_RETRY_SECONDS = 0.05
+LONGEST_SLEEP_SECONDS = 3600.0  # callers may name a deadline further away than a lock can wait
+NEVER = float("inf")
+TOO_LATE = "the deadline passed before every board was answered"
 
 _log = logging.getLogger(__name__)
-
-
-class Answer(NamedTuple):
-    """The moves of one call's N boards, in its order, and what they cost."""
-
-    moves: Moves
-    queue_seconds: float  # the longest wait of a board of this call
-    inference_seconds: float  # the total of the batches that held boards of this call
-
-
-class Call:
-    """The future of one call's answer, for one thread to wait for.
-
-    A bare lock wakes that thread at half the price of a `concurrent.futures.Future`, which shows with single
-    boards. Everything but `result` belongs to the batcher and is guarded by its lock.
-    """
-
-    __slots__ = (
-        "answered", "boards", "deadline", "done", "error", "finished", "inference_seconds",
-        "on_done", "parts", "queue_seconds", "submitted", "taken", "turn",
-    )  # fmt: skip
-
-    def __init__(self, boards: NDArray[np.uint8], deadline: float, on_done: OnDone | None) -> None:
-        self.boards = boards
-        self.deadline = deadline
-        self.on_done = on_done
-        self.submitted = time.monotonic()
-        self.taken = 0  # boards that batches have taken
-        self.turn = TURN_BOARDS  # boards left of this turn
-        self.answered = 0
-        self.parts: list[tuple[int, Moves]] = []  # first board, moves; in order of completion
-        self.queue_seconds = 0.0
-        self.inference_seconds = 0.0
-        self.error: Exception | None = None
-        self.done = False
-        self.finished = threading.Lock()
-        self.finished.acquire()
-
-    @property
-    def waiting(self) -> int:
-        """Boards that no batch has taken yet."""
-        return len(self.boards) - self.taken
-
-    def result(self) -> Answer:
-        """Wait for the answer.
-
-        Raises:
-            DeadlinePassed: boards still waited at the deadline; those never run. See `Batcher`.
-            BackendFailed: a batch with boards of this call failed.
-            CancelledError: the call was cancelled.
-        """
-        self.finished.acquire()
-        if self.error is not None:
-            raise self.error
-        self.parts.sort(key=lambda part: part[0])
-        moves = Moves.join([moves for _, moves in self.parts])
-        return Answer(moves, self.queue_seconds, self.inference_seconds)
-
-
-OnDone = Callable[[Call], None]
 
 
 class _Slice(NamedTuple):
@@ -99,44 +43,82 @@ class _Slice(NamedTuple):
     stop: int
 
 
+class _Level:
+    """The calls of one priority that wait, by whose turn it is."""
+
+    __slots__ = ("boards", "calls")
+
+    def __init__(self) -> None:
+        self.calls: OrderedDict[Call, None] = OrderedDict()  # any of them leaves at once when it is withdrawn
+        self.boards = 0  # that no batch has taken
+
+
 class Batcher:
     """Runs boards on `lanes` threads that share one backend.
 
-    Nobody watches the clock: a call whose deadline has passed fails when it reaches the front of the queue,
-    and its boards take up room until then. A caller who wants that at the deadline itself cancels the call.
+    Interactive calls go first. Bulk calls take what room these leave in a batch, and after `BULK_PATIENCE`
+    batches without any of their boards they go first for one batch.
+
+    A call whose deadline passes fails at that moment, whatever the lanes are doing, and its room in the queue
+    is free.
 
     Args:
         backend: its `run` is called by all lanes at once.
         lanes: batches that run at the same time.
         max_batch_size: boards in a batch at most.
-        queue_capacity: boards that wait at most.
+        queue_capacity: boards of each priority that wait at most: no amount of bulk shuts out a player.
         name: of the threads, for whoever looks at them in a profiler.
+        statistics: told of every batch that ran.
     """
 
     def __init__(
-        self, backend: Backend, *, lanes: int, max_batch_size: int, queue_capacity: int, name: str = "lane"
+        self,
+        backend: Backend,
+        *,
+        lanes: int,
+        max_batch_size: int,
+        queue_capacity: int,
+        name: str = "lane",
+        statistics: ModelStatistics | None = None,
     ) -> None:
         self._backend = backend
-        self._lanes = lanes
-        self._max_batch_size = max_batch_size
+        self.lanes = lanes
+        self.max_batch_size = max_batch_size
         self._queue_capacity = queue_capacity
-        self._queue: deque[Call] = deque()
-        self._waiting = 0  # boards of the queue that no batch has taken
+        self.statistics = statistics or ModelStatistics()
+        self._interactive, self._bulk = self._levels = (_Level(), _Level())  # by Priority
+        self._bulk_passed_over = 0  # batches since bulk boards last ran, while some waited
+        self._deadlines = Deadlines()
         self._seconds_per_board = 0.001  # a moving average, for the hint when the queue is full
         self._closed = False
-        self._changed = threading.Condition()  # guards everything above, and the calls
+        self._idle = False  # closed, and everything accepted is done
+        self._lock = threading.RLock()  # guards everything above, and the calls
+        self._changed = threading.Condition(self._lock)
+        self._sooner = threading.Condition(self._lock)  # the next deadline is sooner than it was
         self._threads = [
             threading.Thread(target=self._run_lane, name=f"{name}-{lane}", daemon=True)
             for lane in range(lanes)
         ]
-        for thread in self._threads:
+        self._clock = threading.Thread(target=self._run_clock, name=f"{name}-deadlines", daemon=True)
+        for thread in (*self._threads, self._clock):
             thread.start()
+
+    @property
+    def waiting_calls(self) -> int:
+        """Calls of which no batch has taken all boards yet."""
+        return len(self._interactive.calls) + len(self._bulk.calls)
+
+    @property
+    def waiting(self) -> int:
+        """Boards that no batch has taken yet."""
+        return self._interactive.boards + self._bulk.boards
 
     def submit(
         self,
         boards: NDArray[np.uint8],
         deadline: float = float("inf"),
         on_done: OnDone | None = None,
+        priority: Priority = Priority.INTERACTIVE,
     ) -> Call:
         """Queue boards [N, 16] uint8, N at least 1 and valid for the backend.
 
@@ -144,84 +126,119 @@ class Batcher:
             boards: not changed before the call is done.
             deadline: a time of `time.monotonic`.
             on_done: called with the call once it is done; must return at once and leave the batcher alone.
+            priority: which queue it waits in.
 
         Raises:
             QueueFull: no room for N boards; none of them is queued.
             Unavailable: the batcher is closed.
         """
-        call = Call(boards, deadline, on_done)
-        with self._changed:
+        call = Call(boards, deadline, on_done, priority)
+        level = self._levels[priority]
+        with self._lock:
             if self._closed:
                 raise Unavailable("the model is being unloaded")
-            if self._waiting + len(boards) > self._queue_capacity:
+            if level.boards + len(boards) > self._queue_capacity:
                 raise QueueFull(
-                    f"{self._waiting} boards are waiting, and the queue has room for {self._queue_capacity}: "
+                    f"{level.boards} boards are waiting, and the queue has room for {self._queue_capacity}: "
                     f"no room for {len(boards)} more",
-                    max(SHORTEST_RETRY_SECONDS, self._waiting * self._seconds_per_board / self._lanes),
+                    max(SHORTEST_RETRY_SECONDS, self.waiting * self._seconds_per_board / self.lanes),
                 )
-            self._queue.append(call)
-            self._waiting += len(boards)
+            level.calls[call] = None
+            level.boards += len(boards)
+            if deadline != NEVER and self._deadlines.add(call):
+                self._sooner.notify()
             self._changed.notify()
         return call
 
     def cancel(self, call: Call) -> None:
-        """Withdraw the boards that no batch has taken; no effect on a call that is done."""
+        """Withdraw the boards that no batch has taken; no effect on a call that is done.
+
+        A caller who leaves at its deadline is seen to leave a moment before it, which counts as that.
+        """
         if call.done:
             return
-        with self._changed:
-            self._finish(call, CancelledError())
+        late = call.is_nearly_late(time.monotonic())
+        with self._lock:
+            self._finish(call, DeadlinePassed(TOO_LATE) if late else CancelledError())
 
     def close(self) -> None:
-        """Accept no more, finish what was accepted, end the lanes."""
-        with self._changed:
+        """Accept no more, finish what was accepted, end the threads."""
+        with self._lock:
             self._closed = True
             self._changed.notify_all()
         for thread in self._threads:
             thread.join()
+        with self._lock:
+            self._idle = True
+            self._sooner.notify()
+        self._clock.join()
+
+    def _run_clock(self) -> None:
+        with self._lock:
+            while not self._idle:
+                now = time.monotonic()
+                for call in self._deadlines.expired(now):
+                    self._finish(call, DeadlinePassed(TOO_LATE))
+                self._sooner.wait(min(self._deadlines.next - now, LONGEST_SLEEP_SECONDS))
 
     def _run_lane(self) -> None:
-        buffer = np.empty((self._max_batch_size, 16), dtype=np.uint8)
+        buffer = np.empty((self.max_batch_size, 16), dtype=np.uint8)
         while batch := self._take_batch():
             self._run_batch(batch, buffer)
 
     def _take_batch(self) -> list[_Slice]:
         """Wait while the queue is empty, then take a fair share of it; nothing once closed and empty."""
-        with self._changed:
+        with self._lock:
             while True:
                 batch = self._form_batch()
-                if self._waiting:
+                if self.waiting:
                     self._changed.notify()  # what is left is another lane's share
                 if batch or self._closed:
                     return batch
                 self._changed.wait()
 
     def _form_batch(self) -> list[_Slice]:
-        # One lane's share: taking all would leave the other lanes, and their cores, idle.
-        room = min(self._max_batch_size, -(-self._waiting // self._lanes))
-        now = time.monotonic()
         batch: list[_Slice] = []
-        while room and self._queue:
-            call = self._queue[0]
+        waiting = self.waiting
+        if not waiting:
+            return batch
+        # One lane's share: taking all would leave the other lanes, and their cores, idle.
+        room = min(self.max_batch_size, -(-waiting // self.lanes))
+        bulk_first = self._bulk_passed_over >= BULK_PATIENCE
+        if bulk_first:
+            room = self._take(self._bulk, room, batch)
+        room = self._take(self._interactive, room, batch)
+        if self._bulk.calls and not room and not bulk_first:
+            self._bulk_passed_over += 1
+        else:
+            self._bulk_passed_over = 0
+            self._take(self._bulk, room, batch)
+        return batch
+
+    def _take(self, level: _Level, room: int, batch: list[_Slice]) -> int:
+        """Move up to `room` boards into the batch; the room that is left."""
+        now = time.monotonic()
+        while room and level.calls:
+            call = next(iter(level.calls))
             if call.deadline <= now:
-                self._finish(call, DeadlinePassed("the deadline passed while boards were waiting"))
-            if call.done:
-                self._queue.popleft()
+                self._finish(call, DeadlinePassed(TOO_LATE))
                 continue
             count = min(room, call.waiting, call.turn)
             batch.append(_Slice(call, call.taken, call.taken + count))
             call.taken += count
             call.turn -= count
             call.queue_seconds = now - call.submitted
-            self._waiting -= count
+            level.boards -= count
             room -= count
             if not call.waiting:
-                self._queue.popleft()
+                del level.calls[call]
             elif not call.turn:
                 call.turn = TURN_BOARDS
-                self._queue.rotate(-1)
-        return batch
+                level.calls.move_to_end(call)
+        return room
 
     def _run_batch(self, batch: list[_Slice], buffer: NDArray[np.uint8]) -> None:
+        taken = time.monotonic()
         views = [call.boards[start:stop] for call, start, stop in batch]
         boards = views[0] if len(views) == 1 else np.concatenate(views, out=buffer[: sum(map(len, views))])
         started = time.monotonic()
@@ -231,17 +248,20 @@ class Batcher:
             error_id = secrets.token_hex(4)
             _log.exception("error %s: the backend failed on a batch of %d boards", error_id, len(boards))
             message = f"the backend failed on this batch (error {error_id})"
-            with self._changed:
+            with self._lock:
                 for call, _, _ in batch:
                     self._finish(call, BackendFailed(message, error_id))
             return
-        seconds = time.monotonic() - started
+        ended = time.monotonic()
+        seconds = ended - started
+        self.statistics.execution(len(boards), seconds)
+        what = Batch(len(boards), taken, started, ended)
         first = 0
-        with self._changed:
+        with self._lock:
             self._seconds_per_board += 0.1 * (seconds / len(boards) - self._seconds_per_board)
             for call, start, stop in batch:
                 last = first + stop - start
-                call.parts.append((start, moves.rows(first, last)))
+                call.parts.append(Part(start, moves.rows(first, last), what))
                 call.inference_seconds += seconds
                 call.answered += stop - start
                 if call.answered == len(call.boards):
@@ -253,8 +273,11 @@ class Batcher:
             return
         call.done = True
         call.error = error
-        self._waiting -= call.waiting
-        call.taken = len(call.boards)
-        call.finished.release()
+        if call.waiting:
+            level = self._levels[call.priority]
+            level.calls.pop(call, None)
+            level.boards -= call.waiting
+            call.taken = len(call.boards)
         if call.on_done is not None:
             call.on_done(call)
+        call.finished.release()

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from octofold_server.config import ConfigError, read_config
+from octofold_server.logs import set_up_log
 
 __all__ = ["main"]
 
@@ -20,9 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config = read_config(sys.argv[1:] if arguments is None else arguments)
     except ConfigError as error:
         return _fail(error, 2)
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    set_up_log(config.log_format, config.log_level)
     # Only now: --help must not take the half second that onnxruntime and gRPC need to load.
     try:
         from octofold_server.lifecycle import StartupError, serve
@@ -33,6 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         serve(config)
     except (StartupError, ModelError) as error:
+        if config.log_format == "json":  # whoever reads the log as objects must find this one, too
+            logging.getLogger(__name__).critical("%s", error)
+            return 1
         return _fail(error, 1)
     return 0
 

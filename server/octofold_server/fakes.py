@@ -6,13 +6,14 @@ Their answers depend on the board alone, so that a test can tell whether a calle
 from __future__ import annotations
 
 import threading
+import time
 
 import numpy as np
 from numpy.typing import NDArray
 
 from octofold_server.backend import Moves
 
-__all__ = ["FakeBackend", "RecordingBackend", "fake_moves"]
+__all__ = ["FakeBackend", "RecordingBackend", "SlowBackend", "fake_moves"]
 
 
 def fake_moves(boards: NDArray[np.uint8]) -> Moves:
@@ -31,6 +32,17 @@ class FakeBackend:
 
     def run(self, boards: NDArray[np.uint8]) -> Moves:
         return fake_moves(boards)
+
+
+class SlowBackend(FakeBackend):
+    """Answers with `fake_moves` after `seconds_per_board` for each of them, without using a CPU."""
+
+    def __init__(self, seconds_per_board: float) -> None:
+        self._seconds_per_board = seconds_per_board
+
+    def run(self, boards: NDArray[np.uint8]) -> Moves:
+        time.sleep(self._seconds_per_board * len(boards))
+        return super().run(boards)
 
 
 class RecordingBackend:

@@ -9,31 +9,33 @@ import logging
 import select
 import signal
 import socket
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from pathlib import Path
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
-from octofold_game.files import write_text
-from octofold_proto.octofold.v1 import inference_pb2, inference_pb2_grpc
 
+from octofold_server.access import Access
+from octofold_server.backend import BackendFactory
 from octofold_server.config import Config
+from octofold_server.door import Door, Limits
+from octofold_server.grpc_server import SERVICES, listen, new_grpc_server
+from octofold_server.health import Health
 from octofold_server.models import Models
-from octofold_server.servicer import MAX_BOARDS, MAX_MESSAGE_BYTES, MAX_STREAMS, OctofoldServicer
+from octofold_server.native_log import NativeLog
+from octofold_server.oip_service import OpenInference
+from octofold_server.onnx_backend import OnnxBackend
+from octofold_server.ports import StartupError, address_of, listener_on, port_written
+from octofold_server.reloading import Reloading
+from octofold_server.reread import FileError
+from octofold_server.tls import Tls
 
-__all__ = ["StartupError", "health_servicer", "serve"]
+if TYPE_CHECKING:  # what most servers do without, and need not load
+    from octofold_server.rest_server import RestServer
+    from octofold_server.tracing import Tracing
 
-SERVICE = inference_pb2.DESCRIPTOR.services_by_name["OctofoldService"].full_name
-
-CALL_THREADS = 2 * MAX_STREAMS
-"""Calls that can be open at the same time; more of them wait. Every one has a thread, which mostly sleeps.
-Half of them are out of reach of streams, which may be open for days."""
-
-HEALTH_THREADS = 2
-"""For all that ask for health or watch it; watching takes one only while it changes."""
+__all__ = ["StartupError", "serve"]
 
 DRAIN_LIMIT_SECONDS = 30.0
 """A client that never reads its answers must not keep the process alive."""
@@ -41,139 +43,144 @@ DRAIN_LIMIT_SECONDS = 30.0
 LAST_BYTES_SECONDS = 1.0
 """For answers on their way out, and for whoever watches health, before connections are cut."""
 
-OPTIONS = (
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.so_reuseport", 0),  # else a second server on the same port would silently take half of the calls
-)
+NEVER = float("inf")
+
+HANDSHAKE_FAILED = "TLS_HANDSHAKE_FAILED"
+"""Among the refusals by code: no call came about that could have had a code."""
 
 _log = logging.getLogger(__name__)
 
 
-class StartupError(Exception):
-    """Why the server cannot start."""
-
-
-def serve(config: Config) -> None:
+def serve(config: Config, new_backend: BackendFactory = OnnxBackend) -> None:
     """Run a server until SIGTERM or SIGINT; return once everything accepted has been answered.
 
-    To be called by the main thread, which receives the signals. A second one ends the grace period at once.
+    To be called by the main thread, which receives the signals. A second one ends the grace period at once;
+    SIGHUP brings the models up to date.
 
     Raises:
-        StartupError: the address cannot be listened on, or the port file cannot be written.
+        StartupError: the address cannot be listened on, a file of certificates or tokens is not what it
+            should be, or the port file cannot be written.
         ModelError: there is nothing to serve.
     """
-    models = Models(config)
-    servicer = OctofoldServicer(models, min(MAX_BOARDS, config.queue_capacity))
-    readiness = health_servicer()
-    server = grpc.server(ThreadPoolExecutor(CALL_THREADS, thread_name_prefix="call"), options=OPTIONS)
-    inference_pb2_grpc.add_OctofoldServiceServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]  # generated
-    health_pb2_grpc.add_HealthServicer_to_server(readiness, server)
-    if config.reflection:
-        names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
-        reflection.enable_server_reflection(names, server)
-    port = _listen(server, config.host, config.port)
-
-    signals = _Signals()
-    _set_ready(readiness, False)
-    server.start()
+    health = Health(SERVICES)
+    models = Models(config, new_backend, health.set_model)
+    tracing = _tracing() if config.tracing else None
+    door = Door(models, _limits(config), tracing)
     try:
-        models.load()
+        tls = _tls(config)
+        access = Access(config.tokens, config.admin_tokens, admin=config.admin, refusals=door.refusals)
+    except FileError as error:
+        raise StartupError(str(error)) from error
+    service = OpenInference(door)
+    server = new_grpc_server(config, door, health, access, service)
+    port = listen(server, config.host, config.port, tls)
+    rest = _new_rest_server(config, door, access, service, tls)
+    reloading = Reloading(models, config.models, config.watch)
+    signals = _Signals(reloading.request)
+    _log.info("the configuration", extra={"fields": config.effective()})
+
+    with ExitStack() as ending:  # what is entered last ends first
+        if tls is not None:
+            ending.enter_context(NativeLog(lambda: door.refusals.add(HANDSHAKE_FAILED)))
+        if tracing is not None:
+            ending.callback(tracing.close)
+        ending.callback(models.close)
+        ending.callback(reloading.close, DRAIN_LIMIT_SECONDS)
+        server.start()
+        if rest is not None:
+            rest.start()
+        ending.callback(_stop, server, rest)
+        models.start()
+        reloading.start()
         if signals.wait(0):
             return
-        servicer.open()
-        _set_ready(readiness, True)
-        with _port_written(config.port_file, port):
-            _log.info("serving on %s", _address(config.host, port))
+        door.open()
+        health.serve()
+        if rest is not None:
+            ending.enter_context(port_written(config.rest_port_file, rest.port))
+        with port_written(config.port_file, port):
+            _log.info("serving on %s", address_of(config.host, port))
             signals.wait()
             _log.info("stopping: still serving for %g seconds", config.grace)
-            _set_ready(readiness, False)
+            door.leave()
+            health.leave()
             signals.wait(config.grace)
-            servicer.refuse()
-            servicer.drain(DRAIN_LIMIT_SECONDS)
-    finally:
-        server.stop(LAST_BYTES_SECONDS).wait()
-        models.close()
+            door.refuse()
+            door.drain(DRAIN_LIMIT_SECONDS)
     _log.info("stopped")
 
 
-def health_servicer() -> health.HealthServicer:
-    """Health on threads of its own: a prober is answered even while every call's thread is taken."""
-    threads = ThreadPoolExecutor(HEALTH_THREADS, thread_name_prefix="health")
-    servicer = health.HealthServicer(experimental_non_blocking=True, experimental_thread_pool=threads)
-    # What the constructor does for Watch; it does nothing for Check.
-    health.HealthServicer.Check.experimental_thread_pool = threads  # type: ignore[attr-defined]
-    return servicer
+def _stop(server: grpc.Server, rest: RestServer | None) -> None:
+    stopped = server.stop(LAST_BYTES_SECONDS)
+    if rest is not None:
+        rest.stop()
+    stopped.wait()
+
+
+def _limits(config: Config) -> Limits:
+    return Limits(
+        boards=min(config.max_boards, config.queue_capacity),
+        calls=config.max_calls,
+        streams=config.max_streams,
+        streams_per_connection=config.max_streams_per_connection,
+    )
+
+
+def _tracing() -> Tracing:
+    try:
+        from octofold_server.tracing import Tracing
+    except ModuleNotFoundError as error:
+        raise StartupError(f"{error.name} is missing: install it with the extra: octofold[tracing]") from None
+    return Tracing()
+
+
+def _tls(config: Config) -> Tls | None:
+    if config.tls_certificate is None or config.tls_key is None:
+        return None
+    return Tls(config.tls_certificate, config.tls_key, config.tls_client_ca)
+
+
+def _new_rest_server(
+    config: Config, door: Door, access: Access, service: OpenInference, tls: Tls | None
+) -> RestServer | None:
+    if config.rest_port is None:
+        return None
+    # Only now: aiohttp takes a third of a second and 13 MB.
+    from octofold_server.rest import application
+    from octofold_server.rest_server import RestServer
+
+    return RestServer(
+        application(door, service, access, config.max_message_bytes),
+        listener_on(config.host, config.rest_port),
+        tls.context() if tls is not None else None,
+        lambda: door.refusals.add(HANDSHAKE_FAILED),
+        LAST_BYTES_SECONDS,
+    )
 
 
 class _Signals:
-    """SIGTERM and SIGINT, for a thread that waits for them.
+    """SIGTERM and SIGINT, for a thread that waits for them, and SIGHUP, which meanwhile calls `on_hangup`.
 
     They arrive as bytes on a socket. A `threading.Event` that a handler sets would miss the signal that comes
     between the decision to wait and the wait: handlers run in the waiting thread, which would be asleep.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_hangup: Callable[[], None]) -> None:
+        self._on_hangup = on_hangup
         self._receiver, self._sender = socket.socketpair()
         self._sender.setblocking(False)
         signal.set_wakeup_fd(self._sender.fileno())
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: None)
 
-    def wait(self, timeout_seconds: float | None = None) -> bool:
-        """Wait for the next signal; whether one came."""
-        came, _, _ = select.select([self._receiver], [], [], timeout_seconds)
-        return bool(came and self._receiver.recv(1))
-
-
-def _set_ready(readiness: health.HealthServicer, ready: bool) -> None:
-    statuses = health_pb2.HealthCheckResponse
-    for service in ("", SERVICE):
-        readiness.set(service, statuses.SERVING if ready else statuses.NOT_SERVING)
-
-
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _listen(server: grpc.Server, host: str, port: int) -> int:
-    """Take the port, and return the one that was taken.
-
-    We try the address ourselves first: gRPC's own message about it is a page long and names no reason.
-    """
-    address = _address(host, port)
-    try:
-        _try_to_listen(host, port)
-        return server.add_insecure_port(address)
-    except OSError as error:
-        raise StartupError(f"cannot listen on {address}: {error.strerror}") from error
-    except UnicodeError as error:
-        raise StartupError(f"cannot listen on {address}: {host!r} is not the name of a host") from error
-    except RuntimeError as error:  # gRPC knows fewer ways to write an address, and the port may just be gone
-        raise StartupError(f"cannot listen on {address}: gRPC cannot bind it") from error
-
-
-def _try_to_listen(host: str, port: int) -> None:
-    family, kind, protocol, _, address = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    with socket.socket(family, kind, protocol) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(address)
-        probe.listen()
-
-
-@contextmanager
-def _port_written(path: Path | None, port: int) -> Iterator[None]:
-    """The port is in the file at `path`, if any, until the block ends."""
-    if path is None:
-        yield
-        return
-    try:
-        write_text(path, f"{port}\n")
-    except OSError as error:
-        raise StartupError(f"cannot write the port file {path}: {error.strerror}") from error
-    try:
-        yield
-    finally:
-        with suppress(OSError):  # whoever read it may have cleared it away
-            path.unlink()
+    def wait(self, timeout_seconds: float = NEVER) -> bool:
+        """Wait for the next signal to stop; whether one came."""
+        end = time.monotonic() + timeout_seconds
+        while True:
+            left = None if timeout_seconds == NEVER else max(0.0, end - time.monotonic())
+            came, _, _ = select.select([self._receiver], [], [], left)
+            if not came:
+                return False
+            if self._receiver.recv(1)[0] != signal.SIGHUP:
+                return True
+            self._on_hangup()

@@ -1,17 +1,19 @@
 """onnxruntime as a backend: loads an exported graph, checks that it keeps the contract, runs it.
 
-Knows nothing about model repositories: it is given the graph's bytes.
+Knows nothing about model repositories: it is given the graph's bytes, and the tensors that are not in them.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
+from types import MappingProxyType
 
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from octofold_server.backend import BackendError, Moves
+from octofold_server.backend import BackendError, Moves, Tensors
 
 __all__ = ["GraphError", "OnnxBackend", "batch_sizes", "cuda_is_available"]
 
@@ -23,6 +25,8 @@ OUTPUTS = {
     "legal": ("tensor(bool)", [4]),
 }
 """The graph contract: name, element type, and the shape behind the batch dimension."""
+
+NO_TENSORS: Tensors = MappingProxyType({})
 
 FETCHED = ("move", "probabilities", "votes")  # the replies have no use for legal
 
@@ -45,18 +49,23 @@ class OnnxBackend:
         model: the graph.
         device: "cpu" or "cuda".
         max_batch_size: boards in a batch at most.
+        tensors: what the graph refers to, by name. They are copied; no path in the graph is followed.
 
     Raises:
         GraphError: see there.
     """
 
-    def __init__(self, model: bytes, device: str, max_batch_size: int) -> None:
+    def __init__(self, model: bytes, device: str, max_batch_size: int, tensors: Tensors = NO_TENSORS) -> None:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4  # what is worth knowing reaches us as an exception
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         # A spinning thread would take the front end's core.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        # Where a graph says that it keeps tensors is looked up below a file, which finds nothing.
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.devnull)
+        values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]
+        options.add_external_initializers(list(tensors), values)
         providers = ["CUDAExecutionProvider"] if device == "cuda" else []
         try:
             self._session = onnxruntime.InferenceSession(

@@ -11,11 +11,15 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from octofold_game.rules import LARGEST_EXPONENT
+from octofold_proto.errors import ModelError
 
 __all__ = [
     "Card",
@@ -25,8 +29,10 @@ __all__ = [
     "choose_precision",
     "cpu_has_vnni",
     "find_versions",
+    "fingerprint",
     "read_card",
     "read_model",
+    "read_tensors",
 ]
 
 CARD_FORMAT = 1
@@ -39,10 +45,6 @@ SHA256 = re.compile("[0-9A-Fa-f]{64}")
 _log = logging.getLogger(__name__)
 
 
-class ModelError(Exception):
-    """Why a model version cannot be served."""
-
-
 @dataclass(frozen=True)
 class VersionFolder:
     """`path` is REPOSITORY/`name`/`version`."""
@@ -53,11 +55,18 @@ class VersionFolder:
 
 
 @dataclass(frozen=True)
-class PrecisionFile:
+class ListedFile:
     """One of the files of a version, and the SHA-256 in lower-case hexadecimal that it must have."""
 
     path: Path
     sha256: str
+
+
+@dataclass(frozen=True)
+class PrecisionFile(ListedFile):
+    """A model file, and by their names the tensors that are too large for it: a file each."""
+
+    tensors: Mapping[str, ListedFile] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -85,6 +94,23 @@ def find_versions(repository: Path) -> list[VersionFolder]:
         raise ModelError(f"cannot read the model repository {repository}: {error.strerror}") from error
     versions = [version for folder in folders for version in _versions_in(folder)]
     return sorted(versions, key=lambda version: (version.name, version.version))
+
+
+def fingerprint(repository: Path) -> frozenset[tuple[str, int, int, int]]:
+    """What changes when a version is published, copied in file by file, replaced or taken away: path, inode,
+    size and time of every file of every version.
+
+    Raises:
+        ModelError: as `find_versions`.
+    """
+    marks = set()
+    for version in find_versions(repository):
+        marks.add((str(version.path), 0, 0, 0))
+        with suppress(OSError):  # what goes away meanwhile is missing, and that is its mark
+            for file in version.path.iterdir():
+                status = file.stat()
+                marks.add((str(file), status.st_ino, status.st_size, status.st_mtime_ns))
+    return frozenset(marks)
 
 
 def read_card(folder: VersionFolder) -> Card:
@@ -144,13 +170,27 @@ def read_model(file: PrecisionFile) -> bytes:
         model = file.path.read_bytes()
     except OSError as error:
         raise ModelError(f"{file.path.name} cannot be read: {error.strerror}") from error
-    digest = hashlib.sha256(model).hexdigest()
-    if digest != file.sha256:
-        raise ModelError(
-            f"{file.path.name} is not the file that the card describes: its SHA-256 is {digest}, "
-            f"the card says {file.sha256}"
-        )
+    _check_digest(file, model)
     return model
+
+
+def read_tensors(file: PrecisionFile) -> dict[str, NDArray[np.float32]]:
+    """The tensors that the model file refers to: vectors of little-endian float32, mapped from their files.
+
+    Raises:
+        ModelError: one cannot be read, or its SHA-256 is not the card's.
+    """
+    tensors = {}
+    for name, listed in file.tensors.items():
+        try:
+            tensor: NDArray[np.float32] = np.memmap(listed.path, "<f4", mode="r")
+        except OSError as error:
+            raise ModelError(f"{listed.path.name} cannot be read: {error.strerror}") from error
+        except ValueError as error:
+            raise ModelError(f"{listed.path.name} is not a file of float32: {error}") from error
+        _check_digest(listed, tensor.data)
+        tensors[name] = tensor
+    return tensors
 
 
 def cpu_has_vnni(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
@@ -179,11 +219,29 @@ def _is_version(name: str) -> bool:
 
 def _precision_file(folder: Path, name: str, entry: Any) -> PrecisionFile:
     _require(name in PRECISIONS, f"precisions has {name!r}, which is none of {', '.join(PRECISIONS)}")
+    where = f"precisions.{name}"
+    model = _listed_file(folder, where, entry)
+    tensors = entry.get("tensors", {})
+    _require(isinstance(tensors, dict), f"{where}.tensors is not an object")
+    files = {key: _listed_file(folder, f"{where}.tensors[{key!r}]", value) for key, value in tensors.items()}
+    return PrecisionFile(model.path, model.sha256, files)
+
+
+def _listed_file(folder: Path, where: str, entry: Any) -> ListedFile:
     fields: dict[str, Any] = entry if isinstance(entry, dict) else {}
     file, sha256 = fields.get("file", ""), fields.get("sha256", "")
-    _require(_is_text(file, FILE_NAME), f"precisions.{name}.file is not a file name")
-    _require(_is_text(sha256, SHA256), f"precisions.{name}.sha256 is not a SHA-256")
-    return PrecisionFile(folder / file, sha256.lower())
+    _require(_is_text(file, FILE_NAME), f"{where}.file is not a file name")
+    _require(_is_text(sha256, SHA256), f"{where}.sha256 is not a SHA-256")
+    return ListedFile(folder / file, sha256.lower())
+
+
+def _check_digest(file: ListedFile, content: bytes | memoryview) -> None:
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != file.sha256:
+        raise ModelError(
+            f"{file.path.name} is not the file that the card describes: its SHA-256 is {digest}, "
+            f"the card says {file.sha256}"
+        )
 
 
 def _is_text(value: Any, pattern: re.Pattern[str]) -> bool:

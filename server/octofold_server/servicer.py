@@ -1,211 +1,151 @@
-"""The four RPCs of `octofold.v1`: from a message to the batcher and back to a message.
+"""The four RPCs of `octofold.v1`: from a message to the door and back to a message.
 
-Here, and only here, an exception ends a call with a status. A call is checked at this door, and nothing
-behind it checks again. Knows nothing about ports, signals or how models are loaded.
+Knows nothing about ports, signals, credentials or how models are loaded.
 """
 
 # ruff: noqa: ARG002, N802 -- the methods' names and arguments are the .proto's and gRPC's
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Iterator
-from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NoReturn
 
 import grpc
 import numpy as np
 from numpy.typing import NDArray
-from octofold_proto.errors import InvalidRequest, QueueFull, Unavailable
+from octofold_proto.errors import InvalidRequest, Unavailable
 from octofold_proto.messages import board_from_exponents, boards_from_bytes
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceServicer
-from octofold_proto.status import DETAILS_KEY, grpc_code
 
-from octofold_server.batcher import Call, OnDone
-from octofold_server.models import Models, ServedModel
-from octofold_server.replies import (
-    failure_status,
-    list_models_response,
-    next_move_response,
-    next_moves_response,
-)
+from octofold_server.calls import Priority
+from octofold_server.door import Door, ReadTrace, Ticket
+from octofold_server.failures import failure_status
+from octofold_server.grpc_calls import cancel_with, deadline_of, end_badly, request_id_of, trace_of
+from octofold_server.replies import list_models_response, next_move_response, next_moves_response
 from octofold_server.streams import AnswerStream
 
-__all__ = ["MAX_BOARDS", "MAX_MESSAGE_BYTES", "MAX_STREAMS", "OctofoldServicer"]
+__all__ = ["OctofoldServicer"]
 
-MAX_BOARDS = 65_536
-"""Boards in one call."""
-
-MAX_MESSAGE_BYTES = 4 * MAX_BOARDS * 16
-"""gRPC itself refuses longer messages. Well beyond MAX_BOARDS, so that a call which is somewhat too large is
-told so in our words."""
-
-MAX_STREAMS = 256
-"""Streams that may be open at the same time; each keeps a thread of gRPC's pool, however idle it is."""
-
-STREAM_RETRY_SECONDS = 1.0
-QUIET_SECONDS = 0.2
-MAX_QUIET_WAITS = 5
+_PRIORITIES = {
+    pb.PRIORITY_UNSPECIFIED: Priority.INTERACTIVE,
+    pb.PRIORITY_INTERACTIVE: Priority.INTERACTIVE,
+    pb.PRIORITY_BULK: Priority.BULK,
+}
 
 
 class OctofoldServicer(OctofoldServiceServicer):
-    """Answers calls between `open` and `refuse`; before and after they fail with UNAVAILABLE.
-
-    ListModels answers at any time, since it tells what the server is waiting for.
+    """Answers calls that pass the door. ListModels answers at any time, since it tells what the server is
+    waiting for.
 
     Its methods block: it is for gRPC's server with a thread a call. The asyncio server took twice the CPU
     time for a call of one board (0.43 against 0.20 ms, 64 callers): it wakes its loop several times a call.
+
+    Args:
+        door: see there.
+        idle_seconds: how long nothing may come on a stream that has nothing open.
     """
 
-    def __init__(self, models: Models, max_boards: int = MAX_BOARDS) -> None:
-        self._models = models
-        self._max_boards = max_boards
-        self._refusal = "the server is starting"
-        self._refused = 0
-        self._calls = 0
-        self._streams: set[AnswerStream] = set()
-        self._changed = threading.Condition()  # guards everything above
-
-    def open(self) -> None:
-        """Answer calls from now on."""
-        self._refusal = ""
-
-    def refuse(self) -> None:
-        """Refuse new calls and new messages of open streams; what was accepted is still answered."""
-        with self._changed:
-            self._refusal = "the server is shutting down"
-            streams = list(self._streams)
-        for stream in streams:
-            stream.stop_reading()
-
-    def drain(self, limit_seconds: float) -> None:
-        """After `refuse`: return once every accepted call has its answer and nobody has called for a moment.
-
-        A call that reaches gRPC in the moment when its server stops ends with CANCELLED, not UNAVAILABLE; so
-        it is worth a second to let callers hear our refusal first.
-        """
-        with self._changed:
-            self._changed.wait_for(lambda: not self._calls, limit_seconds)
-        for _ in range(MAX_QUIET_WAITS):
-            refused = self._refused
-            time.sleep(QUIET_SECONDS)
-            if refused == self._refused:
-                return
+    def __init__(self, door: Door, idle_seconds: float = float("inf")) -> None:
+        self._door = door
+        self._idle_seconds = idle_seconds
 
     def NextMove(self, request: pb.NextMoveRequest, context: grpc.ServicerContext) -> pb.NextMoveResponse:
+        def read_board(largest_exponent: int) -> NDArray[np.uint8]:
+            return board_from_exponents(request.board, largest_exponent)
+
         try:
-            with self._accepted():
-                served = self._models.resolve(request.model, request.version)
-                board = board_from_exponents(request.board, served.largest_exponent)
-                call = served.batcher.submit(board, _deadline(context))
-                _cancel_with(context, served, call)
-                return next_move_response(served, call.result())
+            with self._door.call():
+                ticket = self._door.submit(
+                    request.model,
+                    request.version,
+                    read_board,
+                    deadline=deadline_of(context),
+                    read_trace=partial(trace_of, context),
+                )
+                cancel_with(context, ticket)
+                return next_move_response(ticket.served, ticket.answer())
         except Exception as error:
-            _end_badly(context, error)
+            end_badly(context, error, "NextMove")
 
     def NextMoves(self, request: pb.NextMovesRequest, context: grpc.ServicerContext) -> pb.NextMovesResponse:
         try:
-            with self._accepted():
-                checked = self._check(_deadline(context), request)
-                call = checked.submit()
-                _cancel_with(context, checked.served, call)
-                return checked.response(call)
+            with self._door.call():
+                ticket = _submit(self._door, request, deadline_of(context), partial(trace_of, context))
+                cancel_with(context, ticket)
+                return _response(request, ticket)
         except Exception as error:
-            _end_badly(context, error)
+            end_badly(context, error, "NextMoves")
 
     def StreamNextMoves(
         self, messages: Iterator[pb.StreamNextMovesRequest], context: grpc.ServicerContext
     ) -> Iterator[pb.StreamNextMovesResponse]:
-        stream = AnswerStream(partial(self._check, _deadline(context)))
+        exchange = _Exchange(self._door, context)
+        stream = AnswerStream(exchange, self._idle_seconds)
         try:
-            with self._accepted(stream):
+            with self._door.stream(context.peer(), stream.stop_reading):
                 if not context.add_callback(stream.abandon):
                     stream.abandon()
                 yield from stream.answers(messages)
-                if self._refusal and not stream.read_to_end:  # then OK would say that nothing was left unread
-                    raise Unavailable(self._refusal)
+                if self._door.refusal and not stream.read_to_end:  # OK would say that nothing was left unread
+                    raise Unavailable(self._door.refusal)
         except Exception as error:
-            _end_badly(context, error)
+            end_badly(context, error, "StreamNextMoves", exchange.request_id)
 
     def ListModels(
         self, request: pb.ListModelsRequest, context: grpc.ServicerContext
     ) -> pb.ListModelsResponse:
-        return list_models_response(self._models)
-
-    def _check(self, deadline: float, request: pb.NextMovesRequest) -> _CheckedRequest:
-        served = self._models.resolve(request.model, request.version)
-        boards = boards_from_bytes(request.boards, served.largest_exponent)
-        if len(boards) > self._max_boards:
-            raise InvalidRequest(f"{len(boards)} boards in one call; {self._max_boards} are allowed")
-        return _CheckedRequest(served, boards, deadline, request.with_probabilities)
-
-    @contextmanager
-    def _accepted(self, stream: AnswerStream | None = None) -> Iterator[None]:
-        with self._changed:
-            if self._refusal:
-                self._refused += 1
-                raise Unavailable(self._refusal)
-            if stream is not None:
-                if len(self._streams) >= MAX_STREAMS:
-                    raise QueueFull(f"{MAX_STREAMS} streams are open, the most allowed", STREAM_RETRY_SECONDS)
-                self._streams.add(stream)
-            self._calls += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._calls -= 1
-                if stream is not None:
-                    self._streams.discard(stream)
-                if not self._calls:
-                    self._changed.notify_all()
+        return list_models_response(self._door.models)
 
 
-class _CheckedRequest:
-    """A packed request that passed the door."""
+class _Exchange:
+    """What the messages of one StreamNextMoves call ask, and how they are answered."""
 
-    __slots__ = ("_boards", "_deadline", "_probabilities", "served")
+    def __init__(self, door: Door, context: grpc.ServicerContext) -> None:
+        self.request_id = request_id_of(context)
+        self._door = door
+        self._deadline = deadline_of(context)
+        self._read_trace = partial(trace_of, context)
 
-    def __init__(
-        self, served: ServedModel, boards: NDArray[np.uint8], deadline: float, probabilities: bool
-    ) -> None:
-        self.served = served
-        self._boards = boards
-        self._deadline = deadline
-        self._probabilities = probabilities
+    def boards(self, message: pb.StreamNextMovesRequest) -> int:
+        return len(message.request.boards) // 16
 
-    def submit(self, on_done: OnDone | None = None) -> Call:
-        return self.served.batcher.submit(self._boards, self._deadline, on_done)
+    def submit(self, message: pb.StreamNextMovesRequest, when_answered: Callable[[Ticket], None]) -> Ticket:
+        return _submit(self._door, message.request, self._deadline, self._read_trace, when_answered)
 
-    def cancel(self, call: Call) -> None:
-        self.served.batcher.cancel(call)
+    def reply(self, message: pb.StreamNextMovesRequest, ticket: Ticket) -> pb.StreamNextMovesResponse:
+        return pb.StreamNextMovesResponse(id=message.id, response=_response(message.request, ticket))
 
-    def response(self, call: Call) -> pb.NextMovesResponse:
-        return next_moves_response(self.served, call.result(), probabilities=self._probabilities)
-
-
-def _deadline(context: grpc.ServicerContext) -> float:
-    """The caller's deadline as a time of `time.monotonic`."""
-    remaining = context.time_remaining()
-    return float("inf") if remaining is None else time.monotonic() + remaining
+    def refusal(self, message: pb.StreamNextMovesRequest, error: Exception) -> pb.StreamNextMovesResponse:
+        request_id = f"{self.request_id}/{message.id}"
+        return pb.StreamNextMovesResponse(
+            id=message.id, error=failure_status(error, "StreamNextMoves", request_id)
+        )
 
 
-def _cancel_with(context: grpc.ServicerContext, served: ServedModel, call: Call) -> None:
-    """Withdraw the call's boards when its client leaves or its deadline passes.
+def _submit(
+    door: Door,
+    request: pb.NextMovesRequest,
+    deadline: float,
+    read_trace: ReadTrace,
+    when_answered: Callable[[Ticket], None] | None = None,
+) -> Ticket:
+    return door.submit(
+        request.model,
+        request.version,
+        partial(_read_boards, request),
+        deadline=deadline,
+        priority=_PRIORITIES.get(request.priority, Priority.INTERACTIVE),
+        when_answered=when_answered,
+        read_trace=read_trace,
+    )
 
-    gRPC calls this at that moment, so their room in the queue is free before the batcher comes across them.
-    """
-    if not context.add_callback(partial(served.batcher.cancel, call)):
-        served.batcher.cancel(call)
+
+def _read_boards(request: pb.NextMovesRequest, largest_exponent: int) -> NDArray[np.uint8]:
+    if request.priority not in _PRIORITIES:
+        raise InvalidRequest(f"priority is {request.priority}, which is none of {pb.Priority.keys()}")
+    return boards_from_bytes(request.boards, largest_exponent)
 
 
-def _end_badly(context: grpc.ServicerContext, error: Exception) -> NoReturn:
-    if isinstance(error, CancelledError):
-        context.abort(grpc.StatusCode.CANCELLED, "the caller has left")
-    status = failure_status(error)
-    context.set_trailing_metadata(((DETAILS_KEY, status.SerializeToString()),))
-    context.abort(grpc_code(status), status.message)
+def _response(request: pb.NextMovesRequest, ticket: Ticket) -> pb.NextMovesResponse:
+    return next_moves_response(ticket.served, ticket.answer(), probabilities=request.with_probabilities)

@@ -1,83 +1,98 @@
-"""One StreamNextMoves call: reads messages, submits them as they come, yields answers as they are ready.
+"""One stream of calls: reads messages, submits them as they come, yields answers as they are ready.
 
-A message that fails is answered with its status and does not end the stream. Knows nothing about models; how
-to submit a request and how to reply to it are passed in.
+A message that fails is answered with its error and does not end the stream. Knows nothing about models or
+protocols; what a message asks for and how it is answered is an `Exchange`.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
-from queue import SimpleQueue
-from typing import Protocol
+from queue import Empty, SimpleQueue
+from typing import Generic, Protocol, TypeVar
 
-from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.errors import Unavailable
 
-from octofold_server.batcher import Call, OnDone
-from octofold_server.replies import failure_status
+from octofold_server.door import Ticket
 
-__all__ = ["AnswerStream", "CheckedRequest"]
+__all__ = ["AnswerStream", "Exchange"]
 
 MAX_OPEN_BOARDS = 65_536
 """Boards of one stream that are read but not answered yet. A client that sends and never reads stops here."""
 
+Message = TypeVar("Message")
+Reply = TypeVar("Reply")
+AnyMessage = TypeVar("AnyMessage", contravariant=True)
+AnyReply = TypeVar("AnyReply", covariant=True)
 
-class CheckedRequest(Protocol):
-    """A request that passed the door."""
 
-    def submit(self, on_done: OnDone) -> Call:
-        """Hand its boards to the batcher; raises what the batcher does."""
+class Exchange(Protocol[AnyMessage, AnyReply]):
+    """What one protocol's streams ask and answer."""
+
+    def boards(self, message: AnyMessage) -> int:
+        """About how many boards the message holds; it was not checked yet."""
         ...
 
-    def cancel(self, call: Call) -> None:
-        """Nobody waits for the call any more."""
+    def submit(self, message: AnyMessage, when_answered: Callable[[Ticket], None]) -> Ticket:
+        """Hand its boards to the door; raises what is wrong with them."""
         ...
 
-    def response(self, call: Call) -> pb.NextMovesResponse:
-        """The reply of the finished call; raises what became of it otherwise."""
+    def reply(self, message: AnyMessage, ticket: Ticket) -> AnyReply:
+        """The reply of a ticket that has its answer; raises what became of it otherwise."""
+        ...
+
+    def refusal(self, message: AnyMessage, error: Exception) -> AnyReply:
+        """The reply to a message that failed."""
         ...
 
 
-class _Open:
+class _Open(Generic[Message]):
     """A message that was read and is not answered yet."""
 
-    __slots__ = ("boards", "call", "error", "id", "request")
+    __slots__ = ("boards", "error", "message", "ticket")
 
-    def __init__(self, message: pb.StreamNextMovesRequest) -> None:
-        self.id = message.id
-        self.boards = max(1, len(message.request.boards) // 16)
-        self.request: CheckedRequest | None = None
-        self.call: Call | None = None
+    def __init__(self, message: Message, boards: int) -> None:
+        self.message = message
+        self.boards = boards
+        self.ticket: Ticket | None = None
         self.error: Exception | None = None
 
 
-class AnswerStream:
+class AnswerStream(Generic[Message, Reply]):
     """The state of one stream: a thread reads and submits, the caller's thread yields the answers.
 
     Args:
-        check: lets a request through the door, or raises what is wrong with it.
+        exchange: see there.
+        idle_seconds: how long nothing may come while nothing is open.
 
     Attributes:
         read_to_end: whether the client has said that it sends no more, and every message was taken.
     """
 
-    def __init__(self, check: Callable[[pb.NextMovesRequest], CheckedRequest]) -> None:
+    def __init__(self, exchange: Exchange[Message, Reply], idle_seconds: float = float("inf")) -> None:
         self.read_to_end = False
-        self._check = check
-        self._ready: SimpleQueue[_Open | None] = SimpleQueue()  # None: no more will come
-        self._open: set[_Open] = set()
+        self._exchange = exchange
+        self._idle_seconds = idle_seconds
+        self._ready: SimpleQueue[_Open[Message] | None] = SimpleQueue()  # None: no more will come
+        self._open: set[_Open[Message]] = set()
         self._open_boards = 0
+        self._busy = time.monotonic()  # when there was last a message or something open
         self._stopped = False
         self._abandoned = False
         self._changed = threading.Condition()  # guards _open to _abandoned
 
-    def answers(self, messages: Iterator[pb.StreamNextMovesRequest]) -> Iterator[pb.StreamNextMovesResponse]:
-        """The answer of every message, in the order in which they become ready."""
+    def answers(self, messages: Iterator[Message]) -> Iterator[Reply]:
+        """The answer of every message, in the order in which they become ready.
+
+        Raises:
+            Unavailable: nothing came for too long.
+        """
         threading.Thread(target=self._read, args=(messages,), name="stream-reader", daemon=True).start()
         try:
-            while (message := self._ready.get()) is not None and not self._abandoned:
-                yield _response(message)
-                self._close(message)
+            while (opened := self._next_ready()) is not None and not self._abandoned:
+                yield self._reply(opened)
+                self._close(opened)
         finally:
             self.abandon()
 
@@ -95,11 +110,28 @@ class AnswerStream:
         with self._changed:
             self._abandoned = True
             left = list(self._open)
-        for message in left:
-            self._withdraw(message)
+        for opened in left:
+            self._withdraw(opened)
         self._ready.put(None)
 
-    def _read(self, messages: Iterator[pb.StreamNextMovesRequest]) -> None:
+    def _next_ready(self) -> _Open[Message] | None:
+        if self._idle_seconds == float("inf"):
+            return self._ready.get()
+        wait = self._idle_seconds
+        while True:
+            try:
+                return self._ready.get(timeout=wait)
+            except Empty:
+                with self._changed:
+                    wait = self._busy + self._idle_seconds - time.monotonic()
+                    if self._open:
+                        wait = self._idle_seconds
+                    elif wait <= 0:
+                        raise Unavailable(
+                            f"nothing came on this stream for {self._idle_seconds:g} seconds; open another"
+                        ) from None
+
+    def _read(self, messages: Iterator[Message]) -> None:
         try:
             for message in messages:
                 if not self._take(message):
@@ -110,33 +142,42 @@ class AnswerStream:
             self.read_to_end = True
             self.stop_reading()
 
-    def _take(self, message: pb.StreamNextMovesRequest) -> bool:
-        taken = _Open(message)
+    def _take(self, message: Message) -> bool:
+        opened = _Open(message, max(1, self._exchange.boards(message)))
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or self._open_boards < MAX_OPEN_BOARDS)
             if self._stopped:
                 return False
-            self._open.add(taken)
-            self._open_boards += taken.boards
+            self._open.add(opened)
+            self._open_boards += opened.boards
         try:
-            taken.request = self._check(message.request)
 
-            def on_done(call: Call) -> None:
-                taken.call = call
-                self._ready.put(taken)
+            def when_answered(ticket: Ticket) -> None:
+                opened.ticket = ticket
+                self._ready.put(opened)
 
-            taken.call = taken.request.submit(on_done)
+            opened.ticket = self._exchange.submit(message, when_answered)
         except Exception as error:
-            taken.error = error
-            self._ready.put(taken)
-        if self._abandoned:  # perhaps just before there was a call to withdraw
-            self._withdraw(taken)
+            opened.error = error
+            self._ready.put(opened)
+        if self._abandoned:  # perhaps just before there was a ticket to withdraw
+            self._withdraw(opened)
         return True
 
-    def _close(self, message: _Open) -> None:
+    def _reply(self, opened: _Open[Message]) -> Reply:
+        try:
+            if opened.error is not None:
+                raise opened.error
+            assert opened.ticket is not None
+            return self._exchange.reply(opened.message, opened.ticket)
+        except Exception as error:
+            return self._exchange.refusal(opened.message, error)
+
+    def _close(self, opened: _Open[Message]) -> None:
         with self._changed:
-            self._open.discard(message)
-            self._open_boards -= message.boards
+            self._open.discard(opened)
+            self._open_boards -= opened.boards
+            self._busy = time.monotonic()
             self._end_if_complete()
             self._changed.notify()
 
@@ -145,17 +186,6 @@ class AnswerStream:
             self._ready.put(None)
 
     @staticmethod
-    def _withdraw(message: _Open) -> None:
-        if message.request is not None and message.call is not None:
-            message.request.cancel(message.call)
-
-
-def _response(message: _Open) -> pb.StreamNextMovesResponse:
-    try:
-        if message.error is not None:
-            raise message.error
-        assert message.request is not None
-        assert message.call is not None
-        return pb.StreamNextMovesResponse(id=message.id, response=message.request.response(message.call))
-    except Exception as error:
-        return pb.StreamNextMovesResponse(id=message.id, error=failure_status(error))
+    def _withdraw(opened: _Open[Message]) -> None:
+        if opened.ticket is not None:
+            opened.ticket.cancel()

@@ -116,7 +116,9 @@ def test_a_full_queue_is_tried_again_when_the_server_said_so() -> None:
         (grpc.StatusCode.DEADLINE_EXCEEDED, errors.DeadlinePassed),
         (grpc.StatusCode.RESOURCE_EXHAUSTED, errors.UnexpectedStatus),  # without RetryInfo it is not ours
         (grpc.StatusCode.UNIMPLEMENTED, errors.NotOctofold),
-        (grpc.StatusCode.UNAUTHENTICATED, errors.UnexpectedStatus),
+        (grpc.StatusCode.UNAUTHENTICATED, errors.Unauthenticated),
+        (grpc.StatusCode.PERMISSION_DENIED, errors.NotAllowed),
+        (grpc.StatusCode.ABORTED, errors.UnexpectedStatus),
     ],
 )
 def test_what_will_not_change_is_not_tried_again(code: grpc.StatusCode, error: type[Exception]) -> None:

@@ -1,18 +1,26 @@
-"""A small untrained network and boards from real games, for all tests of the export."""
+"""A small untrained network of each kind and boards from real games, for all tests of the export."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from octofold_export.weights import PolicyNetwork, policy_network
+from octofold_export.weights import FoldableNetwork, foldable
 from octofold_game.episodes import Episodes
 from octofold_game.rules import legal_moves
 from octofold_training import checkpoints
-from octofold_training.networks import CNN
+from octofold_training.networks import build
+from torch import nn
+from torch.nn.functional import linear
+from torch.overrides import TorchFunctionMode
 
-ARCHITECTURE = {"kind": "cnn", "layers": 3, "channels": 24, "exponents": 16}
+ARCHITECTURES = [
+    {"kind": "cnn", "layers": 3, "channels": 24, "exponents": 16},
+    {"kind": "valid_cnn", "channels": [32, 48], "dense": [512], "exponents": 16},
+    {"kind": "pairs", "patterns": ["lines", "squares"], "features": 24, "dense": [512], "exponents": 16},
+]
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -20,39 +28,73 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
+class InputOfLinear(TorchFunctionMode):
+    """Sees what the last linear layer was given, whether a module or a function computed it."""
+
+    def __torch_function__(self, function, types, arguments=(), keywords=None):  # type: ignore[no-untyped-def]
+        if function is linear:
+            self.seen = arguments[0]
+        return function(*arguments, **(keywords or {}))
+
+
+@pytest.fixture(scope="session", params=ARCHITECTURES, ids=lambda architecture: architecture["kind"])
+def architecture(request: pytest.FixtureRequest) -> dict[str, Any]:
+    chosen: dict[str, Any] = request.param
+    return chosen
+
+
 @pytest.fixture(scope="session")
-def module(boards: NDArray[np.uint8]) -> CNN:
-    """A network that likes to move where the large tiles are: random features, a dense layer fitted to them.
+def module(architecture: dict[str, Any], boards: NDArray[np.uint8]) -> nn.Module:
+    """A network that likes to move where the large tiles are.
 
     A network without preferences would change its mind with every rounding.
     """
-    torch.manual_seed(3)
-    network = CNN(layers=3, channels=24, exponents=16).eval()
-    one_hot = torch.eye(16)[torch.from_numpy(boards.astype(np.int64))].view(-1, 4, 4, 16).permute(0, 3, 1, 2)
-    features = []
-    network.dense.register_forward_pre_hook(lambda _, inputs: features.append(inputs[0]))
     square = boards.reshape(-1, 4, 4).astype(np.float32)
     up = square[:, :2].sum(axis=(1, 2)) - square[:, 2:].sum(axis=(1, 2))
     left = square[:, :, :2].sum(axis=(1, 2)) - square[:, :, 2:].sum(axis=(1, 2))
-    liking = torch.from_numpy(np.stack([up, -left, -up, left], axis=1) / 4)
+    return fitted(architecture, boards, np.stack([up, -left, -up, left], axis=1) / 4)
+
+
+@pytest.fixture(scope="session")
+def value_architecture(architecture: dict[str, Any]) -> dict[str, Any]:
+    return {**architecture, "head": "value", "value_scale": 20_000}
+
+
+@pytest.fixture(scope="session")
+def value_module(value_architecture: dict[str, Any], boards: NDArray[np.uint8]) -> nn.Module:
+    """A network that likes large tiles in the top left corner, for some 1,000 points a step."""
+    liking = boards @ np.linspace(0.1, -0.1, 16, dtype=np.float32)[:, None]
+    return fitted(value_architecture, boards, liking)
+
+
+def fitted(
+    architecture: dict[str, Any], boards: NDArray[np.uint8], targets: NDArray[np.float32]
+) -> nn.Module:
+    """Random features, and a last layer that makes `targets` `[M, outputs]` of them, about."""
+    torch.manual_seed(3)
+    network = build(architecture).eval()
+    *_, output = (layer for layer in network.modules() if isinstance(layer, nn.Linear))
+    one_hot = torch.eye(16)[torch.from_numpy(boards.astype(np.int64))].view(-1, 4, 4, 16).permute(0, 3, 1, 2)
     with torch.no_grad():
-        network(one_hot)
-        gram = features[0].T @ features[0]
+        with InputOfLinear() as last:
+            network(one_hot)
+        gram = last.seen.T @ last.seen
         ridge = 0.5 * gram.diagonal().mean() * torch.eye(len(gram))
-        network.dense.weight.copy_(torch.linalg.solve(gram + ridge, features[0].T @ liking).T)
-    network.dense._forward_pre_hooks.clear()
+        output.weight.copy_(torch.linalg.solve(gram + ridge, last.seen.T @ torch.from_numpy(targets)).T)
     return network
 
 
 @pytest.fixture(scope="session")
-def network(module: CNN) -> PolicyNetwork:
-    return policy_network(module)
+def network(module: nn.Module) -> FoldableNetwork:
+    return foldable(module)
 
 
 @pytest.fixture(scope="session")
-def checkpoint(module: CNN, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkpoint(
+    module: nn.Module, architecture: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     folder = tmp_path_factory.mktemp("checkpoints") / "small"
-    checkpoints.save(folder, module, ARCHITECTURE, training={})
+    checkpoints.save(folder, module, architecture, training={})
     return folder
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,9 @@ def read_card(models: Path, version: int = 1) -> dict[str, Any]:
     return card
 
 
-def test_a_published_version_is_complete_and_its_card_true(models: Path, checkpoint: Path) -> None:
+def test_a_published_version_is_complete_and_its_card_true(
+    models: Path, checkpoint: Path, architecture: dict[str, Any]
+) -> None:
     files = ["README.md", "card.json", "model.int8.onnx", "model.onnx"]
     assert contents(models / "small") == [
         *(path for version in "12" for path in [version, *(f"{version}/{file}" for file in files)]),
@@ -48,10 +51,15 @@ def test_a_published_version_is_complete_and_its_card_true(models: Path, checkpo
     ]
     card = read_card(models)
     assert (card["format"], card["name"], card["version"]) == (1, "small", 1)
-    assert card["architecture"] == {"kind": "cnn", "layers": 3, "channels": 24, "exponents": 16}
-    assert card["weights"] == 16 * 24 * 4 + 24 + 2 * (24 * 24 * 4 + 24) + 24 * 16 * 4 + 4
-    weights = next(checkpoint.glob("weights-*.pt")).read_bytes()
-    assert card["checkpoint_sha256"] == hashlib.sha256(weights).hexdigest()
+    assert card["architecture"] == architecture
+    weights = {
+        "cnn": 16 * 24 * 4 + 24 + 2 * (24 * 24 * 4 + 24) + 24 * 16 * 4 + 4,
+        "pairs": 2 * 6 * 16 * 16 * 24 + (8 + 9) * 24 * 512 + 512 + 512 * 4 + 4,
+        "valid_cnn": 16 * 32 * 4 + 32 + 32 * 48 * 4 + 48 + 4 * 48 * 512 + 512 + 512 * 4 + 4,
+    }
+    assert card["weights"] == weights[architecture["kind"]]
+    file = next(checkpoint.glob("weights-*.pt"))
+    assert card["checkpoint_sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
     assert (card["decision_rule"], card["symmetries"], card["largest_exponent"]) == ("vote", 8, 15)
     assert card["precisions"]["fp32"]["agreement"] == 1.0
     assert 0.99 <= card["precisions"]["int8"]["agreement"] <= 1.0
@@ -147,8 +155,9 @@ def break_checkpoint(checkpoint: Path, how: str) -> None:
         weights.write_bytes(weights.read_bytes()[:-100])
     elif how == "other kind":
         text = description.read_text()
-        assert '"cnn"' in text
-        description.write_text(text.replace('"cnn"', '"transformer"'))
+        changed = re.sub('"kind": "[a-z_]*"', '"kind": "transformer"', text)
+        assert changed != text
+        description.write_text(changed)
     else:
         network = CNN(layers=1, channels=2, exponents=16)
         with torch.no_grad():

@@ -1,6 +1,7 @@
 """The float32 graph, against the rules and against a naive numpy player that shares no code with it."""
 
-from itertools import product
+import re
+from itertools import combinations, product
 
 import numpy as np
 import onnx
@@ -10,16 +11,20 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from octofold_export.floating import float_form
 from octofold_export.folding import fold
+from octofold_export.heads import PolicyHead
 from octofold_export.pieces import Rule
 from octofold_export.runner import Answers, FoldedGraph
-from octofold_export.weights import PolicyNetwork
+from octofold_export.weights import FoldableNetwork
 from octofold_game.rules import legal_moves, slide
 from octofold_game.symmetries import CELLS, MOVES
 from octofold_training.networks import CNN
+from octofold_training.pair_network import PairNetwork
+from torch import nn
 
 FINISHED = np.array([[1, 2, 1, 2, 2, 1, 2, 1, 1, 2, 1, 2, 2, 1, 2, 1]], np.uint8)
 CLOSE = 1e-4  # smaller margins may go either way by rounding
 
+SQUARES = list(product(range(3), range(3)))
 VIEWS = [
     lambda square, turns=turns, mirrored=mirrored: np.rot90(square[:, ::-1] if mirrored else square, turns)
     for turns, mirrored in product(range(4), (False, True))
@@ -27,29 +32,65 @@ VIEWS = [
 
 
 @pytest.fixture(scope="module", params=[("vote", 8), ("mean", 8), ("vote", 1), ("mean", 1)], ids=str)
-def player(request: pytest.FixtureRequest, network: PolicyNetwork) -> tuple[FoldedGraph, Rule, int]:
+def player(request: pytest.FixtureRequest, network: FoldableNetwork) -> tuple[FoldedGraph, Rule, int]:
     rule, symmetries = request.param
-    return FoldedGraph(fold(float_form(network), rule, symmetries)), rule, symmetries
+    return FoldedGraph(fold(PolicyHead(float_form(network)), rule, symmetries)), rule, symmetries
 
 
 @pytest.fixture(scope="module")
-def graph(network: PolicyNetwork) -> FoldedGraph:
-    return FoldedGraph(fold(float_form(network), "vote", 8))
+def graph(network: FoldableNetwork) -> FoldedGraph:
+    return FoldedGraph(fold(PolicyHead(float_form(network)), "vote", 8))
 
 
-def naive_logits(module: CNN, square: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Logits `[4]` of one 4x4 view, by loops over cells."""
+def naive_logits(module: nn.Module, square: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Logits `[4]` of one 4x4 view, by loops over cells.
+
+    The padded network flattens channel by channel before its one dense layer, the others place by place.
+    """
     weights = {name: value.double().numpy() for name, value in module.state_dict().items()}
-    planes = np.eye(16)[square]  # [4, 4, channels]
-    for depth in range(len(module.convolutions)):
-        kernel, bias = weights[f"convolutions.{depth}.weight"], weights[f"convolutions.{depth}.bias"]
-        padded = np.pad(planes, ((0, 1), (0, 1), (0, 0)))
-        planes = np.empty((4, 4, len(bias)))
-        for row, column in product(range(4), range(4)):
-            window = padded[row : row + 2, column : column + 2]
-            planes[row, column] = np.maximum(np.einsum("oiyx,yxi->o", kernel, window) + bias, 0)
-    flat = planes.transpose(2, 0, 1).ravel()
-    return np.asarray(weights["dense.weight"] @ flat + weights["dense.bias"])
+    if isinstance(module, PairNetwork):
+        flat = naive_features(module, square, weights)
+    else:
+        planes = naive_planes(module, square, weights)
+        flat = (planes.transpose(2, 0, 1) if isinstance(module, CNN) else planes).ravel()
+    *hidden, output = [name.removesuffix(".weight") for name in weights if re.match("dense.*weight", name)]
+    for layer in hidden:
+        flat = np.maximum(weights[f"{layer}.weight"] @ flat + weights[f"{layer}.bias"], 0)
+    return np.asarray(weights[f"{output}.weight"] @ flat + weights[f"{output}.bias"])
+
+
+def naive_planes(
+    module: nn.Module, square: NDArray[np.uint8], weights: dict[str, NDArray[np.float64]]
+) -> NDArray[np.float64]:
+    """`[rows, columns, channels]` behind the convolutions."""
+    planes = np.eye(16)[square]
+    kernels = [weights[name] for name in weights if name.startswith("conv") and name.endswith("weight")]
+    for depth, kernel in enumerate(kernels):
+        seen = np.pad(planes, ((0, 1), (0, 1), (0, 0))) if isinstance(module, CNN) else planes
+        side = len(seen) - 1
+        planes = np.empty((side, side, len(kernel)))
+        for row, column in product(range(side), range(side)):
+            window = seen[row : row + 2, column : column + 2]
+            planes[row, column] = np.einsum("oiyx,yxi->o", kernel, window)
+        planes = np.maximum(planes + weights[f"convolutions.{depth}.bias"], 0)
+    return planes
+
+
+def naive_features(
+    module: PairNetwork, square: NDArray[np.uint8], weights: dict[str, NDArray[np.float64]]
+) -> NDArray[np.float64]:
+    """Of rows, columns and squares in turn, one place after the other."""
+    places = {
+        "lines": [*square, *square.T],
+        "squares": [square[row : row + 2, column : column + 2].ravel() for row, column in SQUARES],
+    }
+    found = []
+    for number, pattern in enumerate(module.patterns):
+        by_pair = weights[f"tables.{number}"].reshape(6, 16, 16, -1)
+        for cells in places[pattern]:
+            pairs = enumerate(combinations(cells, 2))
+            found.append(sum(by_pair[pair, first, second] for pair, (first, second) in pairs))
+    return np.maximum(np.concatenate(found), 0)
 
 
 def names_of_moves(view) -> list[int]:  # type: ignore[no-untyped-def]
@@ -62,7 +103,7 @@ def names_of_moves(view) -> list[int]:  # type: ignore[no-untyped-def]
 
 
 def naive_answer(
-    module: CNN, board: NDArray[np.uint8], rule: Rule, symmetries: int
+    module: nn.Module, board: NDArray[np.uint8], rule: Rule, symmetries: int
 ) -> tuple[int, NDArray[np.float64], NDArray[np.int64], float]:
     """Move, probabilities, votes, and the smallest margin that any choice on the way had."""
     legal = legal_moves(board[None])[0]
@@ -90,7 +131,7 @@ def naive_answer(
 
 @pytest.mark.parametrize("size", [1, 7, 64])
 def test_the_graph_answers_as_a_naive_player_does_at_any_batch_size(
-    player: tuple[FoldedGraph, Rule, int], module: CNN, boards: NDArray[np.uint8], size: int
+    player: tuple[FoldedGraph, Rule, int], module: nn.Module, boards: NDArray[np.uint8], size: int
 ) -> None:
     graph, rule, symmetries = player
     asked = np.concatenate([boards[: size - 1], FINISHED])
@@ -106,8 +147,8 @@ def test_the_graph_answers_as_a_naive_player_does_at_any_batch_size(
     assert clear > 0.9 * size
 
 
-def test_outputs_have_the_promised_names_types_and_shapes(network: PolicyNetwork) -> None:
-    graph = fold(float_form(network), "vote", 8).graph
+def test_outputs_have_the_promised_names_types_and_shapes(network: FoldableNetwork) -> None:
+    graph = fold(PolicyHead(float_form(network)), "vote", 8).graph
     described = {
         value.name: (
             onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type).name,

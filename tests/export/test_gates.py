@@ -1,6 +1,7 @@
 """What the checks before publishing catch, and that they name it."""
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,64 +10,67 @@ from numpy.typing import NDArray
 from octofold_export.errors import GateError
 from octofold_export.floating import float_form
 from octofold_export.folding import fold
-from octofold_export.gates import TOLERANCE, check_agreement, check_equivariance, check_parity, sample
+from octofold_export.gates import check_agreement, check_equivariance, check_parity, sample
+from octofold_export.heads import PolicyHead
 from octofold_export.pieces import Rule
-from octofold_export.reference import reference_answers
+from octofold_export.reference import PlainPolicy, reference_answers, torch_evaluation
 from octofold_export.runner import FoldedGraph
-from octofold_export.weights import PolicyNetwork, policy_network
-from octofold_training.networks import CNN
+from octofold_export.weights import FoldableNetwork, foldable
+from octofold_training.networks import build
+from torch import nn
 
 
 @pytest.fixture(scope="module")
-def other() -> PolicyNetwork:
+def other(architecture: dict[str, Any]) -> FoldableNetwork:
     torch.manual_seed(4)
-    return policy_network(CNN(layers=3, channels=24, exponents=16))
+    return foldable(build(architecture))
 
 
 @pytest.mark.parametrize(("rule", "symmetries"), [("vote", 8), ("mean", 8), ("vote", 1)])
 def test_a_faithful_graph_passes(
-    module: CNN, network: PolicyNetwork, boards: NDArray[np.uint8], rule: Rule, symmetries: int
+    module: nn.Module, network: FoldableNetwork, boards: NDArray[np.uint8], rule: Rule, symmetries: int
 ) -> None:
     checked = sample(boards)
-    reference = reference_answers(module, checked, 16, rule, symmetries, TOLERANCE)
-    graph = FoldedGraph(fold(float_form(network), rule, symmetries))
+    reference = reference_answers(PlainPolicy(torch_evaluation(module, 16)), checked, rule, symmetries)
+    graph = FoldedGraph(fold(PolicyHead(float_form(network)), rule, symmetries))
     check_parity(graph, checked, reference)
     if symmetries == 8:
-        check_equivariance(graph, checked, reference.decided)
+        check_equivariance(graph, checked, reference)
     assert reference.decided.mean() > 0.9
 
 
 def test_parity_catches_a_graph_of_other_weights(
-    module: CNN, other: PolicyNetwork, boards: NDArray[np.uint8]
+    module: nn.Module, other: FoldableNetwork, boards: NDArray[np.uint8]
 ) -> None:
     checked = sample(boards)
-    reference = reference_answers(module, checked, 16, "vote", 8, TOLERANCE)
+    reference = reference_answers(PlainPolicy(torch_evaluation(module, 16)), checked, "vote", 8)
     with pytest.raises(GateError, match=r"parity at batch 1: probabilities differ on 1\d of 16 boards"):
-        check_parity(FoldedGraph(fold(float_form(other), "vote", 8)), checked, reference)
+        check_parity(FoldedGraph(fold(PolicyHead(float_form(other)), "vote", 8)), checked, reference)
 
 
 def test_parity_catches_the_wrong_decision_rule(
-    module: CNN, network: PolicyNetwork, boards: NDArray[np.uint8]
+    module: nn.Module, network: FoldableNetwork, boards: NDArray[np.uint8]
 ) -> None:
     checked = sample(boards)
-    reference = reference_answers(module, checked, 16, "mean", 8, TOLERANCE)
+    reference = reference_answers(PlainPolicy(torch_evaluation(module, 16)), checked, "mean", 8)
     with pytest.raises(GateError, match="moves differ"):
-        check_parity(FoldedGraph(fold(float_form(network), "vote", 8)), checked, reference)
+        check_parity(FoldedGraph(fold(PolicyHead(float_form(network)), "vote", 8)), checked, reference)
 
 
 def test_equivariance_catches_a_player_that_sees_only_one_view(
-    network: PolicyNetwork, boards: NDArray[np.uint8]
+    module: nn.Module, network: FoldableNetwork, boards: NDArray[np.uint8]
 ) -> None:
     checked = sample(boards)
-    graph = FoldedGraph(fold(float_form(network), "vote", 1))
+    reference = reference_answers(PlainPolicy(torch_evaluation(module, 16)), checked, "vote", 1)
+    graph = FoldedGraph(fold(PolicyHead(float_form(network)), "vote", 1))
     with pytest.raises(GateError, match="equivariance under symmetry 1: probabilities differ"):
-        check_equivariance(graph, checked, np.ones(len(checked), np.bool_))
+        check_equivariance(graph, checked, reference)
 
 
 def test_agreement_is_the_share_of_equal_moves_and_99_percent_are_needed(
-    network: PolicyNetwork, boards: NDArray[np.uint8]
+    network: FoldableNetwork, boards: NDArray[np.uint8]
 ) -> None:
-    graph = FoldedGraph(fold(float_form(network), "vote", 8))
+    graph = FoldedGraph(fold(PolicyHead(float_form(network)), "vote", 8))
     boards = boards[:200]
     expected = graph.next_moves(boards)
     assert check_agreement("int8", graph, boards, expected) == 1.0

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 from octofold_export.errors import ExportError
 from octofold_export.publishing import check_name, check_place, next_version, publish
@@ -25,6 +26,12 @@ def test_a_version_holds_its_files_and_the_model_its_configuration(tmp_path: Pat
     ]
     assert (folder / "model.onnx").read_bytes() == b"graph"
     assert (tmp_path / "models/cnn5/config.pbtxt").read_text() == "name: cnn5"
+
+
+def test_arrays_are_written_as_the_bytes_that_they_are(tmp_path: Path) -> None:
+    values = np.array([1, -2, 0.5], np.float32)
+    folder = publish(tmp_path, "ntuple", 1, {**FILES, "tables.bin": values.data}, "")
+    assert (folder / "tables.bin").read_bytes() == values.tobytes()
 
 
 def test_other_accounts_may_read_what_is_published(tmp_path: Path) -> None:

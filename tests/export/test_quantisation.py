@@ -12,64 +12,69 @@ from numpy.typing import NDArray
 from octofold_export.calibration import CLIP_QUANTILES, calibrate, quantise
 from octofold_export.floating import float_form
 from octofold_export.folding import Form, fold
+from octofold_export.heads import PolicyHead
 from octofold_export.runner import FoldedGraph
-from octofold_export.weights import Convolution, PolicyNetwork
+from octofold_export.weights import FoldableNetwork
 
 
 @pytest.fixture(scope="module")
-def form(network: PolicyNetwork, boards: NDArray[np.uint8]) -> Form:
+def form(network: FoldableNetwork, boards: NDArray[np.uint8]) -> Form:
     return calibrate(network, boards[:512], 1.0)
 
 
 def test_moves_stay_as_they_are_in_float32(
-    network: PolicyNetwork, form: Form, boards: NDArray[np.uint8]
+    network: FoldableNetwork, form: Form, boards: NDArray[np.uint8]
 ) -> None:
     others = boards[512:]
-    exact = FoldedGraph(fold(float_form(network), "vote", 8)).answer(others)
-    rounded = FoldedGraph(fold(form, "vote", 8)).answer(others)
+    exact = FoldedGraph(fold(PolicyHead(float_form(network)), "vote", 8)).answer(others)
+    rounded = FoldedGraph(fold(PolicyHead(form), "vote", 8)).answer(others)
     assert np.mean(exact.move == rounded.move) > 0.99
     assert np.abs(exact.probabilities - rounded.probabilities).mean() < 0.002
     assert (exact.legal == rounded.legal).all()
 
 
-def test_onnxruntime_runs_the_network_in_integers_from_the_one_hot_to_the_logits(
-    network: PolicyNetwork, form: Form, tmp_path: Path
+def test_onnxruntime_runs_the_network_in_integers_from_the_board_to_the_logits(
+    network: FoldableNetwork, form: Form, tmp_path: Path
 ) -> None:
     options = onnxruntime.SessionOptions()
     options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
     options.log_severity_level = 3  # it warns that the optimised file suits this machine only
     onnxruntime.InferenceSession(
-        fold(form, "vote", 8).SerializeToString(), options, providers=["CPUExecutionProvider"]
+        fold(PolicyHead(form), "vote", 8).SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
     operators = Counter(node.op_type for node in onnx.load(tmp_path / "optimised.onnx").graph.node)
-    products = 4 * len(network.convolutions) + 1
+    products = sum(len(layer.shape.regions) for layer in (*network.hidden, network.output))
     assert operators["QGemm"] == products
-    unwanted = {"QuantizeLinear", "DequantizeLinear", "Gemm", "FusedGemm", "MatMul", "Relu", "Slice"}
+    unwanted = {"QuantizeLinear", "DequantizeLinear", "Gemm", "FusedGemm", "Relu", "Slice"}
     assert not unwanted & operators.keys()
+    # What is multiplied here are the cells' exponents, to the rows of a table.
+    assert operators["MatMul"] == len(getattr(network.encoding, "patterns", ()))
 
 
 def test_an_8_bit_graph_gives_the_same_answer_in_every_batch(form: Form, boards: NDArray[np.uint8]) -> None:
-    graph = FoldedGraph(fold(form, "vote", 8))
+    graph = FoldedGraph(fold(PolicyHead(form), "vote", 8))
     alone, together = graph.answer(boards[:64], batch=1), graph.answer(boards[:64], batch=64)
     assert (alone.votes == together.votes).all()
     assert (alone.move == together.move).all()
 
 
 def test_of_the_clip_quantiles_the_one_with_the_smallest_error_is_kept(
-    network: PolicyNetwork, boards: NDArray[np.uint8]
+    network: FoldableNetwork, boards: NDArray[np.uint8]
 ) -> None:
     errors = iter([0.3, 0.1])
     best = quantise(network, boards[:256], lambda _: next(errors))
     expected = calibrate(network, boards[:256], CLIP_QUANTILES[1])
-    assert fold(best, "vote", 1) == fold(expected, "vote", 1)
+    assert fold(PolicyHead(best), "vote", 1) == fold(PolicyHead(expected), "vote", 1)
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("fate", ["a dead channel", "a dead layer", "a channel of bias alone", "huge biases"])
 def test_odd_networks_give_finite_answers_close_to_float32(
-    network: PolicyNetwork, boards: NDArray[np.uint8], fate: str
+    network: FoldableNetwork, boards: NDArray[np.uint8], fate: str
 ) -> None:
-    layer = network.convolutions[1]
+    hidden = list(network.hidden)
+    middle = len(hidden) // 2
+    layer = hidden[middle]
     weights, bias = layer.weights.copy(), layer.bias.copy()
     if fate == "a dead channel":
         weights[:, :, 3], bias[3] = 0, 0
@@ -80,8 +85,8 @@ def test_odd_networks_give_finite_answers_close_to_float32(
     else:
         weights *= 1e-6
         bias[:] = 100
-    convolutions = (network.convolutions[0], Convolution(weights, bias), network.convolutions[2])
-    odd = replace(network, convolutions=convolutions)
-    exact = FoldedGraph(fold(float_form(odd), "mean", 8)).answer(boards[:128])
-    rounded = FoldedGraph(fold(calibrate(odd, boards[:128], 1.0), "mean", 8)).answer(boards[:128])
+    hidden[middle] = replace(layer, weights=weights, bias=bias)
+    odd = replace(network, hidden=tuple(hidden))
+    exact = FoldedGraph(fold(PolicyHead(float_form(odd)), "mean", 8)).answer(boards[:128])
+    rounded = FoldedGraph(fold(PolicyHead(calibrate(odd, boards[:128], 1.0)), "mean", 8)).answer(boards[:128])
     np.testing.assert_allclose(rounded.probabilities, exact.probabilities, atol=0.05)

@@ -8,15 +8,16 @@ from numpy.typing import NDArray
 from octofold_export.errors import ExportError
 from octofold_export.floating import float_form
 from octofold_export.folding import fold
+from octofold_export.heads import PolicyHead
 from octofold_export.recording import FEWEST_BOARDS, play_boards, read_boards
 from octofold_export.runner import FoldedGraph
-from octofold_export.weights import PolicyNetwork
+from octofold_export.weights import FoldableNetwork
 from octofold_game.rules import legal_moves
 
 
 @pytest.fixture(scope="module")
-def player(network: PolicyNetwork) -> FoldedGraph:
-    return FoldedGraph(fold(float_form(network), "mean", 1))
+def player(network: FoldableNetwork) -> FoldedGraph:
+    return FoldedGraph(fold(PolicyHead(float_form(network)), "mean", 1))
 
 
 def test_played_boards_are_different_and_running_and_from_all_stages(player: FoldedGraph) -> None:

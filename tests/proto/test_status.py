@@ -6,6 +6,7 @@ import grpc
 import octofold_proto.errors as errors
 import pytest
 from google.rpc.code_pb2 import Code
+from google.rpc.error_details_pb2 import RequestInfo
 from google.rpc.status_pb2 import Status
 from octofold_game.rules import BoardError
 from octofold_proto.status import CODES, DETAILS_KEY, error_of, grpc_code, status_of, status_of_call
@@ -16,6 +17,9 @@ RAISED = [
     errors.QueueFull("no room", 0.25),
     errors.DeadlinePassed("too late"),
     errors.Unavailable("starting"),
+    errors.Unauthenticated("no token"),
+    errors.NotAllowed("no admin token"),
+    errors.ModelError("not the file that the card describes"),
     errors.BackendFailed("failed (error abc123)", "abc123"),
 ]
 
@@ -43,7 +47,10 @@ def test_every_error_that_the_service_raises_is_in_the_table() -> None:
         (RAISED[2], "RESOURCE_EXHAUSTED"),
         (RAISED[3], "DEADLINE_EXCEEDED"),
         (RAISED[4], "UNAVAILABLE"),
-        (RAISED[5], "INTERNAL"),
+        (RAISED[5], "UNAUTHENTICATED"),
+        (RAISED[6], "PERMISSION_DENIED"),
+        (RAISED[7], "FAILED_PRECONDITION"),
+        (RAISED[8], "INTERNAL"),
     ],
 )
 def test_the_table_is_the_designs(error: Exception, code: str) -> None:
@@ -56,6 +63,13 @@ def test_a_bad_board_reaches_the_client_as_an_invalid_request_with_its_message()
     assert str(restored) == "board 3, cell 5: no"
 
 
+def test_the_id_of_the_call_travels_with_every_error_but_that_of_a_batch() -> None:
+    for error in RAISED:
+        request = RequestInfo()
+        assert any(detail.Unpack(request) for detail in status_of(error, "call-7").details)
+        assert request.request_id == getattr(error, "error_id", "call-7")
+
+
 def test_an_error_outside_the_table_is_a_bug() -> None:
     with pytest.raises(KeyError):
         status_of(ZeroDivisionError())
@@ -63,7 +77,7 @@ def test_an_error_outside_the_table_is_a_bug() -> None:
 
 @pytest.mark.parametrize(
     "code",
-    [Code.RESOURCE_EXHAUSTED, Code.INTERNAL, Code.UNIMPLEMENTED, Code.PERMISSION_DENIED, 77],
+    [Code.RESOURCE_EXHAUSTED, Code.INTERNAL, Code.UNIMPLEMENTED, Code.ABORTED, 77],
 )
 def test_a_status_that_is_not_the_services_own_is_unexpected(code: int) -> None:
     error = error_of(Status(code=code, message="from elsewhere"))

@@ -3,31 +3,45 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import grpc
 import numpy as np
 import onnx
 import pytest
+from octofold_proto.inference.grpc_service_pb2_grpc import (
+    GRPCInferenceServiceStub,
+    add_GRPCInferenceServiceServicer_to_server,
+)
 from octofold_proto.octofold.v1.inference_pb2_grpc import (
     OctofoldServiceStub,
     add_OctofoldServiceServicer_to_server,
 )
+from octofold_server.access import Access
 from octofold_server.backend import Backend
 from octofold_server.config import Config
+from octofold_server.door import Door, Limits
 from octofold_server.fakes import RecordingBackend
 from octofold_server.models import Models
+from octofold_server.oip_service import OpenInference
+from octofold_server.oip_servicer import OpenInferenceServicer
+from octofold_server.rest import JSON_LENGTH, application
+from octofold_server.rest_server import RestServer
 from octofold_server.servicer import OctofoldServicer
+from octofold_server.undecodable import RefusingUndecodable
 from onnx import TensorProto, helper
 
 START_LIMIT_SECONDS = 60
@@ -80,10 +94,13 @@ WriteVersion = Callable[..., Path]
 
 @pytest.fixture
 def write_version(tmp_path: Path, graph: bytes) -> WriteVersion:
-    """Write tmp_path/models/NAME/VERSION with the tiny graph; keywords overwrite fields of the card."""
+    """Write tmp_path/models/NAME/VERSION with the tiny graph, or the folder `beside` it under a name that
+    servers pass over; keywords overwrite fields of the card."""
 
-    def write(name: str = "tiny", version: int = 1, model: bytes = graph, **fields: Any) -> Path:
-        folder = tmp_path / "models" / name / str(version)
+    def write(
+        name: str = "tiny", version: int = 1, model: bytes = graph, *, beside: bool = False, **fields: Any
+    ) -> Path:
+        folder = tmp_path / "models" / name / (f".{version}.partial" if beside else str(version))
         folder.mkdir(parents=True)
         (folder / "model.onnx").write_bytes(model)
         precision = {"file": "model.onnx", "sha256": hashlib.sha256(model).hexdigest(), "agreement": 1.0}
@@ -138,10 +155,12 @@ def start_server(tmp_path: Path) -> Iterator[StartServer]:
     """Start octofold-serve on a free port, with tmp_path/models unless told otherwise."""
     started: list[ServerProcess] = []
 
-    def start(*arguments: str, ready: bool = True) -> ServerProcess:
+    def start(
+        *arguments: str, ready: bool = True, program: Sequence[str] = ("-m", "octofold_server.cli")
+    ) -> ServerProcess:
         number = len(started)
         port_file, log_file = tmp_path / f"port-{number}", tmp_path / f"log-{number}"
-        command = [sys.executable, "-m", "octofold_server.cli", "--port", "0", "--grace", "0"]
+        command = [sys.executable, *program, "--port", "0", "--grace", "0"]
         command += ["--models", str(tmp_path / "models"), "--port-file", str(port_file), *arguments]
         with log_file.open("wb") as log:
             server = ServerProcess(subprocess.Popen(command, stderr=log), log_file, port_file)
@@ -169,13 +188,13 @@ def serve_backend(write_version: WriteVersion, tmp_path: Path) -> ServeBackend:
     async def serve(backend: Backend, **options: Any) -> AsyncIterator[OctofoldServiceStub]:
         config = Config(models=tmp_path / "models", **{"lanes": 1, **options})
         models = Models(config, lambda *_: backend)
-        servicer = OctofoldServicer(models, max_boards=options.get("queue_capacity", 65_536))
+        door = Door(models, Limits(boards=options.get("queue_capacity", 65_536)))
         server = grpc.server(ThreadPoolExecutor(32))
-        add_OctofoldServiceServicer_to_server(servicer, server)
+        add_OctofoldServiceServicer_to_server(OctofoldServicer(door), server)
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
-        models.load()
-        servicer.open()
+        models.start()
+        door.open()
         try:
             async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
                 yield OctofoldServiceStub(channel)
@@ -186,3 +205,97 @@ def serve_backend(write_version: WriteVersion, tmp_path: Path) -> ServeBackend:
             models.close()
 
     return serve
+
+
+@dataclass
+class OpenDoors:
+    """A server in this process, with all its protocols."""
+
+    door: Door
+    service: OpenInference
+    grpc_target: str
+    rest_port: int
+
+    @property
+    def models(self) -> Models:
+        return self.door.models
+
+    def infer_stub(self) -> Any:
+        return GRPCInferenceServiceStub(self.channel)
+
+    def __post_init__(self) -> None:
+        self.channel = grpc.insecure_channel(self.grpc_target)
+
+
+OpenAllDoors = Callable[..., AbstractContextManager[OpenDoors]]
+
+
+@pytest.fixture
+def open_doors(write_version: WriteVersion, tmp_path: Path) -> OpenAllDoors:
+    """A context manager: gRPC and REST in this process, computing with the given backend."""
+    write_version("fake", 1)
+
+    @contextmanager
+    def serve(
+        backend: Backend,
+        limits: Limits | None = None,
+        *,
+        rest: Mapping[str, Any] = MappingProxyType({}),
+        **options: Any,
+    ) -> Iterator[OpenDoors]:
+        config = Config(models=tmp_path / "models", **{"lanes": 1, **options})
+        door = Door(Models(config, lambda *_: backend), limits)
+        service = OpenInference(door)
+        access = Access(config.tokens, config.admin_tokens, admin=config.admin, refusals=door.refusals)
+        server = grpc.server(ThreadPoolExecutor(32))
+        refusing: Any = RefusingUndecodable(server, door.refusals)
+        add_OctofoldServiceServicer_to_server(OctofoldServicer(door), refusing)
+        add_GRPCInferenceServiceServicer_to_server(OpenInferenceServicer(door, service), refusing)
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        listener = socket.create_server(("127.0.0.1", 0))
+        routes = application(door, service, access, config.max_message_bytes)
+        rest_server = RestServer(routes, listener, **rest)
+        rest_server.start()
+        door.models.start()
+        door.open()
+        doors = OpenDoors(door, service, f"127.0.0.1:{port}", rest_server.port)
+        try:
+            yield doors
+        finally:
+            if isinstance(backend, RecordingBackend):
+                backend.gate.set()
+            doors.channel.close()
+            rest_server.stop()
+            server.stop(None).wait()
+            door.models.close()
+
+    return serve
+
+
+class RestReply(NamedTuple):
+    status: int
+    headers: http.client.HTTPMessage
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The reply's JSON, without the tensors that may follow it."""
+        return json.loads(self.body[: int(self.headers.get(JSON_LENGTH, len(self.body)))])
+
+
+def _ask(server: Any, method: str, path: str, body: Any = None, **headers: str) -> RestReply:
+    connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=30)
+    try:
+        body = json.dumps(body) if isinstance(body, dict | list) else body
+        connection.request(method, path, body, {name.replace("_", "-"): v for name, v in headers.items()})
+        reply = connection.getresponse()
+        return RestReply(reply.status, reply.headers, reply.read())
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def ask() -> Callable[..., RestReply]:
+    """Ask whatever has a `rest_port`: method, path, body (an object is sent as JSON), headers as keywords."""
+    return _ask

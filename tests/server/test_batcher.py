@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull, Unavailable
-from octofold_server.batcher import TURN_BOARDS, Batcher, Call
+from octofold_server.batcher import Batcher
+from octofold_server.calls import TURN_BOARDS, Call, Priority
 from octofold_server.fakes import RecordingBackend, fake_moves
 
 Boards = NDArray[np.uint8]
@@ -270,3 +271,158 @@ def test_the_batcher_needs_neither_grpc_nor_onnxruntime() -> None:
         "import sys, octofold_server.batcher; sys.exit(bool({'grpc', 'onnxruntime'} & sys.modules.keys()))"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_interactive_calls_go_before_bulk_calls_that_came_first(new_batcher: NewBatcher) -> None:
+    backend = RecordingBackend()
+    batcher = new_batcher(backend, max_batch_size=4)
+    hold(batcher, backend)
+    bulk = [batcher.submit(marked(1, 4), priority=Priority.BULK) for _ in range(3)]
+    interactive = batcher.submit(marked(2, 6))
+    backend.gate.set()
+    wait_for([*bulk, interactive])
+    assert np.concatenate(backend.batches)[:, 0].tolist() == [2] * 6 + [1] * 12
+
+
+def test_bulk_gets_one_batch_in_eight_however_much_is_interactive(new_batcher: NewBatcher) -> None:
+    backend = RecordingBackend()
+    batcher = new_batcher(backend, max_batch_size=4)
+    hold(batcher, backend)
+    bulk = batcher.submit(marked(1, 20), priority=Priority.BULK)
+    interactive = [batcher.submit(marked(2, 4)) for _ in range(100)]
+    backend.gate.set()
+    wait_for([bulk, *interactive])
+    turns = [index for index, batch in enumerate(backend.batches) if (batch[:, 0] == 1).any()]
+    assert turns == [7, 15, 23, 31, 39]
+
+
+def test_bulk_that_fills_its_queue_leaves_room_for_interactive_calls(new_batcher: NewBatcher) -> None:
+    backend = RecordingBackend()
+    batcher = new_batcher(backend, queue_capacity=10)
+    hold(batcher, backend)
+    bulk = batcher.submit(marked(1, 10), priority=Priority.BULK)
+    with pytest.raises(QueueFull):
+        batcher.submit(marked(1), priority=Priority.BULK)
+    interactive = batcher.submit(marked(2, 10))
+    backend.gate.set()
+    wait_for([bulk, interactive])
+
+
+@pytest.mark.parametrize("boards", [1, 100], ids=["all of it runs already", "most of it waits"])
+def test_a_deadline_passes_on_time_while_every_lane_is_busy(new_batcher: NewBatcher, boards: int) -> None:
+    backend = RecordingBackend()
+    batcher = new_batcher(backend)
+    backend.gate.clear()
+    late = batcher.submit(marked(1, boards), deadline=time.monotonic() + 0.1)
+    with pytest.raises(DeadlinePassed):  # although the gate is closed
+        late.result()
+    assert batcher.waiting == 0
+    backend.gate.set()
+    batcher.submit(marked(2)).result()
+    assert backend.rows <= 32 + 1
+
+
+def test_a_sooner_deadline_does_not_wait_for_a_later_one(new_batcher: NewBatcher) -> None:
+    backend = RecordingBackend()
+    batcher = new_batcher(backend)
+    hold(batcher, backend)
+    patient = batcher.submit(marked(1), deadline=time.monotonic() + 3600)
+    hasty = batcher.submit(marked(2), deadline=time.monotonic() + 0.1)
+    with pytest.raises(DeadlinePassed):
+        hasty.result()
+    backend.gate.set()
+    patient.result()
+
+
+def test_who_leaves_at_its_deadline_was_late_and_who_leaves_before_has_cancelled(
+    new_batcher: NewBatcher,
+) -> None:
+    backend = RecordingBackend()
+    batcher = new_batcher(backend)
+    hold(batcher, backend)
+    for seconds, kind in ((0.019, DeadlinePassed), (3600, CancelledError), (float("inf"), CancelledError)):
+        call = batcher.submit(marked(1), deadline=time.monotonic() + seconds)
+        batcher.cancel(call)
+        with pytest.raises(kind):
+            call.result()
+
+
+def test_what_is_done_is_told_exactly_once_whatever_becomes_of_it(new_batcher: NewBatcher) -> None:
+    backend = RecordingBackend(poison=9)
+    batcher = new_batcher(backend)
+    hold(batcher, backend)
+    told: list[Call] = []
+    calls = [
+        batcher.submit(marked(1), on_done=told.append),
+        batcher.submit(marked(9, 100), on_done=told.append),
+        batcher.submit(marked(2), deadline=time.monotonic() + 0.05, on_done=told.append),
+        batcher.submit(marked(3), on_done=told.append),
+    ]
+    batcher.cancel(calls[3])
+    batcher.cancel(calls[3])
+    with pytest.raises(DeadlinePassed):
+        calls[2].result()
+    backend.gate.set()
+    batcher.close()
+    assert sorted(map(id, told)) == sorted(map(id, calls))
+
+
+def test_batches_are_counted_with_their_sizes(new_batcher: NewBatcher) -> None:
+    backend = RecordingBackend()
+    batcher = new_batcher(backend)
+    hold(batcher, backend)
+    waiting = batcher.submit(marked(1, 40))
+    backend.gate.set()
+    waiting.result()
+    batches = batcher.statistics.snapshot().batches
+    assert {boards: total.count for boards, total in batches.items()} == {1: 1, 8: 1, 32: 1}
+
+
+def test_a_deadline_in_a_billion_years_does_not_stop_the_clock(new_batcher: NewBatcher) -> None:
+    backend = RecordingBackend()
+    batcher = new_batcher(backend)
+    hold(batcher, backend)
+    patient = batcher.submit(marked(1), deadline=time.monotonic() + 3e16)
+    hasty = batcher.submit(marked(2), deadline=time.monotonic() + 0.05)
+    with pytest.raises(DeadlinePassed):
+        hasty.result()
+    backend.gate.set()
+    patient.result()
+
+
+def test_whatever_callers_do_at_once_every_call_ends_once_with_its_own_answer_or_its_reason(
+    new_batcher: NewBatcher,
+) -> None:
+    batcher = new_batcher(RecordingBackend(), lanes=3, max_batch_size=16, queue_capacity=600)
+    ended: list[Call] = []
+    problems: list[object] = []
+    submitted = []
+
+    def caller(seed: int) -> None:
+        random = np.random.default_rng(seed)
+        for number in range(300):
+            boards = boards_of(int(random.choice([1, 2, 20, 150])), seed=1000 * seed + number)
+            deadline = time.monotonic() + random.choice([0.0, 0.001, 60.0, float("inf")])
+            try:
+                call = batcher.submit(boards, deadline, ended.append, Priority(int(random.integers(2))))
+            except QueueFull:
+                continue
+            submitted.append(call)
+            if random.random() < 0.3:
+                batcher.cancel(call)
+            try:
+                moves = call.result().moves.moves
+            except (CancelledError, DeadlinePassed):
+                continue
+            if not np.array_equal(moves, fake_moves(boards).moves):
+                problems.append((seed, number))
+
+    callers = [threading.Thread(target=caller, args=(seed,)) for seed in range(8)]
+    for thread in callers:
+        thread.start()
+    for thread in callers:
+        thread.join()
+    batcher.close()
+    assert problems == []
+    assert (batcher.waiting, batcher.waiting_calls) == (0, 0)
+    assert sorted(map(id, ended)) == sorted(map(id, submitted))

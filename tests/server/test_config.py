@@ -46,6 +46,14 @@ def test_a_switch_is_a_flag_its_opposite_and_a_variable(
         ("queue-capacity", "0", "an integer from 1 to 100000000"),
         ("grace", "nan", "seconds from 0 to 86400"),
         ("models", "", "a path"),
+        (
+            "versions",
+            "newest",
+            "all, latest:N, or versions such as 1,3; then ;MODEL=... for every model that differs",
+        ),
+        ("max-calls", "0", "an integer from 1 to 100000"),
+        ("log-level", "trace", "debug, info, warning or error"),
+        ("tokens", "", "a path"),
         ("host", "", "a name"),
     ],
 )
@@ -65,6 +73,71 @@ def test_a_wrong_value_names_the_flag_or_variable_the_value_and_what_is_allowed(
 def test_a_wrong_switch_in_the_environment_is_refused() -> None:
     with pytest.raises(ConfigError, match="OCTOFOLD_REFLECTION: 'maybe'"):
         read_config([], {"OCTOFOLD_REFLECTION": "maybe"})
+
+
+def test_a_file_gives_what_neither_flag_nor_variable_does(tmp_path: Path) -> None:
+    file = tmp_path / "server.toml"
+    file.write_text(
+        'port = 1\nlanes = 2\ngrace = 2.5\nadmin = false\nversions = "latest:1"\n', encoding="utf-8"
+    )
+    for arguments, environment in (
+        (["--config", str(file), "--port", "3"], {"OCTOFOLD_LANES": "4"}),
+        (["--port", "3"], {"OCTOFOLD_LANES": "4", "OCTOFOLD_CONFIG": str(file)}),
+    ):
+        config = read_config(arguments, environment)
+        assert (config.port, config.lanes, config.grace, config.admin) == (3, 4, 2.5, False)
+        assert str(config.versions) == "latest:1"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("prot = 1", "'prot' is not a flag of octofold-serve without its dashes in front"),
+        ("max_calls = 1", "'max_calls' is not a flag"),
+        ("config = 'other.toml'", "'config' is not a flag"),
+        ("port = 'http'", "port: 'http' is not allowed; it takes an integer from 0 to 65535"),
+        ("port = true", "port: 'true' is not allowed; it takes an integer from 0 to 65535"),
+        ("lanes = 1.5", "lanes: '1.5' is not allowed"),
+        ("admin = 2", "admin: '2' is not allowed; it takes true, false, 1 or 0"),
+        ("models = ['a', 'b']", "models: it takes one value, not"),
+        ("[port]\na = 1", "port: it takes one value, not"),
+        ("port = ", "is not TOML"),
+        ("\xff", "is not TOML"),
+    ],
+)
+def test_a_wrong_file_names_itself_the_key_and_what_is_allowed(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    file = tmp_path / "server.toml"
+    file.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ConfigError) as failure:
+        read_config(["--config", str(file)], {})
+    assert str(failure.value).startswith(str(file))
+    assert message in str(failure.value)
+
+
+def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read: No such file"):
+        read_config(["--config", str(tmp_path / "none.toml")], {})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "needed"),
+    [
+        (["--tls-certificate", "c.pem"], "--tls-key"),
+        (["--tls-key", "k.pem"], "--tls-certificate"),
+        (["--tls-client-ca", "ca.pem"], "--tls-certificate"),
+    ],
+)
+def test_half_of_tls_names_the_other_half(arguments: list[str], needed: str) -> None:
+    with pytest.raises(ConfigError, match=f"without {needed}"):
+        read_config(arguments, {})
+
+
+def test_the_effective_configuration_reads_like_a_file() -> None:
+    shown = read_config(["--port", "7", "--no-admin", "--versions", "latest:2"], {}).effective()
+    assert (shown["port"], shown["admin"], shown["versions"]) == ("7", "false", "latest:2")
+    assert set(shown) == {option.name.replace("_", "-") for option in fields(Config)}
 
 
 def test_help_explains_every_flag_and_names_the_variables(capsys: pytest.CaptureFixture[str]) -> None:

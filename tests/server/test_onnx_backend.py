@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -83,6 +84,45 @@ def test_a_graph_that_breaks_the_contract_is_refused_and_says_where(
 ) -> None:
     with pytest.raises(GraphError, match=message):
         OnnxBackend(changed(graph, change), "cpu", 32)
+
+
+def with_tensor_outside(graph: bytes, location: str) -> bytes:
+    """The graph with the four moves taken from a file, as float32."""
+    model = onnx.load_from_string(graph)
+    (moves,) = (tensor for tensor in model.graph.initializer if tensor.name == "moves")
+    outside = onnx.TensorProto(name="outside", data_type=onnx.TensorProto.FLOAT, dims=[4])
+    outside.data_location = onnx.TensorProto.EXTERNAL
+    outside.external_data.add(key="location", value=location)
+    model.graph.initializer.remove(moves)
+    model.graph.initializer.append(outside)
+    model.graph.node.insert(0, onnx.helper.make_node("Cast", ["outside"], ["moves"], to=moves.data_type))
+    return bytes(model.SerializeToString())
+
+
+def test_tensors_outside_of_the_graph_are_given_to_it(graph: bytes) -> None:
+    moves = {"outside": np.arange(4, dtype=np.float32)}
+    backend = OnnxBackend(with_tensor_outside(graph, "moves.bin"), "cpu", 32, moves)
+    boards = np.random.default_rng(0).integers(0, 15, (32, 16), dtype=np.uint8)
+    assert (backend.run(boards).moves == fake_moves(boards).moves).all()
+
+
+@pytest.mark.parametrize("location", ["moves.bin", "../moves.bin", "{folder}/moves.bin"])
+def test_paths_in_a_graph_are_not_followed(
+    graph: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, location: str
+) -> None:
+    (tmp_path / "below").mkdir()
+    for folder in (tmp_path, tmp_path / "below"):
+        (folder / "moves.bin").write_bytes(np.arange(4, dtype=np.float32).tobytes())
+    monkeypatch.chdir(tmp_path / "below")
+    with pytest.raises(GraphError, match="cannot load it"):
+        OnnxBackend(with_tensor_outside(graph, location.format(folder=tmp_path)), "cpu", 32)
+
+
+@pytest.mark.parametrize("tensors", [{"outside": [0, 1]}, {"outside": [0, 1, 2, 3], "more": [1]}])
+def test_tensors_that_do_not_fit_the_graph_are_refused(graph: bytes, tensors: dict[str, list[int]]) -> None:
+    given = {name: np.array(values, np.float32) for name, values in tensors.items()}
+    with pytest.raises(GraphError, match="cannot load it"):
+        OnnxBackend(with_tensor_outside(graph, "moves.bin"), "cpu", 32, given)
 
 
 def test_batch_sizes_are_a_short_list_that_ends_with_the_largest() -> None:

@@ -10,9 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from octofold_server.repository import (
     Card,
+    ListedFile,
     ModelError,
     PrecisionFile,
     VersionFolder,
@@ -21,6 +23,7 @@ from octofold_server.repository import (
     find_versions,
     read_card,
     read_model,
+    read_tensors,
 )
 
 WriteVersion = Callable[..., Path]
@@ -133,6 +136,57 @@ def test_the_bytes_that_were_hashed_are_the_bytes_that_are_returned(tmp_path: Pa
     path.write_bytes(b"Weights")
     with pytest.raises(ModelError, match=f"the card says {digest}"):
         read_model(PrecisionFile(path, digest))
+
+
+def listed(path: Path, content: bytes) -> ListedFile:
+    return ListedFile(path, hashlib.sha256(content).hexdigest())
+
+
+def test_tensors_beside_a_model_are_mapped_from_their_files_and_verified(tmp_path: Path) -> None:
+    values = np.array([1, -2, 0.5], "<f4")
+    path = tmp_path / "tables.bin"
+    path.write_bytes(values.tobytes())
+    file = PrecisionFile(tmp_path / "model.onnx", "", {"tables": listed(path, values.tobytes())})
+    tensors = read_tensors(file)
+    assert tensors["tables"].tolist() == values.tolist()
+    path.write_bytes(bytes(12))
+    with pytest.raises(ModelError, match=r"tables\.bin is not the file that the card describes"):
+        read_tensors(file)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "cannot be read: No such file"),
+        (b"", "not a file of float32"),
+        (b"123", "not a file of float32"),
+    ],
+)
+def test_a_file_that_holds_no_tensor_is_an_error(tmp_path: Path, content: bytes | None, message: str) -> None:
+    path = tmp_path / "tables.bin"
+    if content is not None:
+        path.write_bytes(content)
+    file = PrecisionFile(tmp_path / "model.onnx", "", {"tables": listed(path, content or b"")})
+    with pytest.raises(ModelError, match=message):
+        read_tensors(file)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "message"),
+    [
+        ([], "precisions.fp32.tensors is not an object"),
+        ({"tables": "tables.bin"}, "tensors.'tables'..file is not a file name"),
+        ({"tables": {"file": "../tables.bin", "sha256": "0" * 64}}, "tensors.'tables'..file is not a file"),
+        ({"tables": {"file": "tables.bin", "sha256": "0"}}, "tensors.'tables'..sha256 is not a SHA-256"),
+    ],
+)
+def test_a_card_whose_tensors_are_badly_described_is_an_error(
+    write_version: WriteVersion, tensors: Any, message: str
+) -> None:
+    entry = {"file": "model.onnx", "sha256": "0" * 64, "tensors": tensors}
+    path = write_version(precisions={"fp32": entry})
+    with pytest.raises(ModelError, match=message):
+        read_card(folder_of(path))
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,7 @@ async def test_replies_carry_the_time_in_the_queue_and_in_the_backend(serve_back
         (pb.NextMoveRequest(), "0 exponents"),
         (pb.NextMovesRequest(), "boards is empty"),
         (pb.NextMovesRequest(boards=bytes(33)), "board 2 ends before its cell 1"),
+        (pb.NextMovesRequest(boards=bytes(16), priority=7), "priority is 7"),  # type: ignore[arg-type]
         (pb.NextMovesRequest(boards=bytes(37) + b"\x10" + bytes(10)), "board 2.*cell 5"),
         (pb.NextMovesRequest(boards=bytes(16 * 501)), "501 boards in one call; 500 are allowed"),
     ],
@@ -183,6 +184,39 @@ async def test_a_call_whose_deadline_passes_in_the_queue_never_runs(serve_backen
         await holding
         await stub.NextMoves(packed(BOARDS[:3]))
         assert backend.rows == 3
+
+
+async def test_one_client_leaves_mid_batch_and_its_batch_mates_get_the_right_answers(
+    serve_backend: Serve,
+) -> None:
+    backend = RecordingBackend()
+    async with serve_backend(backend) as stub:
+        holding = await hold(stub, backend)
+        parts = [BOARDS[:5], BOARDS[5:12], BOARDS[12:20]]
+        calls = [stub.NextMoves(packed(part)) for part in parts]
+        await queued(stub)
+        backend.gate.set()
+        await asyncio.to_thread(backend.started.acquire)  # one batch has all three, and runs
+        calls[1].cancel()
+        for number in (0, 2):
+            reply = await calls[number]
+            expected = fake_moves(parts[number]).moves
+            np.testing.assert_array_equal(moves_from_bytes(reply.moves, len(parts[number])), expected)
+        await holding
+        assert [len(batch) for batch in backend.batches] == [20]
+
+
+async def test_interactive_calls_go_before_bulk_calls(serve_backend: Serve) -> None:
+    backend = RecordingBackend()
+    async with serve_backend(backend) as stub:
+        holding = await hold(stub, backend)
+        bulk = stub.NextMoves(packed(np.full((40, 16), 1, np.uint8), priority=pb.PRIORITY_BULK))
+        await queued(stub)
+        interactive = stub.NextMoves(packed(np.full((30, 16), 2, np.uint8)))
+        await queued(stub)
+        backend.gate.set()
+        await asyncio.gather(holding, bulk, interactive)
+        assert np.concatenate(backend.batches)[:, 0].tolist() == [2] * 30 + [1] * 40
 
 
 async def test_a_backend_failure_is_internal_with_an_id_and_the_next_call_is_served(

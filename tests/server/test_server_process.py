@@ -23,13 +23,12 @@ from octofold_proto.messages import boards_to_bytes, moves_from_bytes
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.fakes import fake_moves
-from octofold_server.servicer import MAX_STREAMS
 
 WriteVersion = Callable[..., Path]
 Start = Callable[..., Any]
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
-SERVICES = ("", "octofold.v1.OctofoldService")
+SERVICES = ("", "octofold.v1.OctofoldService", "tiny")
 
 
 def boards_of(count: int, seed: int = 0) -> np.ndarray:
@@ -255,11 +254,76 @@ def test_a_stream_that_was_read_to_its_end_before_sigterm_ends_well(
     assert server.wait() == 0
 
 
+def test_a_stream_on_which_nothing_comes_and_nothing_is_owed_is_ended(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    server = start_server("--stream-idle", "0.3")
+    with grpc.insecure_channel(server.target) as channel:
+        done = threading.Event()
+
+        def messages() -> Any:
+            yield pb.StreamNextMovesRequest(id=1, request=pb.NextMovesRequest(boards=bytes(16)))
+            done.wait()
+
+        stream = OctofoldServiceStub(channel).StreamNextMoves(messages())
+        assert next(stream).id == 1
+        with pytest.raises(grpc.RpcError, match=r"nothing came on this stream for 0.3 seconds") as failure:
+            next(stream)
+        assert failure.value.code() == grpc.StatusCode.UNAVAILABLE
+        done.set()
+
+
+async def test_one_connection_that_begins_calls_and_never_finishes_them_leaves_threads_for_others(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    limits = ("--max-calls", "20", "--max-streams", "20", "--max-calls-per-connection", "30")
+    server = start_server(*limits)
+    options = [("grpc.use_local_subchannel_pool", 1)]  # a connection of its own
+    async with (
+        grpc.aio.insecure_channel(server.target, options=options) as idler,
+        grpc.aio.insecure_channel(server.target, options=options) as other,
+    ):
+        begin = idler.stream_unary("/octofold.v1.OctofoldService/NextMoves")
+        begun = [begin() for _ in range(200)]  # none of them ever sends its message
+        for _ in range(20):
+            await OctofoldServiceStub(other).NextMoves(pb.NextMovesRequest(boards=bytes(16)), timeout=30)
+        for call in begun:
+            call.cancel()
+
+
+async def test_one_connection_cannot_take_all_the_streams(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    server = start_server("--max-streams-per-connection", "2")
+    message = pb.StreamNextMovesRequest(request=pb.NextMovesRequest(boards=bytes(16)))
+
+    async def open_stream(channel: grpc.aio.Channel) -> Any:
+        stream = OctofoldServiceStub(channel).StreamNextMoves()
+        await stream.write(message)
+        await stream.read()
+        return stream
+
+    options = [("grpc.use_local_subchannel_pool", 1)]  # a connection of its own
+    async with (
+        grpc.aio.insecure_channel(server.target, options=options) as greedy,
+        grpc.aio.insecure_channel(server.target, options=options) as modest,
+    ):
+        streams = [await open_stream(greedy) for _ in range(2)]
+        with pytest.raises(grpc.aio.AioRpcError, match="2 streams are open on this connection") as failure:
+            await open_stream(greedy)
+        assert failure.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+        streams.append(await open_stream(modest))
+
+
 async def test_streams_beyond_the_limit_are_refused_and_leave_threads_for_calls(
     write_version: WriteVersion, start_server: Start
 ) -> None:
     write_version()
-    async with grpc.aio.insecure_channel(start_server().target) as channel:
+    server = start_server("--max-streams", "20")
+    async with grpc.aio.insecure_channel(server.target) as channel:
         stub = OctofoldServiceStub(channel)
         message = pb.StreamNextMovesRequest(request=pb.NextMovesRequest(boards=bytes(16)))
 
@@ -269,8 +333,8 @@ async def test_streams_beyond_the_limit_are_refused_and_leave_threads_for_calls(
             await stream.read()
             return stream
 
-        streams = [await open_stream() for _ in range(MAX_STREAMS)]
-        with pytest.raises(grpc.aio.AioRpcError, match="256 streams are open") as failure:
+        streams = [await open_stream() for _ in range(20)]
+        with pytest.raises(grpc.aio.AioRpcError, match="20 streams are open") as failure:
             await open_stream()
         assert failure.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
         await stub.NextMoves(message.request)

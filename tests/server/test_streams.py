@@ -7,30 +7,46 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+from google.rpc.status_pb2 import Status
 from octofold_proto.errors import Unavailable
 from octofold_proto.octofold.v1 import inference_pb2 as pb
-from octofold_server.batcher import Batcher, Call, OnDone
+from octofold_server.batcher import Batcher
+from octofold_server.door import Ticket
 from octofold_server.fakes import RecordingBackend
+from octofold_server.models import ServedModel
+from octofold_server.repository import Card
+from octofold_server.statistics import ModelStatistics
 from octofold_server.streams import MAX_OPEN_BOARDS, AnswerStream
 
-NewStream = Callable[[], AnswerStream]
+Stream = AnswerStream[pb.StreamNextMovesRequest, pb.StreamNextMovesResponse]
 
 
-class Request:
-    """What the servicer makes of a request, without a model."""
+class Exchange:
+    """What a servicer makes of messages, without a model."""
 
-    def __init__(self, batcher: Batcher, request: pb.NextMovesRequest) -> None:
-        self._batcher = batcher
-        self._boards = np.frombuffer(request.boards, np.uint8).reshape(-1, 16)
+    def __init__(self, batcher: Batcher) -> None:
+        self._served = ServedModel("fake", "1", 17, Card(17, {}, ""), "fp32", batcher, ModelStatistics())
 
-    def submit(self, on_done: OnDone) -> Call:
-        return self._batcher.submit(self._boards, on_done=on_done)
+    def boards(self, message: pb.StreamNextMovesRequest) -> int:
+        return len(message.request.boards) // 16
 
-    def cancel(self, call: Call) -> None:
-        self._batcher.cancel(call)
+    def submit(self, message: pb.StreamNextMovesRequest, when_answered: Callable[[Ticket], None]) -> Ticket:
+        ticket = Ticket(self._served, when_answered)
+        boards = np.frombuffer(message.request.boards, np.uint8).reshape(-1, 16)
+        ticket.call = self._served.batcher.submit(boards, on_done=ticket.settle)
+        return ticket
 
-    def response(self, call: Call) -> pb.NextMovesResponse:
-        return pb.NextMovesResponse(moves=call.result().moves.moves.tobytes())
+    def reply(self, message: pb.StreamNextMovesRequest, ticket: Ticket) -> pb.StreamNextMovesResponse:
+        ticket.answer()
+        return pb.StreamNextMovesResponse(id=message.id)
+
+    def refusal(self, message: pb.StreamNextMovesRequest, error: Exception) -> pb.StreamNextMovesResponse:
+        return pb.StreamNextMovesResponse(id=message.id, error=Status(message=str(error)))
+
+
+class Refusing(Exchange):
+    def submit(self, *_: object) -> Ticket:
+        raise Unavailable("not today")
 
 
 @pytest.fixture
@@ -47,15 +63,15 @@ def batcher(backend: RecordingBackend) -> Iterator[Batcher]:
 
 
 @pytest.fixture
-def stream(batcher: Batcher) -> AnswerStream:
-    return AnswerStream(lambda request: Request(batcher, request))
+def stream(batcher: Batcher) -> Stream:
+    return AnswerStream(Exchange(batcher))
 
 
 def message(number: int, boards: int) -> pb.StreamNextMovesRequest:
     return pb.StreamNextMovesRequest(id=number, request=pb.NextMovesRequest(boards=bytes(16 * boards)))
 
 
-def test_a_client_that_never_reads_stops_being_read_itself(stream: AnswerStream) -> None:
+def test_a_client_that_never_reads_stops_being_read_itself(stream: Stream) -> None:
     read = threading.Semaphore(0)
 
     def messages() -> Iterator[pb.StreamNextMovesRequest]:
@@ -75,7 +91,7 @@ def test_a_client_that_never_reads_stops_being_read_itself(stream: AnswerStream)
 
 
 def test_a_stream_that_must_stop_reading_still_answers_what_it_has_read(
-    stream: AnswerStream, backend: RecordingBackend
+    stream: Stream, backend: RecordingBackend
 ) -> None:
     end = threading.Event()
 
@@ -93,21 +109,35 @@ def test_a_stream_that_must_stop_reading_still_answers_what_it_has_read(
     end.set()
 
 
-def test_a_stream_whose_client_has_said_all_is_read_to_its_end(stream: AnswerStream) -> None:
+def test_a_stream_that_owes_an_answer_is_not_idle(batcher: Batcher, backend: RecordingBackend) -> None:
+    end = threading.Event()
+
+    def messages() -> Iterator[pb.StreamNextMovesRequest]:
+        yield message(1, 3)
+        end.wait()
+
+    backend.gate.clear()
+    answers = AnswerStream(Exchange(batcher), idle_seconds=0.05).answers(messages())
+    opening = threading.Timer(0.5, backend.gate.set)
+    opening.start()
+    assert next(answers).id == 1
+    with pytest.raises(Unavailable, match=r"nothing came on this stream for 0.05 seconds"):
+        next(answers)
+    end.set()
+
+
+def test_a_stream_whose_client_has_said_all_is_read_to_its_end(stream: Stream) -> None:
     assert [answer.id for answer in stream.answers(iter([message(1, 3)]))] == [1]
     assert stream.read_to_end
 
 
-def test_what_a_stream_raises_at_the_door_answers_that_message() -> None:
-    def refuse(_: pb.NextMovesRequest) -> Request:
-        raise Unavailable("not today")
-
-    answers = AnswerStream(refuse).answers(iter([message(7, 1), message(8, 1)]))
+def test_what_a_stream_raises_at_the_door_answers_that_message(batcher: Batcher) -> None:
+    answers = AnswerStream(Refusing(batcher)).answers(iter([message(7, 1), message(8, 1)]))
     assert [(answer.id, answer.error.message) for answer in answers] == [(7, "not today"), (8, "not today")]
 
 
 def test_an_abandoned_stream_withdraws_its_boards_and_ends(
-    stream: AnswerStream, batcher: Batcher, backend: RecordingBackend
+    stream: Stream, batcher: Batcher, backend: RecordingBackend
 ) -> None:
     backend.gate.clear()
     holding = batcher.submit(np.ones((1, 16), np.uint8))

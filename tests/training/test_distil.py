@@ -1,6 +1,9 @@
 """Distillation: the student learns, the pool stays legal, a run resumes, and a broken one stops."""
 
 import json
+import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -193,3 +196,32 @@ def test_ctrl_c_saves_the_state_and_the_checkpoint(teacher: NTupleNetwork, tmp_p
         train(_options(), ARCHITECTURE, teacher, tmp_path / "run", tmp_path / "net", interrupt)
     assert (tmp_path / "run" / "state.pt").exists()
     assert (tmp_path / "net" / "checkpoint.json").exists()
+
+
+def test_a_full_disk_ends_the_run_in_one_line_and_the_last_state_stays(
+    teacher: NTupleNetwork, tmp_path: Path
+) -> None:
+    recipe, run, net = tmp_path / "tiny.toml", tmp_path / "run", tmp_path / "net"
+    recipe.write_text(
+        '[network]\nkind = "cnn"\nlayers = 2\nchannels = 16\nexponents = 16\n'
+        "[distil]\nbatch_size = 64\nslices = 2\npositions = 1e9\n"
+    )
+    teacher.save(tmp_path / "teacher")
+    train(_options(positions=1_280.0), ARCHITECTURE, teacher, run, net, lambda _: None)
+    before = (run / "state.pt").read_bytes()
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-m", "octofold_training.commands", "student", str(recipe), "--minutes", "0.001"),
+            *("--teacher", str(tmp_path / "teacher"), "--state", str(run), "--checkpoint", str(net)),
+        ],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, len(before) // 2)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert "octofold-train: " in ended.stderr.splitlines()[-1]
+    assert "Traceback" not in ended.stderr
+    assert (run / "state.pt").read_bytes() == before
+    assert not list(run.glob("*.partial"))
+    checkpoints.load(net)

@@ -1,5 +1,7 @@
 """The networks: their size, and that the fast convolution is the ordinary one."""
 
+from itertools import combinations
+
 import pytest
 import torch
 from octofold_training.networks import ArchitectureError, build, count_weights
@@ -7,6 +9,13 @@ from torch import nn
 
 CNN5 = {"kind": "cnn", "layers": 5, "channels": 222, "exponents": 16}
 VALID = {"kind": "valid_cnn", "channels": [12, 20], "dense": [24, 16], "exponents": 16}
+PAIRED = {
+    "kind": "pairs",
+    "patterns": ["lines", "squares"],
+    "features": 8,
+    "dense": [12],
+    "exponents": 16,
+}
 SMALL = {"kind": "cnn", "layers": 3, "channels": 12, "exponents": 16}
 
 
@@ -57,18 +66,41 @@ def test_a_cnn_without_padding_is_that_of_ordinary_convolutions_and_dense_layers
     assert network(one_hot.bfloat16()).dtype == torch.float32
 
 
+def test_a_pair_network_sums_what_its_tables_say_of_every_pair_of_four_cells() -> None:
+    torch.manual_seed(0)
+    network = build(PAIRED)
+    exponents = torch.randint(0, 16, (5, 16))
+    one_hot = torch.eye(16)[exponents].view(5, 4, 4, 16).permute(0, 3, 1, 2)
+    for n, board in enumerate(exponents.view(5, 4, 4)):
+        squares = [board[r : r + 2, c : c + 2].flatten() for r in range(3) for c in range(3)]
+        features = []
+        for table, places in zip(network.tables, [[*board, *board.T], squares], strict=True):
+            by_pair = table.view(6, 16, 16, -1)
+            for cells in places:
+                pairs = enumerate(combinations(cells.tolist(), 2))
+                features.append(sum(by_pair[pair, first, second] for pair, (first, second) in pairs))
+        x = torch.relu(torch.cat(features))
+        x = network.dense[1](torch.relu(network.dense[0](x)))
+        torch.testing.assert_close(network(one_hot)[n], x)
+
+
 @pytest.mark.parametrize(
     ("architecture", "message"),
     [
+        (PAIRED | {"patterns": ["rows"]}, "patterns has 'rows', known are lines, squares"),
+        (PAIRED | {"patterns": ["lines", "lines"]}, "without repetitions"),
+        (PAIRED | {"patterns": "lines"}, "patterns is 'lines'"),
         (VALID | {"channels": [8, 8, 8, 8]}, "list of 1 to 3 sizes"),
         (VALID | {"channels": 8}, "channels is 8"),
         (VALID | {"dense": [0]}, "a size of dense is 0"),
         ({"kind": "valid_cnn", "channels": [8]}, "dense"),
+        (VALID | {"head": "distance"}, "unknown head 'distance'"),
+        (VALID | {"head": "value"}, "value_scale is None"),
+        (VALID | {"head": "value", "value_scale": 0}, "value_scale is 0"),
+        (VALID | {"value_scale": 300}, "value_scale"),
     ],
 )
-def test_an_impossible_cnn_without_padding_is_refused_by_name(
-    architecture: dict[str, object], message: str
-) -> None:
+def test_other_impossible_networks_are_refused_by_name(architecture: dict[str, object], message: str) -> None:
     with pytest.raises(ArchitectureError, match=message):
         build(architecture)
 

@@ -7,6 +7,7 @@ from octofold_training import commands
 from octofold_training.distil import DistilOptions
 from octofold_training.networks import build
 from octofold_training.ntuple_td import NTupleOptions
+from octofold_training.ppo import PPOOptions
 from octofold_training.recipes import RecipeError, read_recipe
 
 RECIPES = sorted((Path(__file__).parents[2] / "training" / "recipes").glob("*.toml"))
@@ -61,6 +62,8 @@ def test_every_shipped_recipe_can_be_followed(file: Path) -> None:
         build(recipe.table("network"))
     if "ntuple" in recipe.tables:
         recipe.options("ntuple", NTupleOptions)
+    if "ppo" in recipe.tables:
+        recipe.options("ppo", PPOOptions)
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ def draw_curves(
     """Draw a panel for each report field in `titles` against the positions learned from, as a PNG.
 
     `history` holds the reports of a run in order, each with `positions` and those fields, None where one has
-    no value; `scale` is that of the first panel. A panel is 600 x 500 pixels. Each point averages neighbouring reports, so that a long
-    run stays readable.
+    no value; `scale` is that of the first panel. A panel is 600 x 500 pixels. Each point averages
+    neighbouring reports, so that a long run stays readable.
     """
     if not history:
         return

@@ -1,4 +1,4 @@
-"""Policy networks: one-hot boards in, one logit a move out.
+"""Policy networks: one-hot boards in, one logit a move out. Value networks: afterstates in, one number out.
 
 A network is described by a small dictionary, its architecture, which travels in the checkpoint and in the
 model card; `build` turns it into a module. Nothing here knows how a network is trained or exported.
@@ -6,7 +6,8 @@ model card; `build` turns it into a module. Nothing here knows how a network is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +16,8 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from octofold_training.convolution import corner_convolution
+from octofold_training.dense import dense_layers, initialise, parameters, through_dense
+from octofold_training.pair_network import PATTERNS, PairNetwork
 
 Architecture = dict[str, Any]
 
@@ -29,12 +32,12 @@ class CNN(nn.Module):
     Supervised Learning", Journal of Information Processing 27, 2019).
     """
 
-    def __init__(self, layers: int, channels: int, exponents: int) -> None:
+    def __init__(self, layers: int, channels: int, exponents: int, outputs: int = 4) -> None:
         super().__init__()
         inputs = [exponents, *[channels] * (layers - 1)]
         self.convolutions = nn.ModuleList(nn.Conv2d(size, channels, 2) for size in inputs)
-        self.dense = nn.Linear(channels * 16, 4)
-        _initialise(self.convolutions)
+        self.dense = nn.Linear(channels * 16, outputs)
+        initialise(self.convolutions)
 
     def forward(self, one_hot: Tensor) -> Tensor:
         """`[N, exponents, 4, 4]` floats to logits `[N, 4]`.
@@ -42,7 +45,7 @@ class CNN(nn.Module):
         The convolutions run in the type of `one_hot`, the dense layer in float32.
         """
         x = one_hot.permute(2, 3, 0, 1).contiguous()
-        for weight, bias in _parameters(self.convolutions):
+        for weight, bias in parameters(self.convolutions):
             x = corner_convolution(x, weight, bias)
         logits: Tensor = self.dense(x.permute(2, 3, 0, 1).flatten(1).float())
         return logits
@@ -56,16 +59,17 @@ class ValidCNN(nn.Module):
     its cost, it plays better than a CNN that keeps 4x4 cells to the end.
     """
 
-    def __init__(self, channels: Sequence[int], dense: Sequence[int], exponents: int) -> None:
+    def __init__(
+        self, channels: Sequence[int], dense: Sequence[int], exponents: int, outputs: int = 4
+    ) -> None:
         super().__init__()
         planes = [exponents, *channels]
         self.convolutions = nn.ModuleList(
             nn.Conv2d(inputs, outputs, 2) for inputs, outputs in pairwise(planes)
         )
+        initialise(self.convolutions)
         side = 4 - len(channels)
-        widths = [side * side * planes[-1], *dense, 4]
-        self.dense = nn.ModuleList(nn.Linear(inputs, outputs) for inputs, outputs in pairwise(widths))
-        _initialise([*self.convolutions, *self.dense[:-1]])
+        self.dense = dense_layers([side * side * planes[-1], *dense, outputs])
 
     def forward(self, one_hot: Tensor) -> Tensor:
         """`[N, exponents, 4, 4]` floats to logits `[N, 4]`, in the type of `one_hot` but for the last layer.
@@ -73,33 +77,19 @@ class ValidCNN(nn.Module):
         The dense layers read the cells in order, all channels of a cell together.
         """
         x = one_hot.permute(0, 2, 3, 1)
-        for weight, bias in _parameters(self.convolutions):
+        for weight, bias in parameters(self.convolutions):
             windows = [x[:, :-1, :-1], x[:, :-1, 1:], x[:, 1:, :-1], x[:, 1:, 1:]]
             by_tap = weight.permute(0, 2, 3, 1).flatten(1)
             x = torch.relu(linear(torch.cat(windows, dim=3), by_tap.to(x.dtype), bias.to(x.dtype)))
-        x = x.flatten(1)
-        *hidden, (weight, bias) = _parameters(self.dense)
-        for hidden_weight, hidden_bias in hidden:
-            x = torch.relu(linear(x, hidden_weight.to(x.dtype), hidden_bias.to(x.dtype)))
-        return linear(x.float(), weight, bias)
-
-
-def _parameters(layers: Iterable[nn.Module]) -> list[tuple[Tensor, Tensor]]:
-    """Weight and bias of each layer."""
-    return [(layer.get_parameter("weight"), layer.get_parameter("bias")) for layer in layers]
-
-
-def _initialise(layers: Iterable[nn.Module]) -> None:
-    """Start layers that end in a ReLU so that they keep the variance of what passes (He et al., 2015)."""
-    for weight, bias in _parameters(layers):
-        nn.init.kaiming_normal_(weight, nonlinearity="relu")
-        nn.init.zeros_(bias)
+        return through_dense(x.flatten(1), self.dense)
 
 
 def build(architecture: Architecture) -> nn.Module:
     """A network with fresh weights.
 
-    Raises `ArchitectureError` for an unknown kind and for missing, unknown or impossible sizes.
+    It is a policy network unless its `head` is "value"; then its one output, times its `value_scale`, is what
+    is still to come from an afterstate, in points. Raises `ArchitectureError` for an unknown kind or head and
+    for missing, unknown or impossible sizes.
     """
     if not isinstance(architecture, dict):
         raise ArchitectureError(f"an architecture is a dictionary, got {architecture!r}")
@@ -107,12 +97,26 @@ def build(architecture: Architecture) -> nn.Module:
     kind = sizes.pop("kind", None)
     if kind not in _KINDS:
         raise ArchitectureError(f"unknown kind of network {kind!r}; known: {', '.join(map(repr, _KINDS))}")
+    outputs = _outputs(sizes)
     network, allowed = _KINDS[kind]
     if sizes.keys() != allowed.keys():
         raise ArchitectureError(f"a {kind} has the sizes {sorted(allowed)}, got {sorted(sizes)}")
     for name, check in allowed.items():
         check(name, sizes[name])
-    return network(**sizes)
+    return network(**sizes, outputs=outputs)
+
+
+def _outputs(sizes: Architecture) -> int:
+    """How many outputs the head has; takes what describes the head out of `sizes`."""
+    head = sizes.pop("head", "policy")
+    if head == "policy":
+        return 4
+    if head != "value":
+        raise ArchitectureError(f"unknown head {head!r}; known: 'policy', 'value'")
+    scale = sizes.pop("value_scale", None)
+    if type(scale) not in (int, float) or not 0 < scale < math.inf:
+        raise ArchitectureError(f"value_scale is {scale!r}, it must be a number of points above 0")
+    return 1
 
 
 def _size(largest: int) -> Callable[[str, Any], None]:
@@ -133,11 +137,28 @@ def _sizes(fewest: int, most: int, largest: int) -> Callable[[str, Any], None]:
     return check
 
 
+def _patterns(name: str, patterns: Any) -> None:
+    if not isinstance(patterns, list) or not patterns or len({*map(str, patterns)}) < len(patterns):
+        raise ArchitectureError(f"{name} is {patterns!r}, allowed is a list without repetitions")
+    for pattern in patterns:
+        if pattern not in PATTERNS:
+            raise ArchitectureError(f"{name} has {pattern!r}, known are {', '.join(PATTERNS)}")
+
+
 _KINDS: dict[str, tuple[type[nn.Module], dict[str, Callable[[str, Any], None]]]] = {
     "cnn": (CNN, {"layers": _size(64), "channels": _size(4096), "exponents": _size(18)}),
     "valid_cnn": (
         ValidCNN,
         {"channels": _sizes(1, 3, 4096), "dense": _sizes(0, 8, 8192), "exponents": _size(18)},
+    ),
+    "pairs": (
+        PairNetwork,
+        {
+            "patterns": _patterns,
+            "features": _size(4096),
+            "dense": _sizes(0, 8, 8192),
+            "exponents": _size(18),
+        },
     ),
 }
 

@@ -15,11 +15,20 @@ class Direction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DIRECTION_RIGHT: _ClassVar[Direction]
     DIRECTION_DOWN: _ClassVar[Direction]
     DIRECTION_LEFT: _ClassVar[Direction]
+
+class Priority(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PRIORITY_UNSPECIFIED: _ClassVar[Priority]
+    PRIORITY_INTERACTIVE: _ClassVar[Priority]
+    PRIORITY_BULK: _ClassVar[Priority]
 DIRECTION_UNSPECIFIED: Direction
 DIRECTION_UP: Direction
 DIRECTION_RIGHT: Direction
 DIRECTION_DOWN: Direction
 DIRECTION_LEFT: Direction
+PRIORITY_UNSPECIFIED: Priority
+PRIORITY_INTERACTIVE: Priority
+PRIORITY_BULK: Priority
 
 class NextMoveRequest(_message.Message):
     __slots__ = ("model", "version", "board")
@@ -52,16 +61,18 @@ class NextMoveResponse(_message.Message):
     def __init__(self, direction: _Optional[_Union[Direction, str]] = ..., probabilities: _Optional[_Iterable[float]] = ..., votes: _Optional[_Iterable[int]] = ..., game_over: bool = ..., model: _Optional[str] = ..., version: _Optional[str] = ..., queue_us: _Optional[int] = ..., inference_us: _Optional[int] = ...) -> None: ...
 
 class NextMovesRequest(_message.Message):
-    __slots__ = ("model", "version", "boards", "with_probabilities")
+    __slots__ = ("model", "version", "boards", "with_probabilities", "priority")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     BOARDS_FIELD_NUMBER: _ClassVar[int]
     WITH_PROBABILITIES_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
     model: str
     version: str
     boards: bytes
     with_probabilities: bool
-    def __init__(self, model: _Optional[str] = ..., version: _Optional[str] = ..., boards: _Optional[bytes] = ..., with_probabilities: bool = ...) -> None: ...
+    priority: Priority
+    def __init__(self, model: _Optional[str] = ..., version: _Optional[str] = ..., boards: _Optional[bytes] = ..., with_probabilities: bool = ..., priority: _Optional[_Union[Priority, str]] = ...) -> None: ...
 
 class NextMovesResponse(_message.Message):
     __slots__ = ("moves", "probabilities", "model", "version", "queue_us", "inference_us")
@@ -125,10 +136,14 @@ class ModelVersion(_message.Message):
         STATE_LOADING: _ClassVar[ModelVersion.State]
         STATE_READY: _ClassVar[ModelVersion.State]
         STATE_FAILED: _ClassVar[ModelVersion.State]
+        STATE_UNLOADING: _ClassVar[ModelVersion.State]
+        STATE_UNLOADED: _ClassVar[ModelVersion.State]
     STATE_UNSPECIFIED: ModelVersion.State
     STATE_LOADING: ModelVersion.State
     STATE_READY: ModelVersion.State
     STATE_FAILED: ModelVersion.State
+    STATE_UNLOADING: ModelVersion.State
+    STATE_UNLOADED: ModelVersion.State
     VERSION_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]

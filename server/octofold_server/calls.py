@@ -1,0 +1,119 @@
+"""One call's boards on their way through the batcher, and the future of its answer.
+
+Knows nothing about who waits for it, nor about how batches are formed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from octofold_server.backend import Moves
+
+__all__ = ["TURN_BOARDS", "Answer", "Batch", "Call", "OnDone", "Part", "Priority"]
+
+TURN_BOARDS = 64
+"""A call keeps its place until this many of its boards have run, then goes behind those that came later.
+Small calls run whole, in order of arrival; a lone board waits for one turn of a call of 60,000."""
+
+
+class Priority(IntEnum):
+    """Which calls go first."""
+
+    INTERACTIVE = 0  # somebody waits
+    BULK = 1  # takes what interactive calls leave, and a small share in any case
+
+
+class Batch(NamedTuple):
+    """When a batch was taken from the queue, and when the backend ran it; times of `time.monotonic`."""
+
+    boards: int
+    taken: float
+    started: float
+    ended: float
+
+
+class Part(NamedTuple):
+    """The answer for some of a call's boards."""
+
+    first: int  # board of the call
+    moves: Moves
+    batch: Batch
+
+
+class Answer(NamedTuple):
+    """The moves of one call's N boards, in its order, and what they cost."""
+
+    moves: Moves
+    queue_seconds: float  # the longest wait of a board of this call
+    inference_seconds: float  # the total of the batches that held boards of this call
+
+
+class Call:
+    """The future of one call's answer, for one thread to wait for.
+
+    A bare lock wakes that thread at half the price of a `concurrent.futures.Future`, which shows with single
+    boards. Everything but `result` belongs to the batcher and is guarded by its lock.
+    """
+
+    __slots__ = (
+        "answered", "boards", "deadline", "done", "error", "finished", "inference_seconds",
+        "on_done", "parts", "priority", "queue_seconds", "submitted", "taken", "turn",
+    )  # fmt: skip
+
+    def __init__(
+        self, boards: NDArray[np.uint8], deadline: float, on_done: OnDone | None, priority: Priority
+    ) -> None:
+        self.boards = boards
+        self.deadline = deadline
+        self.on_done = on_done
+        self.priority = priority
+        self.submitted = time.monotonic()
+        self.taken = 0  # boards that batches have taken
+        self.turn = TURN_BOARDS  # boards left of this turn
+        self.answered = 0
+        self.parts: list[Part] = []  # in order of completion
+        self.queue_seconds = 0.0
+        self.inference_seconds = 0.0
+        self.error: Exception | None = None
+        self.done = False
+        self.finished = threading.Lock()
+        self.finished.acquire()
+
+    @property
+    def waiting(self) -> int:
+        """Boards that no batch has taken yet."""
+        return len(self.boards) - self.taken
+
+    def is_nearly_late(self, now: float) -> bool:
+        """Whether a caller who leaves now leaves because of its deadline.
+
+        Its own clock ends before ours: by the way of the message, and by what gRPC rounds timeouts up, which
+        is at most a hundredth.
+        """
+        tolerance = 0.02 + 0.01 * (self.deadline - self.submitted)
+        return self.deadline != float("inf") and self.deadline <= now + tolerance
+
+    def result(self) -> Answer:
+        """Wait for the answer.
+
+        Raises:
+            DeadlinePassed: the deadline passed first; boards that no batch had taken then never run.
+            BackendFailed: a batch with boards of this call failed.
+            CancelledError: the call was cancelled.
+        """
+        self.finished.acquire()
+        if self.error is not None:
+            raise self.error
+        self.parts.sort(key=lambda part: part.first)
+        moves = Moves.join([part.moves for part in self.parts])
+        return Answer(moves, self.queue_seconds, self.inference_seconds)
+
+
+OnDone = Callable[[Call], None]

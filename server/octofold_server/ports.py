@@ -1,0 +1,71 @@
+"""Addresses to listen on, and files that tell which port was taken.
+
+Knows nothing about what is served there.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from octofold_game.files import write_text
+
+__all__ = ["StartupError", "address_of", "listener_on", "port_written"]
+
+
+class StartupError(Exception):
+    """Why the server cannot start."""
+
+
+def address_of(host: str, port: int) -> str:
+    """A host and a port as one text."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def listener_on(host: str, port: int) -> socket.socket:
+    """A socket that listens there.
+
+    Raises:
+        StartupError: there is no listening there; the message says why.
+    """
+    address = address_of(host, port)
+    try:
+        family, kind, protocol, _, found = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(found)
+            listener.listen()
+        except OSError:
+            listener.close()
+            raise
+        return listener
+    except OSError as error:
+        raise StartupError(f"cannot listen on {address}: {error.strerror}") from error
+    except UnicodeError as error:
+        raise StartupError(f"cannot listen on {address}: {host!r} is not the name of a host") from error
+
+
+@contextmanager
+def port_written(path: Path | None, port: int) -> Iterator[None]:
+    """The port is in the file at `path`, if any, until the block ends.
+
+    Raises:
+        StartupError: the file cannot be written.
+    """
+    if path is None:
+        yield
+        return
+    try:
+        write_text(path, f"{port}\n")
+    except OSError as error:
+        raise StartupError(f"cannot write the port file {path}: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # whoever read it may have cleared it away
+            path.unlink()

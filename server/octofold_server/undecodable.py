@@ -1,0 +1,99 @@
+"""What becomes of bytes that are no message of the method that they were sent to.
+
+gRPC for Python itself calls that INTERNAL, our mistake, and logs a traceback for each. It is the caller's,
+and is refused like any other. Knows nothing about the methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
+from typing import Any
+
+import grpc
+from google.protobuf.message import DecodeError
+from octofold_proto.errors import InvalidRequest
+
+from octofold_server.door import code_name
+from octofold_server.grpc_calls import end_badly
+from octofold_server.statistics import Refusals
+
+__all__ = ["RefusingUndecodable"]
+
+Handler = Any  # grpc.RpcMethodHandler, of which the stubs do not know that it is a named tuple
+
+_UNDECODABLE = object()
+
+
+class RefusingUndecodable:
+    """Stands for a server where servicers are added to it, and gives it their methods with that refusal.
+
+    Args:
+        server: the server.
+        refusals: told of every call that ends so.
+    """
+
+    def __init__(self, server: grpc.Server, refusals: Refusals) -> None:
+        self._server = server
+        self._refusals = refusals
+
+    def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
+        """Generated code calls this with the methods that it gives to the next one as well."""
+
+    def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Handler]) -> None:
+        """Add a service's methods."""
+        refusing = {name: self._refusing(f"{service}/{name}", handler) for name, handler in handlers.items()}
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, refusing),))
+        self._server.add_registered_method_handlers(service, refusing)
+
+    def _refusing(self, name: str, handler: Handler) -> Handler:
+        changed = {"request_deserializer": _or_undecodable(handler.request_deserializer)}
+        for kind in ("unary_unary", "unary_stream"):
+            if (method := getattr(handler, kind)) is not None:
+                changed[kind] = self._of_one_message(name, method)
+        if handler.stream_stream is not None:
+            changed["stream_stream"] = self._of_messages(name, handler.stream_stream)
+        return handler._replace(**changed)
+
+    def _of_one_message(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def refusing(request: Any, context: grpc.ServicerContext, *callback: Any) -> Any:
+            if request is _UNDECODABLE:
+                self._refuse(name, context)
+            return method(request, context, *callback)
+
+        return refusing
+
+    def _of_messages(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def refusing(messages: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
+            undecodable = False
+
+            def decodable() -> Iterator[Any]:
+                nonlocal undecodable
+                for message in messages:
+                    if message is _UNDECODABLE:
+                        undecodable = True
+                        return
+                    yield message
+
+            yield from method(decodable(), context)  # which ends once all before it are answered
+            if undecodable:
+                self._refuse(name, context)
+
+        return refusing
+
+    def _refuse(self, name: str, context: grpc.ServicerContext) -> None:
+        error = InvalidRequest(f"the bytes are no message of {name}")
+        self._refusals.add(code_name(error))
+        end_badly(context, error, name)
+
+
+def _or_undecodable(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    def read(message: bytes) -> Any:
+        try:
+            return deserialize(message)
+        except DecodeError:
+            return _UNDECODABLE
+
+    return read

@@ -1,0 +1,50 @@
+"""Credentials: what they are read from, where a token may go, and that it does not show."""
+
+from pathlib import Path
+
+import pytest
+from octofold_client import Client, Credentials, InvalidRequest
+
+
+@pytest.fixture
+def token_file(tmp_path: Path) -> Path:
+    file = tmp_path / "token"
+    file.write_text("open-sesame\n")
+    return file
+
+
+def test_a_token_comes_from_its_file_or_else_from_the_environment(token_file: Path) -> None:
+    environment = {"OCTOFOLD_TOKEN": "another"}
+    named = Credentials.from_files(token=token_file, environment=environment)
+    assert named.metadata == (("authorization", "Bearer open-sesame"),)
+    assert Credentials.from_files(environment=environment).token == "another"
+    assert Credentials.from_files(environment={}).metadata == ()
+
+
+def test_a_token_does_not_show(token_file: Path) -> None:
+    assert "sesame" not in repr(Credentials.from_files(token=token_file))
+
+
+@pytest.mark.parametrize("target", ["example.org:50051", "10.0.0.1:50051", "[2001:db8::1]:50051"])
+def test_a_token_leaves_this_machine_over_tls_only(target: str) -> None:
+    with pytest.raises(InvalidRequest, match="over TLS only"):
+        Client(target, credentials=Credentials(token="open-sesame"))
+    Client(target, credentials=Credentials(tls=True, token="open-sesame")).close()
+
+
+@pytest.mark.parametrize("target", ["127.0.0.1:50051", "localhost:50051", "[::1]:50051"])
+def test_on_this_machine_a_token_may_go_in_plaintext(target: str) -> None:
+    Client(target, credentials=Credentials(token="open-sesame")).close()
+
+
+@pytest.mark.parametrize("content", ["", " \n", "two words", "caf\u00e9", "one\ntwo"])
+def test_a_file_without_a_token_is_named(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "token"
+    file.write_text(content, encoding="utf-8")
+    with pytest.raises(InvalidRequest, match="token: holds no token"):
+        Credentials.from_files(token=file)
+
+
+def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest, match="together"):
+        Credentials.from_files(certificate=tmp_path / "client.pem")

@@ -1,0 +1,14 @@
+"""octofold-serve with one lane and a slow backend; the first argument is the seconds that a board takes."""
+
+from __future__ import annotations
+
+import sys
+
+from octofold_server.config import read_config
+from octofold_server.fakes import SlowBackend
+from octofold_server.lifecycle import serve
+from octofold_server.logs import set_up_log
+
+config = read_config([*sys.argv[2:], "--lanes", "1"])
+set_up_log(config.log_format, config.log_level)
+serve(config, lambda *_: SlowBackend(float(sys.argv[1])))

@@ -1,0 +1,257 @@
+"""A server process whose models change while it is being called: by signal, by watching, for good and ill."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import onnx
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from octofold_proto.inference import grpc_service_pb2 as oip
+from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+
+WriteVersion = Callable[..., Path]
+Start = Callable[..., Any]
+RELOADS = int(os.environ.get("OCTOFOLD_TEST_RELOADS", "100"))
+LIMIT_SECONDS = 60
+
+
+@pytest.fixture
+def graph_of(graph: bytes) -> Callable[[int], bytes]:
+    """The tiny graph with probabilities of its version: its answers tell which one gave them."""
+
+    def of(version: int) -> bytes:
+        model = onnx.load_from_string(graph)
+        for node in model.graph.node:
+            if node.output[0] == "probabilities":
+                node.output[0] = "unmarked"
+            node.input[:] = ["unmarked" if name == "probabilities" else name for name in node.input]
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([version], np.float32), "mark"))
+        model.graph.node.append(onnx.helper.make_node("Mul", ["unmarked", "mark"], ["probabilities"]))
+        return bytes(model.SerializeToString())
+
+    return of
+
+
+@pytest.fixture
+def publish(write_version: WriteVersion, graph_of: Callable[[int], bytes]) -> Callable[..., None]:
+    """Write a version beside its place and rename it there, as the exporter does."""
+
+    def publish(version: int, model: bytes | None = None, damage: bytes = b"") -> None:
+        folder = write_version(version=version, model=model or graph_of(version), beside=True)
+        if damage:
+            (folder / "model.onnx").write_bytes(damage)
+        folder.rename(folder.with_name(str(version)))
+
+    return publish
+
+
+def states(stub: OctofoldServiceStub) -> dict[str, Any]:
+    return {
+        version.version: version
+        for model in stub.ListModels(pb.ListModelsRequest()).models
+        for version in model.versions
+    }
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + LIMIT_SECONDS
+    while not condition():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+
+
+def is_ready(stub: OctofoldServiceStub, version: int) -> bool:
+    known = states(stub).get(str(version))
+    return known is not None and known.state == pb.ModelVersion.STATE_READY
+
+
+class Load:
+    """Callers of all kinds that go on until told to stop, and keep what was wrong with any answer."""
+
+    def __init__(self, target: str) -> None:
+        self.wrong: list[object] = []
+        self.answered = 0
+        self.seen: set[str] = set()
+        self._target = target
+        self._end = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._keep, args=(call,))
+            for call in (self._one, self._many, self._stream)
+        ]
+
+    @contextlib.contextmanager
+    def going_on(self) -> Iterator[None]:
+        for thread in self._threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            self._end.set()
+            for thread in self._threads:
+                thread.join()
+
+    def _keep(self, call: Callable[[OctofoldServiceStub], None]) -> None:
+        with grpc.insecure_channel(self._target) as channel:
+            try:
+                call(OctofoldServiceStub(channel))
+            except Exception as error:
+                self.wrong.append(error)
+
+    def _check(self, version: str, probabilities: np.ndarray, boards: int) -> None:
+        """The largest probability of every board is the number of the version that it names."""
+        self.answered += 1
+        self.seen.add(version)
+        if probabilities.reshape(-1, 4).max(axis=1).tolist() != [float(version)] * boards:
+            self.wrong.append((version, probabilities))
+
+    def _one(self, stub: OctofoldServiceStub) -> None:
+        while not self._end.is_set():
+            reply = stub.NextMove(pb.NextMoveRequest(board=[1] * 16))
+            self._check(reply.version, np.array(reply.probabilities), 1)
+
+    def _many(self, stub: OctofoldServiceStub) -> None:
+        request = pb.NextMovesRequest(boards=bytes([1] * 16 * 500), with_probabilities=True)
+        while not self._end.is_set():
+            reply = stub.NextMoves(request)
+            self._check(reply.version, np.frombuffer(reply.probabilities, "<f4"), 500)
+
+    def _stream(self, stub: OctofoldServiceStub) -> None:
+        room = threading.Semaphore(4)
+        sent = 0
+
+        def messages() -> Iterator[pb.StreamNextMovesRequest]:
+            nonlocal sent
+            request = pb.NextMovesRequest(boards=bytes([1] * 16 * 7), with_probabilities=True)
+            while not self._end.is_set():
+                room.acquire()
+                sent += 1
+                yield pb.StreamNextMovesRequest(id=sent, request=request)
+
+        answers = 0
+        for answer in stub.StreamNextMoves(messages()):
+            room.release()
+            answers += 1
+            self._check(answer.response.version, np.frombuffer(answer.response.probabilities, "<f4"), 7)
+        if answers != sent:
+            self.wrong.append(f"{sent} messages, {answers} answers")
+
+
+@pytest.mark.timeout(300)
+def test_a_hundred_reloads_under_load_fail_no_call_and_every_answer_is_of_the_version_that_it_names(
+    publish: Callable[..., None], start_server: Start, tmp_path: Path
+) -> None:
+    publish(1)
+    server = start_server("--versions", "latest:1", "--default-model", "tiny")
+    load = Load(server.target)
+    with grpc.insecure_channel(server.target) as channel, load.going_on():
+        stub = OctofoldServiceStub(channel)
+        for version in range(2, RELOADS + 2):
+            publish(version)
+            server.process.send_signal(signal.SIGHUP)
+            wait_for(lambda version=version: is_ready(stub, version))  # type: ignore[misc]
+            shutil.rmtree(tmp_path / "models" / "tiny" / str(version - 1))
+        health = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service="tiny"))
+        assert health.status == health_pb2.HealthCheckResponse.SERVING
+    assert load.wrong == []
+    assert len(load.seen) > RELOADS // 4
+    assert load.answered > RELOADS
+    assert server.terminate() == 0
+
+
+def test_a_corrupt_version_during_load_leaves_the_old_one_serving_and_the_index_says_why(
+    publish: Callable[..., None], start_server: Start, graph_of: Callable[[int], bytes]
+) -> None:
+    publish(1)
+    server = start_server("--versions", "latest:1")
+    load = Load(server.target)
+    with grpc.insecure_channel(server.target) as channel, load.going_on():
+        stub = OctofoldServiceStub(channel)
+        publish(2, damage=graph_of(2)[:-20])
+        publish(3, model=b"not a graph")
+        server.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: len(states(stub)) == 3 and "SHA-256" in states(stub)["2"].reason)
+        known = states(stub)
+        assert "onnxruntime cannot load it" in known["3"].reason
+        assert [known[version].state for version in "123"] == [
+            pb.ModelVersion.STATE_READY,
+            pb.ModelVersion.STATE_FAILED,
+            pb.ModelVersion.STATE_FAILED,
+        ]
+        publish(4)
+        server.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: is_ready(stub, 4))
+    assert load.wrong == []
+
+
+def test_a_model_that_is_unloaded_under_load_answers_what_it_has_accepted_and_refuses_the_rest(
+    publish: Callable[..., None], start_server: Start
+) -> None:
+    publish(1)
+    server = start_server()
+    outcomes: list[object] = []
+    answered = threading.Semaphore(0)
+
+    def call_until_refused(boards: int) -> None:
+        request = pb.NextMovesRequest(boards=bytes([1] * 16 * boards), with_probabilities=True)
+        with grpc.insecure_channel(server.target) as channel:
+            stub = OctofoldServiceStub(channel)
+            while True:
+                try:
+                    reply = stub.NextMoves(request)
+                except grpc.RpcError as error:
+                    outcomes.append(error.code())
+                    return
+                outcomes.append(len(reply.moves) == boards)
+                answered.release()
+
+    callers = [threading.Thread(target=call_until_refused, args=(boards,)) for boards in (1, 1, 5000, 5000)]
+    for caller in callers:
+        caller.start()
+    for _ in range(12):
+        answered.acquire()
+    with grpc.insecure_channel(server.target) as channel:
+        admin, health = GRPCInferenceServiceStub(channel), health_pb2_grpc.HealthStub(channel)
+        watch = health.Watch(health_pb2.HealthCheckRequest(service="tiny"))
+        assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
+        admin.RepositoryModelUnload(oip.RepositoryModelUnloadRequest(model_name="tiny"))
+        assert next(watch).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        for caller in callers:
+            caller.join()
+        assert set(outcomes) == {True, grpc.StatusCode.UNAVAILABLE}
+        admin.RepositoryModelLoad(oip.RepositoryModelLoadRequest(model_name="tiny"))
+        assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
+        assert OctofoldServiceStub(channel).NextMove(pb.NextMoveRequest(board=[1] * 16)).version == "1"
+
+
+def test_a_watched_folder_is_loaded_when_it_changes_and_may_vanish_and_come_back(
+    publish: Callable[..., None], start_server: Start, tmp_path: Path
+) -> None:
+    publish(1)
+    server = start_server("--watch", "0.05")
+    models, away = tmp_path / "models", tmp_path / "away"
+    with grpc.insecure_channel(server.target) as channel:
+        stub = OctofoldServiceStub(channel)
+        publish(2)
+        wait_for(lambda: is_ready(stub, 2))
+        models.rename(away)
+        wait_for(lambda: "nothing is reloaded: cannot read the model repository" in server.log)
+        assert stub.NextMove(pb.NextMoveRequest(board=[1] * 16)).version == "2"
+        away.rename(models)
+        publish(3)
+        wait_for(lambda: is_ready(stub, 3))
+        assert stub.NextMove(pb.NextMoveRequest(board=[1] * 16)).version == "3"
+        assert stub.NextMove(pb.NextMoveRequest(board=[1] * 16, version="1")).version == "1"
+        assert server.log.count("cannot read the model repository") == 1

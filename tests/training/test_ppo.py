@@ -1,0 +1,261 @@
+"""PPO: what it plays is what it learns from, it gets better, it keeps near its start, resumes and stops."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from octofold_game import rules
+from octofold_game.symmetries import CELLS
+from octofold_training import checkpoints, commands, networks
+from octofold_training.checkpoints import Checkpoint
+from octofold_training.distil import TrainingError
+from octofold_training.environment import Environment
+from octofold_training.ppo import PPO, PPOOptions, PPOProgress, train
+from octofold_training.rollouts import Rollouts, Turn, generalised_advantages
+from octofold_training.value_network import ValueNetwork
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+ARCHITECTURE = {"kind": "cnn", "layers": 2, "channels": 16, "exponents": 16}
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def start_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("start")
+    torch.manual_seed(1)
+    checkpoints.save(folder, networks.build(ARCHITECTURE), ARCHITECTURE, {})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def start(start_folder: Path) -> Checkpoint:
+    return checkpoints.load(start_folder)
+
+
+def _options(**changes: object) -> PPOOptions:
+    tiny = {"games": 32, "horizon": 8, "minibatch_size": 64, "warm_up_moves": 0, "value_head_start": 0.0}
+    return PPOOptions(**(tiny | {"value_units": 32, "positions": 1024.0} | changes))
+
+
+def _rollouts(games: int) -> Rollouts:
+    environment = Environment(games, 16, "points", 0.0, torch.Generator().manual_seed(2))
+    return Rollouts(environment, 16, 1.0, torch.float32)
+
+
+def test_the_move_drawn_on_a_view_is_the_one_played_on_its_board(start: Checkpoint) -> None:
+    rollouts, turn = _rollouts(50), Turn.empty(20, 50, CPU)
+    rollouts.collect(start.network, ValueNetwork(16, 8), turn)
+    rollouts.collect(start.network, ValueNetwork(16, 8), turn)
+    for step in range(19):
+        views, moves = turn.views[step].numpy(), turn.moves[step].numpy()
+        np.testing.assert_array_equal(turn.legal[step].numpy(), rules.legal_moves(views))
+        afterstates, points = rules.slide(views, moves)
+        np.testing.assert_allclose(turn.rewards[step].numpy(), points / 1000, atol=1e-4)
+        next_views = turn.views[step + 1].numpy()[:, None, :]
+        under_each_symmetry = afterstates[:, CELLS]
+        only_a_spawn_differs = (next_views != under_each_symmetry).sum(axis=2) == 1
+        assert (only_a_spawn_differs.any(axis=1) | turn.ended[step].numpy()).all()
+
+
+def test_moves_are_drawn_with_the_probabilities_that_are_noted(start: Checkpoint) -> None:
+    games = 20_000
+    rollouts, turn = _rollouts(games), Turn.empty(1, games, CPU)
+    board = torch.tensor([1, 2, 3, 4, 2, 3, 4, 5, 1, 0, 2, 1, 5, 6, 7, 8], dtype=torch.uint8)
+    state = rollouts.environment.state()
+    rollouts.environment.restore(state | {"boards": board.expand(games, 16)})
+    rollouts.collect(start.network, ValueNetwork(16, 8), turn)
+    assert turn.legal[0].gather(1, turn.moves[0, :, None]).all()
+    identity = (turn.views[0] == board).all(dim=1)
+    expected = rollouts.log_policy(start.network, board[None], turn.legal[0, identity][:1])[0].exp()
+    drawn = turn.moves[0, identity]
+    assert len(drawn) > games / 16
+    shares = torch.bincount(drawn, minlength=4) / len(drawn)
+    assert shares.tolist() == pytest.approx(expected.tolist(), abs=0.05)
+    noted = turn.log_probabilities[0, identity].exp()
+    torch.testing.assert_close(noted, expected[drawn], rtol=1e-3, atol=1e-4)
+
+
+def test_no_move_of_a_turn_reads_a_value_back_from_the_device(start: Checkpoint) -> None:
+    rollouts, turn, value_network = _rollouts(16), Turn.empty(3, 16, CPU), ValueNetwork(16, 8)
+    with FakeTensorMode(allow_non_fake_inputs=True):  # its tensors have no values that could be read
+        rollouts.collect(start.network, value_network, turn)
+
+
+def test_advantages_are_decayed_sums_of_what_the_values_did_not_foretell() -> None:
+    turn = Turn.empty(3, 2, CPU)
+    turn.rewards.copy_(torch.tensor([[1.0, 1.0], [2.0, 2.0], [4.0, 4.0]]))
+    turn.values.copy_(torch.tensor([[10.0, 10.0], [20.0, 20.0], [30.0, 30.0]]))
+    turn.ended.copy_(torch.tensor([[False, False], [False, True], [False, False]]))
+    advantages = generalised_advantages(turn, torch.tensor([40.0, 40.0]), discount=0.5, trace_decay=0.5)
+    last = 4 + 0.5 * 40 - 30
+    middle, middle_at_end = 2 + 0.5 * 30 - 20 + 0.25 * last, 2 - 20
+    first = [1 + 0.5 * 20 - 10 + 0.25 * later for later in (middle, middle_at_end)]
+    assert advantages.flatten().tolist() == pytest.approx([*first, middle, middle_at_end, last, last])
+
+
+def test_following_new_targets_changes_the_scale_but_no_value() -> None:
+    torch.manual_seed(3)
+    network = ValueNetwork(16, 8)
+    torch.nn.init.normal_(network.last.weight)
+    one_hot = torch.rand(100, 16, 4, 4)
+    for centre in (300.0, -5.0):
+        before = network.values(one_hot).detach()
+        targets = centre + 50 * torch.randn(1000)
+        network.follow(targets)
+        torch.testing.assert_close(network.values(one_hot).detach(), before, rtol=1e-4, atol=1e-3)
+        if centre == 300.0:  # the first targets are all there is to go by
+            normalised = network.normalised(targets)
+            assert (normalised.mean().item(), normalised.std().item()) == pytest.approx((0, 1), abs=0.01)
+
+
+def test_a_policy_that_knows_nothing_gets_better(start: Checkpoint) -> None:
+    options = _options(
+        games=128, horizon=16, minibatch_size=512, epochs=3, learning_rate=2e-3, value_learning_rate=3e-3,
+        kl_weight=0.0, entropy_weight=0.01, discount=0.99, temperature=1.0, clip=0.2, cool_down=0.1,
+        rewards="merges", restart_share=0.0, positions=160e3,
+    )  # fmt: skip
+    run = PPO(options, start, CPU)
+    reports = []
+    while run.positions < options.positions:
+        reports.append(run.learn())
+
+    def average(part: list[PPOProgress]) -> float:
+        total = sum(each.games * (each.average_score or 0.0) for each in part)
+        return total / sum(each.games for each in part)
+
+    quarter = len(reports) // 4
+    assert average(reports[-quarter:]) > 1.1 * average(reports[:quarter])
+
+
+def test_the_penalty_keeps_the_policy_near_its_start(start: Checkpoint) -> None:
+    def divergence(kl_weight: float) -> float:
+        run = PPO(_options(learning_rate=3e-3, epochs=4, kl_weight=kl_weight, positions=1e9), start, CPU)
+        for _ in range(15):
+            progress = run.learn()
+        return progress.kl
+
+    assert divergence(kl_weight=5.0) < divergence(kl_weight=0.0) / 3
+
+
+def test_the_values_learn_first(start: Checkpoint) -> None:
+    run = PPO(_options(value_head_start=512.0), start, CPU)
+    before = {name: value.clone() for name, value in run.policy.state_dict().items()}
+    value_before = run.value_network.last.weight.clone()
+    run.learn()
+    run.learn()
+    assert all(torch.equal(value, before[name]) for name, value in run.policy.state_dict().items())
+    assert not torch.equal(run.value_network.last.weight, value_before)
+    run.learn()
+    assert not any(torch.equal(value, before[name]) for name, value in run.policy.state_dict().items())
+
+
+def test_after_the_warm_up_games_are_of_all_ages(start: Checkpoint) -> None:
+    run = PPO(_options(games=100, warm_up_moves=60, restart_share=0.5), start, CPU)
+    run.warm_up()
+    tiles = (1 << run.environment.boards.int()).where(run.environment.boards > 0, 0).sum(dim=1)
+    assert (tiles <= 8).float().mean().item() == pytest.approx(0.5, abs=0.2)
+    assert (tiles > 60).float().mean() > 0.1
+
+
+def test_a_run_resumes_with_its_optimiser_and_its_games(start_folder: Path, tmp_path: Path) -> None:
+    options = _options(warm_up_moves=20)
+    run = train(options, start_folder, tmp_path / "run", tmp_path / "net", CPU, lambda _: None)
+    resumed = PPO(options, checkpoints.load(start_folder), CPU)
+    resumed.resume(tmp_path / "run")
+    assert (resumed.positions, resumed.seconds) == (run.positions, run.seconds)
+    assert torch.equal(resumed.environment.boards, run.environment.boards)
+    for old, new in ((run.policy, resumed.policy), (run.value_network, resumed.value_network)):
+        for name, value in new.state_dict().items():
+            assert torch.equal(value, old.state_dict()[name])
+    again = resumed.learn()
+    assert again.positions == run.positions + 256
+    history = [json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
+    assert history[-1]["positions"] == run.positions
+    assert (tmp_path / "run" / "curves.png").read_bytes().startswith(b"\x89PNG")
+    result = checkpoints.load(tmp_path / "net")
+    assert result.architecture == ARCHITECTURE
+    assert result.training["positions"] == run.positions
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", "truncated", "foreign"])
+def test_a_damaged_state_is_named(start: Checkpoint, tmp_path: Path, content: bytes | str) -> None:
+    run = PPO(_options(), start, CPU)
+    run.save(tmp_path)
+    state = tmp_path / "state.pt"
+    if content == "truncated":
+        state.write_bytes(state.read_bytes()[:5000])
+    elif content == "foreign":
+        torch.save({"weights": torch.zeros(3)}, state)
+    else:
+        state.write_bytes(content)
+    with pytest.raises(TrainingError, match=r"state\.pt: damaged"):
+        run.resume(tmp_path)
+
+
+def test_another_runs_state_is_refused(start: Checkpoint, tmp_path: Path) -> None:
+    PPO(_options(), start, CPU).save(tmp_path)
+    other = Checkpoint(start.network, ARCHITECTURE, {}, "f" * 64)
+    with pytest.raises(TrainingError, match="started from weights"):
+        PPO(_options(), other, CPU).resume(tmp_path)
+    with pytest.raises(TrainingError, match="32 games, not 48"):
+        PPO(_options(games=48), start, CPU).resume(tmp_path)
+
+
+def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_state(
+    start_folder: Path, tmp_path: Path
+) -> None:
+    run, net = tmp_path / "run", tmp_path / "net"
+    PPO(_options(), checkpoints.load(start_folder), CPU).save(run)
+    before = (run / "state.pt").read_bytes()
+    with pytest.raises(TrainingError, match="loss became"):
+        train(_options(learning_rate=1e30), start_folder, run, net, CPU, lambda _: None)
+    assert (run / "state.pt").read_bytes() == before
+    assert not net.exists()
+
+
+def test_ctrl_c_saves_the_state_and_the_checkpoint(start_folder: Path, tmp_path: Path) -> None:
+    def interrupt(_: PPOProgress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(_options(), start_folder, tmp_path / "run", tmp_path / "net", CPU, interrupt)
+    assert (tmp_path / "run" / "state.pt").exists()
+    assert (tmp_path / "net" / "checkpoint.json").exists()
+
+
+def test_the_network_at_the_start_is_never_overwritten(start_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match="replace the network"):
+        train(_options(), start_folder, tmp_path / "run", start_folder, CPU, lambda _: None)
+
+
+def test_a_value_network_is_no_start(start: Checkpoint) -> None:
+    architecture = ARCHITECTURE | {"head": "value", "value_scale": 100.0}
+    with pytest.raises(TrainingError, match="a policy is needed"):
+        PPO(_options(), Checkpoint(start.network, architecture, {}, ""), CPU)
+
+
+def _recipe(folder: Path, start: Path) -> Path:
+    file = folder / "tiny-ppo.toml"
+    sizes = "positions = 500\ngames = 16\nhorizon = 4\nwarm_up_moves = 4\nvalue_units = 8\n"
+    file.write_text(f"[ppo]\nstart = '{start}'\n{sizes}")
+    return file
+
+
+def test_the_command_follows_a_recipe(
+    start_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = ["--state", str(tmp_path / "run"), "--checkpoint", str(tmp_path / "net"), "--device", "cpu"]
+    assert commands.main(["ppo", str(_recipe(tmp_path, start_folder)), *folders]) == 0
+    assert "curves.png" in capsys.readouterr().out
+    assert checkpoints.load(tmp_path / "net").training["positions"] == 512
+
+
+def test_a_start_that_is_missing_ends_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = _recipe(tmp_path, tmp_path / "nowhere")
+    assert commands.main(["ppo", str(recipe), "--state", str(tmp_path / "run"), "--device", "cpu"]) == 1
+    error = capsys.readouterr().err
+    assert "nowhere: no checkpoint here" in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "run").exists()

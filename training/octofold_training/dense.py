@@ -1,0 +1,37 @@
+"""Dense layers as the networks use them: a ReLU behind each but the last, which answers in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+
+def dense_layers(widths: Sequence[int]) -> nn.ModuleList:
+    """Layers from `widths[0]` inputs to `widths[-1]` outputs, with fresh weights."""
+    layers = nn.ModuleList(nn.Linear(inputs, outputs) for inputs, outputs in pairwise(widths))
+    initialise(layers[:-1])
+    return layers
+
+
+def through_dense(x: Tensor, layers: Iterable[nn.Module]) -> Tensor:
+    """`[N, inputs]` to `[N, outputs] float32`; all layers but the last compute in the type of `x`."""
+    *hidden, (weight, bias) = parameters(layers)
+    for hidden_weight, hidden_bias in hidden:
+        x = torch.relu(linear(x, hidden_weight.to(x.dtype), hidden_bias.to(x.dtype)))
+    return linear(x.float(), weight, bias)
+
+
+def parameters(layers: Iterable[nn.Module]) -> list[tuple[Tensor, Tensor]]:
+    """Weight and bias of each layer."""
+    return [(layer.get_parameter("weight"), layer.get_parameter("bias")) for layer in layers]
+
+
+def initialise(layers: Iterable[nn.Module]) -> None:
+    """Start layers that end in a ReLU so that they keep the variance of what passes (He et al., 2015)."""
+    for weight, bias in parameters(layers):
+        nn.init.kaiming_normal_(weight, nonlinearity="relu")
+        nn.init.zeros_(bias)

@@ -1,0 +1,351 @@
+"""Reinforcement fine-tuning: proximal policy optimisation from a distilled network.
+
+In turns, the policy plays some moves in each of many games at once, and learns from them which did better
+than expected (Schulman et al., "Proximal Policy Optimization Algorithms", 2017). A penalty for diverging from
+the network that it started from keeps what that had learned (Jaques et al., "Sequence Tutor", 2017). Games,
+networks and updates stay on one device, which is waited for once a turn.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from octofold_training import checkpoints
+from octofold_training.checkpoints import Checkpoint
+from octofold_training.curves import draw_curves
+from octofold_training.distil import TrainingError, fastest_type
+from octofold_training.environment import Environment
+from octofold_training.history import History
+from octofold_training.options import option
+from octofold_training.rollouts import Rollouts, Turn, generalised_advantages
+from octofold_training.value_network import ValueNetwork
+
+_STATE = "state.pt"
+_CURVES = {
+    "average_score": "Average score of games from their first move",
+    "kl": "Divergence from the network at the start (nats)",
+    "explained_variance": "Explained variance of the values",
+}
+
+
+@dataclass(frozen=True)
+class PPOOptions:
+    """Options of one training run. The defaults suit a few CPU cores."""
+
+    start: str = option("checkpoints/flagship", "folder of the checkpoint that the run starts from")
+    positions: float = option(20e6, "positions that the whole run plays, resumed parts included")
+    games: int = option(256, "games played at once", minimum=1)
+    horizon: int = option(32, "moves of each game in a turn", minimum=1)
+    minibatch_size: int = option(1024, "positions of one update", minimum=1)
+    epochs: int = option(1, "times that a turn's positions are learned from", minimum=1)
+    learning_rate: float = option(3e-4, "peak of the policy's")
+    value_learning_rate: float = option(1e-3, "peak of the value network's")
+    value_units: int = option(256, "units of each hidden layer of the value network", minimum=1)
+    value_head_start: float = option(200e3, "positions at the start from which only the values are learned")
+    cool_down: float = option(0.5, "last share of the run, in which the learning rates fall to 0")
+    discount: float = option(0.999, "gamma: worth of a point one move later")
+    trace_decay: float = option(0.9, "lambda of the advantages: 0 trusts the values, 1 the rewards")
+    clip: float = option(0.1, "change of a move's probability beyond which it is not pushed further")
+    entropy_weight: float = option(0.0, "reward for undecided play")
+    kl_weight: float = option(0.05, "penalty for diverging from the network that the run starts from")
+    max_gradient_norm: float = option(0.5, "longer gradients are shortened to this")
+    temperature: float = option(0.5, "divides the logits where moves are drawn", minimum=0.01)
+    rewards: str = option("points", "'points': the score; 'merges': merges by tile, and a loss at the end")
+    restart_share: float = option(0.5, "of games that start where a recent game stood, at most 1")
+    warm_up_moves: int = option(1000, "moves of each game before the run, so that games differ in age")
+    averaged: float = option(
+        500e3, "positions over which the weights of the checkpoint are averaged", minimum=1
+    )
+    seed: int = option(1, "of the value network, the symmetries, the moves and the spawns")
+
+
+@dataclass(frozen=True)
+class PPOProgress:
+    """What the last turn did. Scores are of games from their first move, by moves drawn on one view."""
+
+    seconds: float
+    positions: int
+    positions_per_second: float
+    games: int
+    average_score: float | None
+    best_score: int
+    loss: float
+    kl: float
+    entropy: float
+    clipped: float
+    explained_variance: float
+    learning_rate: float
+
+
+class PPO:
+    """One run: a policy, what it started from, its value network, their optimiser and the games."""
+
+    def __init__(self, options: PPOOptions, start: Checkpoint, device: torch.device) -> None:
+        if start.architecture.get("head", "policy") != "policy":
+            raise TrainingError("the network that the run starts from values afterstates; a policy is needed")
+        self.options = options
+        self.architecture = start.architecture
+        self.start = start.sha256
+        self.policy = deepcopy(start.network).to(device).train()
+        self.seconds = 0.0
+        self.positions = 0
+        self._reference = deepcopy(start.network).to(device).eval().requires_grad_(False)
+        torch.manual_seed(options.seed)
+        exponents = start.architecture["exponents"]
+        self.value_network = ValueNetwork(exponents, options.value_units).to(device)
+        decay = max(0.0, 1 - options.minibatch_size / (options.epochs * options.averaged))
+        average = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
+        self.averaged = AveragedModel(self.policy, multi_avg_fn=average)
+        self._optimiser = torch.optim.AdamW(
+            [
+                {"params": list(self.policy.parameters())},
+                {"params": list(self.value_network.parameters())},
+            ],
+            weight_decay=0.0,
+            eps=1e-5,
+            fused=True,
+        )
+        self._generator = torch.Generator(device).manual_seed(options.seed)
+        self.environment = Environment(
+            options.games, exponents, options.rewards, options.restart_share, self._generator
+        )
+        self._rollouts = Rollouts(self.environment, exponents, options.temperature, _type_on(device))
+        self._turn = Turn.empty(options.horizon, options.games, device)
+
+    def rate(self) -> float:
+        """Of the peak learning rates, what the next turn uses: 1, then a linear fall to 0."""
+        left = max(0.0, 1 - self.positions / self.options.positions)
+        return min(1.0, left / max(self.options.cool_down, 1e-9))
+
+    def warm_up(self) -> None:
+        """Let the starting network play until the games are of all ages."""
+        start = time.perf_counter()
+        self._rollouts.warm_up(self._reference, self.options.warm_up_moves, self.options.horizon)
+        self.seconds += time.perf_counter() - start
+
+    def learn(self) -> PPOProgress:
+        """Play a turn and learn from it. Raises `TrainingError` if the loss is no longer a number."""
+        start = time.perf_counter()
+        turn = self._turn
+        last_values = self._rollouts.collect(self.policy, self.value_network, turn)
+        advantages = generalised_advantages(
+            turn, last_values, self.options.discount, self.options.trace_decay
+        )
+        targets = advantages + turn.values
+        explained = 1 - advantages.var() / targets.var()
+        self.value_network.follow(targets)
+        averages = self._update(_Lessons.of(turn, advantages, targets))
+        loss, kl, entropy, clipped, explained_variance = torch.stack([*averages, explained]).tolist()
+        scores = self.environment.scores()
+        seconds = time.perf_counter() - start
+        self.seconds += seconds
+        self.positions += advantages.numel()
+        if not math.isfinite(loss):
+            raise TrainingError(f"the loss became {loss} near position {self.positions:,}")
+        return PPOProgress(
+            seconds=round(self.seconds, 1),
+            positions=self.positions,
+            positions_per_second=round(advantages.numel() / seconds, 1),
+            games=scores.games,
+            average_score=round(scores.average, 1) if scores.games else None,
+            best_score=scores.best,
+            loss=round(loss, 5),
+            kl=round(kl, 5),
+            entropy=round(entropy, 5),
+            clipped=round(clipped, 5),
+            explained_variance=round(explained_variance, 5),
+            learning_rate=self.options.learning_rate * self.rate(),
+        )
+
+    def _update(self, lessons: _Lessons) -> Tensor:
+        """Learn from a turn. Returns averages `[4]`: loss, divergence, entropy, share of clipped changes."""
+        options = self.options
+        policy, values = self._optimiser.param_groups
+        policy["lr"], values["lr"] = (
+            self.rate() * peak for peak in (options.learning_rate, options.value_learning_rate)
+        )
+        learns_policy = self.positions >= options.value_head_start
+        reference = self._refer(lessons)
+        totals = torch.zeros(4, device=self._generator.device)
+        updates = 0
+        for _ in range(options.epochs):
+            order = torch.randperm(len(reference), generator=self._generator, device=self._generator.device)
+            for chosen in order.split(options.minibatch_size):  # type: ignore[no-untyped-call]
+                loss, *others = self._losses(lessons.chosen(chosen), reference[chosen], learns_policy)
+                self._optimiser.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                for group in self._optimiser.param_groups:
+                    nn.utils.clip_grad_norm_(group["params"], options.max_gradient_norm)
+                self._optimiser.step()
+                self.averaged.update_parameters(self.policy)
+                totals += torch.stack([loss, *others]).detach()
+                updates += 1
+        return totals / updates
+
+    @torch.no_grad()
+    def _refer(self, lessons: _Lessons) -> Tensor:
+        """Log-probabilities `[T * N, 4]` of the moves by the network that the run started from."""
+        size = self.options.minibatch_size
+        parts = [
+            self._rollouts.log_policy(
+                self._reference, lessons.views[start : start + size], lessons.legal[start : start + size]
+            )
+            for start in range(0, len(lessons.views), size)
+        ]
+        return torch.cat(parts)
+
+    def _losses(
+        self, lessons: _Lessons, reference: Tensor, learns_policy: bool
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The loss, the divergence from the start, the entropy and the share of clipped changes."""
+        options = self.options
+        values = self.value_network(self._rollouts.encode(lessons.views))
+        value_loss = (values - self.value_network.normalised(lessons.targets)).square().mean() / 2
+        with torch.set_grad_enabled(learns_policy):
+            log_policy = self._rollouts.log_policy(self.policy, lessons.views, lessons.legal)
+            log_probabilities = log_policy.gather(1, lessons.moves[:, None])[:, 0]
+            ratio = (log_probabilities - lessons.log_probabilities).exp()
+            clipped = ratio.clamp(1 - options.clip, 1 + options.clip)
+            gain = torch.minimum(ratio * lessons.advantages, clipped * lessons.advantages).mean()
+            probabilities = log_policy.exp()
+            entropy = -(probabilities * log_policy).sum(dim=1).mean()
+            kl = (probabilities * (log_policy - reference)).sum(dim=1).mean()
+        policy_loss = options.kl_weight * kl - gain - options.entropy_weight * entropy
+        return policy_loss + value_loss, kl, entropy, (ratio != clipped).float().mean()
+
+    def is_sound(self) -> bool:
+        """Whether all weights are finite numbers."""
+        weights = [*self.policy.parameters(), *self.value_network.parameters()]
+        return all(bool(torch.isfinite(each).all()) for each in weights)
+
+    def save(self, folder: Path) -> None:
+        """Write all that `resume` needs, in one file."""
+        folder.mkdir(parents=True, exist_ok=True)
+        state = {
+            "options": asdict(self.options),
+            "start": self.start,
+            "seconds": self.seconds,
+            "positions": self.positions,
+            "policy": self.policy.state_dict(),
+            "value_network": self.value_network.state_dict(),
+            "averaged": self.averaged.state_dict(),
+            "optimiser": self._optimiser.state_dict(),
+            "environment": self.environment.state(),
+        }
+        checkpoints.save_tensors(folder / _STATE, state)
+
+    def resume(self, folder: Path) -> None:
+        """Go on from `save`, whatever device that was on.
+
+        Raises `TrainingError` if that run started from another network, had another number of games or
+        another value network, or if its state is damaged.
+        """
+        file = folder / _STATE
+        try:
+            state = checkpoints.load_tensors(file)
+            if state["start"] != self.start:
+                raise TrainingError(
+                    f"{file}: that run started from weights {state['start'][:12]}, not {self.start[:12]}"
+                )
+            self.environment.restore(state["environment"])
+            self.policy.load_state_dict(state["policy"])
+            self.value_network.load_state_dict(state["value_network"])
+            self.averaged.load_state_dict(state["averaged"])
+            self._optimiser.load_state_dict(state["optimiser"])
+            self.seconds, self.positions = state["seconds"], state["positions"]
+        except TrainingError:
+            raise
+        except Exception as error:  # torch documents no class of its own for a damaged file
+            raise TrainingError(f"{file}: damaged, or of another run ({error})") from error
+        seed = np.random.SeedSequence([self.options.seed, self.positions]).generate_state(1)
+        self._generator.manual_seed(int(seed[0]))  # other moves and spawns, not those of the start again
+
+
+@dataclass(frozen=True)
+class _Lessons:
+    """What is learned from a turn, game by game and move by move in no order, `[B, ...]`."""
+
+    views: Tensor
+    legal: Tensor
+    moves: Tensor
+    log_probabilities: Tensor
+    advantages: Tensor
+    targets: Tensor
+
+    @classmethod
+    def of(cls, turn: Turn, advantages: Tensor, targets: Tensor) -> _Lessons:
+        normal = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+        parts = (turn.views, turn.legal, turn.moves, turn.log_probabilities, normal, targets)
+        return cls(*(part.flatten(0, 1) for part in parts))
+
+    def chosen(self, places: Tensor) -> _Lessons:
+        return _Lessons(*(part[places] for part in vars(self).values()))
+
+
+def _type_on(device: torch.device) -> torch.dtype:
+    return fastest_type() if device.type == "cpu" else torch.bfloat16
+
+
+def train(
+    options: PPOOptions,
+    start_checkpoint: Path,
+    folder: Path,
+    checkpoint: Path,
+    device: torch.device,
+    report: Callable[[PPOProgress], None],
+    minutes: float = math.inf,
+    save_every_seconds: float = 60.0,
+) -> PPO:
+    """Fine-tune the network in `start_checkpoint`, resuming the run in `folder` if there is one.
+
+    Stops after `options.positions` or after `minutes`. `folder` holds the resumable state, the history as
+    JSON lines and the curves as `curves.png`; `checkpoint`, another folder than `start_checkpoint`, gets the
+    averaged network at the end, and whenever the state is saved. Ctrl-C saves and is raised again. A loss
+    that is no number raises `TrainingError` and leaves the last good state as it was.
+    """
+    if checkpoint.resolve() == start_checkpoint.resolve():
+        raise TrainingError(f"{checkpoint}: the result would replace the network that the run starts from")
+    run = PPO(options, checkpoints.load(start_checkpoint), device)
+    if (folder / _STATE).exists():
+        run.resume(folder)
+    else:
+        run.warm_up()
+    history = History(folder / "history.jsonl", run.positions)
+    started = saved = run.seconds
+    try:
+        while run.positions < options.positions and run.seconds - started < minutes * 60:
+            progress = run.learn()
+            report(progress)
+            history.append(progress)
+            if run.seconds - saved > save_every_seconds:
+                _save(run, history, folder, checkpoint)
+                saved = run.seconds
+    except KeyboardInterrupt:
+        if run.is_sound():
+            _save(run, history, folder, checkpoint)
+        raise
+    _save(run, history, folder, checkpoint)
+    return run
+
+
+def _save(run: PPO, history: History, folder: Path, checkpoint: Path) -> None:
+    run.save(folder)
+    training = {
+        "method": "PPO from a distilled network",
+        "start": run.start,
+        "positions": run.positions,
+        "hours": round(run.seconds / 3600, 2),
+        "options": asdict(run.options),
+    }
+    checkpoints.save(checkpoint, run.averaged.module, run.architecture, training)
+    draw_curves(history.reports, folder / "curves.png", _CURVES, scale="linear")

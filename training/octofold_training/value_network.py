@@ -1,0 +1,66 @@
+"""The critic of PPO: what is still to come from a position, in the rewards' own units.
+
+The last layer learns values shifted and scaled to mean 0 and deviation 1, whatever rewards and discount are;
+when the shift and the scale follow the newest targets, the layer is changed so that no value changes (van
+Hasselt et al., "Learning values across many orders of magnitude", NeurIPS 2016). It shares nothing with the
+policy, which keeps its architecture and can be exported as it is.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+_SLOWEST = 0.02  # share of the newest targets in the running moments
+
+
+class ValueNetwork(nn.Module):
+    """Two hidden layers of `units` units on one-hot boards."""
+
+    mean: Tensor
+    square: Tensor
+    updates: Tensor
+
+    def __init__(self, exponents: int, units: int) -> None:
+        super().__init__()
+        self.hidden = nn.ModuleList([nn.Linear(exponents * 16, units), nn.Linear(units, units)])
+        self.last = nn.Linear(units, 1)
+        nn.init.zeros_(self.last.weight)
+        nn.init.zeros_(self.last.bias)
+        self.register_buffer("mean", torch.zeros(()))
+        self.register_buffer("square", torch.ones(()))
+        self.register_buffer("updates", torch.zeros(()))
+
+    def forward(self, one_hot: Tensor) -> Tensor:
+        """`[N, exponents, 4, 4]` floats to normalised values `[N]`; all but the last layer in their type."""
+        x = one_hot.flatten(1)
+        for layer in self.hidden:
+            weight, bias = layer.get_parameter("weight"), layer.get_parameter("bias")
+            x = torch.relu(linear(x, weight.to(x.dtype), bias.to(x.dtype)))
+        value: Tensor = self.last(x.float())
+        return value[:, 0]
+
+    def values(self, one_hot: Tensor) -> Tensor:
+        """Values `[N]` in the rewards' units."""
+        value: Tensor = self(one_hot)
+        return value * self._deviation() + self.mean
+
+    def normalised(self, targets: Tensor) -> Tensor:
+        """`targets` in the rewards' units, shifted and scaled as `forward` learns them."""
+        return (targets - self.mean) / self._deviation()
+
+    @torch.no_grad()
+    def follow(self, targets: Tensor) -> None:
+        """Move the shift and the scale towards those of `targets`; `values` stays as it was."""
+        old_mean, old_deviation = self.mean.clone(), self._deviation()
+        self.updates += 1
+        share = (1 / self.updates).clamp(min=_SLOWEST)
+        self.mean.lerp_(targets.mean(), share)
+        self.square.lerp_(targets.square().mean(), share)
+        deviation = self._deviation()
+        self.last.weight *= old_deviation / deviation
+        self.last.bias.copy_((self.last.bias * old_deviation + old_mean - self.mean) / deviation)
+
+    def _deviation(self) -> Tensor:
+        return (self.square - self.mean.square()).clamp(min=1e-6).sqrt()
