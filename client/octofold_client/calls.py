@@ -20,6 +20,7 @@ from grpc_health.v1 import health_pb2
 from numpy.typing import ArrayLike
 from octofold_game.rules import check_boards
 from octofold_proto import messages
+from octofold_proto.inference import grpc_service_pb2
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 
 from octofold_client.answers import Model, ModelVersion, NextMove, NextMoves
@@ -136,6 +137,16 @@ class Calls:
 
     def list_models(self) -> Conversation[tuple[Model, ...]]:
         return self._ask("ListModels", pb.ListModelsRequest(), _parse_models)
+
+    def server_version(self) -> Conversation[str | None]:
+        """None from a server without the Open Inference Protocol, which alone has this question."""
+        request = grpc_service_pb2.ServerMetadataRequest()
+        try:
+            return (
+                yield from self._ask("ServerMetadata", request, lambda response: response.version or None)
+            )
+        except NotOctofold:
+            return None
 
     def wait_until_ready(self, timeout_seconds: float) -> Conversation[None]:
         """Asks for the server's health until it serves; raises `Unavailable` when the time is over."""

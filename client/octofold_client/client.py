@@ -14,6 +14,7 @@ from typing import Any, Generic, Self, TypeVar
 import grpc
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from numpy.typing import ArrayLike
+from octofold_proto.inference import grpc_service_pb2_grpc
 from octofold_proto.octofold.v1 import inference_pb2_grpc
 
 from octofold_client.answers import Model, NextMove, NextMoves
@@ -156,6 +157,10 @@ class Client:
         """Every model in the server's repository, sorted by name."""
         return self._begin(self._calls.list_models()).result()
 
+    def server_version(self) -> str | None:
+        """Of the server's program; None from one that does not say."""
+        return self._begin(self._calls.server_version()).result()
+
     def wait_until_ready(self, timeout_seconds: float = 10.0) -> None:
         """Returns once the server serves. Raises `Unavailable` when it does not in time."""
         self._begin(self._calls.wait_until_ready(timeout_seconds)).result()
@@ -213,6 +218,10 @@ class AsyncClient:
         """Every model in the server's repository, sorted by name."""
         return await self._drive(self._calls.list_models())
 
+    async def server_version(self) -> str | None:
+        """Of the server's program; None from one that does not say."""
+        return await self._drive(self._calls.server_version())
+
     async def wait_until_ready(self, timeout_seconds: float = 10.0) -> None:
         """Returns once the server serves. Raises `Unavailable` when it does not in time."""
         await self._drive(self._calls.wait_until_ready(timeout_seconds))
@@ -253,10 +262,12 @@ class AsyncClient:
 def _methods(channel: Any) -> dict[str, Any]:
     """What a `Send` names, on a channel of either flavour."""
     service = inference_pb2_grpc.OctofoldServiceStub(channel)  # type: ignore[no-untyped-call]  # generated
+    open_inference = grpc_service_pb2_grpc.GRPCInferenceServiceStub(channel)  # type: ignore[no-untyped-call]
     return {
         "NextMove": service.NextMove,
         "NextMoves": service.NextMoves,
         "ListModels": service.ListModels,
+        "ServerMetadata": open_inference.ServerMetadata,
         # Written out, since the published types of grpc_health leave out its stub.
         "Check": channel.unary_unary(
             "/grpc.health.v1.Health/Check",

@@ -46,6 +46,7 @@ def evaluate(
         OSError: the folder cannot be written.
     """
     conditions = Conditions.of(selected, seed)
+    programs = sorted({program for client in clients if (program := client.server_version()) is not None})
     with folder.open(conditions) as kept:
         done = {game.game: game for game in kept.games if game.game < games}
         progress.resume(list(done.values()))
@@ -77,6 +78,7 @@ def evaluate(
         games=tuple(done[game] for game in range(games)),
         summary=Summary.of(list(done.values())),
         card=selected.version.card,
+        server_version=", ".join(programs) or None,
         run=Run(moves, seconds, requests, queue_us, inference_us),
     )
     folder.write_result(evaluation.to_json(), report(evaluation))

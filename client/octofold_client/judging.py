@@ -61,7 +61,7 @@ def report(options: Namespace) -> None:
     conditions = folder.conditions()
     if conditions is None:
         raise EvaluationError(f"{folder.path} holds no evaluation")
-    card, run = earlier_run(folder)
+    earlier = earlier_run(folder)
     # Asked before minutes of work rather than after them.
     draw = _pictures() if options.plots else None
     climb = Climb()
@@ -73,7 +73,7 @@ def report(options: Namespace) -> None:
     if not games:
         raise EvaluationError(f"{folder.replays} holds no finished game")
     games.sort(key=lambda game: game.game)
-    evaluation = Evaluation(conditions, tuple(games), Summary.of(games), card, run)
+    evaluation = Evaluation(conditions, tuple(games), Summary.of(games), *earlier)
     pictures = [] if draw is None else draw(folder.path, evaluation, climb)
     folder.write_result(evaluation.to_json(), write_report(evaluation, pictures))
     print_report(evaluation.summary, evaluation.title, Console())

@@ -61,6 +61,7 @@ def report(evaluation: Evaluation, pictures: Iterable[str] = ()) -> str:
         ("SHA-256", conditions.sha256),
         ("decision rule", evaluation.decision_rule),
         ("precision", conditions.precision),
+        ("octofold-serve", evaluation.server_version),
         ("moves/s", f"{run.moves_per_second:,.0f}" if run and run.moves_per_second else None),
     ]
     parts = [

@@ -55,6 +55,8 @@ class Evaluation:
     summary: Summary
     card: dict[str, Any] | None
     """The model's; None when the server could not read it, or when only the replays are left."""
+    server_version: str | None
+    """Of the program that served, of all of them when they differed; None where it did not say."""
     run: Run | None
     """None when only the replays are left."""
 
@@ -82,6 +84,7 @@ class Evaluation:
             "schema": SCHEMA,
             **self.conditions.to_json(),
             "decision_rule": self.decision_rule,
+            "server_version": self.server_version,
             "games": len(self.games),
             "missing_games": self.missing_games,
             "statistics": self.summary.to_json(),
@@ -91,20 +94,20 @@ class Evaluation:
         }
 
 
-def earlier_run(folder: ResultFolder) -> tuple[dict[str, Any] | None, Run | None]:
-    """The card and the run that the folder's result file names; both None where there is no such file.
+def earlier_run(folder: ResultFolder) -> tuple[dict[str, Any] | None, str | None, Run | None]:
+    """Card, server version and run that the folder's result file names; all None where there is no such file.
 
     Raises `EvaluationError` for a result of a version that this program does not read, or a damaged one.
     """
     try:
         result = read_result(folder.result)
     except FileNotFoundError:
-        return None, None
+        return None, None, None
     try:
         run = result["run"]
         if run is not None:
             run = Run(**{name: run[name] for name in Run.__dataclass_fields__})
-        return result["card"], run
+        return result["card"], result.get("server_version"), run
     except (KeyError, TypeError) as error:
         raise EvaluationError(f"{folder.result} is damaged: {error!r}") from None
 

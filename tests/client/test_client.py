@@ -1,5 +1,6 @@
 """Both clients against a real server process."""
 
+import importlib.metadata
 import socket
 from collections.abc import Iterator
 from concurrent import futures
@@ -88,6 +89,16 @@ def test_the_models_are_listed_with_their_cards(client: Client) -> None:
     assert model.versions[0].precision == "fp32"
     assert model.versions[0].card is not None
     assert model.versions[0].card["decision_rule"] == "vote"
+
+
+def test_a_server_tells_its_version_and_one_without_the_question_none(client: Client) -> None:
+    assert client.server_version() == importlib.metadata.version("octofold")
+    server = grpc.server(futures.ThreadPoolExecutor(1))
+    target = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    with Client(target) as other:
+        assert other.server_version() is None
+    server.stop(None).wait()
 
 
 def test_a_remote_player_is_a_player(client: Client, boards: Any) -> None:

@@ -1,5 +1,6 @@
 """Evaluations against a real server: what they keep and refuse, and that they go on where they stopped."""
 
+import importlib.metadata
 import io
 import json
 from collections.abc import Callable
@@ -80,6 +81,7 @@ def test_the_result_names_everything_that_it_depends_on(run: Run, tmp_path: Path
     assert result["schema"] == 2
     assert (result["model"], result["version"], result["precision"]) == ("small", "1", "fp32")
     assert (result["seed"], result["games"], result["decision_rule"]) == (3, 12, "vote")
+    assert result["server_version"] == importlib.metadata.version("octofold")
     assert result["sha256"] == result["card"]["precisions"]["fp32"]["sha256"]
     replays = replays_of(tmp_path / "out")
     assert [game["game"] for game in result["scores"]] == list(range(12))
