@@ -96,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
         "compare",
         help="say which of two players is better, and how sure that is",
         description="Compares two result folders, or two models that a server has, on the same games: the "
-        "average difference, its 95%% interval and a plain sentence.",
+        "average difference, its 95% interval and a plain sentence.",
     )
     compare.add_argument("first", metavar="A", help="a folder of results, or a model: NAME or NAME:VERSION")
     compare.add_argument("second", metavar="B", help="the other one, of the same kind")

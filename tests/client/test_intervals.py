@@ -1,5 +1,7 @@
 """The intervals against published values, and against their promise to cover the truth 95% of the time."""
 
+from math import comb
+
 import numpy as np
 import pytest
 from octofold_client.intervals import (
@@ -80,3 +82,11 @@ def test_the_bootstrap_covers_the_truth_about_as_often_as_it_says() -> None:
     samples = np.random.default_rng(3).exponential(1000.0, (400, 60))
     limits = [bootstrap_interval(sample) or (0.0, 0.0) for sample in samples]
     assert 0.89 < np.mean([low <= 1000 <= high for low, high in limits]) < 0.98
+
+
+def test_the_ranks_of_the_median_are_exact_for_thousands_of_games_too() -> None:
+    n = 3_000
+    low, _ = median_interval([float(value) for value in range(1, n + 1)]) or (0.0, 0.0)
+    rank = int(low)
+    below = sum(comb(n, count) for count in range(rank))  # fewer than `rank` values below the median
+    assert 40 * below <= 2**n < 40 * (below + comb(n, rank))
