@@ -209,11 +209,10 @@ def test_a_full_disk_ends_the_run_in_one_line_and_the_last_state_stays(
     teacher.save(tmp_path / "teacher")
     train(_options(positions=1_280.0), ARCHITECTURE, teacher, run, net, lambda _: None)
     before = (run / "state.pt").read_bytes()
+    program = (sys.executable, "-m", "octofold_training.commands")
+    folders = ("--teacher", str(tmp_path / "teacher"), "--state", str(run), "--checkpoint", str(net))
     ended = subprocess.run(
-        [
-            *(sys.executable, "-m", "octofold_training.commands", "student", str(recipe), "--minutes", "0.001"),
-            *("--teacher", str(tmp_path / "teacher"), "--state", str(run), "--checkpoint", str(net)),
-        ],
+        [*program, "student", str(recipe), "--minutes", "0.001", *folders],
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, len(before) // 2)),
         capture_output=True,
         text=True,

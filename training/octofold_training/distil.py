@@ -29,6 +29,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from octofold_training import checkpoints
 from octofold_training.curves import draw_curves
 from octofold_training.history import History
+from octofold_training.long_run import go_on
 from octofold_training.networks import Architecture, build
 from octofold_training.options import option
 from octofold_training.positions import PositionPool
@@ -117,7 +118,7 @@ class Distillation:
         left = max(0.0, 1 - self.positions / options.positions)
         return options.learning_rate * rise * min(1.0, left / max(options.cool_down, 1e-9))
 
-    def learn(self, updates: int) -> DistilProgress:
+    def learn(self, updates: int = 20) -> DistilProgress:
         """Make `updates` updates. Raises `TrainingError` if the loss is no longer a number."""
         loss = torch.zeros(())
         agreed = games = 0
@@ -271,20 +272,15 @@ def train(
     else:
         run.pool.warm_up(teacher)
     history = History(folder / "history.jsonl", run.positions)
-    started = saved = run.seconds
-    try:
-        while run.positions < options.positions and run.seconds - started < minutes * 60:
-            progress = run.learn(updates=20)
-            report(progress)
-            history.append(progress)
-            if run.seconds - saved > save_every_seconds:
-                _save(run, history, folder, checkpoint)
-                saved = run.seconds
-    except KeyboardInterrupt:
-        if run.is_sound():
-            _save(run, history, folder, checkpoint)
-        raise
-    _save(run, history, folder, checkpoint)
+    go_on(
+        run,
+        options.positions,
+        history,
+        report,
+        lambda: _save(run, history, folder, checkpoint),
+        minutes,
+        save_every_seconds,
+    )
     return run
 
 

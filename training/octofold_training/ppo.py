@@ -26,6 +26,7 @@ from octofold_training.curves import draw_curves
 from octofold_training.distil import TrainingError, fastest_type
 from octofold_training.environment import Environment
 from octofold_training.history import History
+from octofold_training.long_run import go_on
 from octofold_training.options import option
 from octofold_training.rollouts import Rollouts, Turn, generalised_advantages
 from octofold_training.value_network import ValueNetwork
@@ -321,20 +322,15 @@ def train(
     else:
         run.warm_up()
     history = History(folder / "history.jsonl", run.positions)
-    started = saved = run.seconds
-    try:
-        while run.positions < options.positions and run.seconds - started < minutes * 60:
-            progress = run.learn()
-            report(progress)
-            history.append(progress)
-            if run.seconds - saved > save_every_seconds:
-                _save(run, history, folder, checkpoint)
-                saved = run.seconds
-    except KeyboardInterrupt:
-        if run.is_sound():
-            _save(run, history, folder, checkpoint)
-        raise
-    _save(run, history, folder, checkpoint)
+    go_on(
+        run,
+        options.positions,
+        history,
+        report,
+        lambda: _save(run, history, folder, checkpoint),
+        minutes,
+        save_every_seconds,
+    )
     return run
 
 
