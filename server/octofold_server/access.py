@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
@@ -27,6 +28,8 @@ LOOK_SECONDS = 1.0
 """Between two looks at the files of tokens, for which no call should pay."""
 
 AUTHORIZATION_KEY = "authorization"
+
+_log = logging.getLogger(__name__)
 
 
 class Right(Enum):
@@ -159,18 +162,28 @@ def _holds(tokens: Reread[tuple[bytes, ...]] | None, digest: bytes) -> bool:
 def _tokens(path: Path | None) -> Reread[tuple[bytes, ...]] | None:
     if path is None:
         return None
+    _read_tokens(path)  # raises what is only a failure at the start
 
     def read() -> tuple[bytes, ...]:
-        return _read_tokens(path)
+        try:
+            return _read_tokens(path)
+        except _NoTokens as error:
+            _log.warning("%s: no token of it is good any more", error)
+            return ()
 
     return Reread([path], read, LOOK_SECONDS)
+
+
+class _NoTokens(FileError):
+    """The file is empty, or gone: while the server runs, that takes back every token of it."""
 
 
 def _read_tokens(path: Path) -> tuple[bytes, ...]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
-        raise FileError(f"{path} cannot be read: {error.strerror}") from error
+        kind = _NoTokens if isinstance(error, FileNotFoundError) else FileError
+        raise kind(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise FileError(f"{path} is not text") from error
     tokens = []
@@ -182,5 +195,5 @@ def _read_tokens(path: Path) -> tuple[bytes, ...]:
             raise FileError(f"{path}: line {number} is not a token of visible ASCII characters")
         tokens.append(_digest(token))
     if not tokens:
-        raise FileError(f"{path} holds no token")
+        raise _NoTokens(f"{path} holds no token")
     return tuple(tokens)

@@ -63,7 +63,7 @@ class Call:
     """
 
     __slots__ = (
-        "answered", "boards", "deadline", "done", "error", "finished", "inference_seconds",
+        "__weakref__", "answered", "boards", "deadline", "done", "error", "finished", "inference_seconds",
         "on_done", "parts", "priority", "queue_seconds", "submitted", "taken", "turn",
     )  # fmt: skip
 

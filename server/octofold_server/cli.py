@@ -9,10 +9,12 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from octofold_server.config import ConfigError, read_config
+from octofold_server.config import ConfigError, read_config, unknown_variables
 from octofold_server.logs import set_up_log
 
 __all__ = ["main"]
+
+_log = logging.getLogger(__name__)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,6 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         return _fail(error, 2)
     set_up_log(config.log_format, config.log_level)
+    for variable in unknown_variables():
+        _log.warning("not a variable of octofold-serve: %s", variable)
     # Only now: --help must not take the half second that onnxruntime and gRPC need to load.
     try:
         from octofold_server.lifecycle import StartupError, serve
@@ -33,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         serve(config)
     except (StartupError, ModelError) as error:
         if config.log_format == "json":  # whoever reads the log as objects must find this one, too
-            logging.getLogger(__name__).critical("%s", error)
+            _log.critical("%s", error)
             return 1
         return _fail(error, 1)
     return 0

@@ -13,16 +13,19 @@ from __future__ import annotations
 import argparse
 import os
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Any
 
 from octofold_server.policies import VersionPolicies, parse_policies
 
-__all__ = ["Config", "ConfigError", "read_config"]
+__all__ = ["Config", "ConfigError", "read_config", "unknown_variables"]
 
 ENVIRONMENT_PREFIX = "OCTOFOLD_"
+CLIENTS_VARIABLES = {"OCTOFOLD_TOKEN"}
 FILE_OPTION = "config"
 
 
@@ -159,8 +162,14 @@ class Config:
         "seconds to go on serving after SIGTERM while health says NOT_SERVING, for load balancers to notice; "
         "a second signal ends them",
     )
+    drain: float = _option(
+        30.0,
+        _SECONDS,
+        "seconds after the grace period for accepted calls to be answered; then they are given up, and the "
+        "log says how many",
+    )
     max_message_bytes: int = _option(
-        4 * 65_536 * 16,
+        8 * 65_536 * 16,  # the most boards, even as JSON
         _integer(1024, 2**31 - 1),
         "bytes of a message at most; gRPC refuses longer ones before they cost memory",
     )
@@ -273,6 +282,13 @@ def read_config(arguments: Sequence[str], environment: Mapping[str, str] = os.en
     return config
 
 
+def unknown_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Variables that look like the server's and are none, each with what it may have been meant to be."""
+    known = {_variable(name) for name in (FILE_OPTION, *(option.name for option in fields(Config)))}
+    ours = {name for name in environment if name.startswith(ENVIRONMENT_PREFIX)}
+    return [name + _suggestion(name, known, 0.8) for name in sorted(ours - known - CLIENTS_VARIABLES)]
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="octofold-serve",
@@ -280,13 +296,16 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Every flag has an environment variable: --max-batch-size is OCTOFOLD_MAX_BATCH_SIZE.",
         allow_abbrev=False,
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {installed_version('octofold')}")
     parser.add_argument(
         _flag(FILE_OPTION), metavar="FILE", help="TOML file with any of these, such as: max-batch-size = 64"
     )
     for option in fields(Config):
-        default = "" if option.default in (None, "") else f" (default: {_shown(option.default)})"
-        text = option.metadata["help"] + default
-        if option.metadata["kind"] is _SWITCH:
+        kind, default = option.metadata["kind"], _shown(option.default)
+        notes = [] if kind is _SWITCH else [kind.allowed]
+        notes += [f"default: {default}"] if default else []
+        text = f"{option.metadata['help']} ({'; '.join(notes)})"
+        if kind is _SWITCH:
             parser.add_argument(_flag(option.name), action=argparse.BooleanOptionalAction, help=text)
         else:
             parser.add_argument(_flag(option.name), metavar=option.name.upper(), help=text)
@@ -306,7 +325,10 @@ def _read_file(path: Path) -> dict[str, str]:
     values = {}
     for key, value in content.items():
         if key not in names:
-            raise ConfigError(f"{path}: {key!r} is not a flag of octofold-serve without its dashes in front")
+            raise ConfigError(
+                f"{path}: {key!r} is not a flag of octofold-serve without its dashes in front"
+                + _suggestion(key, names)
+            )
         if not isinstance(value, str | int | float):
             raise ConfigError(f"{path}: {key}: it takes one value, not {value!r}")
         values[names[key]] = _shown(value)
@@ -321,6 +343,11 @@ def _check_together(config: Config) -> None:
     ):
         if getattr(config, present) and not getattr(config, needed):
             raise ConfigError(f"{_flag(present)} is given without {_flag(needed)}; it takes both")
+
+
+def _suggestion(wrong: str, known: Iterable[str], similarity: float = 0.6) -> str:
+    near = get_close_matches(wrong, known, n=1, cutoff=similarity)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _key(name: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from itertools import count
+from weakref import ReferenceType, ref
 
 from octofold_server.calls import Call
 
@@ -20,11 +21,12 @@ class Deadlines:
     """The deadlines of calls, of which those that are done are forgotten now and then.
 
     Most calls are done long before their deadline, and taking each out of the heap would cost more than
-    carrying it: so the heap is swept when it has doubled, at a constant price for each call.
+    carrying it: so the heap is swept when it has doubled, at a constant price for each call. They are
+    held weakly, so that the boards of those that are done are gone before.
     """
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Call]] = []
+        self._heap: list[tuple[float, int, ReferenceType[Call]]] = []
         self._order = count()  # calls with the same deadline must not be compared
         self._sweep_at = SMALLEST_SWEEP
 
@@ -34,18 +36,23 @@ class Deadlines:
     def add(self, call: Call) -> bool:
         """Watch a call with a deadline; whether that is now the next one."""
         if len(self._heap) >= self._sweep_at:
-            self._heap = [entry for entry in self._heap if not entry[2].done]
+            self._heap = [entry for entry in self._heap if _open(entry[2]) is not None]
             heapq.heapify(self._heap)
             self._sweep_at = max(SMALLEST_SWEEP, 2 * len(self._heap))
-        heapq.heappush(self._heap, (call.deadline, next(self._order), call))
-        return self._heap[0][2] is call
+        entry = (call.deadline, next(self._order), ref(call))
+        heapq.heappush(self._heap, entry)
+        return self._heap[0] is entry
 
     def expired(self, now: float) -> list[Call]:
         """The calls that are not done and whose deadline has passed; they are no longer watched."""
         found = []
-        while self._heap and (self._heap[0][2].done or self._heap[0][0] <= now):
-            call = heapq.heappop(self._heap)[2]
-            if not call.done:
+        while self._heap:
+            deadline, _, reference = self._heap[0]
+            call = _open(reference)
+            if call is not None and deadline > now:
+                break
+            heapq.heappop(self._heap)
+            if call is not None:
                 found.append(call)
         return found
 
@@ -53,3 +60,9 @@ class Deadlines:
     def next(self) -> float:
         """The next deadline, perhaps of a call that is done by now; infinity when there is none."""
         return self._heap[0][0] if self._heap else float("inf")
+
+
+def _open(reference: ReferenceType[Call]) -> Call | None:
+    """The call, unless it is done."""
+    call = reference()
+    return None if call is None or call.done else call

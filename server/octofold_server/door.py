@@ -141,6 +141,11 @@ class Door:
         self._lock = threading.RLock()  # guards everything above
         self._ended = threading.Condition(self._lock)  # the last call or stream has
 
+    @property
+    def open_calls(self) -> int:
+        """Calls at work, and streams open."""
+        return self._calls + len(self._streams)
+
     def open(self) -> None:
         """Answer calls from now on."""
         self.refusal = ""

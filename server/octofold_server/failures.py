@@ -18,6 +18,10 @@ from octofold_proto.status import CODES, status_of
 
 __all__ = ["failure_status", "request_id"]
 
+LONGEST_MESSAGE = 1000
+"""Bytes of what a caller is told. Clients take 8 KiB of trailers, in which it comes twice: once with up to
+three bytes for each, and once with four for three."""
+
 _ACCEPTED_ID = re.compile(r"[\w.:/+=@-]{1,128}", re.ASCII)
 
 _log = logging.getLogger(__name__)
@@ -28,7 +32,7 @@ def request_id(wanted: str | None) -> str:
     return wanted if wanted is not None and _ACCEPTED_ID.fullmatch(wanted) else secrets.token_hex(8)
 
 
-def failure_status(error: Exception, call: str, request_id: str) -> Status:
+def failure_status(error: Exception, call: str, request_id: str, client: str = "") -> Status:
     """The status that a call, or a message of a stream, ends with.
 
     An exception outside of the table is a bug of ours: the caller gets an id, the log the id and the bug.
@@ -37,6 +41,7 @@ def failure_status(error: Exception, call: str, request_id: str) -> Status:
         error: what became of the call.
         call: what was called, for the log.
         request_id: see `request_id`.
+        client: the caller's address, for the log, where it is known.
     """
     if isinstance(error, CancelledError):
         return Status(code=Code.CANCELLED, message="the caller has left")
@@ -45,11 +50,21 @@ def failure_status(error: Exception, call: str, request_id: str) -> Status:
         _log.error("error %s: unexpected", error_id, exc_info=error, extra={"fields": {"call": call}})
         error = BackendFailed(f"internal error {error_id}", error_id)
     status = status_of(error, request_id)
+    status.message = _cut(status.message)
     level = _level(error)
     if _log.isEnabledFor(level):
         fields = {"request_id": request_id, "call": call, "code": CODES[type(error)].name}
-        _log.log(level, "%s", error, extra={"fields": fields})
+        if client:
+            fields["client"] = client
+        _log.log(level, "%s", status.message, extra={"fields": fields})
     return status
+
+
+def _cut(message: str) -> str:
+    encoded = message.encode()
+    if len(encoded) <= LONGEST_MESSAGE:
+        return message
+    return encoded[: LONGEST_MESSAGE - 3].decode(errors="ignore") + "..."
 
 
 def _level(error: Exception) -> int:

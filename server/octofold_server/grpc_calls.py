@@ -73,7 +73,7 @@ def end_badly(context: grpc.ServicerContext, error: Exception, call: str, known_
         known_as: the call's id, where the protocol has a place for it of its own.
     """
     identity = known_as or request_id_of(context)
-    status = failure_status(error, call, identity)
+    status = failure_status(error, call, identity, context.peer())
     context.set_trailing_metadata(
         ((DETAILS_KEY, status.SerializeToString()), (REQUEST_ID_KEY, identity)),
     )

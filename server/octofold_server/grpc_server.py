@@ -18,10 +18,11 @@ from octofold_proto.octofold.v1 import inference_pb2, inference_pb2_grpc
 from octofold_server.access import Access, AccessInterceptor
 from octofold_server.config import Config
 from octofold_server.door import Door
+from octofold_server.health import THREADS as HEALTH_THREADS
 from octofold_server.health import Health
 from octofold_server.oip_service import OpenInference
 from octofold_server.oip_servicer import OpenInferenceServicer
-from octofold_server.ports import StartupError, address_of, listener_on
+from octofold_server.ports import StartupError, address_of, file_limit, listener_on
 from octofold_server.servicer import OctofoldServicer
 from octofold_server.tls import Tls
 from octofold_server.undecodable import RefusingUndecodable
@@ -37,6 +38,9 @@ SERVICES = (OCTOFOLD, OPEN_INFERENCE)
 SPARE_THREADS = 16
 """Beyond those for all the calls and streams that may be at work: to tell others that there is no room."""
 
+REFLECTION_THREADS = 4
+"""For streams of reflection, which nobody needs in numbers and which may stay open for nothing."""
+
 NEVER = float("inf")
 
 
@@ -44,10 +48,12 @@ def new_grpc_server(
     config: Config, door: Door, health: Health, access: Access, service: OpenInference
 ) -> grpc.Server:
     """A server with every service, which listens nowhere yet."""
-    threads = config.max_calls + config.max_streams + SPARE_THREADS
+    arriving = config.max_calls  # as many whose message is on its way as may be at work
+    threads = arriving + config.max_calls + config.max_streams + SPARE_THREADS
     options = (
         ("grpc.max_receive_message_length", config.max_message_bytes),
         ("grpc.max_concurrent_streams", config.max_calls_per_connection),
+        ("grpc.max_allowed_incoming_connections", file_limit() // 2),  # the rest is for REST, models, logs
         ("grpc.so_reuseport", 0),  # else a second server on the port would silently take half of the calls
         # A client whose machine is gone says nothing; what it had open ends when it answers no ping.
         ("grpc.keepalive_time_ms", 60_000),
@@ -59,15 +65,19 @@ def new_grpc_server(
     if not access.open:  # it costs every call some time
         interceptors.append(AccessInterceptor(access))
     server = grpc.server(pool, interceptors=interceptors, options=options)
-    refusing: Any = RefusingUndecodable(server, door.refusals)  # all that servicers use of a server
+    # All that servicers use of a server.
+    refusing: Any = RefusingUndecodable(server, door.refusals, arriving)
     servicer = OctofoldServicer(door, config.stream_idle or NEVER)
     inference_pb2_grpc.add_OctofoldServiceServicer_to_server(servicer, refusing)  # type: ignore[no-untyped-call]  # generated
     open_inference = OpenInferenceServicer(door, service, config.stream_idle or NEVER)
     grpc_service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(open_inference, refusing)  # type: ignore[no-untyped-call]  # generated
-    health_pb2_grpc.add_HealthServicer_to_server(health.servicer, refusing)
+    probes: Any = RefusingUndecodable(server, door.refusals, HEALTH_THREADS // 2)
+    health_pb2_grpc.add_HealthServicer_to_server(health.servicer, probes)
     if config.reflection:
         names = (*SERVICES, HEALTH_SERVICE, reflection.SERVICE_NAME)
-        reflection.enable_server_reflection(names, refusing)
+        aside = ThreadPoolExecutor(REFLECTION_THREADS, thread_name_prefix="reflection")
+        described: Any = RefusingUndecodable(server, door.refusals, REFLECTION_THREADS, aside)
+        reflection.enable_server_reflection(names, described)
     return server
 
 

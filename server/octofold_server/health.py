@@ -13,7 +13,7 @@ from grpc_health.v1 import health, health_pb2
 
 __all__ = ["Health"]
 
-THREADS = 2
+THREADS = 32
 """For all that ask for health or watch it; watching takes one only while it changes."""
 
 _SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -24,7 +24,8 @@ class Health:
     """Nothing is ready before `serve`, and nothing after `leave`.
 
     Args:
-        services: full names of the gRPC services that are ready together; "", the whole, is one of them.
+        services: full names of the gRPC services that are ready together, while any model is; "", the whole,
+            is one of them.
 
     Attributes:
         servicer: to be added to the gRPC server.
@@ -46,7 +47,7 @@ class Health:
         self._tell()
 
     def serve(self) -> None:
-        """From now on the services are ready, and those models that are."""
+        """From now on those models are ready that are, and with any of them the services."""
         with self._lock:
             self._serving = True
             self._tell()
@@ -62,7 +63,8 @@ class Health:
             self._tell()
 
     def _tell(self) -> None:
-        for name, ready in {**self._models, **dict.fromkeys(self._services, True)}.items():
+        any_ready = any(self._models.values())
+        for name, ready in {**self._models, **dict.fromkeys(self._services, any_ready)}.items():
             status = _SERVING if self._serving and ready else _NOT_SERVING
             if self._told.get(name) != status:  # those who watch want to hear of changes only
                 self._told[name] = status

@@ -6,11 +6,14 @@ Health tells load balancers which of these it is. Knows nothing about what the R
 from __future__ import annotations
 
 import logging
+import os
 import select
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -37,16 +40,20 @@ if TYPE_CHECKING:  # what most servers do without, and need not load
 
 __all__ = ["StartupError", "serve"]
 
-DRAIN_LIMIT_SECONDS = 30.0
-"""A client that never reads its answers must not keep the process alive."""
-
 LAST_BYTES_SECONDS = 1.0
 """For answers on their way out, and for whoever watches health, before connections are cut."""
 
+LAST_LOAD_SECONDS = 1.0
+"""For whoever is loading to notice that it should end. Reading a file or making a session may take longer; it
+is not waited for."""
+
+LAST_SPANS_SECONDS = 2.0
+"""For a collector to take the last spans; there may be none."""
+
 NEVER = float("inf")
 
-HANDSHAKE_FAILED = "TLS_HANDSHAKE_FAILED"
-"""Among the refusals by code: no call came about that could have had a code."""
+WAKE = 0
+"""Among the numbers of signals: no signal has it."""
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +62,7 @@ def serve(config: Config, new_backend: BackendFactory = OnnxBackend) -> None:
     """Run a server until SIGTERM or SIGINT; return once everything accepted has been answered.
 
     To be called by the main thread, which receives the signals. A second one ends the grace period at once;
-    SIGHUP brings the models up to date.
+    SIGHUP brings the models up to date. When a model is still being loaded in the end, the process ends here.
 
     Raises:
         StartupError: the address cannot be listened on, a file of certificates or tokens is not what it
@@ -81,33 +88,70 @@ def serve(config: Config, new_backend: BackendFactory = OnnxBackend) -> None:
 
     with ExitStack() as ending:  # what is entered last ends first
         if tls is not None:
-            ending.enter_context(NativeLog(lambda: door.refusals.add(HANDSHAKE_FAILED)))
+            ending.enter_context(NativeLog(door.refusals.add_handshake))
         if tracing is not None:
-            ending.callback(tracing.close)
+            ending.callback(tracing.close, LAST_SPANS_SECONDS)
         ending.callback(models.close)
-        ending.callback(reloading.close, DRAIN_LIMIT_SECONDS)
+        ending.callback(reloading.close, LAST_LOAD_SECONDS)
         server.start()
         if rest is not None:
             rest.start()
         ending.callback(_stop, server, rest)
-        models.start()
-        reloading.start()
-        if signals.wait(0):
-            return
-        door.open()
-        health.serve()
-        if rest is not None:
-            ending.enter_context(port_written(config.rest_port_file, rest.port))
-        with port_written(config.port_file, port):
-            _log.info("serving on %s", address_of(config.host, port))
-            signals.wait()
-            _log.info("stopping: still serving for %g seconds", config.grace)
-            door.leave()
-            health.leave()
-            signals.wait(config.grace)
-            door.refuse()
-            door.drain(DRAIN_LIMIT_SECONDS)
+        if _loaded(models, signals):
+            reloading.start()
+            door.open()
+            health.serve()
+            if rest is not None:
+                ending.enter_context(port_written(config.rest_port_file, rest.port))
+            with port_written(config.port_file, port):
+                _log.info("serving on %s", address_of(config.host, port))
+                signals.wait()
+                _log.info("stopping: still serving for %g seconds", config.grace)
+                models.load_no_more()
+                door.leave()
+                health.leave()
+                signals.wait(config.grace)
+                door.refuse()
+                _drain(door, config.drain)
     _log.info("stopped")
+    if not models.has_settled(LAST_LOAD_SECONDS):
+        # The interpreter would wait for a thread that loads, or pull the ground from under a native library.
+        logging.shutdown()
+        os._exit(0)
+
+
+def _loaded(models: Models, signals: _Signals) -> bool:
+    """Load the models on a thread of its own; False when told to stop before all are loaded."""
+    loading: Future[None] = Future()
+
+    def load() -> None:
+        try:
+            models.start()
+        except BaseException as error:
+            loading.set_exception(error)
+        else:
+            loading.set_result(None)
+
+    loading.add_done_callback(lambda _: signals.wake())
+    threading.Thread(target=load, name="loading", daemon=True).start()
+    if signals.wait():
+        _log.info("stopping: not everything is loaded")
+        models.load_no_more()
+        return False
+    loading.result()
+    return not signals.wait(0)
+
+
+def _drain(door: Door, limit_seconds: float) -> None:
+    door.drain(limit_seconds)
+    if door.open_calls:
+        boards = sum(served.batcher.waiting for served in door.models.served())
+        _log.warning(
+            "after %g seconds of draining, %d calls and streams are given up; %d boards were still waiting",
+            limit_seconds,
+            door.open_calls,
+            boards,
+        )
 
 
 def _stop(server: grpc.Server, rest: RestServer | None) -> None:
@@ -153,7 +197,7 @@ def _new_rest_server(
         application(door, service, access, config.max_message_bytes),
         listener_on(config.host, config.rest_port),
         tls.context() if tls is not None else None,
-        lambda: door.refusals.add(HANDSHAKE_FAILED),
+        door.refusals.add_handshake,
         LAST_BYTES_SECONDS,
     )
 
@@ -173,6 +217,10 @@ class _Signals:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: None)
 
+    def wake(self) -> None:
+        """Let the thread that waits go on, as if its time were over; any thread may call this."""
+        self._sender.send(bytes([WAKE]))
+
     def wait(self, timeout_seconds: float = NEVER) -> bool:
         """Wait for the next signal to stop; whether one came."""
         end = time.monotonic() + timeout_seconds
@@ -181,6 +229,7 @@ class _Signals:
             came, _, _ = select.select([self._receiver], [], [], left)
             if not came:
                 return False
-            if self._receiver.recv(1)[0] != signal.SIGHUP:
-                return True
+            number = self._receiver.recv(1)[0]
+            if number != signal.SIGHUP:
+                return number != WAKE
             self._on_hangup()

@@ -15,17 +15,19 @@ __all__ = ["JsonLines", "TextLines", "set_up_log"]
 
 
 class TextLines(logging.Formatter):
-    """Time, level, place and message, then the fields as name=value."""
+    """Time, level, place and message, then the fields as name=value.
+
+    What is not to be printed is escaped: no text that came from a caller makes a line of its own.
+    """
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 -- logging's
         line = super().formatMessage(record)
-        fields = _fields(record)
-        if not fields:
-            return line
-        return f"{line} [{' '.join(f'{name}={value}' for name, value in fields.items())}]"
+        if fields := _fields(record):
+            line = f"{line} [{' '.join(f'{name}={value}' for name, value in fields.items())}]"
+        return line if line.isprintable() else _escaped(line)
 
 
 class JsonLines(logging.Formatter):
@@ -55,6 +57,10 @@ def set_up_log(form: str, level: str) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler])
     logging.raiseExceptions = False  # a full disk under the log must not become a flood of tracebacks
     logging.captureWarnings(True)
+
+
+def _escaped(text: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _fields(record: logging.LogRecord) -> Mapping[str, object]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from octofold_proto.status import CODES
 
 from octofold_server.models import Models
-from octofold_server.statistics import Histogram, Snapshot, Total
+from octofold_server.statistics import Histogram, Refusals, Snapshot, Total
 
 __all__ = ["CONTENT_TYPE", "exposition"]
 
@@ -42,12 +42,12 @@ Sample = tuple[str, Labels, float]  # suffix of the name, labels, value
 _Row = tuple[Labels, Snapshot]
 
 
-def exposition(models: Models, refusals: Mapping[str, int], *, ready: bool) -> str:
+def exposition(models: Models, refusals: Refusals, *, ready: bool) -> str:
     """The metrics in Prometheus' text format.
 
     Args:
         models: all that the server knows.
-        refusals: calls for which no model was found, by status code.
+        refusals: calls for which no model was found.
         ready: whether the server takes calls.
     """
     rows: list[_Row] = [
@@ -55,7 +55,7 @@ def exposition(models: Models, refusals: Mapping[str, int], *, ready: bool) -> s
         for (name, version), statistics in models.statistics().items()
     ]
     return "".join(
-        [*_triton(rows), *_histograms(rows), _failures(rows, refusals), *_state(models, ready), *_process()]
+        [*_triton(rows), *_histograms(rows), *_failures(rows, refusals), *_state(models, ready), *_process()]
     )
 
 
@@ -103,10 +103,10 @@ def _histograms(rows: list[_Row]) -> Iterator[str]:
         yield _family(name, "histogram", text, samples)
 
 
-def _failures(rows: list[_Row], refusals: Mapping[str, int]) -> str:
+def _failures(rows: list[_Row], refusals: Refusals) -> Iterator[str]:
     nobody = {"model": "", "version": ""}
-    counts = [(labels, now.failures) for labels, now in rows] + [(nobody, dict(refusals))]
-    return _family(
+    counts = [(labels, now.failures) for labels, now in rows] + [(nobody, refusals.counts())]
+    yield _family(
         "octofold_failures_total",
         "counter",
         "Calls failed, by status code; without model and version where none was found for the call",
@@ -115,6 +115,12 @@ def _failures(rows: list[_Row], refusals: Mapping[str, int]) -> str:
             for labels, codes in counts
             for code, count in sorted({**_NO_FAILURES, **codes}.items())
         ],
+    )
+    yield _family(
+        "octofold_failed_handshakes_total",
+        "counter",
+        "Clients whose TLS handshake failed, such as port scanners",
+        [("", {}, refusals.handshakes)],
     )
 
 

@@ -19,6 +19,7 @@ from octofold_server.backend import Backend, BackendError, BackendFactory
 from octofold_server.batcher import Batcher
 from octofold_server.config import Config
 from octofold_server.onnx_backend import OnnxBackend, cuda_is_available
+from octofold_server.quoting import quoted
 from octofold_server.repository import (
     Card,
     VersionFolder,
@@ -84,9 +85,11 @@ class Models:
         self._index = VersionIndex()
         self._unloaded: frozenset[str] = frozenset()  # by request, until a request loads them again
         self._changing = threading.Lock()  # held by whoever loads or unloads, one at a time
+        self._loads_no_more = threading.Event()
         self._default = config.default_model
         for folder in find_versions(config.models):
             self._index.set(VersionStatus(folder.name, folder.version))
+            self._on_change(folder.name, False)
 
     @property
     def default(self) -> str:
@@ -98,10 +101,13 @@ class Models:
 
         Raises:
             ModelError: nothing can be served, or the model that was asked to be the default cannot.
+            Unavailable: after `load_no_more`.
         """
-        for name, folders in _by_name(find_versions(self._config.models)).items():
-            with self._changing:
-                self._update(name, folders)
+        by_name = _by_name(find_versions(self._config.models))
+        for name in self._config.versions.by_model.keys() - by_name.keys():
+            _log.warning("--versions has a policy for %r, of which the model repository has no version", name)
+        with self._changing:
+            self._update_each(by_name, by_name)
         names = sorted({name for name, _ in self._table})
         if not names:
             raise ModelError(self._why_nothing_is_served())
@@ -122,6 +128,11 @@ class Models:
         if served is None:
             raise self._why_not_found(name or self._default, version)
         return served
+
+    @property
+    def any_ready(self) -> bool:
+        """Whether there is a model that answers calls."""
+        return bool(self._table)
 
     def index(self) -> list[VersionStatus]:
         """Every known version, sorted by name and version."""
@@ -144,11 +155,12 @@ class Models:
             UnknownModel: the repository has no version of it.
             ModelError: the repository cannot be read, or the newest version that the policy allows cannot be
                 served. What served goes on serving.
+            Unavailable: after `load_no_more`.
         """
         with self._changing:
             folders = _by_name(find_versions(self._config.models)).get(name)
             if folders is None:
-                raise UnknownModel(f"the model repository has no version of {name!r}")
+                raise UnknownModel(f"the model repository has no version of {quoted(name)}")
             self._unloaded -= {name}
             self._update(name, folders)
             self._choose_default()
@@ -158,7 +170,7 @@ class Models:
                     f"the policy {self._config.versions.of(name)} chooses no version of {name!r}"
                 )
             status = self._index.get(name, newest.version)
-        if status.reason:
+        if status is not None and status.reason:
             raise ModelError(f"{name}/{newest.version}: {status.reason}")
 
     def reload(self) -> None:
@@ -169,11 +181,12 @@ class Models:
 
         Raises:
             ModelError: the repository cannot be read; nothing changes.
+            Unavailable: after `load_no_more`.
         """
         with self._changing:
             by_name = _by_name(find_versions(self._config.models))
-            for name in sorted({*by_name, *(status.name for status in self.index())} - self._unloaded):
-                self._update(name, by_name.get(name, []))
+            names = {*by_name, *(status.name for status in self.index())} - self._unloaded
+            self._update_each(sorted(names), by_name)
             self._choose_default()
 
     def unload(self, name: str) -> None:
@@ -184,26 +197,49 @@ class Models:
         """
         with self._changing:
             if not self._index.of(name):
-                raise UnknownModel(f"there is no model {name!r}")
+                raise UnknownModel(f"there is no model {quoted(name)}")
             self._unloaded |= {name}
             serving = self._serving(name)
             self._swap(name, {})
             for version, served in serving.items():
-                self._retire(version, served)
+                self._retire(version, served, "unloaded by request")
             for status in self._index.of(name):
-                self._index.set(replace(status, state=State.UNLOADED, reason="unloaded by request"))
+                if status.state is not State.FAILED:
+                    self._index.set(replace(status, state=State.UNLOADED, reason="unloaded by request"))
             _log.info("%s is unloaded", name)
+
+    def load_no_more(self) -> None:
+        """From now on nothing is loaded: whoever is loading fails before the next version."""
+        self._loads_no_more.set()
+
+    def has_settled(self, limit_seconds: float) -> bool:
+        """Wait until nothing is being loaded or unloaded; whether that came within the limit."""
+        settled = self._changing.acquire(timeout=limit_seconds)
+        if settled:
+            self._changing.release()
+        return settled
 
     def close(self) -> None:
         """Finish what the models have accepted, then free them."""
         for served in self.served():
             served.batcher.close()
 
+    def _update_each(self, names: Iterable[str], by_name: Mapping[str, list[VersionFolder]]) -> None:
+        for name in names:
+            try:
+                self._update(name, by_name.get(name, []))
+            except Unavailable:
+                raise
+            except Exception:  # whatever it is, it must not keep the other models as they are
+                _log.exception("%s cannot be brought up to date", name)
+
     def _update(self, name: str, folders: list[VersionFolder]) -> None:
         """Make one model what its folders and its policy say, as far as that is possible."""
         policy = self._config.versions.of(name)
         serving = self._serving(name)
+        self._on_change(name, bool(serving))
         ready: dict[int, ServedModel] = {}
+        failed: set[int] = set()
         reasons: dict[int, str] = {}
         allowed = self._allowed(name, folders)
         for folder in sorted(folders, key=lambda folder: -folder.version):
@@ -215,7 +251,8 @@ class Models:
             if served is not None:
                 ready[version] = served
             else:
-                status = self._index.get(name, version)
+                failed.add(version)
+                status = self._index.get(name, version) or VersionStatus(name, version)
                 self._index.set(replace(status, state=State.FAILED, reason=reasons[version]))
         if not ready:  # better an old answer than none
             ready = serving
@@ -224,11 +261,10 @@ class Models:
             self._index.set(_ready(served, reasons.get(version, FOLDER_GONE)))
         for version, served in serving.items():
             if ready.get(version) is not served:
-                self._retire(version, served, replaced=version in ready)
+                self._retire(version, served, "" if version in ready else "replaced by a newer version")
         present = {folder.version for folder in folders}
-        for version in present - ready.keys():
-            if self._index.get(name, version).state is not State.FAILED:
-                self._index.set(VersionStatus(name, version, State.UNLOADED, reasons[version]))
+        for version in present - ready.keys() - failed:
+            self._index.set(VersionStatus(name, version, State.UNLOADED, reasons[version]))
         self._index.forget(name, but=present | ready.keys())
 
     def _allowed(self, name: str, folders: Iterable[VersionFolder]) -> list[VersionFolder]:
@@ -238,6 +274,8 @@ class Models:
     def _try(self, folder: VersionFolder, current: ServedModel | None) -> tuple[ServedModel | None, str]:
         """The version as its folder is now, or `current`, if any, and what is wrong with the folder."""
         name, version = folder.name, folder.version
+        if self._loads_no_more.is_set():
+            raise Unavailable("the server is shutting down")
         if current is None:
             self._index.set(VersionStatus(name, version))
         try:
@@ -301,17 +339,15 @@ class Models:
         if not self._default and len(names) == 1:  # kept when others come: calls without a name go on
             (self._default,) = names
 
-    def _retire(self, version: int, served: ServedModel, *, replaced: bool = False) -> None:
-        """Drain a version that calls no longer find; `replaced` when newer files of it serve already."""
-        if not replaced:
+    def _retire(self, version: int, served: ServedModel, why: str) -> None:
+        """Drain a version that calls no longer find; `why` is empty when newer files of it serve already."""
+        if why:
             self._index.set(
                 VersionStatus(served.name, version, State.UNLOADING, "it finishes what it has accepted")
             )
         served.batcher.close()
-        if not replaced:
-            self._index.set(
-                VersionStatus(served.name, version, State.UNLOADED, "replaced by a newer version")
-            )
+        if why:
+            self._index.set(VersionStatus(served.name, version, State.UNLOADED, why))
         _log.info("%s/%d is drained", served.name, version)
 
     @property
@@ -339,7 +375,7 @@ class Models:
                     return Unavailable(f"{asked} is {status.state.name.lower()}")
                 if status.state is State.UNLOADED and name in self._unloaded:
                     return Unavailable(f"{asked} was {status.reason}")
-        return UnknownModel(f"no model {asked} is ready; ready: {ready}")
+        return UnknownModel(f"no model {quoted(asked)} is ready; ready: {ready}")
 
 
 def _ready(served: ServedModel, reason: str = "") -> VersionStatus:

@@ -20,7 +20,8 @@ from octofold_server.oip_requests import (
     refuse_parameters,
     timeout_of,
 )
-from octofold_server.oip_tensors import InputTensor, OutputTensor, output_names, quoted
+from octofold_server.oip_tensors import InputTensor, OutputTensor, output_names
+from octofold_server.quoting import quoted
 
 __all__ = ["infer_response", "inference_request", "refusal_response", "requested_outputs", "stream_response"]
 

@@ -12,7 +12,8 @@ from typing import NamedTuple
 from octofold_proto.errors import InvalidRequest
 
 from octofold_server.calls import Priority
-from octofold_server.oip_tensors import InputTensor, quoted
+from octofold_server.oip_tensors import InputTensor
+from octofold_server.quoting import quoted
 
 __all__ = [
     "INPUT_REFUSED",

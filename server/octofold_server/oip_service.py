@@ -17,7 +17,8 @@ from octofold_server import oip_descriptions as describe
 from octofold_server.door import Door, ReadTrace, Ticket, code_name
 from octofold_server.oip_descriptions import Description
 from octofold_server.oip_requests import InferenceRequest
-from octofold_server.oip_tensors import OutputTensor, boards_of, outputs_of, quoted
+from octofold_server.oip_tensors import OutputTensor, boards_of, outputs_of
+from octofold_server.quoting import quoted
 
 __all__ = ["OpenInference"]
 
@@ -37,8 +38,8 @@ class OpenInference:
 
     @property
     def ready(self) -> bool:
-        """Whether the server wants calls: the models are warm, and it is not on its way out."""
-        return self._door.ready
+        """Whether the server wants calls: a model is warm, and the server is not on its way out."""
+        return self._door.ready and self._models.any_ready
 
     def model_ready(self, name: str, version: str) -> bool:
         """Whether the server wants calls for this model."""

@@ -17,6 +17,7 @@ from octofold_proto.errors import InvalidRequest
 from octofold_proto.messages import boards_from_bytes
 
 from octofold_server.backend import Moves
+from octofold_server.quoting import quoted
 
 __all__ = [
     "BOARDS",
@@ -30,9 +31,6 @@ __all__ = [
 ]
 
 CELLS = 16
-MAX_QUOTED = 64
-"""Characters of a caller's own text that an error repeats."""
-
 MAX_ELEMENT = 2**32
 """What stands for larger elements, all of which are bad, in the error that names the first of them."""
 
@@ -135,11 +133,6 @@ def outputs_of(names: Sequence[str], boards: NDArray[np.uint8], moves: Moves) ->
         OutputTensor(OUTPUTS[name], _VALUES[name](boards, moves).astype(OUTPUTS[name].dtype, copy=False))
         for name in names
     ]
-
-
-def quoted(text: str) -> str:
-    """A caller's text for an error message: escaped, and cut where it would fill the log."""
-    return repr(text if len(text) <= MAX_QUOTED else text[:MAX_QUOTED] + "...")
 
 
 def _why_not_boards_alone(names: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
+from octofold_game.rules import legal_moves
 
 from octofold_server.backend import BackendError, Moves, Tensors
 
@@ -27,6 +28,22 @@ OUTPUTS = {
 """The graph contract: name, element type, and the shape behind the batch dimension."""
 
 NO_TENSORS: Tensors = MappingProxyType({})
+
+EXAMPLES = np.array(
+    [
+        [1, 2, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 2],
+        [3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0],
+        [0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3],
+        [0, 0, 0, 0, 0, 1, 2, 0, 0, 3, 2, 0, 0, 0, 0, 0],
+        [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+    ],
+    dtype=np.uint8,
+)
+"""Boards for the warm-up: with one legal move, each of the four, with all, and with none. Every model knows
+their tiles."""
+
+MAX_SUM_ERROR = 0.01  # of probabilities in fp16
 
 FETCHED = ("move", "probabilities", "votes")  # the replies have no use for legal
 
@@ -89,19 +106,18 @@ class OnnxBackend:
         return outputs.rows(0, count) if self._pads else outputs
 
     def warm_up(self) -> None:
-        """Run every batch size once, so that no caller pays for a first run.
+        """Run every batch size once, so that no caller pays for a first run, and look at the answers.
 
         Raises:
-            GraphError: a run failed, or answered with the wrong shapes.
+            GraphError: a run failed, or its answers cannot be right.
         """
-        for size in self._batch_sizes:
+        batches = [np.resize(EXAMPLES, (size, 16)) for size in self._batch_sizes]
+        for boards in (*batches, *EXAMPLES[:, None]):
             try:
-                moves = self.run(np.zeros((size, 16), dtype=np.uint8))
+                moves = self.run(boards)
             except Exception as error:
-                raise GraphError(f"a batch of {size} boards fails: {_first_line(error)}") from error
-            shapes = [output.shape for output in moves]
-            if shapes != [(size,), (size, 4), (size, 4)]:
-                raise GraphError(f"a batch of {size} boards is answered with the shapes {shapes}")
+                raise GraphError(f"a batch of {len(boards)} boards fails: {_first_line(error)}") from error
+            _check_answers(boards, moves)
 
 
 def batch_sizes(largest: int) -> tuple[int, ...]:
@@ -136,6 +152,23 @@ def _check_contract(session: onnxruntime.InferenceSession) -> None:
         for argument in arguments:
             if not argument.shape or isinstance(argument.shape[0], int):
                 raise GraphError(f"its {kind} {argument.name!r} has no dynamic batch dimension")
+
+
+def _check_answers(boards: NDArray[np.uint8], answers: Moves) -> None:
+    size = len(boards)
+    shapes = [output.shape for output in answers]
+    if shapes != [(size,), (size, 4), (size, 4)]:
+        raise GraphError(f"a batch of {size} boards is answered with the shapes {shapes}")
+    for board, move, probabilities, legal in zip(
+        boards, answers.moves, answers.probabilities, legal_moves(boards), strict=True
+    ):
+        asked = f"the board {board.tolist()} in a batch of {size}"
+        allowed = np.flatnonzero(legal).tolist() or [-1]
+        if move not in allowed:
+            raise GraphError(f"{asked} is answered with the move {move}; legal there: {allowed}")
+        total = probabilities.sum()  # 0 where no move is legal
+        if not (probabilities >= 0).all() or min(abs(total), abs(total - 1)) > MAX_SUM_ERROR:
+            raise GraphError(f"{asked} is answered with the probabilities {probabilities.tolist()}")
 
 
 def _first_line(error: Exception) -> str:

@@ -1,10 +1,11 @@
-"""Addresses to listen on, and files that tell which port was taken.
+"""Addresses to listen on, files that tell which port was taken, and how many connections there can be.
 
 Knows nothing about what is served there.
 """
 
 from __future__ import annotations
 
+import resource
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,7 +13,11 @@ from pathlib import Path
 
 from octofold_game.files import write_text
 
-__all__ = ["StartupError", "address_of", "listener_on", "port_written"]
+__all__ = ["StartupError", "address_of", "file_limit", "listener_on", "port_written"]
+
+
+ENOUGH_FILES = 65_536
+"""Where the system would allow more, or says nothing."""
 
 
 class StartupError(Exception):
@@ -22,6 +27,15 @@ class StartupError(Exception):
 def address_of(host: str, port: int) -> str:
     """A host and a port as one text."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def file_limit() -> int:
+    """Let this process open as many files as the system allows, and return how many; a connection is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = ENOUGH_FILES if hard == resource.RLIM_INFINITY else min(hard, ENOUGH_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted
 
 
 def listener_on(host: str, port: int) -> socket.socket:

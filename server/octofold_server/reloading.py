@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from octofold_proto.errors import ModelError
+from octofold_proto.errors import ModelError, Unavailable
 
 from octofold_server.models import Models
 from octofold_server.repository import fingerprint
@@ -94,5 +94,7 @@ def _logged(reload: Callable[[], None]) -> None:
         reload()
     except ModelError as error:
         _log.error("nothing is reloaded: %s", error)
+    except Unavailable as error:
+        _log.info("the reload is given up: %s", error)
     except Exception:  # the next request must find somebody
         _log.exception("nothing is reloaded")

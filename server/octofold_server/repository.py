@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +37,9 @@ __all__ = [
 
 CARD_FORMAT = 1
 PRECISIONS = ("fp32", "int8", "fp16")
+
+# As in a version policy. It goes into replies and metrics, which are UTF-8: a folder's name need not be.
+MODEL_NAME = re.compile(r"\w[\w.-]*")
 
 # A card must not make the server read files outside of its folder, nor put into a reply what has no UTF-8.
 FILE_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
@@ -83,16 +86,14 @@ def find_versions(repository: Path) -> list[VersionFolder]:
 
     A version is a folder whose name is a positive integer; anything else, such as a version that is being
     published under a temporary name, is passed over. So is a folder that cannot be read, such as a mounted
-    volume's lost+found: the log tells why.
+    volume's lost+found, or whose name is of more than letters, digits, ".", "-" and "_": the log tells why.
 
     Raises:
         ModelError: the repository is not a folder that can be read.
     """
-    try:
-        folders = list(repository.iterdir())
-    except OSError as error:
-        raise ModelError(f"cannot read the model repository {repository}: {error.strerror}") from error
-    versions = [version for folder in folders for version in _versions_in(folder)]
+    versions, passed_over = _scan(repository)
+    for folder, why in passed_over.items():
+        _log.warning("%s is passed over: %s", folder, why)
     return sorted(versions, key=lambda version: (version.name, version.version))
 
 
@@ -104,7 +105,8 @@ def fingerprint(repository: Path) -> frozenset[tuple[str, int, int, int]]:
         ModelError: as `find_versions`.
     """
     marks = set()
-    for version in find_versions(repository):
+    versions, _ = _scan(repository)
+    for version in versions:
         marks.add((str(version.path), 0, 0, 0))
         with suppress(OSError):  # what goes away meanwhile is missing, and that is its mark
             for file in version.path.iterdir():
@@ -203,14 +205,35 @@ def cpu_has_vnni(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
     return "avx512_vnni" in flags or "avx_vnni" in flags
 
 
-def _versions_in(folder: Path) -> Iterator[VersionFolder]:
+def _scan(repository: Path) -> tuple[list[VersionFolder], dict[Path, str]]:
+    """Every version, and why which folders are passed over."""
+    versions: list[VersionFolder] = []
+    passed_over = {}
     try:
-        if folder.is_dir() and not folder.name.startswith("."):
-            for version in folder.iterdir():
-                if version.is_dir() and _is_version(version.name):
-                    yield VersionFolder(folder.name, int(version.name), version)
+        folders = list(repository.iterdir())
     except OSError as error:
-        _log.warning("%s is passed over: %s", folder, error.strerror)
+        raise ModelError(f"cannot read the model repository {repository}: {error.strerror}") from error
+    for folder in folders:
+        try:
+            found = _versions_in(folder)
+        except OSError as error:
+            passed_over[folder] = error.strerror or str(error)
+            continue
+        if not found or MODEL_NAME.fullmatch(folder.name):
+            versions += found
+        else:
+            passed_over[folder] = f"{folder.name!r} is not the name of a model"
+    return versions, passed_over
+
+
+def _versions_in(folder: Path) -> list[VersionFolder]:
+    if not folder.is_dir() or folder.name.startswith("."):
+        return []
+    return [
+        VersionFolder(folder.name, int(version.name), version)
+        for version in folder.iterdir()
+        if version.is_dir() and _is_version(version.name)
+    ]
 
 
 def _is_version(name: str) -> bool:

@@ -10,13 +10,16 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 from typing import Any, TypeVar
 
 import grpc
 import msgspec
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 from octofold_proto.errors import InvalidRequest, QueueFull, Unauthenticated
 from octofold_proto.status import grpc_code
 
@@ -26,6 +29,7 @@ from octofold_server.failures import failure_status, request_id
 from octofold_server.metrics import CONTENT_TYPE, exposition
 from octofold_server.oip_service import OpenInference
 from octofold_server.rest_bodies import InferenceBody, Reply, read_inference, write_inference
+from octofold_server.statistics import Refusals
 
 __all__ = ["HTTP_STATUSES", "application"]
 
@@ -37,6 +41,9 @@ JSON_LENGTH = "Inference-Header-Content-Length"
 
 BODY_SECONDS = 30.0
 """For a body to arrive."""
+
+ADMIN_THREADS = 4
+"""For loading and unloading, which last: bodies of inference must not wait behind them."""
 
 LARGE_BODY_BYTES = 65_536
 """From here on a body is read and written on another thread, so that it holds up nobody else."""
@@ -60,6 +67,13 @@ HTTP_STATUSES: dict[grpc.StatusCode, int] = {
     grpc.StatusCode.DEADLINE_EXCEEDED: HTTPStatus.GATEWAY_TIMEOUT,
 }
 
+_CODES_OF_BODIES: dict[int, grpc.StatusCode] = {
+    HTTPStatus.REQUEST_TIMEOUT: grpc.StatusCode.DEADLINE_EXCEEDED,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: grpc.StatusCode.INVALID_ARGUMENT,
+}
+"""What bodies are counted as that are refused before anything is made of them."""
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Result = TypeVar("Result")
 
@@ -67,13 +81,15 @@ Result = TypeVar("Result")
 def application(door: Door, service: OpenInference, access: Access, max_body_bytes: int) -> web.Application:
     """The HTTP application: every route of the protocol, of its extensions, and for operators."""
     routes = _Routes(door, service)
-    app = web.Application(client_max_size=max_body_bytes, middlewares=[_answer_errors])
+    app = web.Application(client_max_size=max_body_bytes, middlewares=[_error_answers(door.refusals)])
 
     def add(method: str, path: str, handler: Handler, right: Right = Right.CALL) -> None:
         async def allowed(request: web.Request) -> web.StreamResponse:
             access.check(request.headers.get("Authorization"), right)
+            if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+                raise web.HTTPUnsupportedMediaType(reason="the body is compressed; send it as it is")
             if (request.content_length or 0) > max_body_bytes:  # aiohttp would read that much of it first
-                raise web.HTTPRequestEntityTooLarge(max_body_bytes, request.content_length or 0)
+                raise _too_large(max_body_bytes)
             return await handler(request)
 
         (app.router.add_get if method == "GET" else app.router.add_post)(path, allowed)
@@ -109,6 +125,7 @@ class _Routes:
     def __init__(self, door: Door, service: OpenInference) -> None:
         self._door = door
         self._service = service
+        self._admin = ThreadPoolExecutor(ADMIN_THREADS, thread_name_prefix="rest-admin")
 
     async def live(self, _: web.Request) -> web.Response:
         return web.Response()
@@ -117,7 +134,7 @@ class _Routes:
         return _yes_or_no(self._service.ready)
 
     async def metrics(self, _: web.Request) -> web.Response:
-        text = exposition(self._door.models, self._door.refusals.counts(), ready=self._service.ready)
+        text = exposition(self._door.models, self._door.refusals, ready=self._service.ready)
         return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
 
     async def server_metadata(self, _: web.Request) -> web.Response:
@@ -171,14 +188,17 @@ class _Routes:
     async def load(self, request: web.Request) -> web.Response:
         asked = _decoded(await _body(request), _LoadBody)
         name, _ = _model(request)
-        await asyncio.to_thread(self._service.load, "", name, asked.parameters)
+        await self._administer(partial(self._service.load, "", name, asked.parameters))
         return web.Response()
 
     async def unload(self, request: web.Request) -> web.Response:
         _decoded(await _body(request), _LoadBody)
         name, _ = _model(request)
-        await asyncio.to_thread(self._service.unload, "", name)
+        await self._administer(partial(self._service.unload, "", name))
         return web.Response()
+
+    async def _administer(self, work: Callable[[], None]) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._admin, work)
 
     async def _answered(self, asked: InferenceBody, trace: dict[str, str]) -> Ticket:
         loop = asyncio.get_running_loop()
@@ -196,22 +216,30 @@ class _Routes:
         return ticket
 
 
-@web.middleware
-async def _answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    try:
-        return await handler(request)
-    except web.HTTPException as error:
-        error.content_type = "application/json"
-        error.text = _error(error.reason)
-        raise
-    except Exception as error:
-        return _failure(request, error)
+def _error_answers(refusals: Refusals) -> Middleware:
+    """Whatever is raised becomes the protocol's error object; what aiohttp refuses is counted here."""
+
+    @web.middleware
+    async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except web.HTTPException as error:
+            if code := _CODES_OF_BODIES.get(error.status):
+                refusals.add(code.name)
+            error.content_type = "application/json"
+            error.text = _error(error.reason)
+            raise
+        except Exception as error:
+            return _failure(request, error)
+
+    return answer
 
 
 def _failure(request: web.Request, error: Exception, id_in_body: str = "") -> web.Response:
     """The protocol's error object, under the HTTP status that goes with the exception."""
     known_as = request_id(id_in_body or request.headers.get(REQUEST_ID))
-    status = failure_status(error, f"{request.method} {request.rel_url.raw_path[:MAX_LOGGED]}", known_as)
+    call = f"{request.method} {request.rel_url.raw_path[:MAX_LOGGED]}"
+    status = failure_status(error, call, known_as, request.remote or "")
     headers = {REQUEST_ID: known_as}
     if isinstance(error, QueueFull):
         headers["Retry-After"] = str(math.ceil(error.retry_after_seconds))
@@ -254,6 +282,13 @@ async def _body(request: web.Request) -> bytes:
             return await request.read()
     except TimeoutError:
         raise web.HTTPRequestTimeout from None
+    except web.HTTPRequestEntityTooLarge:
+        raise _too_large(request.client_max_size) from None
+
+
+def _too_large(limit: int) -> web.HTTPRequestEntityTooLarge:
+    reason = f"the body is larger than the {limit} bytes of --max-message-bytes"
+    return web.HTTPRequestEntityTooLarge(limit, reason=reason)
 
 
 Body = TypeVar("Body", _IndexBody, _LoadBody)

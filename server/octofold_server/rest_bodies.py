@@ -22,7 +22,8 @@ from octofold_server.oip_requests import (
     refuse_parameters,
     timeout_of,
 )
-from octofold_server.oip_tensors import InputTensor, OutputTensor, output_names, quoted
+from octofold_server.oip_tensors import InputTensor, OutputTensor, output_names
+from octofold_server.quoting import quoted
 
 __all__ = ["InferenceBody", "Reply", "read_inference", "write_inference"]
 

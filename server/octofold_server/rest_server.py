@@ -14,13 +14,21 @@ from collections.abc import Callable
 
 from aiohttp import web
 
+from octofold_server.ports import file_limit
+
 __all__ = ["RestServer"]
 
 IDLE_SECONDS = 75.0
 """A connection may be silent, or in the middle of its headers, for this long: longer than proxies do."""
 
 MAX_CONNECTIONS = 512
-"""Each takes a file descriptor, of which a process often has 1,024 and gRPC needs some."""
+"""At most, whether or not their TLS handshake is done; fewer where there are few file descriptors."""
+
+HANDSHAKE_SECONDS = 10.0
+"""For a TLS handshake to be done."""
+
+PAUSE_SECONDS = 1.0
+"""Before the next connection is taken when one could not be, as when there is no file descriptor for it."""
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +43,7 @@ class RestServer:
         application: what is served.
         listener: the socket.
         tls: for HTTPS; None for plain HTTP.
-        on_handshake_failed: called once for every TLS handshake that failed.
+        on_handshake_failed: called once for every TLS handshake that failed, of which the log is told here.
         last_seconds: for replies on their way out, when it stops.
         max_connections: beyond them, new ones are closed at once.
         stalled_seconds: a connection whose client takes nothing of its reply for so long is closed, where
@@ -62,15 +70,16 @@ class RestServer:
             logger=_http_log,
             shutdown_timeout=last_seconds,
         )
-        if tls is not None:
-            tls.sslobject_class = _observed(on_handshake_failed)
         # On Linux; connections have it from the socket that accepts them.
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(stalled_seconds * 1000))
+        listener.setblocking(False)
         self._tls = tls
+        self._on_handshake_failed = on_handshake_failed
         self._listener = listener
-        self._max_connections = max_connections
-        self._accepting: asyncio.Server | None = None
+        self._max_connections = min(max_connections, file_limit() // 4)
+        self._accepting: asyncio.Task[None] | None = None
+        self._beginning: set[asyncio.Task[None]] = set()  # connections whose handshake is not done
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="rest", daemon=True)
 
@@ -93,42 +102,51 @@ class RestServer:
 
     async def _start(self) -> None:
         await self._runner.setup()
-        self._accepting = await self._loop.create_server(
-            self._new_connection, sock=self._listener, ssl=self._tls
-        )
+        self._accepting = self._loop.create_task(self._accept())
 
     async def _stop(self) -> None:
-        if self._accepting is not None:
-            self._accepting.close()
+        assert self._accepting is not None
+        ending = [self._accepting, *self._beginning]
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
+        self._listener.close()
         await self._runner.cleanup()
 
-    def _new_connection(self) -> asyncio.Protocol:
+    async def _accept(self) -> None:
+        """What asyncio's own servers do, which count no connection before its handshake is done, and fill the
+        log when there are no more file descriptors."""
+        while True:
+            try:
+                connection, address = await self._loop.sock_accept(self._listener)
+            except ConnectionError:  # the client has left
+                continue
+            except OSError as error:
+                _log.warning("a connection could not be taken: %s", error.strerror)
+                await asyncio.sleep(PAUSE_SECONDS)
+                continue
+            if len(self._server.connections) + len(self._beginning) >= self._max_connections:
+                connection.close()
+                continue
+            task = self._loop.create_task(self._begin(connection, address[0]))
+            self._beginning.add(task)
+            task.add_done_callback(self._beginning.discard)
+
+    async def _begin(self, connection: socket.socket, client: str) -> None:
+        limit = None if self._tls is None else HANDSHAKE_SECONDS
+        try:
+            await self._loop.connect_accepted_socket(
+                self._server, connection, ssl=self._tls, ssl_handshake_timeout=limit
+            )
+        except ssl.SSLError as error:
+            reason = getattr(error, "verify_message", "") or error.reason or error
+            _log.warning("a TLS handshake failed: %s", reason, extra={"fields": {"client": client}})
+            self._on_handshake_failed()
+        except OSError:
+            pass  # the client has left, or never said a word
+
+    @property
+    def _server(self) -> web.Server:
         server = self._runner.server
         assert server is not None
-        return server() if len(server.connections) < self._max_connections else _Refusal()
-
-
-class _Refusal(asyncio.Protocol):
-    """A connection beyond the limit."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        transport.abort()
-
-
-def _observed(on_handshake_failed: Callable[[], None]) -> type[ssl.SSLObject]:
-    """TLS connections that tell when their handshake fails, of which asyncio says nothing."""
-
-    class Observed(ssl.SSLObject):
-        def do_handshake(self) -> None:
-            try:
-                super().do_handshake()
-            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                raise  # it goes on
-            except ssl.SSLError as error:
-                reason = getattr(error, "verify_message", "") or error.reason or error
-                _log.warning("a TLS handshake failed: %s", reason)
-                on_handshake_failed()
-                raise
-
-    return Observed
+        return server

@@ -131,19 +131,30 @@ class ModelStatistics:
 
 
 class Refusals:
-    """Calls that ended before a model was found for them, by the name of their status code."""
+    """Calls that ended before a model was found for them, by the name of their status code, and clients whose
+    TLS handshake failed, so that they came to no call.
+
+    Attributes:
+        handshakes: how many of the latter.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
+        self.handshakes = 0
 
     def add(self, code: str) -> None:
         """One more call ended with the code of this name."""
         with self._lock:
             self._counts[code] += 1
 
+    def add_handshake(self) -> None:
+        """One more TLS handshake failed."""
+        with self._lock:
+            self.handshakes += 1
+
     def counts(self) -> dict[str, int]:
-        """The counts as they are now."""
+        """The counts of calls as they are now."""
         with self._lock:
             return dict(self._counts)
 

@@ -31,7 +31,7 @@ class Exchange(Protocol[AnyMessage, AnyReply]):
     """What one protocol's streams ask and answer."""
 
     def boards(self, message: AnyMessage) -> int:
-        """About how many boards the message holds; it was not checked yet."""
+        """How many boards would take as much memory as the message; it was not checked yet."""
         ...
 
     def submit(self, message: AnyMessage, when_answered: Callable[[Ticket], None]) -> Ticket:
@@ -47,16 +47,16 @@ class Exchange(Protocol[AnyMessage, AnyReply]):
         ...
 
 
-class _Open(Generic[Message]):
-    """A message that was read and is not answered yet."""
+class _Open(Generic[Message, Reply]):
+    """A message that was read and is not answered yet; of one that was refused, nothing but the refusal."""
 
-    __slots__ = ("boards", "error", "message", "ticket")
+    __slots__ = ("boards", "message", "refusal", "ticket")
 
     def __init__(self, message: Message, boards: int) -> None:
-        self.message = message
+        self.message: Message | None = message
         self.boards = boards
         self.ticket: Ticket | None = None
-        self.error: Exception | None = None
+        self.refusal: Reply | None = None
 
 
 class AnswerStream(Generic[Message, Reply]):
@@ -74,8 +74,8 @@ class AnswerStream(Generic[Message, Reply]):
         self.read_to_end = False
         self._exchange = exchange
         self._idle_seconds = idle_seconds
-        self._ready: SimpleQueue[_Open[Message] | None] = SimpleQueue()  # None: no more will come
-        self._open: set[_Open[Message]] = set()
+        self._ready: SimpleQueue[_Open[Message, Reply] | None] = SimpleQueue()  # None: no more will come
+        self._open: set[_Open[Message, Reply]] = set()
         self._open_boards = 0
         self._busy = time.monotonic()  # when there was last a message or something open
         self._stopped = False
@@ -114,7 +114,7 @@ class AnswerStream(Generic[Message, Reply]):
             self._withdraw(opened)
         self._ready.put(None)
 
-    def _next_ready(self) -> _Open[Message] | None:
+    def _next_ready(self) -> _Open[Message, Reply] | None:
         if self._idle_seconds == float("inf"):
             return self._ready.get()
         wait = self._idle_seconds
@@ -143,7 +143,7 @@ class AnswerStream(Generic[Message, Reply]):
             self.stop_reading()
 
     def _take(self, message: Message) -> bool:
-        opened = _Open(message, max(1, self._exchange.boards(message)))
+        opened: _Open[Message, Reply] = _Open(message, max(1, self._exchange.boards(message)))
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or self._open_boards < MAX_OPEN_BOARDS)
             if self._stopped:
@@ -158,22 +158,23 @@ class AnswerStream(Generic[Message, Reply]):
 
             opened.ticket = self._exchange.submit(message, when_answered)
         except Exception as error:
-            opened.error = error
+            opened.refusal, opened.message = self._exchange.refusal(message, error), None
             self._ready.put(opened)
         if self._abandoned:  # perhaps just before there was a ticket to withdraw
             self._withdraw(opened)
         return True
 
-    def _reply(self, opened: _Open[Message]) -> Reply:
+    def _reply(self, opened: _Open[Message, Reply]) -> Reply:
+        if opened.refusal is not None:
+            return opened.refusal
+        assert opened.message is not None
+        assert opened.ticket is not None
         try:
-            if opened.error is not None:
-                raise opened.error
-            assert opened.ticket is not None
             return self._exchange.reply(opened.message, opened.ticket)
         except Exception as error:
             return self._exchange.refusal(opened.message, error)
 
-    def _close(self, opened: _Open[Message]) -> None:
+    def _close(self, opened: _Open[Message, Reply]) -> None:
         with self._changed:
             self._open.discard(opened)
             self._open_boards -= opened.boards
@@ -186,6 +187,6 @@ class AnswerStream(Generic[Message, Reply]):
             self._ready.put(None)
 
     @staticmethod
-    def _withdraw(opened: _Open[Message]) -> None:
+    def _withdraw(opened: _Open[Message, Reply]) -> None:
         if opened.ticket is not None:
             opened.ticket.cancel()

@@ -6,15 +6,19 @@ nothing about tokens.
 
 from __future__ import annotations
 
+import logging
 import ssl
 from pathlib import Path
 from typing import NamedTuple
 
 import grpc
 
+from octofold_server.certificate_dates import wrong_date
 from octofold_server.reread import FileError, Reread
 
 __all__ = ["Tls"]
+
+_log = logging.getLogger(__name__)
 
 
 class _Material(NamedTuple):
@@ -69,6 +73,8 @@ class Tls:
     def _read(self) -> _Material:
         context = _server_context()
         self._load_into(context)  # also finds out whether the files go together
+        if wrong := wrong_date(context, self._certificate):
+            _log.warning("clients will refuse %s: %s", self._certificate, wrong)
         client_ca = _content(self._client_ca) if self._client_ca is not None else None
         return _Material(_content(self._key), _content(self._certificate), client_ca, context)
 
@@ -91,7 +97,11 @@ class Tls:
 
 
 def _server_context() -> ssl.SSLContext:
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    # Nobody resumes a session: it would let in a client whose certificate is no longer good.
+    context.options |= ssl.OP_NO_TICKET
+    context.num_tickets = 0
+    return context
 
 
 def _content(path: Path) -> bytes:

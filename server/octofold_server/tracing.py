@@ -69,8 +69,13 @@ class Tracing:
         with suppress(Full):  # tracing must not hold up calls: what is too much is left out
             self._done.put_nowait(_Done(call, time.monotonic(), model, version, headers))
 
-    def close(self) -> None:
-        """Send what was not sent yet."""
+    def close(self, limit_seconds: float) -> None:
+        """Send what was not sent yet, as far as that succeeds within the limit."""
+        closing = threading.Thread(target=self._close, name="tracing-end", daemon=True)
+        closing.start()
+        closing.join(limit_seconds)
+
+    def _close(self) -> None:
         self._done.put(None)
         self._thread.join()
         self._provider.shutdown()

@@ -1,19 +1,21 @@
-"""What becomes of bytes that are no message of the method that they were sent to.
+"""What becomes of calls whose message never comes, and of bytes that are no message of their method.
 
-gRPC for Python itself calls that INTERNAL, our mistake, and logs a traceback for each. It is the caller's,
-and is refused like any other. Knows nothing about the methods.
+gRPC for Python waits for the one as long as the client likes, and calls the other INTERNAL, our mistake, with
+a traceback for each. Here both are the caller's, and refused like any other. Knows nothing about the methods.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from functools import wraps
 from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
-from octofold_proto.errors import InvalidRequest
+from octofold_proto.errors import InvalidRequest, QueueFull
 
+from octofold_server.arrivals import Arrivals
 from octofold_server.door import code_name
 from octofold_server.grpc_calls import end_badly
 from octofold_server.statistics import Refusals
@@ -31,11 +33,21 @@ class RefusingUndecodable:
     Args:
         server: the server.
         refusals: told of every call that ends so.
+        most_arriving: how many calls of one message may wait for it, see `Arrivals`.
+        pool: threads for streams that nobody counts; those of the server by default.
     """
 
-    def __init__(self, server: grpc.Server, refusals: Refusals) -> None:
+    def __init__(
+        self,
+        server: grpc.Server,
+        refusals: Refusals,
+        most_arriving: int,
+        pool: ThreadPoolExecutor | None = None,
+    ) -> None:
         self._server = server
         self._refusals = refusals
+        self._arrivals = Arrivals(most_arriving, refusals)
+        self._pool = pool
 
     def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
         """Generated code calls this with the methods that it gives to the next one as well."""
@@ -47,17 +59,25 @@ class RefusingUndecodable:
         self._server.add_registered_method_handlers(service, refusing)
 
     def _refusing(self, name: str, handler: Handler) -> Handler:
-        changed = {"request_deserializer": _or_undecodable(handler.request_deserializer)}
-        for kind in ("unary_unary", "unary_stream"):
-            if (method := getattr(handler, kind)) is not None:
-                changed[kind] = self._of_one_message(name, method)
+        changed: dict[str, Any] = {
+            "request_deserializer": _or_undecodable(handler.request_deserializer),
+            "request_streaming": True,  # of one message, too: gRPC then leaves the waiting to us
+        }
+        for kind in ("unary", "stream"):
+            if (method := getattr(handler, f"unary_{kind}")) is not None:
+                changed[f"unary_{kind}"] = None
+                changed[f"stream_{kind}"] = self._of_one_message(name, method)
         if handler.stream_stream is not None:
             changed["stream_stream"] = self._of_messages(name, handler.stream_stream)
         return handler._replace(**changed)
 
     def _of_one_message(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(method)
-        def refusing(request: Any, context: grpc.ServicerContext, *callback: Any) -> Any:
+        def refusing(messages: Iterator[Any], context: grpc.ServicerContext, *callback: Any) -> Any:
+            try:
+                request = self._arrivals.message(messages, context)
+            except (QueueFull, CancelledError) as error:
+                end_badly(context, error, name)
             if request is _UNDECODABLE:
                 self._refuse(name, context)
             return method(request, context, *callback)
@@ -81,6 +101,8 @@ class RefusingUndecodable:
             if undecodable:
                 self._refuse(name, context)
 
+        if self._pool is not None:
+            refusing.experimental_thread_pool = self._pool  # type: ignore[attr-defined]  # gRPC looks for it
         return refusing
 
     def _refuse(self, name: str, context: grpc.ServicerContext) -> None:

@@ -54,10 +54,10 @@ class VersionIndex:
         with self._lock:
             self._statuses[status.name, status.version] = status
 
-    def get(self, name: str, version: int) -> VersionStatus:
-        """The status of a known version."""
+    def get(self, name: str, version: int) -> VersionStatus | None:
+        """The status of a version; None when it is not known."""
         with self._lock:
-            return self._statuses[name, version]
+            return self._statuses.get((name, version))
 
     def all(self) -> list[VersionStatus]:
         """Every known version, sorted by name and version."""

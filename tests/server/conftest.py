@@ -248,7 +248,7 @@ def open_doors(write_version: WriteVersion, tmp_path: Path) -> OpenAllDoors:
         service = OpenInference(door)
         access = Access(config.tokens, config.admin_tokens, admin=config.admin, refusals=door.refusals)
         server = grpc.server(ThreadPoolExecutor(32))
-        refusing: Any = RefusingUndecodable(server, door.refusals)
+        refusing: Any = RefusingUndecodable(server, door.refusals, 16)
         add_OctofoldServiceServicer_to_server(OctofoldServicer(door), refusing)
         add_GRPCInferenceServiceServicer_to_server(OpenInferenceServicer(door, service), refusing)
         port = server.add_insecure_port("127.0.0.1:0")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from importlib.metadata import version as installed_version
 from pathlib import Path
 
 import pytest
-from octofold_server.config import Config, ConfigError, read_config
+from octofold_server.config import Config, ConfigError, read_config, unknown_variables
 
 
 def test_nothing_given_is_the_defaults() -> None:
@@ -93,7 +94,7 @@ def test_a_file_gives_what_neither_flag_nor_variable_does(tmp_path: Path) -> Non
     ("text", "message"),
     [
         ("prot = 1", "'prot' is not a flag of octofold-serve without its dashes in front"),
-        ("max_calls = 1", "'max_calls' is not a flag"),
+        ("max_calls = 1", "in front; did you mean max-calls?"),
         ("config = 'other.toml'", "'config' is not a flag"),
         ("port = 'http'", "port: 'http' is not allowed; it takes an integer from 0 to 65535"),
         ("port = true", "port: 'true' is not allowed; it takes an integer from 0 to 65535"),
@@ -140,6 +141,28 @@ def test_the_effective_configuration_reads_like_a_file() -> None:
     assert set(shown) == {option.name.replace("_", "-") for option in fields(Config)}
 
 
+def test_unknown_variables_of_ours_are_found_and_what_they_were_meant_to_be() -> None:
+    environment = {
+        "OCTOFOLD_MAX_BATCHSIZE": "4",
+        "OCTOFOLD_QQ": "1",
+        "OCTOFOLD_MAX_BATCH_SIZE": "4",
+        "OCTOFOLD_CONFIG": "file",
+        "OCTOFOLD_TOKEN": "the client's",
+        "PATH": "/bin",
+    }
+    assert unknown_variables(environment) == [
+        "OCTOFOLD_MAX_BATCHSIZE; did you mean OCTOFOLD_MAX_BATCH_SIZE?",
+        "OCTOFOLD_QQ",
+    ]
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as leave:
+        read_config(["--version"], {})
+    assert leave.value.code == 0
+    assert capsys.readouterr().out == f"octofold-serve {installed_version('octofold')}\n"
+
+
 def test_help_explains_every_flag_and_names_the_variables(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as leave:
         read_config(["--help"], {})
@@ -147,4 +170,5 @@ def test_help_explains_every_flag_and_names_the_variables(capsys: pytest.Capture
     text = capsys.readouterr().out
     for option in fields(Config):
         assert "--" + option.name.replace("_", "-") in text
+    assert "latest:N" in text
     assert "OCTOFOLD_MAX_BATCH_SIZE" in text

@@ -33,15 +33,15 @@ class Evaluator:
     """As much of PromQL as the dashboard needs, on two scrapes; raises on anything else."""
 
     def __init__(self, before: Scrape, after: Scrape) -> None:
-        self._before = before
-        self._after = after
+        self.before = before
+        self.after = after
 
     def evaluate(self, query: promql.Expr) -> Vector:
         match query:
             case promql.ParenExpr():
                 return self.evaluate(query.expr)
             case promql.VectorSelector():
-                return _selected(self._after, query)
+                return _selected(self.after, query)
             case promql.AggregateExpr():
                 return self._aggregated(query)
             case promql.BinaryExpr():
@@ -50,12 +50,15 @@ class Evaluator:
                 return self._rate(query.args[0].vector_selector)
             case promql.Call() if query.func.name == "histogram_quantile":
                 return _quantiles(query.args[0].val, self.evaluate(query.args[1]))
+            case promql.Call() if query.func.name == "clamp_min":
+                least = query.args[1].val
+                return {labels: max(value, least) for labels, value in self.evaluate(query.args[0]).items()}
         raise AssertionError(f"the dashboard has learned more PromQL than this test: {query}")
 
     def _rate(self, selector: promql.VectorSelector) -> Vector:
         assert selector.name.endswith(("_count", "_sum", "_bucket", "_total", "_success", "_us")), selector
-        before = _selected(self._before, selector)
-        after = _selected(self._after, selector)
+        before = _selected(self.before, selector)
+        after = _selected(self.after, selector)
         return {labels: (value - before.get(labels, 0.0)) / INTERVAL for labels, value in after.items()}
 
     def _aggregated(self, query: promql.AggregateExpr) -> Vector:
@@ -165,6 +168,12 @@ def test_every_query_yields_numbers_from_a_server_that_worked(evaluator: Evaluat
     assert failed == pytest.approx({"INVALID_ARGUMENT": 1, "NOT_FOUND": 1})
     assert values["Failed calls"][0][frozenset()] == pytest.approx(2 / 5)
     assert values["Ready"][0][frozenset()] == 1
+
+
+def test_of_an_idle_server_no_call_has_failed(evaluator: Evaluator) -> None:
+    idle = Evaluator(evaluator.after, evaluator.after)
+    (query,) = [query for title, query in queries() if title == "Failed calls"]
+    assert idle.evaluate(promql.parse(query.replace("$__rate_interval", "1m"))) == {frozenset(): 0.0}
 
 
 def test_panels_neither_overlap_nor_share_an_id() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 from octofold_server.calls import Call, Priority
 from octofold_server.deadlines import SMALLEST_SWEEP, Deadlines
@@ -16,7 +18,8 @@ def call_until(deadline: float, *, done: bool = False) -> Call:
 def test_the_next_deadline_is_the_soonest_whatever_the_order_of_arrival() -> None:
     deadlines = Deadlines()
     assert deadlines.next == float("inf")
-    assert [deadlines.add(call_until(seconds)) for seconds in (5, 3, 4, 3)] == [True, True, False, False]
+    calls = [call_until(seconds) for seconds in (5, 3, 4, 3)]
+    assert [deadlines.add(call) for call in calls] == [True, True, False, False]
     assert deadlines.next == 3
 
 
@@ -36,6 +39,16 @@ def test_a_million_calls_that_are_done_in_time_are_not_kept() -> None:
     for _ in range(1_000_000):
         deadlines.add(done)
     assert len(deadlines) <= SMALLEST_SWEEP
+
+
+def test_a_call_whose_caller_has_gone_on_is_gone_with_its_boards() -> None:
+    deadlines = Deadlines()
+    call = call_until(1e9)
+    deadlines.add(call)
+    boards = weakref.ref(call.boards)
+    del call
+    assert boards() is None
+    assert deadlines.expired(2e9) == []
 
 
 def test_calls_that_are_not_done_survive_every_sweep() -> None:

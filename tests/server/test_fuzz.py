@@ -212,7 +212,7 @@ class Methods:
 def methods(open_doors: Open) -> Iterator[dict[str, Any]]:
     with open_doors(FakeBackend()) as doors:
         kept = Methods()
-        server: Any = RefusingUndecodable(kept, doors.door.refusals)  # type: ignore[arg-type]
+        server: Any = RefusingUndecodable(kept, doors.door.refusals, 16)  # type: ignore[arg-type]
         add_OctofoldServiceServicer_to_server(OctofoldServicer(doors.door), server)
         add_GRPCInferenceServiceServicer_to_server(OpenInferenceServicer(doors.door, doors.service), server)
         yield kept.methods
@@ -232,7 +232,7 @@ def call(handler: Any, messages: list[bytes]) -> None:
     if handler.stream_stream is None:
         for request in read:
             with suppress(Ended):
-                handler.response_serializer(handler.unary_unary(request, Context()))
+                handler.response_serializer(handler.stream_unary(iter([request]), Context()))
         return
     decoded = [message for message in read if isinstance(message, Message)]
     undecodable = [message for message in read if not isinstance(message, Message)]  # all the same by now

@@ -19,6 +19,7 @@ def test_health_is_told_while_every_thread_for_calls_is_taken() -> None:
         return request
 
     serving = Health([])
+    serving.set_model("model", True)
     serving.serve()
     server = grpc.server(ThreadPoolExecutor(1))
     handlers = {"Wait": grpc.unary_unary_rpc_method_handler(wait)}
@@ -55,6 +56,8 @@ def test_a_model_is_ready_when_it_is_and_the_service_is() -> None:
     serving.serve()
     assert [status(name) for name in ("", "service", "model")] == [ready] * 3
     serving.set_model("model", False)
+    assert [status(name) for name in ("", "service", "model")] == [not_ready] * 3  # every call fails
+    serving.set_model("another", True)
     assert [status(name) for name in ("", "service", "model")] == [ready, ready, not_ready]
     serving.leave()
     serving.set_model("model", True)

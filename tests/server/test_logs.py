@@ -12,10 +12,11 @@ from typing import Any
 import grpc
 import pytest
 from google.rpc.error_details_pb2 import RequestInfo
+from octofold_proto.errors import UnknownModel
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_proto.status import status_of_call
-from octofold_server.failures import request_id
+from octofold_server.failures import failure_status, request_id
 from octofold_server.logs import JsonLines, TextLines
 
 WriteVersion = Callable[..., Path]
@@ -53,6 +54,24 @@ def test_a_text_line_ends_with_its_fields() -> None:
     line = TextLines().format(record("refused", fields={"code": "X", "request_id": "7"}))
     assert line.endswith("WARNING place: refused [code=X request_id=7]")
     assert TextLines().format(record("plain")).endswith("WARNING place: plain")
+
+
+def test_no_text_from_outside_makes_a_line_of_its_own_and_a_traceback_keeps_its_lines() -> None:
+    line = TextLines().format(record("no model 'a\n2026 INFO forged\x1b[2J'", fields={"call": "\r\udc80"}))
+    assert line.endswith("no model 'a\\n2026 INFO forged\\x1b[2J' [call=\\r\\udc80]")
+    try:
+        raise ValueError("why")
+    except ValueError:
+        lines = TextLines().format(record("unexpected", exc_info=sys.exc_info())).splitlines()
+    assert lines[-1] == "ValueError: why"
+    assert len(lines) > 3
+
+
+@pytest.mark.parametrize("letter", ["x", "\u00e4", "\U0001f600", "\n"])
+def test_what_a_caller_is_told_fits_into_the_trailers(letter: str) -> None:
+    status = failure_status(UnknownModel(letter * 20_000), "NextMove", "id")
+    assert 900 < len(status.message.encode()) <= 1000
+    assert status.message.endswith("...")
 
 
 @pytest.mark.parametrize("wanted", [None, "", "with space", "new\nline", "x" * 129, "\u00e4"])

@@ -303,7 +303,121 @@ def test_health_is_told_whenever_a_model_comes_or_goes(
     models = new_models(on_change=lambda name, ready: told.append((name, ready)))
     models.unload("tiny")
     models.load("tiny")
-    assert told == [("tiny", True), ("tiny", False), ("tiny", True)]
+    changes = [ready for at, (_, ready) in enumerate(told) if at == 0 or told[at - 1][1] != ready]
+    assert changes == [False, True, False, True]
+
+
+@pytest.mark.parametrize("policies", ["1;b=all", "latest:1"])
+def test_a_version_that_the_policy_excludes_is_published_later_and_every_other_model_is_reloaded(
+    write_version: WriteVersion, new_models: NewModels, policies: str
+) -> None:
+    serving, excluded = (1, 2) if policies.startswith("1") else (5, 1)
+    write_version(name="a", version=serving)
+    write_version(name="b", version=1)
+    models = new_models(policies)
+    write_version(name="a", version=excluded)
+    write_version(name="b", version=2)
+    models.reload()
+    models.load("a")
+    assert models.resolve("a", "").version == str(serving)
+    assert models.resolve("b", "").version == "2"
+    (status,) = (s for s in models.index() if (s.name, s.version) == ("a", excluded))
+    assert (status.state, status.reason) == (
+        State.UNLOADED,
+        f"not served: the policy is {policies.partition(';')[0]}",
+    )
+
+
+def test_what_goes_wrong_with_one_model_leaves_no_other_as_it_was(
+    write_version: WriteVersion, new_models: NewModels, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad: set[str] = set()
+
+    def on_change(name: str, _ready: bool) -> None:
+        if name in bad:
+            raise RuntimeError("a bug")
+
+    for name in ("a", "b"):
+        write_version(name=name)
+    models = new_models(on_change=on_change)
+    bad.add("a")
+    for name in ("a", "b"):
+        write_version(name=name, version=2)
+    models.reload()
+    assert models.resolve("b", "").version == "2"
+    assert "a cannot be brought up to date" in caplog.text
+    bad.clear()
+    models.reload()
+    assert models.resolve("a", "").version == "2"
+
+
+def test_why_a_version_failed_outlives_an_unload_but_not_a_policy_that_passes_it_over(
+    write_version: WriteVersion, new_models: NewModels
+) -> None:
+    write_version(version=1)
+    write_version(version=2, model=b"huge")
+    models = new_models("latest:1")
+    models.unload("tiny")
+    assert states(models) == {"tiny/1": "UNLOADED", "tiny/2": "FAILED"}
+    assert reason(models, 1) == "unloaded by request"
+    assert reason(models, 2) == "there is not enough memory for it"
+    write_version(version=3)
+    models.load("tiny")
+    assert states(models) == {"tiny/1": "UNLOADED", "tiny/2": "UNLOADED", "tiny/3": "READY"}
+    assert reason(models, 2) == "not served: the policy is latest:1"
+
+
+def test_a_version_that_drains_because_of_an_unload_never_says_that_it_was_replaced(
+    write_version: WriteVersion, new_models: NewModels, backends: Backends
+) -> None:
+    for version in (1, 2):
+        write_version(version=version, model=b"recording")
+    models = new_models()
+    backends.held[0].gate.clear()  # of version 2, which is loaded first and drained last
+    accepted = models.resolve("", "2").batcher.submit(BOARD)
+    unloading = threading.Thread(target=models.unload, args=("tiny",))
+    unloading.start()
+    while states(models)["tiny/2"] != "UNLOADING":
+        unloading.join(0.01)
+    assert reason(models, 1) == "unloaded by request"
+    backends.held[0].gate.set()
+    unloading.join()
+    assert accepted.result().moves.moves.tolist() == [0]
+
+
+def test_nothing_is_loaded_any_more_once_the_server_is_to_end(
+    write_version: WriteVersion, new_models: NewModels, backends: Backends
+) -> None:
+    write_version()
+    models = new_models()
+    write_version(version=2)
+    models.load_no_more()
+    for change in (models.reload, lambda: models.load("tiny")):
+        with pytest.raises(Unavailable, match="shutting down"):
+            change()
+    assert models.has_settled(0)
+    assert models.resolve("", "").version == "1"
+    assert len(backends.alive) == 1
+
+
+def test_a_name_in_an_error_is_cut_and_escaped(write_version: WriteVersion, new_models: NewModels) -> None:
+    write_version()
+    models = new_models()
+    name = "x\n" * 10_000
+    for change in (models.load, models.unload, lambda name: models.resolve(name, "")):
+        with pytest.raises(UnknownModel) as failure:
+            change(name)
+        assert len(str(failure.value)) < 300
+        assert "\n" not in str(failure.value)
+
+
+def test_a_policy_for_a_model_that_is_not_there_is_told(
+    write_version: WriteVersion, new_models: NewModels, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_version()
+    new_models("all;tiny=1;nosuch=1")
+    assert "--versions has a policy for 'nosuch'" in caplog.text
+    assert "'tiny'" not in caplog.text
 
 
 def test_the_index_tells_what_is_being_loaded(

@@ -125,6 +125,46 @@ def test_tensors_that_do_not_fit_the_graph_are_refused(graph: bytes, tensors: di
         OnnxBackend(with_tensor_outside(graph, "moves.bin"), "cpu", 32, given)
 
 
+@pytest.mark.parametrize(
+    ("nonsense", "message"),
+    [
+        ("another move", "is answered with the move 3; legal there: \\[2\\]"),
+        ("a move that there is not", "the move 7"),
+        ("no end", r"the board \[0, 0, .* the move 0; legal there: \[-1\]"),
+        ("probabilities of 8", r"the probabilities \[0.0, 0.0, 8.0, 0.0\]"),
+        ("no number", "the probabilities .*nan"),
+    ],
+)
+@pytest.mark.parametrize("max_batch_size", [1, 32])
+def test_a_graph_that_answers_nonsense_does_not_pass_the_warm_up(
+    graph: bytes, nonsense: str, message: str, max_batch_size: int
+) -> None:
+    model = onnx.load_from_string(graph)
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    nodes = {node.output[0]: node for node in model.graph.node}
+
+    def replace(name: str, values: list[int], dtype: type) -> None:
+        constants[name].CopyFrom(onnx.numpy_helper.from_array(np.array(values, dtype), name))
+
+    if nonsense == "another move":
+        nodes["column"].input[1] = "three"
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([3], np.int32), "three"))
+    elif nonsense == "a move that there is not":
+        nodes["column"].input[1] = "seven"
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([7], np.int32), "seven"))
+    elif nonsense == "no end":
+        replace("none", [0], np.int32)
+    else:
+        nodes["probabilities"].output[0] = "chances"
+        factor = 8 if nonsense == "probabilities of 8" else np.nan
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([factor], np.float32), "factor"))
+        nodes["counts"].input[0] = "chances"
+        model.graph.node.append(onnx.helper.make_node("Mul", ["chances", "factor"], ["probabilities"]))
+    backend = OnnxBackend(model.SerializeToString(), "cpu", max_batch_size)
+    with pytest.raises(GraphError, match=message):
+        backend.warm_up()
+
+
 def test_batch_sizes_are_a_short_list_that_ends_with_the_largest() -> None:
     assert batch_sizes(1) == (1,)
     assert batch_sizes(32) == (1, 2, 4, 8, 16, 32)

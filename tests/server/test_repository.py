@@ -21,6 +21,7 @@ from octofold_server.repository import (
     choose_precision,
     cpu_has_vnni,
     find_versions,
+    fingerprint,
     read_card,
     read_model,
     read_tensors,
@@ -55,6 +56,21 @@ def test_versions_are_sorted_as_numbers_and_anything_else_is_passed_over(tmp_pat
     (tmp_path / "a" / "config.pbtxt").touch()
     found = [(folder.name, folder.version) for folder in find_versions(tmp_path)]
     assert found == [("a", 1), ("b", 2), ("b", 10)]
+
+
+def test_a_folder_whose_name_cannot_be_a_models_is_passed_over_and_the_log_says_why(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in (b"caf\xe9", b"two words", b"a=1", b"good-1.0_b"):
+        (Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)) / "1").mkdir(parents=True)
+    (tmp_path / "no version").mkdir()
+    assert [folder.name for folder in find_versions(tmp_path)] == ["good-1.0_b"]
+    for name in ("caf\\udce9", "two words", "a=1"):
+        assert f"'{name}' is not the name of a model" in caplog.text
+    assert "no version" not in caplog.text
+    caplog.clear()
+    fingerprint(tmp_path)
+    assert not caplog.text  # who watches the folder would tell it at every look
 
 
 def test_a_repository_that_is_not_there_is_an_error(tmp_path: Path) -> None:

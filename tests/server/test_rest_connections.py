@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import http.client
 import json
 import os
@@ -15,9 +16,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import grpc
 import numpy as np
 import psutil
 import pytest
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from octofold_server.config import Config
 from octofold_server.fakes import FakeBackend, RecordingBackend, fake_moves
 
 Open = Callable[..., Any]
@@ -73,13 +78,48 @@ def test_a_body_over_the_limit_is_refused_without_being_read(open_doors: Open) -
             client.sendall(
                 b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 9000000000\r\n\r\n" % INFER.encode()
             )
-            assert client.recv(1000).startswith(b"HTTP/1.1 413")
+            answer = client.recv(1000)
+            assert answer.startswith(b"HTTP/1.1 413")
+            assert b"larger than the 100000 bytes of --max-message-bytes" in answer
         with open_connection(doors) as client:
             client.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\n" % INFER.encode())
             client.sendall(b"Transfer-Encoding: chunked\r\n\r\n")
             chunk = b"8000\r\n" + b" " * 0x8000 + b"\r\n"
             client.sendall(chunk * 4)
-            assert client.recv(1000).startswith(b"HTTP/1.1 413")
+            answer = client.recv(1000)
+            assert answer.startswith(b"HTTP/1.1 413")
+            assert b"larger than the 100000 bytes of --max-message-bytes" in answer
+
+
+def test_a_compressed_body_is_refused_as_such_and_a_call_of_the_most_boards_fits_as_json(
+    ask: Ask, server: Any
+) -> None:
+    body = gzip.compress(json.dumps({"inputs": [described(data=BOARDS.tolist())]}).encode())
+    reply = ask(server, "POST", INFER, body, Content_Encoding="gzip")
+    assert (reply.status, reply.json["error"]) == (415, "the body is compressed; send it as it is")
+    boards = np.full((Config.max_boards, 16), 15, np.uint8)
+    inputs = [described(shape=list(boards.shape), data=boards.tolist())]
+    request = {"inputs": inputs, "outputs": [{"name": "move"}]}
+    assert ask(server, "POST", INFER, request).status == 200
+
+
+def test_large_bodies_do_not_wait_for_models_that_load(ask: Ask, server: Any) -> None:
+    go_on, loading = threading.Event(), threading.Semaphore(0)
+
+    def load(*_: object) -> None:
+        loading.release()
+        go_on.wait()
+
+    server.service.load = load
+    many = 40  # more than threads of any pool
+    boards = np.zeros((40_000, 16), np.uint8)
+    with ThreadPoolExecutor(many) as callers:
+        loads = [callers.submit(ask, server, "POST", "/v2/repository/models/fake/load") for _ in range(many)]
+        loading.acquire()
+        inputs = [described(shape=list(boards.shape), data=boards.tolist())]
+        assert ask(server, "POST", INFER, {"inputs": inputs}).status == 200
+        go_on.set()
+        assert {load.result().status for load in loads} == {200}
 
 
 def open_connection(server: Any) -> socket.socket:
@@ -133,6 +173,48 @@ def test_connections_beyond_the_limit_are_closed_and_leave_room_when_others_end(
                 assert time.monotonic() < give_up
         for client in clients:
             client.close()
+
+
+FEW_FILES = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (200, 300))
+from octofold_server.cli import main
+sys.exit(main())
+"""
+
+
+def test_connections_that_say_nothing_leave_file_descriptors_for_others(
+    ask: Ask, write_version: Callable[..., Path], start_server: Callable[..., Any], tmp_path: Path
+) -> None:
+    write_version("fake")
+    ports = ("--rest-port", "0", "--rest-port-file", str(tmp_path / "rest-port"))
+    server = start_server(*ports, program=("-c", FEW_FILES))
+    server.rest_port = int((tmp_path / "rest-port").read_text())
+    assert psutil.Process(server.process.pid).rlimit(psutil.RLIMIT_NOFILE) == (300, 300)
+
+    def open_many(port: int) -> list[socket.socket]:
+        return [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(300)]
+
+    grpc_port = int(server.port_file.read_text())
+    silent = open_many(grpc_port)
+    assert ask(server, "GET", "/healthz").status == 200
+    silent += open_many(server.rest_port)
+    assert silent[-1].recv(1) == b""
+    for client in silent:
+        client.close()
+
+    def is_served() -> bool:
+        try:
+            return bool(ask(server, "GET", "/healthz").status == 200)
+        except (ConnectionError, http.client.BadStatusLine):
+            return False
+
+    wait_for(is_served)
+    with grpc.insecure_channel(server.target) as channel:
+        request = pb.NextMovesRequest(boards=bytes(16))
+        OctofoldServiceStub(channel).NextMoves(request, wait_for_ready=True, timeout=30)
+    assert "Too many open files" not in server.log
+    assert len(server.log.splitlines()) < 50
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system has no such timeout")

@@ -6,10 +6,12 @@ import http.client
 import ipaddress
 import json
 import os
+import socket
 import ssl
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -31,6 +33,7 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_proto.status import error_of, status_of_call
 from octofold_server.reread import FileError
+from octofold_server.rest_server import MAX_CONNECTIONS
 from octofold_server.tls import Tls
 
 WriteVersion = Callable[..., Path]
@@ -146,7 +149,7 @@ class Secured:
         return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
 
     def failed_handshakes(self) -> float:
-        return self.metric('octofold_failures_total{model="",version="",code="TLS_HANDSHAKE_FAILED"}')
+        return self.metric("octofold_failed_handshakes_total")
 
 
 @pytest.fixture
@@ -218,6 +221,7 @@ def test_only_a_certificate_of_the_authority_and_a_token_of_the_file_get_in(secu
         told = [line for line in lines if line.get("code") == "UNAUTHENTICATED"]
         assert len(told) == asked
         assert {line["request_id"] for line in told} == {"call-7"}
+        assert all("127.0.0.1" in line["client"] for line in told)
         health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())  # has no place for one
 
 
@@ -265,6 +269,55 @@ def test_the_rest_port_refuses_the_same_clients_and_counts_them(secured: Secured
     assert is_refused("https", other.issue("stranger"))
     wait_for(lambda: secured.failed_handshakes() - handshakes == 4)
     assert "certificate has expired" in secured.server.log.lower().replace("_", " ")
+    lines = [json.loads(line) for line in secured.server.log.splitlines()]
+    clients = [line.get("client") for line in lines if "TLS handshake failed" in line["message"]]
+    assert clients == ["127.0.0.1"] * 4
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_the_rest_port_resumes_no_session_which_might_be_of_a_client_that_was_good_once(
+    secured: Secured, version: ssl.TLSVersion
+) -> None:
+    context = ssl.create_default_context(cafile=str(secured.authority.certificate))
+    context.load_cert_chain(secured.client.certificate, secured.client.key)
+    context.maximum_version = version
+
+    def connect(session: ssl.SSLSession | None) -> ssl.SSLSession | None:
+        with (
+            socket.create_connection(("127.0.0.1", int(secured.rest_port)), timeout=LIMIT_SECONDS) as plain,
+            context.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as connection,
+        ):
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            if not connection.recv(1000):  # tickets would come before
+                raise ConnectionResetError
+            assert not connection.session_reused
+            return connection.session
+
+    session = connect(connect(None))
+    renewed = Authority(secured.folder, "renewed")
+    replace_with(secured.folder / "authority.pem", renewed.certificate.read_bytes())
+    with pytest.raises(OSError):  # noqa: PT011 -- whichever way the connection ends
+        connect(session)
+
+
+def test_connections_to_the_rest_port_count_before_their_handshake_is_done(secured: Secured) -> None:
+    place = ("127.0.0.1", int(secured.rest_port))
+    with ExitStack() as clients:
+        silent = [
+            clients.enter_context(socket.create_connection(place, timeout=LIMIT_SECONDS))
+            for _ in range(MAX_CONNECTIONS + 20)
+        ]
+        assert silent[-1].recv(1) == b""
+        clients.close()
+    wait_for(lambda: not refuses_metrics(secured))
+
+
+def refuses_metrics(secured: Secured) -> bool:
+    try:
+        secured.failed_handshakes()
+    except (OSError, http.client.HTTPException):
+        return True
+    return False
 
 
 def test_loading_and_unloading_take_an_admin_token(secured: Secured) -> None:
@@ -321,6 +374,16 @@ def test_files_that_make_no_tls_are_a_failure_at_the_start_that_names_them(
         Tls(own.certificate, own.key, authority.certificate)
 
 
+@pytest.mark.parametrize(("days", "warned"), [(1, False), (-1, True)])
+def test_a_certificate_that_has_expired_is_told_by_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, days: int, warned: bool
+) -> None:
+    authority = Authority(tmp_path, "authority")
+    own = authority.issue("server", days=days)
+    Tls(own.certificate, own.key, authority.certificate)
+    assert ("server.pem: certificate has expired" in caplog.text) == warned
+
+
 def test_renewed_files_are_used_from_the_next_connection_on_and_broken_ones_are_not(secured: Secured) -> None:
     names = ("server.pem", "server.key", "authority.pem")
     renewed = Authority(secured.folder, "renewed")
@@ -360,8 +423,15 @@ def test_renewed_files_are_used_from_the_next_connection_on_and_broken_ones_are_
         wait_for(lambda: is_known("renewed"))
         assert not is_known(PLAIN)
         (secured.folder / "tokens").write_text("", encoding="utf-8")
-        wait_for(lambda: is_known("renewed") and "holds no token" in secured.server.log)
-        assert is_known("renewed")
+        wait_for(lambda: not is_known("renewed"))
+        assert "holds no token: no token of it is good any more" in secured.server.log
+        (secured.folder / "tokens").write_text(f"{PLAIN}\n", encoding="utf-8")
+        wait_for(lambda: is_known(PLAIN))
+        (secured.folder / "tokens").write_text("not a token\n", encoding="utf-8")
+        wait_for(lambda: not is_known("renewed") and "line 1 is not a token" in secured.server.log)
+        assert is_known(PLAIN)
+        (secured.folder / "tokens").unlink()
+        wait_for(lambda: not is_known(PLAIN))
 
 
 def replace_with(file: Path, content: bytes) -> None:

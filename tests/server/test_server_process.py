@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +23,8 @@ import onnx
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+from octofold_proto.inference import grpc_service_pb2 as oip
+from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.messages import boards_to_bytes, moves_from_bytes
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
@@ -147,15 +153,99 @@ def test_sigterm_while_loading_ends_the_server_before_it_serves(
     write_version: WriteVersion, start_server: Start
 ) -> None:
     fifo = write_version() / "model.onnx"
-    model = fifo.read_bytes()
     fifo.unlink()
     os.mkfifo(fifo)
     server = start_server(ready=False)
-    with fifo.open("wb") as pipe:  # opens once the server reads
-        server.process.send_signal(signal.SIGTERM)
-        pipe.write(model)
-    assert server.wait() == 0
+    with fifo.open("wb"):  # opens once the server reads, and the rest never comes
+        stopping = time.monotonic()
+        assert server.terminate() == 0
+        assert time.monotonic() - stopping < 10
     assert "serving on" not in server.log
+    assert "Traceback" not in server.log
+
+
+@pytest.mark.parametrize("asked_by", ["signal", "RPC"])
+def test_sigterm_during_a_reload_ends_the_server_without_waiting_for_it(
+    write_version: WriteVersion, start_server: Start, asked_by: str
+) -> None:
+    write_version()
+    server = start_server()
+    fifo = write_version(version=2) / "model.onnx"
+    fifo.unlink()
+    os.mkfifo(fifo)
+    with grpc.insecure_channel(server.target) as channel:
+        if asked_by == "signal":
+            server.process.send_signal(signal.SIGHUP)
+        else:
+            request = oip.RepositoryModelLoadRequest(model_name="tiny")
+            call = GRPCInferenceServiceStub(channel).RepositoryModelLoad.future(request)
+        with fifo.open("wb"):
+            stopping = time.monotonic()
+            assert server.terminate() == 0
+            assert time.monotonic() - stopping < 10
+        if asked_by == "RPC":
+            assert call.exception() is not None
+
+
+def test_a_model_that_is_loading_is_not_serving_and_one_that_is_unloaded_ends_the_whole(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    server = start_server()
+    fifo = write_version("another") / "model.onnx"
+    model = fifo.read_bytes()
+    fifo.unlink()
+    os.mkfifo(fifo)
+    with grpc.insecure_channel(server.target) as channel:
+        health, admin = health_pb2_grpc.HealthStub(channel), GRPCInferenceServiceStub(channel)
+
+        def statuses(*names: str) -> list[int]:
+            return [health.Check(health_pb2.HealthCheckRequest(service=name)).status for name in names]
+
+        server.process.send_signal(signal.SIGHUP)
+        with fifo.open("wb") as pipe:
+            assert statuses("tiny", "another", "") == [SERVING, NOT_SERVING, SERVING]
+            pipe.write(model)
+        for name in ("tiny", "another"):
+            assert admin.ServerReady(oip.ServerReadyRequest()).ready
+            admin.RepositoryModelUnload(oip.RepositoryModelUnloadRequest(model_name=name))
+        assert statuses("tiny", "another", "", SERVICES[0]) == [NOT_SERVING] * 4
+        assert not admin.ServerReady(oip.ServerReadyRequest()).ready
+        admin.RepositoryModelLoad(oip.RepositoryModelLoadRequest(model_name="tiny"))
+        assert statuses("tiny", "another", "") == [SERVING, NOT_SERVING, SERVING]
+
+
+def test_calls_that_outlast_the_drain_are_given_up_and_the_log_says_how_many(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    slow_server = str(Path(__file__).with_name("slow_server.py"))
+    server = start_server("--drain", "0.3", program=(slow_server, "0.02"))
+    with grpc.insecure_channel(server.target) as channel:
+        stub = OctofoldServiceStub(channel)
+        assert len(stub.NextMoves(pb.NextMovesRequest(boards=bytes(16))).moves) == 1
+        call = stub.NextMoves.future(pb.NextMovesRequest(boards=bytes(16 * 3000)))
+        admin = GRPCInferenceServiceStub(channel)
+        while (
+            admin.ModelStatistics(oip.ModelStatisticsRequest(name="tiny")).model_stats[0].execution_count < 2
+        ):
+            time.sleep(0.02)
+        stopping = time.monotonic()
+        assert server.terminate() == 0
+        assert time.monotonic() - stopping < 15
+        assert call.exception() is not None
+    assert re.search(
+        r"after 0\.3 seconds of draining, 1 calls and streams are given up; 2\d{3} boards", server.log
+    )
+
+
+def test_an_unknown_variable_is_told_when_the_server_starts(
+    write_version: WriteVersion, start_server: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_version()
+    monkeypatch.setenv("OCTOFOLD_MAX_BATCHSIZE", "4")
+    server = start_server()
+    assert "OCTOFOLD_MAX_BATCHSIZE; did you mean OCTOFOLD_MAX_BATCH_SIZE?" in server.log
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -274,23 +364,47 @@ def test_a_stream_on_which_nothing_comes_and_nothing_is_owed_is_ended(
         done.set()
 
 
-async def test_one_connection_that_begins_calls_and_never_finishes_them_leaves_threads_for_others(
+async def test_clients_that_begin_calls_and_never_finish_them_hold_up_nobody(
     write_version: WriteVersion, start_server: Start
 ) -> None:
     write_version()
-    limits = ("--max-calls", "20", "--max-streams", "20", "--max-calls-per-connection", "30")
+    limits = ("--max-calls", "20", "--max-streams", "20", "--max-calls-per-connection", "40")
     server = start_server(*limits)
     options = [("grpc.use_local_subchannel_pool", 1)]  # a connection of its own
-    async with (
-        grpc.aio.insecure_channel(server.target, options=options) as idler,
-        grpc.aio.insecure_channel(server.target, options=options) as other,
-    ):
-        begin = idler.stream_unary("/octofold.v1.OctofoldService/NextMoves")
-        begun = [begin() for _ in range(200)]  # none of them ever sends its message
-        for _ in range(20):
+    async with AsyncExitStack() as channels:
+        idlers = [
+            await channels.enter_async_context(grpc.aio.insecure_channel(server.target, options=options))
+            for _ in range(6)
+        ]
+        other = await channels.enter_async_context(grpc.aio.insecure_channel(server.target, options=options))
+        methods = ("octofold.v1.OctofoldService/NextMoves", "octofold.v1.OctofoldService/ListModels")
+        methods += ("grpc.health.v1.Health/Check", "grpc.health.v1.Health/Watch")
+        begin = [idler.stream_unary(f"/{method}") for idler in idlers for method in methods]
+        begun = [begin_one() for begin_one in begin for _ in range(10)]  # none ever sends its message
+        reflection = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+        begun += [idler.stream_unary(reflection)() for idler in idlers for _ in range(10)]
+
+        async def call() -> None:
             await OctofoldServiceStub(other).NextMoves(pb.NextMovesRequest(boards=bytes(16)), timeout=30)
-        for call in begun:
-            call.cancel()
+
+        async def probe() -> None:
+            await health_pb2_grpc.HealthStub(other).Check(health_pb2.HealthCheckRequest(), timeout=30)
+
+        for ask in (call, probe):
+            give_up = time.monotonic() + 30
+            while True:  # within the first second there may be no room yet: that is told at once
+                try:
+                    await ask()
+                    break
+                except grpc.aio.AioRpcError as error:
+                    if error.code() != grpc.StatusCode.RESOURCE_EXHAUSTED or time.monotonic() > give_up:
+                        raise
+                    await asyncio.sleep(0.1)
+            for _ in range(20):
+                await ask()
+        assert "the messages of 20 calls do not come" in server.log
+        for one in begun:
+            one.cancel()
 
 
 async def test_one_connection_cannot_take_all_the_streams(

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
+import weakref
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
+from google.rpc import code_pb2
 from google.rpc.status_pb2 import Status
 from octofold_proto.errors import Unavailable
 from octofold_proto.octofold.v1 import inference_pb2 as pb
@@ -15,6 +19,7 @@ from octofold_server.door import Ticket
 from octofold_server.fakes import RecordingBackend
 from octofold_server.models import ServedModel
 from octofold_server.repository import Card
+from octofold_server.servicer import OctofoldServicer
 from octofold_server.statistics import ModelStatistics
 from octofold_server.streams import MAX_OPEN_BOARDS, AnswerStream
 
@@ -28,7 +33,7 @@ class Exchange:
         self._served = ServedModel("fake", "1", 17, Card(17, {}, ""), "fp32", batcher, ModelStatistics())
 
     def boards(self, message: pb.StreamNextMovesRequest) -> int:
-        return len(message.request.boards) // 16
+        return message.ByteSize() // 16
 
     def submit(self, message: pb.StreamNextMovesRequest, when_answered: Callable[[Ticket], None]) -> Ticket:
         ticket = Ticket(self._served, when_answered)
@@ -65,6 +70,13 @@ def batcher(backend: RecordingBackend) -> Iterator[Batcher]:
 @pytest.fixture
 def stream(batcher: Batcher) -> Stream:
     return AnswerStream(Exchange(batcher))
+
+
+def becomes_true(condition: Callable[[], bool], seconds: float = 30) -> bool:
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
+    return condition()
 
 
 def message(number: int, boards: int) -> pb.StreamNextMovesRequest:
@@ -134,6 +146,61 @@ def test_a_stream_whose_client_has_said_all_is_read_to_its_end(stream: Stream) -
 def test_what_a_stream_raises_at_the_door_answers_that_message(batcher: Batcher) -> None:
     answers = AnswerStream(Refusing(batcher)).answers(iter([message(7, 1), message(8, 1)]))
     assert [(answer.id, answer.error.message) for answer in answers] == [(7, "not today"), (8, "not today")]
+
+
+def test_a_message_that_fails_is_not_kept(batcher: Batcher) -> None:
+    class Sent:
+        """A message to which there can be a weak reference."""
+
+        id = 7
+
+    sent: list[weakref.ref[Sent]] = []
+
+    def messages() -> Iterator[Any]:
+        for _ in range(10):
+            message = Sent()
+            sent.append(weakref.ref(message))
+            yield message
+            del message
+
+    exchange: Any = Refusing(batcher)
+    exchange.boards = lambda _: 1
+    answers: Iterator[Any] = AnswerStream(exchange).answers(messages())
+    next(answers)
+    assert becomes_true(lambda: len(sent) == 10 and not any(message() for message in sent[:-1]))
+
+
+class Context:
+    """As much of gRPC's context as a stream uses."""
+
+    def time_remaining(self) -> None:
+        return None
+
+    def add_callback(self, _: Any) -> bool:
+        return True
+
+    def peer(self) -> str:
+        return "test"
+
+    def invocation_metadata(self) -> tuple[()]:
+        return ()
+
+
+def test_whatever_fills_a_message_counts(open_doors: Callable[..., Any]) -> None:
+    taken: list[int] = []
+
+    def messages() -> Iterator[pb.StreamNextMovesRequest]:
+        for number in range(100):
+            taken.append(number)
+            yield pb.StreamNextMovesRequest(id=number, request=pb.NextMovesRequest(model="m" * 300_000))
+
+    with open_doors(RecordingBackend()) as doors:
+        context: Any = Context()
+        answers = OctofoldServicer(doors.door).StreamNextMoves(messages(), context)
+        assert next(answers).error.code == code_pb2.NOT_FOUND
+        assert becomes_true(lambda: len(taken) == 5)  # 65,536 boards of 16 bytes are 1,048,576
+        assert not becomes_true(lambda: len(taken) > 5, seconds=0.3)
+        answers.close()
 
 
 def test_an_abandoned_stream_withdraws_its_boards_and_ends(

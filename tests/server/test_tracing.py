@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import threading
@@ -119,6 +120,20 @@ def test_a_call_that_fails_is_a_span_with_an_error(
     (call,) = collector.named("call")
     assert "the deadline passed" in call.status.message
     server.terminate()
+
+
+def test_a_collector_that_is_not_there_does_not_hold_up_the_end(
+    write_version: WriteVersion, start_server: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_version()
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and never says a word
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        server = start_server("--tracing")
+        with grpc.insecure_channel(server.target) as channel:
+            OctofoldServiceStub(channel).NextMove(pb.NextMoveRequest(board=[1] * 16))
+        stopping = time.monotonic()
+        assert server.terminate() == 0
+        assert time.monotonic() - stopping < 7
 
 
 def test_without_the_extra_tracing_is_refused_in_one_line(
