@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -390,18 +390,19 @@ async def test_clients_that_begin_calls_and_never_finish_them_hold_up_nobody(
         async def probe() -> None:
             await health_pb2_grpc.HealthStub(other).Check(health_pb2.HealthCheckRequest(), timeout=30)
 
-        for ask in (call, probe):
+        async def get_through(ask: Callable[[], Awaitable[None]]) -> None:
             give_up = time.monotonic() + 30
-            while True:  # within the first second there may be no room yet: that is told at once
+            while True:  # while all that wait have just been begun, there is no room: that is told at once
                 try:
-                    await ask()
-                    break
+                    return await ask()
                 except grpc.aio.AioRpcError as error:
                     if error.code() != grpc.StatusCode.RESOURCE_EXHAUSTED or time.monotonic() > give_up:
                         raise
                     await asyncio.sleep(0.1)
+
+        for ask in (call, probe):
             for _ in range(20):
-                await ask()
+                await get_through(ask)
         assert "the messages of 20 calls do not come" in server.log
         for one in begun:
             one.cancel()
