@@ -43,7 +43,7 @@ def main() -> None:
             finished += episodes.step(player.next_moves(episodes.boards))
     seconds = time.perf_counter() - start
 
-    summary = Summary.of([_summary(episode) for episode in finished])
+    summary = Summary.of([GameSummary.of(episode) for episode in finished])
     rows = [("average", f"{summary.average:,.0f}"), ("median", f"{summary.median:,.0f}")]
     if summary.average_interval:
         rows.insert(1, ("95% interval", "{:,.0f} to {:,.0f}".format(*summary.average_interval)))
@@ -55,16 +55,6 @@ def main() -> None:
         rows,
         moves_per_second=moves / seconds,
         **summary.to_json(),
-    )
-
-
-def _summary(episode: Episode) -> GameSummary:
-    return GameSummary(
-        game=episode.game,
-        score=episode.score,
-        largest_tile=episode.largest_tile,
-        moves=len(episode),
-        outgrown=episode.outgrown,
     )
 
 
