@@ -1,11 +1,11 @@
 """What the choices of an export are worth in points: views, decision rule, precision; a row is an evaluation.
 
-    python bench/strength.py --checkpoint checkpoints/cnn5 --games 1000
-    python bench/strength.py --checkpoint checkpoints/cnn5 --games 1000 --row "1 view, int8"
+    python bench/strength.py models/cnn5/1 --checkpoint checkpoints/cnn5 --games 1000 --record
+    python bench/strength.py models/cnn5/1 --checkpoint checkpoints/cnn5 --row "1 view, int8"
 
 Every row plays the same seed through a service of its own, so differences are paired, game by game, with the
-first row. Graphs, replays and results stay in results/strength/NAME: the same command goes on where it
-stopped, and a checkpoint that has changed needs another `--out`.
+published version, which plays first. Graphs, replays and results stay in results/strength: the same command
+goes on where it stopped. `--record` puts all of it into the version's card.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import subprocess
 import sys
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from harness import report
-from numpy.typing import NDArray
-from octofold_client.intervals import average_interval
+from octofold_client.comparison import Comparison
 from octofold_export.export import ExportOptions, export
 from octofold_export.pieces import Rule
 from octofold_export.sources import from_checkpoint
+from octofold_export.strength import Alternative, record_alternatives, record_strength
+from octofold_training import checkpoints
 
 
 class Row(NamedTuple):
@@ -35,78 +36,131 @@ class Row(NamedTuple):
 
 
 ROWS = {
-    "8 views, vote, int8": Row(8, "vote", "int8"),
     "8 views, mean, int8": Row(8, "mean", "int8"),
     "8 views, vote, fp32": Row(8, "vote", "fp32"),
     "1 view, int8": Row(1, "vote", "int8"),
 }
-TILES = (2048, 8192, 32768)
+TILES = (2048, 8192, 16384, 32768)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--checkpoint", type=Path, required=True, help="folder of the checkpoint")
+    parser.add_argument("version", type=Path, help="folder of the published version")
+    parser.add_argument("--checkpoint", type=Path, required=True, help="folder of its checkpoint")
     parser.add_argument("--games", type=int, default=1000)
+    parser.add_argument("--fp32-games", type=int, help="fp32 is slow (default: as --games)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--row", choices=ROWS, action="append", help="only this one, besides the first")
-    parser.add_argument("--out", type=Path, help="default: results/strength/NAME of the checkpoint")
+    parser.add_argument("--row", choices=ROWS, action="append", help="only this one (default: all)")
+    parser.add_argument("--out", type=Path, default=Path("results") / "strength")
+    parser.add_argument("--record", action="store_true", help="put the figures into the version's card")
     options = parser.parse_args()
-    out = options.out or Path("results") / "strength" / options.checkpoint.name
 
-    first = next(iter(ROWS))
-    chosen = list(ROWS) if options.row is None else [first, *(row for row in options.row if row != first)]
-    results = {
-        name: _play(options.checkpoint, ROWS[name], out, options.games, options.seed) for name in chosen
-    }
-    scores = {
-        name: np.array([game["score"] for game in result["scores"]], float)
-        for name, result in results.items()
+    folder: Path = options.version.resolve()
+    models, name, version = folder.parent.parent, folder.parent.name, int(folder.name)
+    out = options.out / f"{name}-{version}"
+    games = {"int8": options.games, "fp32": options.fp32_games or options.games}
+
+    own = _play(models, name, version, "int8", games["int8"], options.seed, out / "own")
+    results = {"as published": own}
+    for title in options.row or ROWS:
+        row = ROWS[title]
+        alternative = f"{row.rule}-{row.symmetries}"
+        if not (out / "models" / alternative).exists():
+            choices = ExportOptions(
+                name=alternative, models=out / "models", rule=row.rule, symmetries=row.symmetries
+            )
+            export(
+                partial(from_checkpoint, options.checkpoint),
+                choices,
+                lambda line: print(line, file=sys.stderr),
+            )
+        results[title] = _play(
+            out / "models",
+            alternative,
+            1,
+            row.precision,
+            games[row.precision],
+            options.seed,
+            out / f"{alternative}-{row.precision}",
+        )
+
+    compared = {
+        title: Comparison.of("own", _scores(own), title, _scores(played)) for title, played in results.items()
     }
     rows = []
-    for name, result in results.items():
-        statistics = result["statistics"]
-        low, high = average_interval((scores[name] - scores[first]).tolist()) or (0.0, 0.0)
+    for title, played in results.items():
+        statistics, difference = played["statistics"], compared[title]
         shares = {reached["tile"]: reached["share"] for reached in statistics["reached"]}
+        rate = played["run"]["moves_per_second"]
         rows.append(
             (
-                name,
+                title,
+                played["games"],
                 f"{statistics['average']:,.0f}",
-                _range(statistics["average_interval"]),
-                "" if name == first else f"{low:+,.0f} to {high:+,.0f}",
-                *(f"{shares[tile]:.1%}" for tile in TILES),
-                f"{result['run']['moves_per_second']:,.0f}" if result["run"]["moves_per_second"] else "",
+                _range(statistics["average_interval"], ","),
+                "" if played is own else f"{difference.difference:+,.0f}",
+                "" if played is own else _range(difference.interval, "+,"),
+                *(f"{shares.get(tile, 0):.1%}" for tile in TILES),
+                f"{rate:,.0f}" if rate else "",
             )
         )
+    if options.record:
+        _record(folder, options.checkpoint, results, compared, out)
     report(
-        f"{options.checkpoint.name}, {options.games} games of seed {options.seed}",
-        ["row", "average", "95% interval", "difference, paired", *map(str, TILES), "moves/s"],
+        f"{name} {version}, seed {options.seed}",
+        ["row", "games", "average", "95% interval", "difference", "paired", *map(str, TILES), "moves/s"],
         rows,
-        results={name: result["statistics"] for name, result in results.items()},
+        results={title: played["statistics"] for title, played in results.items()},
     )
 
 
-def _play(checkpoint: Path, row: Row, out: Path, games: int, seed: int) -> dict[str, Any]:
-    model = f"{row.rule}-{row.symmetries}"
-    if not (out / "models" / model).exists():
-        choices = ExportOptions(name=model, models=out / "models", rule=row.rule, symmetries=row.symmetries)
-        export(partial(from_checkpoint, checkpoint), choices, lambda line: print(line, file=sys.stderr))
-    folder = out / f"{model}-{row.precision}"
-    command = [str(Path(sys.executable).with_name("octofold")), "play", "--models", str(out / "models")]
-    command += ["--model", model, "--games", str(games), "--seed", str(seed), "--out", str(folder)]
-    environment = {**os.environ, "OCTOFOLD_PRECISION": row.precision}
-    subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
+def _record(
+    folder: Path,
+    checkpoint: Path,
+    results: dict[str, dict[str, Any]],
+    compared: dict[str, Comparison],
+    out: Path,
+) -> None:
+    alternatives = [
+        Alternative(
+            symmetries=row.symmetries,
+            decision_rule=row.rule,
+            precision=row.precision,
+            games=results[title]["games"],
+            average=results[title]["statistics"]["average"],
+            average_interval=results[title]["statistics"]["average_interval"],
+            difference=compared[title].difference,
+            difference_interval=compared[title].interval,
+            moves_per_second=results[title]["run"]["moves_per_second"],
+        )
+        for title, row in ROWS.items()
+        if title in results
+    ]
+    record_strength(folder.parent.parent, folder.parent.name, int(folder.name), out / "own" / "result.json")
+    digest = checkpoints.load(checkpoint).sha256
+    record_alternatives(folder, digest, alternatives, f"python {shlex.join(sys.argv)}")
+
+
+def _play(
+    models: Path, name: str, version: int, precision: str, games: int, seed: int, folder: Path
+) -> dict[str, Any]:
+    command = [str(Path(sys.executable).with_name("octofold")), "play", "--models", str(models)]
+    command += ["--model", name, "--version", str(version), "--games", str(games), "--seed", str(seed)]
+    environment = {**os.environ, "OCTOFOLD_PRECISION": precision}
+    subprocess.run([*command, "--out", str(folder)], env=environment, stdout=subprocess.DEVNULL, check=True)
     result: dict[str, Any] = json.loads((folder / "result.json").read_text())
     return result
 
 
-def _scores(result: dict[str, Any]) -> NDArray[np.float64]:
-    return np.array(
-        [game["score"] for game in sorted(result["scores"], key=lambda game: game["game"])], float
-    )
+def _scores(result: dict[str, Any]) -> dict[int, int]:
+    return {game["game"]: game["score"] for game in result["scores"]}
 
 
-def _range(interval: list[float] | None) -> str:
-    return "" if interval is None else f"{interval[0]:,.0f} to {interval[1]:,.0f}"
+def _range(interval: tuple[float, float] | None, style: str) -> str:
+    if interval is None:
+        return ""
+    low, high = interval
+    return f"{low:{style}.0f} to {high:{style}.0f}"
 
 
 if __name__ == "__main__":

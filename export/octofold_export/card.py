@@ -7,6 +7,7 @@ people and generated from it. The same export gives the same card, to the byte.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 Card = dict[str, Any]
@@ -52,7 +53,7 @@ def describe(card: Card) -> bytes:
         tensors = precision.get("tensors", {}).values()
         files = ", ".join(f"`{file['file']}`" for file in (precision, *tensors))
         lines.append(f"| {name} | {files} | {precision['agreement']:.2%} |")
-    lines += ["", "## Strength", "", *_strength(card["strength"])]
+    lines += ["", "## Strength", "", *_strength(card["strength"]), *_alternatives(card)]
     return ("\n".join(lines) + "\n").encode()
 
 
@@ -71,13 +72,11 @@ def _calibration(card: Card) -> str:
 def _strength(strength: dict[str, Any] | None) -> list[str]:
     if strength is None:
         return ["Not measured yet."]
-    interval = ""
-    if strength["average_interval"] is not None:
-        low, high = strength["average_interval"]
-        interval = f" (95% interval {low:,.0f} to {high:,.0f})"
     lines = [
-        f"{strength['games']:,} games in {strength['precision']}: average {strength['average']:,.0f}"
-        f"{interval}, median {strength['median']:,.0f}, best {strength['best']:,}.",
+        f"{strength['games']:,} games in {strength['precision']}, 95% intervals in brackets: "
+        f"average {strength['average']:,.0f}"
+        f"{_range(strength['average_interval'], ',')}, median {strength['median']:,.0f}, "
+        f"best {strength['best']:,}.",
         "",
         f"Measured with `{strength['command']}`"
         + (f" at {strength['moves_per_second']:,.0f} moves/s." if strength["moves_per_second"] else "."),
@@ -85,4 +84,39 @@ def _strength(strength: dict[str, Any] | None) -> list[str]:
         "| tile | games that reached it |",
         "|---:|---:|",
     ]
-    return lines + [f"| {row['tile']} | {row['share']:.1%} |" for row in strength["reached"]]
+    return lines + [
+        f"| {row['tile']} | {row['share']:.1%} ({100 * low:.1f} to {100 * high:.1f}) |"
+        for row in strength["reached"]
+        for low, high in (row["interval"],)
+    ]
+
+
+def _alternatives(card: Card) -> list[str]:
+    if "alternatives" not in card:
+        return []
+    lines = [
+        "",
+        "## Other choices",
+        "",
+        "The same games with another export of the checkpoint or in another precision; differences are to",
+        f"what is published, game by game. Measured with `{card['alternatives']['command']}`.",
+        "",
+        "| views | rule | precision | games | average | difference | moves/s |",
+        "|---:|---|---|---:|---:|---:|---:|",
+    ]
+    for row in card["alternatives"]["rows"]:
+        rule = row["decision_rule"] if row["symmetries"] > 1 else ""
+        rate = f"{row['moves_per_second']:,.0f}" if row["moves_per_second"] else ""
+        lines.append(
+            f"| {row['symmetries']} | {rule} | {row['precision']} | {row['games']:,} "
+            f"| {row['average']:,.0f}{_range(row['average_interval'], ',')} "
+            f"| {row['difference']:+,.0f}{_range(row['difference_interval'], '+,')} | {rate} |"
+        )
+    return lines
+
+
+def _range(interval: Sequence[float] | None, style: str) -> str:
+    if interval is None:
+        return ""
+    low, high = interval
+    return f" ({low:{style}.0f} to {high:{style}.0f})"

@@ -1,16 +1,18 @@
-"""Puts the measured strength of a published version, from the JSON result of an evaluation, into its card.
+"""Puts the measured strength of a published version, from the JSON results of evaluations, into its card.
 
-The graphs of a version never change; what is known about them may. Knows the result's fields, not how games
+The graphs of a version never change; what is known about them may. Knows the results' fields, not how games
 are played.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from octofold_export.card import CARD_FILE, README_FILE, describe, encode
+from octofold_export.card import CARD_FILE, README_FILE, Card, describe, encode
 from octofold_export.errors import ExportError
 from octofold_export.publishing import check_name, replace_file
 
@@ -37,15 +39,52 @@ def record_strength(models: Path, name: str, version: int, result_file: Path) ->
                 f"({result['precision']}, SHA-256 {result['sha256']}), which is no file of {folder}"
             )
         card["strength"] = _strength(result)
-        content = encode(card), describe(card)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ExportError(f"{result_file}: not the result of an evaluation ({error!r})") from error
+    _write(folder, card)
+    return folder
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """How another export of a version's checkpoint, or another precision of it, did in the same games."""
+
+    symmetries: int
+    decision_rule: str
+    precision: str
+    games: int
+    average: float
+    average_interval: tuple[float, float] | None
+    difference: float
+    """Of the averages: this one's less the version's own."""
+    difference_interval: tuple[float, float] | None
+    """At 95%, from the differences game by game."""
+    moves_per_second: float | None
+
+
+def record_alternatives(folder: Path, checkpoint: str, rows: Sequence[Alternative], command: str) -> None:
+    """Write what other choices at export would score into the card and README.md of the version in `folder`.
+
+    `checkpoint` is the SHA-256 of the weights that played; `command` measures the rows again. Raises
+    `ExportError` if the version was made from other weights, or its card is missing or damaged.
+    """
+    card = _read(folder / CARD_FILE)
+    if card.get("checkpoint_sha256") != checkpoint:
+        raise ExportError(f"{folder}: made from another checkpoint than {checkpoint}")
+    card["alternatives"] = {"rows": [asdict(row) for row in rows], "command": command}
+    _write(folder, card)
+
+
+def _write(folder: Path, card: Card) -> None:
+    try:
+        content = encode(card), describe(card)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ExportError(f"{folder / CARD_FILE}: not the card of a model ({error!r})") from error
     try:
         for file, text in zip((CARD_FILE, README_FILE), content, strict=True):
             replace_file(folder / file, text)
     except OSError as error:
         raise ExportError(f"{folder}: {error.strerror}") from error
-    return folder
 
 
 def _strength(result: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,8 @@ import torch
 from numpy.typing import NDArray
 from octofold_client.summary import GameSummary, Summary
 from octofold_export.cli import main
+from octofold_export.errors import ExportError
+from octofold_export.strength import Alternative, record_alternatives
 from octofold_game.rules import legal_moves
 from octofold_training import checkpoints
 from octofold_training.networks import CNN
@@ -282,8 +284,38 @@ def test_a_measured_strength_goes_into_the_card_and_nothing_else_changes(
     assert (shares[2048], shares[4096]) == (1.0, 0.0)
     assert {**read_card(copy), "strength": None} == card
     text = (copy / "small/1/README.md").read_text()
-    assert "4 games in int8: average 50,000 (95% interval " in text
+    assert "4 games in int8, 95% intervals in brackets: average 50,000 (" in text
     assert "octofold evaluate --model small --version 1 --games 4 --seed 5" in text
+
+
+ALTERNATIVE = Alternative(
+    symmetries=1,
+    decision_rule="vote",
+    precision="int8",
+    games=4,
+    average=45_000.0,
+    average_interval=(40_000.0, 50_000.0),
+    difference=-5_000.0,
+    difference_interval=None,
+    moves_per_second=9_000.0,
+)
+
+
+def test_what_other_exports_of_the_checkpoint_score_stands_in_the_card(models: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(models, tmp_path / "models"))
+    card = read_card(copy)
+    record_alternatives(copy / "small/1", card["checkpoint_sha256"], [ALTERNATIVE], "python measure.py")
+    assert read_card(copy)["alternatives"]["rows"][0]["average"] == 45_000
+    text = (copy / "small/1/README.md").read_text()
+    assert "| 1 |  | int8 | 4 | 45,000 (40,000 to 50,000) | -5,000 | 9,000 |" in text
+    assert "Measured with `python measure.py`." in text
+
+
+def test_games_of_another_checkpoint_do_not_enter_the_card(models: Path) -> None:
+    card = read_card(models)
+    with pytest.raises(ExportError, match="another checkpoint"):
+        record_alternatives(models / "small/1", "0" * 64, [ALTERNATIVE], "python measure.py")
+    assert read_card(models) == card
 
 
 @pytest.mark.parametrize(
