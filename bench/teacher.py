@@ -16,8 +16,7 @@ from pathlib import Path
 from harness import report
 from octofold_client.summary import GameSummary, Summary
 from octofold_game.episodes import Episode, Episodes
-from octofold_players.expectimax import ExpectimaxPlayer
-from octofold_players.ntuple import NTupleNetwork
+from octofold_players.ntuple_player import NTuplePlayer
 from rich.progress import track
 
 LARGEST_EXPONENT = 15
@@ -31,7 +30,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
 
-    player = ExpectimaxPlayer(NTupleNetwork.load(options.teacher), options.depth)
+    player = NTuplePlayer(options.teacher, options.depth)
     episodes = Episodes(options.seed, range(options.games), LARGEST_EXPONENT)
     finished: list[Episode] = []
     moves = 0

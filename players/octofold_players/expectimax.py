@@ -11,28 +11,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
-from octofold_game.bitboards import OUTGROWN, POINTS, count_empty, pack, slide
+from octofold_game.bitboards import OUTGROWN, POINTS, count_empty, slide
 
 from octofold_players.ntuple import NTupleNetwork, fetch_afterstates, move_value
 
 _U = np.uint64
 _CHUNKS = 16
-
-
-class ExpectimaxPlayer:
-    """Plays the move of the largest expected value, `depth` moves deep."""
-
-    def __init__(self, network: NTupleNetwork, depth: int) -> None:
-        self._network = network
-        self._depth = depth
-
-    def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        """The best move of each board `[N, 16]`, `[N] int8`; -1 when the game is over.
-
-        Raises `BoardError` for an exponent above 15.
-        """
-        values = expected_values(self._network, pack(boards), self._depth)
-        return np.where(np.isfinite(values).any(axis=1), values.argmax(axis=1), -1).astype(np.int8)
 
 
 def expected_values(network: NTupleNetwork, boards: NDArray[np.uint64], depth: int) -> NDArray[np.float32]:
@@ -47,7 +31,7 @@ def expected_values(network: NTupleNetwork, boards: NDArray[np.uint64], depth: i
     return values
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, parallel=True, nogil=True)
 def _fill(boards, depth, values, shifts, masks, result):
     for chunk in prange(_CHUNKS):
         symmetric = np.empty(8, np.uint64)

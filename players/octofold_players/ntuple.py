@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, POINTS, mirror, pack, slide, transpose
 from octofold_game.files import whole_file, write_text
 
+from octofold_players.local_player import best_moves
 from octofold_players.prefetch import prefetch
 
 FOUR_SIX_TUPLES = (
@@ -73,8 +74,7 @@ class NTupleNetwork:
 
         Raises `BoardError` for an exponent above 15.
         """
-        values = self.action_values(pack(boards))
-        return np.where(np.isfinite(values).any(axis=1), values.argmax(axis=1), -1).astype(np.int8)
+        return best_moves(self.action_values(pack(boards)))
 
     def save(self, folder: Path) -> None:
         """Write the tables and their description into `folder`; an interrupted save leaves the old ones."""
@@ -221,7 +221,7 @@ def best_move(board, values, shifts, masks, symmetric, indices):
     return best, best_afterstate, best_reward
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, parallel=True, nogil=True)
 def action_values(boards, values, shifts, masks, result):
     """Fill `result` `[N, 4] float32` for packed `boards` `[N] uint64`, on all of numba's threads."""
     chunks = 16

@@ -1,11 +1,14 @@
 """Expectimax: its values are those of the definition, and it plays better than the network alone."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from octofold_game import rules
 from octofold_game.bitboards import pack
-from octofold_players.expectimax import ExpectimaxPlayer, expected_values
+from octofold_players.expectimax import expected_values
 from octofold_players.ntuple import NTupleNetwork
+from octofold_players.ntuple_player import NTuplePlayer
 
 TUPLES = ((0, 1, 2, 3), (1, 2, 5, 6))
 
@@ -62,9 +65,10 @@ def test_depth_three_looks_further_than_two(network: NTupleNetwork) -> None:
     np.testing.assert_allclose(expected_values(network, pack(board[None]), 3)[0], expected, rtol=1e-5)
 
 
-def test_the_player_plays_legal_moves_and_ends_with_the_game(network: NTupleNetwork) -> None:
+def test_the_player_plays_legal_moves_and_ends_with_the_game(network: NTupleNetwork, tmp_path: Path) -> None:
+    network.save(tmp_path)
     boards = _boards()
-    moves = ExpectimaxPlayer(network, 2).next_moves(boards)
+    moves = NTuplePlayer(tmp_path, 2).next_moves(boards)
     legal = rules.legal_moves(boards)
     running = legal.any(axis=1)
     assert moves[~running].tolist() == [-1]

@@ -1,0 +1,102 @@
+"""What a board is worth to minimax, and which spawns are worst: ovolve's heuristics.
+
+Smoothness is how little neighbouring tiles differ, monotonicity how little rows and columns go up and down;
+empty cells and the largest tile count too (https://github.com/ovolve/2048-AI, grid.js and ai.js, described in
+https://stackoverflow.com/a/22389702). It knows nothing about searching.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+from numba import njit
+from octofold_game.bitboards import count_empty, transpose
+
+from octofold_players.line_tables import Line, line_table, sum_of_rows
+
+_U = np.uint64
+_CELLS = _U(0x1111111111111111)
+_WEIGHT_OF_ROUGHNESS, _WEIGHT_OF_DISORDER, _WEIGHT_OF_EMPTY, _WEIGHT_OF_LARGEST = 0.1, 1.0, 2.7, 1.0
+
+
+def _roughness(line: Line) -> int:
+    """By how much neighbouring tiles differ, whatever is empty between them."""
+    tiles = [exponent for exponent in line if exponent]
+    return sum(abs(a - b) for a, b in pairwise(tiles))
+
+
+def _rise(line: Line) -> int:
+    return sum(max(0, b - a) for a, b in _steps(line))
+
+
+def _fall(line: Line) -> int:
+    return sum(max(0, a - b) for a, b in _steps(line))
+
+
+def _steps(line: Line) -> list[tuple[int, int]]:
+    """From the first cell, empty or not, from tile to tile and, where it is empty, to the last cell."""
+    stops = [line[0], *(exponent for exponent in line[1:3] if exponent), line[3]]
+    return list(pairwise(stops))
+
+
+_ROUGHNESS = line_table(_roughness, np.int64)
+_RISE = line_table(_rise, np.int64)
+_FALL = line_table(_fall, np.int64)
+_LARGEST_TILE = line_table(max, np.int64)
+_LOGARITHM = np.array([0.0] + [math.log(empty) for empty in range(1, 17)])
+
+
+@njit(cache=True, nogil=True)
+def heuristic(board):
+    """The worth of a 64-bit board with an empty cell, as every afterstate has one."""
+    columns = transpose(board)
+    roughness = sum_of_rows(board, _ROUGHNESS) + sum_of_rows(columns, _ROUGHNESS)
+    disorder = min(sum_of_rows(board, _RISE), sum_of_rows(board, _FALL)) + min(
+        sum_of_rows(columns, _RISE), sum_of_rows(columns, _FALL)
+    )
+    largest = 0
+    for row in range(4):
+        largest = max(largest, _LARGEST_TILE[board >> _U(16 * row) & _U(0xFFFF)])
+    return (
+        _WEIGHT_OF_EMPTY * _LOGARITHM[count_empty(board)]
+        + _WEIGHT_OF_LARGEST * largest
+        - _WEIGHT_OF_DISORDER * disorder
+        - _WEIGHT_OF_ROUGHNESS * roughness
+    )
+
+
+@njit(cache=True, nogil=True)
+def annoyance(board):
+    """How much a spawn that made this board is in the way: its roughness and the number of its islands."""
+    return sum_of_rows(board, _ROUGHNESS) + sum_of_rows(transpose(board), _ROUGHNESS) + count_islands(board)
+
+
+@njit(cache=True, nogil=True)
+def count_islands(board):
+    """The number of groups of equal tiles that hang together."""
+    tiles = (board | board >> _U(1) | board >> _U(2) | board >> _U(3)) & _CELLS
+    # A cell is its lowest bit; the right and the lower neighbour of cell i are the cells i + 1 and i + 4.
+    right = tiles & _equal(board, board >> _U(4)) & _U(0x0111011101110111)
+    below = tiles & _equal(board, board >> _U(16)) & _U(0x0000111111111111)
+    islands = 0
+    while tiles:
+        island = tiles & (~tiles + _U(1))
+        grown = _U(0)
+        while grown != island:
+            grown = island
+            island |= (island & right) << _U(4) | island >> _U(4) & right
+            island |= (island & below) << _U(16) | island >> _U(16) & below
+        tiles &= ~island
+        islands += 1
+    return islands
+
+
+@njit(cache=True, nogil=True)
+def _equal(board, other):
+    """The cells in which two boards agree."""
+    differing = board ^ other
+    differing |= differing >> _U(2)
+    differing |= differing >> _U(1)
+    return ~differing & _CELLS

@@ -1,0 +1,44 @@
+"""The player of a trained n-tuple network, searching as deep as it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from octofold_players.expectimax import expected_values
+from octofold_players.local_player import ValuePlayer, check_option
+from octofold_players.ntuple import NTupleNetwork
+
+
+@dataclass(frozen=True)
+class NTuplePlayer(ValuePlayer):
+    """The move of the largest expected score by the network's tables, `depth` moves deep."""
+
+    kind: ClassVar[str] = "ntuple"
+    value_unit: ClassVar[str] = "points"
+
+    path: Path
+    """The folder of the network, such as `runs/teacher`."""
+    depth: int = 1
+    """Moves to look ahead: 1 is called 1-ply elsewhere, and 2 is called 3-ply."""
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for options that are out of range, `NTupleFileError` for what is no network."""
+        check_option("depth", self.depth, 1, 6)
+        _ = self.network  # read now: a missing file is better known before the first move
+
+    @cached_property
+    def network(self) -> NTupleNetwork:
+        return NTupleNetwork.load(self.path)
+
+    def _values(self, boards: NDArray[np.uint64]) -> NDArray[np.float64]:
+        return expected_values(self.network, boards, self.depth).astype(np.float64)
+
+    def _trained(self) -> Iterable[NDArray[np.generic]]:
+        return np.array(self.network.tuples, np.int64), self.network.values

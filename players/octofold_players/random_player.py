@@ -1,0 +1,68 @@
+"""The player that knows only which moves are legal: what every other one has to beat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from octofold_game.bitboards import OUTGROWN, next_random, slide
+
+from octofold_players.local_player import LocalPlayer, check_option
+
+_U = np.uint64
+LARGEST_SEED = 2**64 - 1
+
+
+@dataclass(frozen=True)
+class RandomPlayer(LocalPlayer):
+    """Any legal move, all alike."""
+
+    kind: ClassVar[str] = "random"
+
+    seed: int = 0
+    """With the board, it fixes the move."""
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for options that are out of range."""
+        check_option("seed", self.seed, 0, LARGEST_SEED)
+
+    def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]:
+        moves = np.empty(len(boards), np.int8)
+        _fill(boards, np.uint64(self.seed), moves)
+        return moves
+
+
+@njit(cache=True, nogil=True)
+def seed_by_board(state, seed, board):
+    """Starts the generator in `state` `[1] uint64` anew, at a place that the seed and the board decide."""
+    state[0] = seed
+    state[0] = next_random(state) ^ board
+
+
+@njit(cache=True, nogil=True)
+def random_move(board, state):
+    """A uniform legal move with its afterstate and reward; move -1 when there is none.
+
+    A merge of two 32768s is a move; its reward is at least `OUTGROWN`.
+    """
+    tried = np.int64(0)
+    while tried != 0b1111:
+        move = np.int64(next_random(state) >> _U(62))
+        if tried >> move & 1:
+            continue  # drawn again: uniform among those that are left
+        afterstate, reward = slide(board, move)
+        if afterstate != board or reward >= OUTGROWN:
+            return move, afterstate, reward
+        tried |= np.int64(1) << move
+    return -1, board, 0
+
+
+@njit(cache=True, nogil=True)
+def _fill(boards, seed, moves):
+    state = np.empty(1, np.uint64)
+    for n in range(len(boards)):
+        seed_by_board(state, seed, boards[n])
+        moves[n] = random_move(boards[n], state)[0]

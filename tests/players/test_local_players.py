@@ -1,0 +1,120 @@
+"""What every local player holds to, whatever it plays by."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from octofold_game import rules
+from octofold_game.episodes import Episodes
+from octofold_players.heuristic_expectimax import HeuristicExpectimaxPlayer
+from octofold_players.local_player import LocalPlayer, ValuePlayer
+from octofold_players.minimax import MinimaxPlayer
+from octofold_players.monte_carlo import MonteCarloPlayer
+from octofold_players.ntuple import NTupleFileError, NTupleNetwork
+from octofold_players.ntuple_player import NTuplePlayer
+from octofold_players.random_player import RandomPlayer
+
+PLAYERS = [
+    RandomPlayer(),
+    MonteCarloPlayer(runs=3),
+    MinimaxPlayer(depth=2),
+    HeuristicExpectimaxPlayer(depth=2),
+]
+every_player = pytest.mark.parametrize("player", PLAYERS, ids=lambda player: player.name)
+
+
+def largest_tiles(player: LocalPlayer, games: int) -> list[int]:
+    episodes = Episodes(1, range(games), player.largest_exponent)
+    tiles: list[int] = []
+    while len(episodes.running):
+        tiles += [episode.largest_tile for episode in episodes.step(player.next_moves(episodes.boards))]
+    return sorted(tiles)
+
+
+@every_player
+def test_moves_are_legal_and_the_end_is_minus_one(player: LocalPlayer, boards: NDArray[np.uint8]) -> None:
+    moves = player.next_moves(boards)
+    legal = rules.legal_moves(boards)
+    running = legal.any(axis=1)
+    assert not running[0]
+    assert moves[~running].tolist() == [-1] * np.count_nonzero(~running)
+    assert legal[running, moves[running]].all()
+
+
+@every_player
+def test_a_move_depends_on_its_board_alone(player: LocalPlayer, boards: NDArray[np.uint8]) -> None:
+    alone = [player.next_moves(board[None])[0] for board in boards]
+    assert player.next_moves(boards[::-1]).tolist() == alone[::-1]
+    assert player.next_moves(np.repeat(boards, 4, axis=0))[::4].tolist() == alone
+
+
+@every_player
+def test_a_tile_beyond_64_bit_boards_is_refused_by_name(player: LocalPlayer) -> None:
+    with pytest.raises(rules.BoardError, match="board 1, cell 3: exponent 16"):
+        player.next_moves(np.array([[0] * 16, [1, 2, 3, 16] + [0] * 12], np.uint8))
+
+
+@pytest.mark.parametrize(
+    "player",
+    [player for player in PLAYERS if isinstance(player, ValuePlayer)],
+    ids=lambda player: player.name,
+)
+def test_illegal_moves_are_worth_minus_infinity_and_no_others(
+    player: ValuePlayer, boards: NDArray[np.uint8]
+) -> None:
+    assert (np.isfinite(player.action_values(boards)) == rules.legal_moves(boards)).all()
+
+
+def test_the_name_says_what_differs_from_the_defaults() -> None:
+    assert RandomPlayer().name == "random"
+    assert MonteCarloPlayer(runs=20, seed=3).name == "montecarlo:runs=20,seed=3"
+    assert HeuristicExpectimaxPlayer(depth=2).name == "expectimax:depth=2"
+
+
+def test_the_digest_is_that_of_options_and_tables_not_of_where_they_lie(tmp_path: Path) -> None:
+    tuples = ((0, 1, 2, 3),)
+    values = np.ones(NTupleNetwork.size(tuples), np.float32)
+    for name, scale in (("one", 1), ("same", 1), ("other", 2)):
+        NTupleNetwork(tuples, values * np.float32(scale)).save(tmp_path / name)
+    digests = [NTuplePlayer(tmp_path / name).sha256 for name in ("one", "same", "other")]
+    assert digests[0] == digests[1] != digests[2]
+    assert NTuplePlayer(tmp_path / "one", depth=2).sha256 != digests[0]
+    assert RandomPlayer().sha256 != RandomPlayer(seed=1).sha256
+
+
+def test_options_out_of_range_and_networks_that_are_none_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="depth 0 is not in 1 to 24"):
+        MinimaxPlayer(depth=0)
+    with pytest.raises(ValueError, match="cutoff 2 is not in 0 to 1"):
+        HeuristicExpectimaxPlayer(cutoff=2)
+    with pytest.raises(ValueError, match="seed -1 is not in 0 to"):
+        RandomPlayer(seed=-1)
+    with pytest.raises(NTupleFileError, match=str(tmp_path)):
+        NTuplePlayer(tmp_path)
+
+
+def test_a_seed_fixes_random_moves_and_another_changes_them(boards: NDArray[np.uint8]) -> None:
+    for player in (RandomPlayer, lambda seed: MonteCarloPlayer(runs=2, seed=seed)):
+        moves = [player(seed=seed).next_moves(boards).tolist() for seed in (1, 1, 2)]
+        assert moves[0] == moves[1] != moves[2]
+
+
+def test_random_moves_are_uniform_among_the_legal_ones() -> None:
+    board = np.array([[0, 0, 0, 1] + [0] * 12], np.uint8)  # down and left are legal
+    moves = np.array([RandomPlayer(seed).next_moves(board)[0] for seed in range(1000)])
+    assert set(moves.tolist()) == {2, 3}
+    assert abs(np.count_nonzero(moves == 2) - 500) < 80  # five standard deviations
+
+
+def test_expectimax_two_moves_deep_makes_2048_in_most_games() -> None:
+    assert largest_tiles(HeuristicExpectimaxPlayer(depth=2), 5)[2] >= 2048
+
+
+def test_minimax_makes_512_in_most_games() -> None:
+    assert largest_tiles(MinimaxPlayer(depth=2), 5)[2] >= 512
+
+
+def test_monte_carlo_makes_1024_in_most_games_and_random_moves_never_do() -> None:
+    assert largest_tiles(MonteCarloPlayer(runs=10), 3)[1] >= 1024
+    assert largest_tiles(RandomPlayer(), 20)[-1] <= 512
