@@ -75,31 +75,39 @@ def _parser() -> argparse.ArgumentParser:
 
     evaluate = subcommands.add_parser(
         "evaluate",
-        help="play games against a server and judge them",
-        description="Plays full games and prints how well they went. Every finished game is kept: after "
-        "Ctrl-C or a lost connection, the same command goes on where it stopped.",
+        help="play games and judge them",
+        description="Plays full games against a server, or by a player in this process, and prints how well "
+        "they went. Every finished game is kept: after Ctrl-C or a lost connection, the same command goes on "
+        "where it stopped.",
     )
     _add_servers(evaluate)
     evaluate.add_argument(
         "--model",
         type=_listed,
-        default=[""],
+        default=[],
         dest="models",
         metavar="NAME[,NAME ...]",
         help="played one after the other; NAME:N is version N (default: the server's default model)",
     )
     evaluate.add_argument("--version", default="", metavar="N", help="default: the newest that is ready")
+    _add_players(evaluate)
     _add_games(evaluate)
     evaluate.set_defaults(run=commands.evaluate)
 
     compare = subcommands.add_parser(
         "compare",
         help="say which of two players is better, and how sure that is",
-        description="Compares two result folders, or two models that a server has, on the same games: the "
-        "average difference, its 95% interval and a plain sentence.",
+        usage="%(prog)s [A] [B] [--player SPEC] [--player SPEC] [options]",
+        description="Compares two result folders, or two models of a server or local players, on the same "
+        "games: the average difference, its 95% interval and a plain sentence.",
     )
-    compare.add_argument("first", metavar="A", help="a folder of results, or a model: NAME or NAME:VERSION")
-    compare.add_argument("second", metavar="B", help="the other one, of the same kind")
+    compare.add_argument(
+        "sides",
+        nargs="*",
+        metavar="A B",
+        help="two folders of results, or models: NAME or NAME:VERSION; fewer where --player names the rest",
+    )
+    _add_players(compare)
     _add_servers(compare)
     _add_games(compare)
     compare.add_argument(
@@ -223,6 +231,17 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--version", default="", metavar="N", help="default: the newest that is ready")
 
 
+def _add_players(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--player",
+        action="append",
+        default=[],
+        dest="players",
+        metavar="SPEC",
+        help="a player in this process, such as random or expectimax:depth=2 (docs/players.md lists them)",
+    )
+
+
 def _add_games(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--games",
@@ -235,9 +254,8 @@ def _add_games(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--parallel",
         type=functools.partial(_count, most=MOST_PARALLEL),
-        default=1024,
         metavar="N",
-        help="games at a time (default %(default)s)",
+        help=f"games at a time (default {commands.PARALLEL}; {commands.LOCAL_PARALLEL} for a local player)",
     )
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="where replays and result go (default: in results)"

@@ -4,6 +4,7 @@ Results go to standard output, progress and remarks to standard error. Failures 
 them into one line and an exit code.
 """
 
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
@@ -20,25 +21,31 @@ from octofold_client.calls import RetryPolicy
 from octofold_client.client import Client
 from octofold_client.credentials import Credentials
 from octofold_client.errors import EvaluationError, FolderInUse, OctofoldError
+from octofold_client.evaluation import Source
 from octofold_client.evaluation import evaluate as run_evaluation
 from octofold_client.interrupts import DeferredInterrupts
+from octofold_client.local_players import LocalContender, LocalSource, local_player
 from octofold_client.local_server import LocalServer
 from octofold_client.progress import progress_on
 from octofold_client.report import print_report
 from octofold_client.result_file import Evaluation
 from octofold_client.results import Conditions, ResultFolder, check_writable, differences
-from octofold_client.selection import Selected, select
+from octofold_client.selection import Contender, Selected, select
 
 RESULTS = Path("results")
 BOARDS_A_CALL = 4096
 READY_SECONDS = 3.0
+PARALLEL, LOCAL_PARALLEL = 1024, 64
+"""Games at a time. A server wants large batches; a slow local player should rather finish some games soon,
+for those that run are lost by Ctrl-C.
+"""
 
 
 def move(options: Namespace) -> None:
     """Prints the move for the board on the command line, or a line of CSV for each on standard input."""
     one = parse_board(" ".join(options.board), tiles=options.tiles) if options.board else None
     selected = _select(options.target, options.model, options.version, credentials_of(options))
-    with _client_of(options.target, selected, credentials_of(options)) as client:
+    with client_of(options.target, selected, credentials_of(options)) as client:
         if one is not None:
             answer = client.next_move(one)
             shares = zip(MOVE_NAMES, answer.probabilities.tolist(), strict=True)
@@ -73,17 +80,22 @@ def ready(options: Namespace) -> None:
 
 
 def evaluate(options: Namespace) -> None:
-    """Plays games against running servers, one model after the other, and prints how they went."""
+    """Plays games against running servers or by local players, one model or player after the other, and
+    prints how they went.
+    """
     if options.out:
         check_writable(options.out)
-    every = [
+    # The server's default model plays only where nobody is named at all.
+    models = options.models or ([] if options.players else [""])
+    every: list[Contender] = [
         select_on(options.targets, *asked_for(model, options.version), credentials_of(options))
-        for model in options.models
+        for model in models
     ]
-    for number, selected in enumerate(every):
+    every += map(local_player, options.players)
+    for number, contender in enumerate(every):
         if number:
             print()
-        show(*evaluate_into(folder_of(selected, options, alone=len(every) == 1), selected, options))
+        show(*evaluate_into(folder_of(contender, options, alone=len(every) == 1), contender, options))
 
 
 def play(options: Namespace) -> None:
@@ -112,7 +124,7 @@ def play(options: Namespace) -> None:
 
 
 def evaluate_into(
-    folder: ResultFolder, selected: Selected, options: Namespace, games: int | None = None
+    folder: ResultFolder, contender: Contender, options: Namespace, games: int | None = None
 ) -> tuple[ResultFolder, Evaluation]:
     """Plays `games` (default: those of the options) into `folder`, with progress on standard error.
 
@@ -120,21 +132,18 @@ def evaluate_into(
     """
     games = games or options.games
     counted = f"{games:,} game{'s' if games > 1 else ''}"
-    title = f"{selected.title}: {counted}, seed {options.seed}"
+    title = f"{contender.title}: {counted}, seed {options.seed}"
     progress = progress_on(Console(stderr=True), games, title)
-    credentials = credentials_of(options)
+    parallel = LOCAL_PARALLEL if isinstance(contender, LocalContender) else PARALLEL
     try:
-        with DeferredInterrupts() as interrupts, ExitStack() as clients, progress:
+        with DeferredInterrupts() as interrupts, ExitStack() as stack, progress:
             evaluation = run_evaluation(
-                [
-                    clients.enter_context(_client_of(target, selected, credentials, interrupts.check))
-                    for target in options.targets
-                ],
-                selected,
+                _sources_of(contender, options, stack, interrupts.check),
+                contender,
                 folder,
                 seed=options.seed,
                 games=games,
-                parallel=options.parallel,
+                parallel=options.parallel or parallel,
                 progress=progress,
                 while_waiting=interrupts.check,
             )
@@ -144,6 +153,19 @@ def evaluate_into(
             print(f"{kept}; the same command goes on from there.", file=sys.stderr)
         raise
     return folder, evaluation
+
+
+def _sources_of(
+    contender: Contender, options: Namespace, stack: ExitStack, while_waiting: Callable[[], None]
+) -> list[Source]:
+    """What answers for the contender, until the stack is left."""
+    if isinstance(contender, LocalContender):
+        return [stack.enter_context(LocalSource(contender))]
+    credentials = credentials_of(options)
+    return [
+        stack.enter_context(client_of(target, contender, credentials, while_waiting))
+        for target in options.targets
+    ]
 
 
 def show(folder: ResultFolder, evaluation: Evaluation) -> None:
@@ -168,9 +190,9 @@ def select_on(targets: Sequence[str], name: str, version: str, credentials: Cred
     return first[1]
 
 
-def folder_of(selected: Selected, options: Namespace, alone: bool) -> ResultFolder:
-    """Where the games of an evaluation belong; below --out, a folder for each of several models."""
-    name = _folder_name("evaluate", selected, options)
+def folder_of(contender: Contender, options: Namespace, alone: bool) -> ResultFolder:
+    """Where the games of an evaluation belong; below --out, a folder for each of several."""
+    name = _folder_name("evaluate", contender, options)
     if not options.out:
         return ResultFolder(RESULTS / name)
     return ResultFolder(options.out if alone else options.out / name)
@@ -202,9 +224,9 @@ def _first_client_of(target: str, credentials: Credentials) -> Client:
     return Client(target, timeout_seconds=10.0, retry=RetryPolicy(attempts=3), credentials=credentials)
 
 
-def _client_of(
+def client_of(
     target: str,
-    selected: Selected,
+    selected: Contender,
     credentials: Credentials,
     while_waiting: Callable[[], None] = lambda: None,
 ) -> Client:
@@ -231,8 +253,10 @@ def credentials_of(options: Namespace) -> Credentials:
     )
 
 
-def _folder_name(command: str, selected: Selected, options: Namespace) -> str:
-    return f"{command}-{selected.model}-v{selected.version.version}-seed{options.seed}"
+def _folder_name(command: str, contender: Contender, options: Namespace) -> str:
+    # A local player's name may hold a path.
+    model = re.sub(r"[^\w.,=-]+", "-", contender.model)
+    return f"{command}-{model}-v{contender.version.version}-seed{options.seed}"
 
 
 def _unfinished(name: str, selected: Selected, seed: int) -> Iterator[ResultFolder]:

@@ -10,26 +10,31 @@ from pathlib import Path
 from octofold_client.commands import asked_for, credentials_of, evaluate_into, folder_of, select_on
 from octofold_client.comparison import Comparison, markdown
 from octofold_client.errors import EvaluationError
+from octofold_client.local_players import local_player
 from octofold_client.report import missing_note
 from octofold_client.results import Conditions, ResultFolder, check_writable
+from octofold_client.selection import Contender
 from octofold_client.sequential import next_look
 
 
 def compare(options: Namespace) -> None:
-    """Compares two result folders as they are, or plays the games of two models first.
+    """Compares two result folders as they are, or plays the games of two models or local players first.
 
     Raises `EvaluationError` for two sides that cannot be compared.
     """
-    folders = [Path(side).is_dir() for side in (options.first, options.second)]
-    if all(folders):
+    sides = [*options.sides, *options.players]
+    if len(sides) != 2:
+        raise EvaluationError(f"compare takes two sides, such as A B or A --player SPEC, not {len(sides)}")
+    folders = [side for side in options.sides if Path(side).is_dir()]
+    if len(folders) == 2:
         if options.until_decided:
             raise EvaluationError("--until-decided plays games: name two models, not two folders of results")
-        comparison = _of_folders(Path(options.first), Path(options.second))
-    elif any(folders):
-        folder, other = sorted((options.first, options.second), key=lambda side: not Path(side).is_dir())
-        raise EvaluationError(f"{folder} is a folder of results, {other} is not: compare two of a kind")
+        comparison = _of_folders(*map(Path, folders))
+    elif folders:
+        other = next(side for side in sides if side not in folders)
+        raise EvaluationError(f"{folders[0]} is a folder of results, {other} is not: compare two of a kind")
     else:
-        comparison = _of_models(options)
+        comparison = _of_contenders(options)
     print(markdown(comparison))
 
 
@@ -50,21 +55,22 @@ def _of_folders(first: Path, second: Path) -> Comparison:
     return Comparison.of(names[0], scores[0], names[1], scores[1])
 
 
-def _of_models(options: Namespace) -> Comparison:
+def _of_contenders(options: Namespace) -> Comparison:
     if options.out:
         check_writable(options.out)
-    credentials = credentials_of(options)
-    first, second = (
-        select_on(options.targets, *asked_for(side), credentials) for side in (options.first, options.second)
-    )
-    if first == second:
+    every: list[Contender] = [
+        select_on(options.targets, *asked_for(side), credentials_of(options)) for side in options.sides
+    ]
+    every += map(local_player, options.players)
+    first, second = every
+    if Conditions.of(first, 0) == Conditions.of(second, 0):
         raise EvaluationError(f"both are {first.title}")
-    folders = [folder_of(selected, options, alone=False) for selected in (first, second)]
+    folders = [folder_of(contender, options, alone=False) for contender in every]
     games = next_look(0, options.limit) if options.until_decided else options.games
     while True:
         scores = []
-        for selected, folder in zip((first, second), folders, strict=True):
-            _, evaluation = evaluate_into(folder, selected, options, games)
+        for contender, folder in zip(every, folders, strict=True):
+            _, evaluation = evaluate_into(folder, contender, options, games)
             scores.append({game.game: game.score for game in evaluation.games})
         comparison = Comparison.of(first.title, scores[0], second.title, scores[1], options.until_decided)
         if not options.until_decided or comparison.decided or games == options.limit:

@@ -7,22 +7,35 @@ terminal nor where the server came from.
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
 from octofold_game.rules import LARGEST_EXPONENT
 
-from octofold_client.client import Client
-from octofold_client.lockstep import play
+from octofold_client.lockstep import Answer, play
 from octofold_client.progress import Progress
 from octofold_client.report import report
 from octofold_client.result_file import Evaluation, Run
 from octofold_client.results import Conditions, ResultFolder
-from octofold_client.selection import Selected
+from octofold_client.selection import Contender
 from octofold_client.summary import Summary
 
 
+class Source(Protocol):
+    """Where moves come from: a `Client`, or a player in this process."""
+
+    @property
+    def target(self) -> str: ...
+
+    def server_version(self) -> str | None: ...
+
+    def begin_next_moves(self, boards: NDArray[np.uint8], *, with_probabilities: bool) -> Answer: ...
+
+
 def evaluate(
-    clients: Sequence[Client],
-    selected: Selected,
+    sources: Sequence[Source],
+    contender: Contender,
     folder: ResultFolder,
     *,
     seed: int,
@@ -33,8 +46,8 @@ def evaluate(
 ) -> Evaluation:
     """Plays those of the games 0 .. `games` - 1 that `folder` does not hold yet, then writes the result.
 
-    Every one of `clients` must ask its server for the `selected` version; the servers share the games, and
-    those of one that fails go on at the others. At most `parallel` games run at a time. `while_waiting` is
+    Every one of `sources` must answer with the moves of `contender`; they share the games, and those of a
+    server that fails go on at the others. At most `parallel` games run at a time. `while_waiting` is
     called between any two steps and every moment between them; what it raises ends the evaluation, with all
     finished games kept.
 
@@ -45,22 +58,22 @@ def evaluate(
         ReplayError: the folder's replay file is damaged.
         OSError: the folder cannot be written.
     """
-    conditions = Conditions.of(selected, seed)
-    programs = sorted({program for client in clients if (program := client.server_version()) is not None})
+    conditions = Conditions.of(contender, seed)
+    programs = sorted({program for source in sources if (program := source.server_version()) is not None})
     with folder.open(conditions) as kept:
         done = {game.game: game for game in kept.games if game.game < games}
         progress.resume(list(done.values()))
         started = time.monotonic()
         moves = requests = queue_us = inference_us = 0
         steps = play(
-            [partial(client.begin_next_moves, with_probabilities=False) for client in clients],
+            [partial(source.begin_next_moves, with_probabilities=False) for source in sources],
             seed,
             [game for game in range(games) if game not in done],
             parallel,
-            selected.largest_exponent or LARGEST_EXPONENT,
+            contender.largest_exponent or LARGEST_EXPONENT,
             while_waiting,
             lambda server, error: progress.remark(
-                f"{clients[server].target} is asked no more, its games go on elsewhere: {error}"
+                f"{sources[server].target} is asked no more, its games go on elsewhere: {error}"
             ),
         )
         for step in steps:
@@ -77,7 +90,7 @@ def evaluate(
         conditions=conditions,
         games=tuple(done[game] for game in range(games)),
         summary=Summary.of(list(done.values())),
-        card=selected.version.card,
+        card=contender.version.card,
         server_version=", ".join(programs) or None,
         run=Run(moves, seconds, requests, queue_us, inference_us),
     )

@@ -17,7 +17,7 @@ from octofold_game.files import write_text
 from octofold_game.replays import ReplayInUse, ReplayWriter, read_replays
 
 from octofold_client.errors import EvaluationError, FolderInUse, OtherEvaluation
-from octofold_client.selection import Selected
+from octofold_client.selection import Contender
 from octofold_client.summary import GameSummary
 
 _ELSEWHERE = "choose another folder with --out"
@@ -30,15 +30,16 @@ class Conditions:
     model: str
     version: str
     precision: str
+    """Empty for a local player."""
     sha256: str | None
-    """Of the model file that answers, by its card."""
+    """Of the model file that answers, by its card, or of what decides a local player's moves."""
     seed: int
 
     @classmethod
-    def of(cls, selected: Selected, seed: int) -> "Conditions":
-        """The conditions of games by the `selected` version."""
-        version = selected.version
-        return cls(selected.model, version.version, version.precision, selected.sha256, seed)
+    def of(cls, contender: Contender, seed: int) -> "Conditions":
+        """The conditions of games by this contender."""
+        version = contender.version
+        return cls(contender.model, version.version, version.precision, contender.sha256, seed)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

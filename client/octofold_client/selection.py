@@ -1,15 +1,38 @@
-"""Which model version a program means, out of what a server has.
+"""Who is to be judged, and which model version a program means, out of what a server has.
 
-Asked once before the work starts, so that a misspelt name is answered with the names there are, and so that
-all games of an evaluation are played by one version even when a newer one is published meanwhile.
+A server is asked once before the work starts, so that a misspelt name is answered with the names there are,
+and so that all games of an evaluation are played by one version even when a newer one is published meanwhile.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Protocol
 
 from octofold_client.answers import Model, ModelVersion
 from octofold_client.errors import UnknownModel
+
+
+class Contender(Protocol):
+    """Whoever plays the games of an evaluation: a model version of a server, or a player in this process."""
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def version(self) -> ModelVersion: ...
+
+    @property
+    def title(self) -> str:
+        """For people."""
+
+    @property
+    def largest_exponent(self) -> int | None:
+        """Games end above it; None where nothing says so."""
+
+    @property
+    def sha256(self) -> str | None:
+        """Digest of what decides the moves; None where nothing says it."""
 
 
 @dataclass(frozen=True)
