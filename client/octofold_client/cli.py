@@ -17,7 +17,7 @@ from typing import NoReturn
 from octofold_game.replays import ReplayError
 from octofold_game.rules import BoardError
 
-from octofold_client import commands, comparing, judging, replaying
+from octofold_client import analysing, commands, comparing, judging, replaying
 from octofold_client.board_text import BoardTextError
 from octofold_client.errors import OctofoldError
 
@@ -159,6 +159,13 @@ def _parser() -> argparse.ArgumentParser:
     replay.add_argument(
         "--game", type=_game, default="best", metavar="best|worst|N", help="which one (default %(default)s)"
     )
+    replay.add_argument(
+        "--move",
+        type=functools.partial(_count, most=MOST_GAMES, least=0),
+        default=0,
+        metavar="N",
+        help="where to begin: after N moves",
+    )
     replay.add_argument("--target", default="", metavar="HOST:PORT", help="the server of that model")
     _add_credentials(replay)
     _add_model(replay)
@@ -175,6 +182,39 @@ def _parser() -> argparse.ArgumentParser:
         "--plots", action="store_true", help="draw pictures beside them (needs octofold[plots])"
     )
     report.set_defaults(run=judging.report)
+
+    analyse = subcommands.add_parser(
+        "analyse",
+        help="say where games are lost",
+        description="Looks at the last moves of every game of a result folder: how far the games came, and, "
+        "with --player or --model, how often a stronger player agrees and which moves cost most.",
+    )
+    analyse.add_argument("folder", type=Path, metavar="FOLDER", help="a folder of results")
+    analyse.add_argument(
+        "--last",
+        type=functools.partial(_count, most=MOST_GAMES),
+        default=50,
+        metavar="K",
+        help="moves of each game to look at (default %(default)s)",
+    )
+    analyse.add_argument(
+        "--costliest",
+        type=functools.partial(_count, most=1000, least=0),
+        default=5,
+        metavar="N",
+        help="moves to show as boards (default %(default)s)",
+    )
+    judge = analyse.add_mutually_exclusive_group()
+    judge.add_argument(
+        "--player", metavar="SPEC", help="a player in this process, such as expectimax:depth=3"
+    )
+    judge.add_argument("--model", default="", metavar="NAME", help="a model of the server, NAME or NAME:N")
+    analyse.add_argument("--target", default="127.0.0.1:50051", metavar="HOST:PORT", help="that server")
+    _add_credentials(analyse)
+    analyse.add_argument(
+        "--plots", action="store_true", help="draw a picture beside the report (needs octofold[plots])"
+    )
+    analyse.set_defaults(run=analysing.analyse)
 
     models = subcommands.add_parser("models", help="list the models of a server")
     _add_server(models)

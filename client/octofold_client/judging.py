@@ -6,8 +6,7 @@ are raised; `cli.py` turns them into one line and an exit code.
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable
-from pathlib import Path
+from types import ModuleType
 
 from octofold_game.replays import ReplayError, check_replays
 from rich.console import Console
@@ -63,7 +62,7 @@ def report(options: Namespace) -> None:
         raise EvaluationError(f"{folder.path} holds no evaluation")
     earlier = earlier_run(folder)
     # Asked before minutes of work rather than after them.
-    draw = _pictures() if options.plots else None
+    draw = pictures_module().draw if options.plots else None
     climb = Climb()
     games = []
     for episodes in batched(folder.finished(), GAMES_AT_ONCE):
@@ -86,13 +85,13 @@ def report(options: Namespace) -> None:
         print(f"picture: {folder.path / name}")
 
 
-def _pictures() -> Callable[[Path, Evaluation, Climb], list[str]]:
-    """`draw` of the one module that needs matplotlib, which the base install has not."""
+def pictures_module() -> ModuleType:
+    """The one module that needs matplotlib, which the base install has not. Raises `EvaluationError`."""
     try:
-        from octofold_client.pictures import draw
+        from octofold_client import pictures
     except ModuleNotFoundError as error:
         raise EvaluationError(f"pictures need {error.name}: install octofold[plots]") from None
-    return draw
+    return pictures
 
 
 def _counted(games: int) -> str:

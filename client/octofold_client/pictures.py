@@ -1,4 +1,4 @@
-"""The pictures of an evaluation, for people who were not there: PNG files beside its report.
+"""The pictures of an evaluation and of its analysis, for people who were not there: PNG files beside reports.
 
 The only module of the client that needs matplotlib; nothing imports it unless pictures are asked for.
 """
@@ -11,13 +11,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 from octofold_game.files import whole_file
 
+from octofold_client.analysis import QUARTERS, Analysis
+from octofold_client.judges import PROBABILITY, Judge
 from octofold_client.result_file import Evaluation
 from octofold_client.trajectories import Climb
 
-_INCHES, _DOTS_PER_INCH = (8.0, 4.5), 120
+_INCHES, _WIDE_INCHES, _DOTS_PER_INCH = (8.0, 4.5), (11.0, 4.5), 120
 _FEW = 10
 """A curve stops where fewer games than this are left: it would show single games, not the player."""
 _BLUE, _ORANGE = "#3b6fb6", "#d9822b"
+_SHADES = ("#dbe7f5", "#a9c4e4", "#6f9bd1", "#3b6fb6", "#1f3f6e")
 
 
 def draw(folder: Path, evaluation: Evaluation, climb: Climb) -> list[str]:
@@ -29,11 +32,70 @@ def draw(folder: Path, evaluation: Evaluation, climb: Climb) -> list[str]:
         "score-by-move.png": _climb(evaluation, climb),
     }
     for name, figure in pictures.items():
-        figure.tight_layout()
-        with whole_file(folder / name) as partial:
-            # A dated file would differ from run to run.
-            figure.savefig(partial, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
+        _save(figure, folder / name)
     return list(pictures)
+
+
+def draw_analysis(folder: Path, analysis: Analysis, title: str, judge: Judge | None) -> str:
+    """Draws where games end, and what a judge says of the moves before, into one file of `folder`; returns
+    its name. Raises `OSError`.
+    """
+    figure = Figure(figsize=_WIDE_INCHES)
+    judged = judge is not None and bool(analysis.verdicts.judged.any())
+    panels = figure.subplots(1, 2 if judged else 1, squeeze=False)[0]
+    _endings(panels[0], analysis)
+    if judge is not None and judged:
+        _costs(panels[1], analysis, judge)
+    figure.suptitle(title, x=0.01, ha="left", fontsize="medium", parse_math=False)
+    _save(figure, folder / "where-games-are-lost.png")
+    return "where-games-are-lost.png"
+
+
+def _endings(axes: Axes, analysis: Analysis) -> None:
+    rows = analysis.endings_by_tile()
+    places = np.arange(len(rows))
+    below = np.zeros(len(rows))
+    for quarter, label in enumerate(QUARTERS):
+        games = np.array([counts[quarter] for _, counts in rows], float)
+        axes.bar(places, games, bottom=below, label=label, color=_SHADES[quarter])
+        below += games
+    axes.set_xticks(places, [str(tile) for tile, _ in rows])
+    axes.set_xlabel("largest tile at the end")
+    axes.set_ylabel("games")
+    axes.set_ylim(top=1.5 * float(below.max()))  # room for the legend
+    axes.legend(
+        title="beside it, of what doubles it",
+        ncols=2,
+        loc="upper left",
+        fontsize="small",
+        title_fontsize="small",
+    )
+    axes.grid(alpha=0.25, axis="y")
+
+
+def _costs(axes: Axes, analysis: Analysis, judge: Judge) -> None:
+    groups = [group for group in reversed(analysis.by_distance()) if group.judged]
+    places = np.arange(len(groups))
+    axes.bar(places, [group.cost or 0.0 for group in groups], color=_ORANGE, alpha=0.8)
+    axes.set_xticks(places, [group.label for group in groups], fontsize="small")
+    axes.set_title(f"judged by {judge.name}", fontsize="medium", parse_math=False)
+    axes.set_xlabel("moves to the end")
+    axes.set_ylabel(f"cost of a move, {judge.unit}", color=_ORANGE)
+    axes.yaxis.set_major_formatter(
+        FuncFormatter(lambda cost, _: f"{cost:.1%}" if judge.unit == PROBABILITY else f"{cost:,.0f}")
+    )
+    agreement = axes.twinx()
+    agreement.plot(places, [group.agreement or 0.0 for group in groups], "o-", color=_BLUE)
+    agreement.set_ylim(0, 1.02)
+    agreement.set_ylabel("agreement", color=_BLUE)
+    agreement.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.0%}"))
+
+
+def _save(figure: Figure, file: Path) -> None:
+    figure.tight_layout()
+    with whole_file(file) as partial:
+        # A dated file would differ from run to run.
+        figure.savefig(partial, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
 
 
 def _scores(evaluation: Evaluation) -> Figure:

@@ -7,12 +7,15 @@ the moves come from.
 import time
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import erfc, exp, pi, sqrt
 from types import TracebackType
 from typing import Self
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.progress import Progress as Bars
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -203,6 +206,28 @@ def progress_on(console: Console, games: int, title: str) -> Progress:
     if console.is_terminal:
         return LiveProgress(games, console, title)
     return PlainProgress(games, console)
+
+
+@contextmanager
+def count_on(console: Console, total: int, what: str) -> Iterator[Callable[[int], None]]:
+    """Shows how many of `total` are done in the way that suits `console`; the block calls what it gets with
+    each number of further ones.
+    """
+    if console.is_terminal:
+        with Bars(console=console, transient=True) as bars:
+            bar = bars.add_task(what, total=total)
+            yield lambda further: bars.advance(bar, further)
+        return
+    done, next_show = 0, time.monotonic() + LINE_SECONDS
+
+    def count(further: int) -> None:
+        nonlocal done, next_show
+        done += further
+        if time.monotonic() >= next_show:
+            next_show = time.monotonic() + LINE_SECONDS
+            print(f"{what}: {done:,} of {total:,}", file=console.file, flush=True)
+
+    yield count
 
 
 def _duration(seconds: float) -> str:

@@ -53,7 +53,7 @@ def replay(options: Namespace) -> None:
                 credentials=credentials,
             )
             think = _Thinker(stack.enter_context(client), walk).think
-        _step_through(title, walk, Cursor(len(episode)), think)
+        _step_through(title, walk, Cursor(len(episode), at=min(options.move, len(episode))), think)
 
 
 def chosen(file: Path, which: str | int) -> Episode:

@@ -1,11 +1,11 @@
-"""Finished games stepped through again, many at once: how the score climbs with the moves.
+"""Finished games stepped through again, many at once: how the score climbs, and how the games ended.
 
 It trusts the records, as everything does that the checksums let through; whether they are true is the
 referee's business. Memory is that of `GAMES_AT_ONCE` games, however many there are.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
 
 import numpy as np
@@ -55,8 +55,62 @@ class Climb:
 
 def scores_by_move(episodes: Sequence[Episode]) -> Iterator[NDArray[np.int64]]:
     """After each move number, the scores of the games that made it: `[N]`, the longest game first."""
+    for _, _, scores in _steps(_longest_first(episodes)):
+        yield scores
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Positions of finished games. Row `i` of every array belongs to the same one."""
+
+    games: NDArray[np.int64]
+    """`[P]`: the game's index among those of its seed."""
+    numbers: NDArray[np.int64]
+    """`[P]`: moves made before, from 0."""
+    left: NDArray[np.int64]
+    """`[P]`: moves to the end of the game, this one included: 1 for its last."""
+    boards: NDArray[np.uint8]
+    """`[P, 16]`"""
+    made: NDArray[np.uint8]
+    """`[P]`: the move that was made, 0 to 3."""
+
+    def __len__(self) -> int:
+        return len(self.games)
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Positions]") -> "Positions":
+        """One after the other; at least one."""
+        return cls(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(cls)))
+
+
+def last_positions(episodes: Sequence[Episode], count: int) -> Positions:
+    """The boards before the last `count` moves of each game, game by game; all of a game that is shorter."""
+    games = _longest_first(episodes)
+    lengths = np.array([len(game) for game in games], np.int64)
+    parts = []
+    for number, (boards, made, _) in enumerate(_steps(games)):
+        left = lengths[: len(boards)] - number
+        first = int(np.searchsorted(-left, -count))  # the longest game comes first
+        if first < len(boards):
+            rows = np.arange(first, len(boards))
+            parts.append((rows, np.full(len(rows), number), left[first:], boards[first:], made[first:] & 3))
+    rows, numbers, left, boards, moves = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.lexsort((numbers, rows))
+    indices = np.array([game.game for game in games], np.int64)
+    return Positions(indices[rows[order]], numbers[order], left[order], boards[order], moves[order])
+
+
+def _longest_first(episodes: Sequence[Episode]) -> list[Episode]:
+    return sorted(episodes, key=len, reverse=True)
+
+
+def _steps(
+    games: Sequence[Episode],
+) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64]]]:
+    """For each move number, the boards `[N, 16]` of the games that make it, their records of it `[N]` (see
+    `Episode.moves`), and the scores after it `[N]`; the longest game first, as in `games`.
+    """
     # In this order, the games that still run are always the first rows.
-    games = sorted(episodes, key=len, reverse=True)
     lengths = [len(game) for game in games]
     moves = np.zeros((lengths[0], len(games)), np.uint8)
     for column, game in enumerate(games):
@@ -69,10 +123,11 @@ def scores_by_move(episodes: Sequence[Episode]) -> Iterator[NDArray[np.int64]]:
         while lengths[running - 1] <= number:
             running -= 1
         made = row[:running]
-        boards, rewards = slide(boards[:running], made & 3)
+        before = boards[:running]
+        boards, rewards = slide(before, made & 3)
         boards[rows[:running], made >> 2 & 15] = 1 + (made >> 6)
         scores = scores[:running] + rewards
-        yield scores
+        yield before, made, scores
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ class Player(Protocol):
         """A legal move, 0 to 3, for each of `[N, 16]` boards, or -1 where there is none: `[N]`."""
 
 
+@runtime_checkable
 class Judge(Player, Protocol):
     """A player that can also say what each move is worth to it."""
 

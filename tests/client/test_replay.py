@@ -103,6 +103,15 @@ def test_a_game_is_stepped_through_forwards_backwards_and_by_jumps(
     assert termios.tcgetattr(screen.other) == screen.before
 
 
+def test_it_begins_at_the_move_asked_for(games: Path, open_screen: Callable[..., Screen]) -> None:
+    screen = open_screen(games, "--game", "3", "--move", "21")
+    screen.shows(r"game 3 of seed 7[\s\S]*move 21 of ")
+    screen.type(LEFT)
+    screen.shows("move 20 of ")
+    screen.type("q")
+    assert screen.process.wait(SECONDS) == 0
+
+
 def test_it_plays_by_itself_at_the_speed_asked_for_until_stopped(
     games: Path, open_screen: Callable[..., Screen]
 ) -> None:
