@@ -199,7 +199,7 @@ class Analysis:
             agreement=same / len(costs) if len(costs) else None,
             agreement_interval=share_interval(same, len(costs)) if len(costs) else None,
             cost=float(costs.mean()) if len(costs) else None,
-            cost_share=float(costs.sum()) / total if total else None,
+            cost_share=float(costs.sum()) / total if len(costs) and total else None,
         )
 
     def _costly(self, row: int) -> CostlyMove:

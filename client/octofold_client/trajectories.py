@@ -84,7 +84,7 @@ class Positions:
 
 
 def last_positions(episodes: Sequence[Episode], count: int) -> Positions:
-    """The boards before the last `count` moves of each game, game by game; all of a game that is shorter."""
+    """The boards before the last `count` moves of each game, all of a shorter one; by the games' indices."""
     games = _longest_first(episodes)
     lengths = np.array([len(game) for game in games], np.int64)
     parts = []
@@ -95,9 +95,9 @@ def last_positions(episodes: Sequence[Episode], count: int) -> Positions:
             rows = np.arange(first, len(boards))
             parts.append((rows, np.full(len(rows), number), left[first:], boards[first:], made[first:] & 3))
     rows, numbers, left, boards, moves = (np.concatenate(column) for column in zip(*parts, strict=True))
-    order = np.lexsort((numbers, rows))
-    indices = np.array([game.game for game in games], np.int64)
-    return Positions(indices[rows[order]], numbers[order], left[order], boards[order], moves[order])
+    indices = np.array([game.game for game in games], np.int64)[rows]
+    order = np.lexsort((numbers, indices))
+    return Positions(indices[order], numbers[order], left[order], boards[order], moves[order])
 
 
 def _longest_first(episodes: Sequence[Episode]) -> list[Episode]:

@@ -10,7 +10,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
@@ -32,9 +32,11 @@ class LocalPlayer(ABC):
 
     @property
     def name(self) -> str:
-        """The kind and the options that differ from their defaults, such as `expectimax:depth=2`."""
+        """The kind and the options that differ from their defaults, such as `expectimax:depth=2`; one without
+        a default goes without its name.
+        """
         chosen = [
-            f"{option.name}={value}"
+            str(value) if option.default is MISSING else f"{option.name}={value}"
             for option in fields(self)
             if (value := getattr(self, option.name)) != option.default
         ]

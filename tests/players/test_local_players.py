@@ -80,6 +80,7 @@ def test_the_digest_is_that_of_options_and_tables_not_of_where_they_lie(tmp_path
     digests = [NTuplePlayer(tmp_path / name).sha256 for name in ("one", "same", "other")]
     assert digests[0] == digests[1] != digests[2]
     assert NTuplePlayer(tmp_path / "one", depth=2).sha256 != digests[0]
+    assert NTuplePlayer(tmp_path / "one", depth=2).name == f"ntuple:{tmp_path / 'one'},depth=2"
     assert RandomPlayer().sha256 != RandomPlayer(seed=1).sha256
 
 
