@@ -209,8 +209,7 @@ def _parser() -> argparse.ArgumentParser:
         "--player", metavar="SPEC", help="a player in this process, such as expectimax:depth=3"
     )
     judge.add_argument("--model", default="", metavar="NAME", help="a model of the server, NAME or NAME:N")
-    analyse.add_argument("--target", default="127.0.0.1:50051", metavar="HOST:PORT", help="that server")
-    _add_credentials(analyse)
+    _add_server(analyse)
     analyse.add_argument(
         "--plots", action="store_true", help="draw a picture beside the report (needs octofold[plots])"
     )

@@ -24,8 +24,9 @@ from octofold_client.errors import EvaluationError, FolderInUse, OctofoldError
 from octofold_client.evaluation import Source
 from octofold_client.evaluation import evaluate as run_evaluation
 from octofold_client.interrupts import DeferredInterrupts
-from octofold_client.local_players import LocalContender, LocalSource, local_player
+from octofold_client.local_players import LocalContender, local_player
 from octofold_client.local_server import LocalServer
+from octofold_client.local_source import LocalSource
 from octofold_client.progress import progress_on
 from octofold_client.report import print_report
 from octofold_client.result_file import Evaluation

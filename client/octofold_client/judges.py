@@ -15,7 +15,8 @@ from octofold_game.rules import LARGEST_EXPONENT
 
 from octofold_client.client import Client
 from octofold_client.errors import EvaluationError
-from octofold_client.local_players import BOARDS_AT_ONCE, local_player
+from octofold_client.local_players import local_player
+from octofold_client.local_source import BOARDS_AT_ONCE
 from octofold_client.selection import Selected
 
 PROBABILITY = "probability"

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from octofold_client.errors import EvaluationError
-from octofold_client.local_players import LocalContender, LocalSource, local_player
+from octofold_client.local_players import LocalContender, local_player
+from octofold_client.local_source import LocalSource
 from octofold_game.replays import read_replays
 from octofold_game.rules import legal_moves
 
