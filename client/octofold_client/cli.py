@@ -20,6 +20,8 @@ from octofold_game.rules import BoardError
 from octofold_client import analysing, commands, comparing, judging, replaying
 from octofold_client.board_text import BoardTextError
 from octofold_client.errors import OctofoldError
+from octofold_client.loadtest.arguments import add_arguments as add_loadtest_arguments
+from octofold_client.loadtest.command import loadtest as run_loadtest
 
 FAILURE, INTERRUPTED = 1, 130
 MOST_GAMES = 10**9
@@ -214,6 +216,17 @@ def _parser() -> argparse.ArgumentParser:
         "--plots", action="store_true", help="draw a picture beside the report (needs octofold[plots])"
     )
     analyse.set_defaults(run=analysing.analyse)
+
+    loadtest = subcommands.add_parser(
+        "loadtest",
+        help="say what a server holds: rates, latencies, and where the time goes",
+        description="Puts load on a server, step by step, each until three measurements agree, and prints "
+        "rates and latencies. Ctrl-C keeps what was measured.",
+    )
+    _add_server(loadtest)
+    _add_model(loadtest)
+    add_loadtest_arguments(loadtest)
+    loadtest.set_defaults(run=run_loadtest)
 
     models = subcommands.add_parser("models", help="list the models of a server")
     _add_server(models)

@@ -16,6 +16,7 @@
      ├─ EvaluationError       an evaluation cannot start, or cannot go on
      │   ├─ OtherEvaluation   the folder holds games that were played under other conditions
      │   └─ FolderInUse       another program is playing games into the folder
+     ├─ LoadTestError         a load test cannot start, or cannot go on
      └─ ServerDied            a server that this program started has ended
 
 The first nine and `UnexpectedStatus` come over the wire, by the inverse of the server's own status table
@@ -48,6 +49,7 @@ __all__ = [
     "EvaluationError",
     "FolderInUse",
     "InvalidRequest",
+    "LoadTestError",
     "ModelError",
     "NotAllowed",
     "NotOctofold",
@@ -81,6 +83,10 @@ class OtherEvaluation(EvaluationError):
 
 class FolderInUse(EvaluationError):
     """Another program is playing games into the folder right now."""
+
+
+class LoadTestError(OctofoldError):
+    """A load test cannot start or go on; what was measured before is kept."""
 
 
 class ServerDied(OctofoldError):

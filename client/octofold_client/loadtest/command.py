@@ -1,0 +1,177 @@
+"""What `octofold loadtest` does with its parsed options.
+
+The table goes to standard output, progress to standard error, the result into a folder after every step.
+Failures are raised; `cli.py` turns them into one line and an exit code.
+"""
+
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+
+from octofold_game.files import write_text
+from octofold_game.rules import LARGEST_EXPONENT
+from rich.console import Console
+
+from octofold_client.calls import RetryPolicy
+from octofold_client.client import Client
+from octofold_client.commands import RESULTS, credentials_of
+from octofold_client.errors import EvaluationError, LoadTestError
+from octofold_client.interrupts import DeferredInterrupts
+from octofold_client.loadtest.boards import Boards, played_boards, replayed_boards
+from octofold_client.loadtest.loads import Closed, Load, Open
+from octofold_client.loadtest.progress import Progress
+from octofold_client.loadtest.report import markdown, print_report
+from octofold_client.loadtest.result import LoadTest, Setup
+from octofold_client.loadtest.running import search, sweep
+from octofold_client.loadtest.statistics import ServerStatistics
+from octofold_client.loadtest.steps import Plan, Step
+from octofold_client.loadtest.workers import Task, Workers
+from octofold_client.results import check_writable, replays_of
+from octofold_client.selection import Selected, select
+
+DEFAULT_CONCURRENCY = [1, 2, 4, 8, 16, 32, 64, 128]
+
+
+def loadtest(options: Namespace) -> None:
+    """Makes the loads that the options name, or searches for the highest rate, and prints what came of it.
+
+    What was measured is kept whatever ends the test.
+    """
+    _check(options)
+    # Asked before minutes of work rather than after them.
+    draw = _pictures() if options.plots else None
+    credentials = credentials_of(options)
+    with Client(
+        options.target, timeout_seconds=10.0, retry=RetryPolicy(attempts=3), credentials=credentials
+    ) as client:
+        selected = select(client.list_models(), options.model, options.version)
+        server_version = client.server_version()
+    largest = selected.largest_exponent or LARGEST_EXPONENT
+    boards, boards_from = _boards(options, largest)
+    setup = _setup(options, selected, server_version, boards_from)
+    folder = options.out or RESULTS / f"loadtest-{selected.model}-v{setup.version}-{_name(options)}"
+    check_writable(folder)
+    task = Task(
+        target=options.target,
+        model=setup.model,
+        version=setup.version,
+        form=options.form,
+        boards=boards,
+        largest_exponent=largest,
+        seed=options.seed,
+        timeout_seconds=options.timeout,
+        credentials=credentials,
+    )
+    test = LoadTest(setup, options.slo)
+    loads = _loads(options)
+    progress = _KeepingProgress(test, folder, None if options.slo else len(loads))
+    try:
+        with (
+            DeferredInterrupts() as interrupts,
+            Workers(task, options.processes, interrupts.check) as workers,
+            ServerStatistics(setup.target, setup.model, setup.version, credentials) as statistics,
+            progress,
+        ):
+            if options.slo:
+                search(test, options.arrivals == "poisson", workers.windows, statistics.read, progress)
+            else:
+                sweep(test, loads, workers.windows, statistics.read, progress)
+    finally:
+        if test.steps:
+            _show(test, folder, draw)
+        else:
+            print("octofold: nothing was measured yet", file=sys.stderr)
+
+
+class _KeepingProgress(Progress):
+    """Writes the result's file after every step, before anything else can happen."""
+
+    def __init__(self, test: LoadTest, folder: Path, expected: int | None) -> None:
+        super().__init__(test, Console(stderr=True), expected)
+        self._folder = folder
+        self._kept = test
+
+    def measured(self, step: Step) -> None:
+        _write_result(self._kept, self._folder)
+        super().measured(step)
+
+
+def _show(test: LoadTest, folder: Path, draw: Callable[[Path, LoadTest], list[str]] | None) -> None:
+    result = _write_result(test, folder)
+    pictures = draw(folder, test) if draw is not None else []
+    report = folder / "loadtest.md"
+    write_text(report, markdown(test, pictures))
+    print_report(test, Console())
+    print()
+    print(f"result:  {result}")
+    print(f"report:  {report}")
+    for name in pictures:
+        print(f"picture: {folder / name}")
+
+
+def _write_result(test: LoadTest, folder: Path) -> Path:
+    file = folder / "loadtest.json"
+    write_text(file, json.dumps(test.to_json(), indent=1) + "\n")
+    return file
+
+
+def _check(options: Namespace) -> None:
+    """Raises `LoadTestError` for flags that contradict each other."""
+    open_loop = "--rate" if options.rate else "--slo" if options.slo else ""
+    if open_loop and (options.games or options.think):
+        asked = "--games" if options.games else "--think"
+        raise LoadTestError(
+            f"{asked} is for callers who wait for their answers; {open_loop} has none, use --concurrency"
+        )
+    if options.games and options.boards:
+        raise LoadTestError("--games makes its own boards; --boards is for a test without it")
+
+
+def _loads(options: Namespace) -> list[Load]:
+    if options.rate:
+        return [Open(rate, options.arrivals == "poisson") for rate in options.rate]
+    return [Closed(callers, options.think) for callers in options.concurrency or DEFAULT_CONCURRENCY]
+
+
+def _boards(options: Namespace, largest_exponent: int) -> tuple[Boards | None, str]:
+    """The boards to ask about, None where every caller plays; and where they come from, in words."""
+    if options.games:
+        return None, f"games of seed {options.seed}, as they go"
+    if options.boards:
+        file = replays_of(options.boards)
+        return replayed_boards(file, largest_exponent, seed=options.seed), f"positions of the games in {file}"
+    return played_boards(largest_exponent, seed=options.seed), "positions of a greedy player's games"
+
+
+def _setup(options: Namespace, selected: Selected, server_version: str | None, boards_from: str) -> Setup:
+    return Setup(
+        target=options.target,
+        model=selected.model,
+        version=selected.version.version,
+        precision=selected.version.precision,
+        sha256=selected.sha256,
+        server_version=server_version,
+        form=str(options.form),
+        boards_a_call=options.form.boards,
+        boards_from=boards_from,
+        processes=options.processes,
+        seed=options.seed,
+        timeout_seconds=options.timeout,
+        plan=Plan(options.ramp, options.window, options.windows),
+    )
+
+
+def _name(options: Namespace) -> str:
+    """Of a folder, so that tests of one kind are found together."""
+    kind = "slo" if options.slo else "rate" if options.rate else "games" if options.games else "concurrency"
+    return f"{str(options.form).replace(':', '')}-{kind}"
+
+
+def _pictures() -> Callable[[Path, LoadTest], list[str]]:
+    try:
+        from octofold_client.loadtest.pictures import draw
+    except ModuleNotFoundError as error:
+        raise EvaluationError(f"pictures need {error.name}: install octofold[plots]") from None
+    return draw

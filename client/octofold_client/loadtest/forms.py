@@ -1,0 +1,242 @@
+"""The ways to ask the service for moves, one class a form of call: unary, packed, streamed, Open Inference.
+
+Each sends what it is given once, without retries, and says by one exception what went wrong. Knows nothing
+about when calls are made, nor about time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Protocol
+
+import grpc
+import numpy as np
+from google.protobuf.message import Message
+from numpy.typing import NDArray
+from octofold_proto import messages
+from octofold_proto.inference import grpc_service_pb2 as oip
+from octofold_proto.inference import grpc_service_pb2_grpc
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1 import inference_pb2_grpc
+from octofold_proto.status import grpc_code
+
+from octofold_client.errors import InvalidRequest
+
+Boards = NDArray[np.uint8]
+Moves = NDArray[np.int8]
+
+BROKEN_ANSWER = "BROKEN_ANSWER"
+"""Counted among the status codes: OK, but not an answer to the question."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form of call, such as `packed` of 16 boards."""
+
+    name: str
+    boards: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> Form:
+        """Of NAME or NAME:BOARDS. Raises `InvalidRequest`, which says what there is."""
+        name, colon, boards = text.partition(":")
+        if name not in ASKERS:
+            raise InvalidRequest(
+                f"{text} is no form of call; there are {', '.join(ASKERS)}, such as packed:16"
+            )
+        if colon and not (boards.isdecimal() and int(boards) >= 1):
+            raise InvalidRequest(f"{text}: {boards!r} is not a number of boards, 1 or more")
+        form = cls(name, int(boards) if colon else 1)
+        if form.name == "unary" and form.boards > 1:
+            raise InvalidRequest(
+                f"{text}: a unary call asks about one board; packed:{form.boards} about more"
+            )
+        return form
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.boards}" if self.boards > 1 else self.name
+
+
+@dataclass(frozen=True)
+class Destination:
+    """What a call needs to know besides its boards."""
+
+    model: str
+    version: str
+    timeout_seconds: float
+    metadata: tuple[tuple[str, str], ...] = ()
+
+
+class CallFailed(Exception):
+    """A call that was not answered; `code` is the name of its gRPC status, or `BROKEN_ANSWER`."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Asker(Protocol):
+    """Asks in one form, over one channel, any number of calls at a time."""
+
+    async def ask(self, boards: Boards) -> Moves:
+        """The moves `[N]` for boards `[N, 16]`. Raises `CallFailed`."""
+
+    async def close(self) -> None:
+        """Ends what it keeps open."""
+
+
+@dataclass(frozen=True)
+class OneCall:
+    """A call for each question: how to ask it, and the moves in an answer, by the number of boards.
+
+    A `ValueError` of the latter means that the answer does not fit.
+    """
+
+    method: Any
+    to: Destination
+    question: Callable[[Destination, Boards], Message]
+    moves: Callable[[Any, int], Moves]
+
+    async def ask(self, boards: Boards) -> Moves:
+        question, to = self.question(self.to, boards), self.to
+        try:
+            answer = await self.method(question, timeout=to.timeout_seconds, metadata=to.metadata)
+        except grpc.aio.AioRpcError as error:
+            raise _failure(error) from None
+        return _fitting(self.moves, answer, len(boards))
+
+    async def close(self) -> None:
+        """There is nothing between two calls."""
+
+
+def unary(channel: grpc.aio.Channel, to: Destination) -> Asker:
+    """NextMove: one board."""
+    return OneCall(_octofold(channel).NextMove, to, _one_board, _one_move)
+
+
+def packed(channel: grpc.aio.Channel, to: Destination) -> Asker:
+    """NextMoves: many boards in a call."""
+    return OneCall(_octofold(channel).NextMoves, to, _many_boards, _many_moves)
+
+
+def open_inference(channel: grpc.aio.Channel, to: Destination) -> Asker:
+    """ModelInfer of the Open Inference Protocol, boards and moves as raw bytes."""
+    stub = grpc_service_pb2_grpc.GRPCInferenceServiceStub(channel)  # type: ignore[no-untyped-call]  # generated
+    return OneCall(stub.ModelInfer, to, _boards_tensor, _move_tensor)
+
+
+class Streamed:
+    """StreamNextMoves: every question on one stream, which is opened anew when it has ended."""
+
+    def __init__(self, channel: grpc.aio.Channel, to: Destination) -> None:
+        self._method = _octofold(channel).StreamNextMoves
+        self._to = to
+        self._ids = count()
+        self._open: dict[int, asyncio.Future[pb.NextMovesResponse]] = {}
+        self._questions: asyncio.Queue[pb.StreamNextMovesRequest] = asyncio.Queue()
+        self._reading: asyncio.Task[None] | None = None
+
+    async def ask(self, boards: Boards) -> Moves:
+        if self._reading is None or self._reading.done():
+            self._questions = asyncio.Queue()
+            self._reading = asyncio.create_task(self._read_answers(self._questions))
+        number = next(self._ids)
+        answer = self._open[number] = asyncio.get_running_loop().create_future()
+        self._questions.put_nowait(
+            pb.StreamNextMovesRequest(id=number, request=_many_boards(self._to, boards))
+        )
+        try:
+            async with asyncio.timeout(self._to.timeout_seconds):
+                response = await answer
+        except TimeoutError:
+            code = grpc.StatusCode.DEADLINE_EXCEEDED.name
+            raise CallFailed(code, f"no answer after {self._to.timeout_seconds:g} s") from None
+        finally:
+            del self._open[number]
+        return _fitting(_many_moves, response, len(boards))
+
+    async def close(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait([self._reading])
+
+    async def _read_answers(self, questions: asyncio.Queue[pb.StreamNextMovesRequest]) -> None:
+        async def asked() -> AsyncIterator[pb.StreamNextMovesRequest]:
+            while True:
+                yield await questions.get()
+
+        try:
+            async for said in self._method(asked(), metadata=self._to.metadata):
+                answer = self._open.get(said.id)
+                if answer is None or answer.done():  # nobody waits for it any more
+                    continue
+                if said.WhichOneof("result") == "error":
+                    answer.set_exception(CallFailed(grpc_code(said.error).name, said.error.message))
+                else:
+                    answer.set_result(said.response)
+            ended = CallFailed(grpc.StatusCode.UNAVAILABLE.name, "the server ended the stream")
+        except grpc.aio.AioRpcError as error:
+            ended = _failure(error)
+        for answer in self._open.values():
+            if not answer.done():
+                answer.set_exception(ended)
+
+
+ASKERS: dict[str, Callable[[grpc.aio.Channel, Destination], Asker]] = {
+    "unary": unary,
+    "packed": packed,
+    "stream": Streamed,
+    "oip": open_inference,
+}
+
+
+def asker_of(form: Form, channel: grpc.aio.Channel, to: Destination) -> Asker:
+    """What asks in this form. Make it inside a running event loop."""
+    return ASKERS[form.name](channel, to)
+
+
+def _octofold(channel: grpc.aio.Channel) -> inference_pb2_grpc.OctofoldServiceStub:
+    return inference_pb2_grpc.OctofoldServiceStub(channel)  # type: ignore[no-untyped-call]  # generated
+
+
+def _one_board(to: Destination, boards: Boards) -> pb.NextMoveRequest:
+    return pb.NextMoveRequest(model=to.model, version=to.version, board=boards[0].tolist())
+
+
+def _one_move(answer: pb.NextMoveResponse, _n: int) -> Moves:
+    return np.array([messages.move_of_direction(answer.direction)], np.int8)
+
+
+def _many_boards(to: Destination, boards: Boards) -> pb.NextMovesRequest:
+    return pb.NextMovesRequest(model=to.model, version=to.version, boards=messages.boards_to_bytes(boards))
+
+
+def _many_moves(answer: pb.NextMovesResponse, n: int) -> Moves:
+    return messages.moves_from_bytes(answer.moves, n)
+
+
+def _boards_tensor(to: Destination, boards: Boards) -> oip.ModelInferRequest:
+    question = oip.ModelInferRequest(model_name=to.model, model_version=to.version)
+    question.inputs.add(name="boards", datatype="UINT8", shape=boards.shape)
+    question.outputs.add(name="move")
+    question.raw_input_contents.append(messages.boards_to_bytes(boards))
+    return question
+
+
+def _move_tensor(answer: oip.ModelInferResponse, n: int) -> Moves:
+    (raw,) = answer.raw_output_contents
+    return messages.moves_from_bytes(raw, n)
+
+
+def _fitting(moves: Callable[[Any, int], Moves], answer: Any, n: int) -> Moves:
+    try:
+        return moves(answer, n)
+    except ValueError as error:
+        raise CallFailed(BROKEN_ANSWER, f"the answer does not fit the question: {error}") from None
+
+
+def _failure(error: grpc.aio.AioRpcError) -> CallFailed:
+    return CallFailed(error.code().name, error.details() or "")

@@ -1,0 +1,263 @@
+"""What load to make, and how one process does it: closed and open loops in an event loop.
+
+Time is that of `time.monotonic`, which all processes of a machine share. Knows nothing about processes, nor
+about what becomes of the counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
+
+from octofold_client.loadtest import arrivals
+from octofold_client.loadtest.boards import Source
+from octofold_client.loadtest.forms import BROKEN_ANSWER, Asker, CallFailed
+from octofold_client.loadtest.histogram import Histogram, merged
+
+LATE_SECONDS = 0.001
+"""A call of an open loop is late when it is sent later than this after its intended time."""
+PAUSE_SECONDS = 0.1
+"""What a caller of a closed loop waits after a failure: a server that refuses is not to be hammered."""
+
+
+@dataclass(frozen=True)
+class Closed:
+    """`callers` that each ask again once they are answered, after thinking for `think_seconds` on average
+    (exponentially distributed)."""
+
+    callers: int
+    think_seconds: float = 0.0
+
+    def __str__(self) -> str:
+        return f"concurrency {self.callers}"
+
+
+@dataclass(frozen=True)
+class Open:
+    """`rate` calls a second, whether or not those before are answered."""
+
+    rate: float
+    poisson: bool = True
+
+    def __str__(self) -> str:
+        return f"rate {self.rate:,.6g}/s"
+
+
+Load = Closed | Open
+
+
+@dataclass(frozen=True)
+class Share:
+    """One process's part of a load."""
+
+    load: Load
+    process: int = 0
+    processes: int = 1
+    seed: int = 0
+
+    @property
+    def callers(self) -> range:
+        """The numbers of this process's callers; one for an open loop."""
+        callers = self.load.callers if isinstance(self.load, Closed) else self.processes
+        return range(self.process, callers, self.processes)
+
+    def send_times(self, ramp_seconds: float) -> Iterator[float]:
+        """When to send, in seconds after the start. Only for an open loop."""
+        assert isinstance(self.load, Open)
+        if self.load.poisson:
+            ticks = arrivals.poisson(Random(f"{self.seed}/{self.process}"))
+        else:
+            ticks = arrivals.constant(self.process, self.processes)
+        return arrivals.in_seconds(ticks, self.load.rate / self.processes, ramp_seconds)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A ramp from `begin`, then windows, one behind the other."""
+
+    begin: float
+    ramp_seconds: float
+    window_seconds: float
+
+
+@dataclass
+class Counts:
+    """What happened in one window. Calls count where they end, sends where they begin."""
+
+    seconds: float = 0.0
+    sent: int = 0
+    late: int = 0
+    boards: int = 0
+    """Of the answered calls."""
+    latencies: Histogram = field(default_factory=Histogram)
+    """Of the answered calls, in microseconds."""
+    errors: Counter[str] = field(default_factory=Counter)
+    """By status code."""
+    last_error: str = ""
+    cpu_shares: tuple[float, ...] = ()
+    """CPU time over time of each process."""
+
+    @property
+    def answered(self) -> int:
+        return self.latencies.count
+
+    @property
+    def calls_per_second(self) -> float:
+        return self.answered / self.seconds if self.seconds else 0.0
+
+    @classmethod
+    def of_processes(cls, parts: Sequence[Counts]) -> Counts:
+        """The same window in several processes."""
+        return cls._sum(
+            parts, max(part.seconds for part in parts), tuple(s for part in parts for s in part.cpu_shares)
+        )
+
+    @classmethod
+    def of_windows(cls, parts: Sequence[Counts]) -> Counts:
+        """Several windows of the same processes, one behind the other."""
+        seconds = sum(part.seconds for part in parts)
+        weighted = [[share * part.seconds for share in part.cpu_shares] for part in parts]
+        return cls._sum(
+            parts, seconds, tuple(sum(shares) / seconds for shares in zip(*weighted, strict=True))
+        )
+
+    @classmethod
+    def _sum(cls, parts: Sequence[Counts], seconds: float, cpu_shares: tuple[float, ...]) -> Counts:
+        return cls(
+            seconds=seconds,
+            sent=sum(part.sent for part in parts),
+            late=sum(part.late for part in parts),
+            boards=sum(part.boards for part in parts),
+            latencies=merged(part.latencies for part in parts),
+            errors=sum((part.errors for part in parts), Counter()),
+            last_error=next((part.last_error for part in reversed(parts) if part.last_error), ""),
+            cpu_shares=cpu_shares,
+        )
+
+
+class Recorder:
+    """The counts of the window that is open."""
+
+    def __init__(self) -> None:
+        self._open()
+
+    def _open(self) -> None:
+        self._counts = Counts()
+        self._since, self._cpu = time.monotonic(), time.process_time()
+
+    def sent(self, late_seconds: float = 0.0) -> None:
+        self._counts.sent += 1
+        self._counts.late += late_seconds > LATE_SECONDS
+
+    def answered(self, boards: int, seconds: float) -> None:
+        self._counts.boards += boards
+        self._counts.latencies.record(round(seconds * 1e6))
+
+    def failed(self, code: str, message: str) -> None:
+        self._counts.errors[code] += 1
+        self._counts.last_error = f"{code}: {message}"
+
+    def take(self) -> Counts:
+        """Closes the window and opens the next."""
+        counts, since, cpu = self._counts, self._since, self._cpu
+        self._open()
+        counts.seconds = self._since - since
+        counts.cpu_shares = ((self._cpu - cpu) / counts.seconds,)
+        return counts
+
+
+async def generate(
+    asker: Asker,
+    make_source: Callable[[int], Source],
+    share: Share,
+    schedule: Schedule,
+    report: Callable[[Counts], None],
+) -> None:
+    """Makes the load until it is cancelled. `report` is told the counts of the ramp, then those of every
+    window; `make_source` makes the boards of a caller, by its number."""
+    recorder = Recorder()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(_report(recorder, schedule, report))
+        if isinstance(share.load, Open):
+            source = make_source(share.process)
+            tasks.create_task(_open_loop(asker, source, share, schedule, recorder))
+        else:
+            for position, caller in enumerate(share.callers):
+                start = schedule.begin + schedule.ramp_seconds * position / len(share.callers)
+                think = _thinking(share.load.think_seconds, Random(f"{share.seed}/{caller}"))
+                tasks.create_task(_caller(asker, make_source(caller), start, think, recorder))
+
+
+async def _report(recorder: Recorder, schedule: Schedule, report: Callable[[Counts], None]) -> None:
+    await _sleep_until(schedule.begin)
+    recorder.take()
+    end = schedule.begin + schedule.ramp_seconds
+    while True:
+        await _sleep_until(end)
+        report(recorder.take())
+        end += schedule.window_seconds
+
+
+async def _caller(
+    asker: Asker, source: Source, start: float, think: Iterator[float], recorder: Recorder
+) -> None:
+    await _sleep_until(start)
+    for pause_seconds in think:
+        await asyncio.sleep(pause_seconds)
+        recorder.sent()
+        moves = await _ask(asker, source.boards(), time.monotonic(), recorder)
+        if moves is None:
+            await asyncio.sleep(PAUSE_SECONDS)
+            continue
+        try:
+            source.answered(moves)
+        except ValueError as error:
+            recorder.failed(BROKEN_ANSWER, str(error))
+            await asyncio.sleep(PAUSE_SECONDS)
+
+
+async def _open_loop(
+    asker: Asker, source: Source, share: Share, schedule: Schedule, recorder: Recorder
+) -> None:
+    async with asyncio.TaskGroup() as calls:
+        for seconds in share.send_times(schedule.ramp_seconds):
+            intended = schedule.begin + seconds
+            await _sleep_until(intended)
+            recorder.sent(time.monotonic() - intended)
+            calls.create_task(_ask(asker, source.boards(), intended, recorder))
+
+
+async def _ask(
+    asker: Asker, boards: NDArray[np.uint8], since: float, recorder: Recorder
+) -> NDArray[np.int8] | None:
+    """The moves, or None after a failure; either is recorded."""
+    try:
+        moves = await asker.ask(boards)
+    except CallFailed as failure:
+        recorder.failed(failure.code, str(failure))
+        return None
+    recorder.answered(len(boards), time.monotonic() - since)
+    return moves
+
+
+def _thinking(average_seconds: float, generator: Random) -> Iterator[float]:
+    """How long one caller thinks before each of its calls."""
+    while True:
+        yield generator.expovariate(1 / average_seconds) if average_seconds else 0.0
+
+
+async def _sleep_until(when: float) -> None:
+    await asyncio.sleep(max(0.0, when - time.monotonic()))
+
+
+def punctual_loop() -> asyncio.AbstractEventLoop:
+    """An event loop whose timers go off within microseconds; those of epoll round up to milliseconds."""
+    return asyncio.SelectorEventLoop(selectors.SelectSelector())

@@ -1,0 +1,93 @@
+"""The pictures of a load test: latency against rate, and latency by percentile.
+
+With `octofold_client.pictures` the only modules that need matplotlib; nothing imports it unless pictures are
+asked for.
+"""
+
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+from octofold_game.files import whole_file
+
+from octofold_client.loadtest.histogram import Histogram
+from octofold_client.loadtest.result import LoadTest, latencies_ms
+
+_INCHES, _DOTS_PER_INCH = (8.0, 4.5), 120
+_LINES = ("p50", "p90", "p99", "p99.9")
+_NINES = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999)
+
+
+def draw(folder: Path, test: LoadTest) -> list[str]:
+    """Draws both pictures into `folder` and returns the names of their files. Raises `OSError`."""
+    pictures = {
+        "latency-against-rate.png": _against_rate(test),
+        "latency-percentiles.png": _percentiles(test),
+    }
+    for name, figure in pictures.items():
+        figure.tight_layout()
+        with whole_file(folder / name) as partial:
+            # A dated file would differ from run to run.
+            figure.savefig(partial, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
+    return list(pictures)
+
+
+def _against_rate(test: LoadTest) -> Figure:
+    figure, axes = _canvas(test, "calls answered a second")
+    # In the order of the load, so that a curve turns back where more load gets fewer answers.
+    steps = sorted(test.steps, key=lambda step: step.counts.sent / step.counts.seconds)
+    rates = [step.counts.calls_per_second for step in steps]
+    for name in _LINES:
+        found = [latencies_ms(step.counts)[name] for step in steps]
+        shown = [(rate, value) for rate, value in zip(rates, found, strict=True) if value is not None]
+        axes.plot([rate for rate, _ in shown], [value for _, value in shown], marker="o", label=name)
+    if test.limit is not None:
+        axes.axhline(test.limit.milliseconds, color="black", linestyle=":", label=str(test.limit))
+        if test.highest_rate is not None:
+            axes.axvline(
+                test.highest_rate, color="black", alpha=0.4, label=f"{test.highest_rate:,.0f}/s holds it"
+            )
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.legend()
+    return figure
+
+
+def _percentiles(test: LoadTest) -> Figure:
+    figure, axes = _canvas(test, "percentile")
+    for step in test.steps:
+        latencies = step.counts.latencies
+        if latencies.count:
+            nines, milliseconds = _curve(latencies)
+            axes.plot(nines, milliseconds, drawstyle="steps-pre", label=str(step.load))
+    axes.set_xscale("log")
+    axes.set_xticks([1 / (1 - percent / 100) for percent in _NINES], [f"{percent:g}%" for percent in _NINES])
+    axes.minorticks_off()
+    axes.set_xlim(left=1, right=max(10.0, *(2.0 * step.counts.answered for step in test.steps)))
+    axes.legend(fontsize="small", ncols=2)
+    return figure
+
+
+def _curve(latencies: Histogram) -> tuple[list[float], list[float]]:
+    """Latency in milliseconds, against 1 / (share of the calls that took longer): a line a power of ten."""
+    nines, milliseconds, seen = [1.0], [latencies.rows()[0][0] / 1e3], 0
+    for largest, count in latencies.rows():
+        # The last bucket has nothing above it; half a call stands for what was not seen.
+        seen += count
+        nines.append(latencies.count / max(latencies.count - seen, 0.5))
+        milliseconds.append(min(largest, latencies.max) / 1e3)
+    return nines, milliseconds
+
+
+def _canvas(test: LoadTest, x: str) -> tuple[Figure, Axes]:
+    # Without pyplot, which would look for a screen and keep every figure alive.
+    figure = Figure(figsize=_INCHES)
+    axes = figure.add_subplot()
+    axes.set_title(test.title, loc="left", parse_math=False)
+    axes.set_xlabel(x)
+    axes.set_ylabel("latency, ms")
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.grid(alpha=0.25)
+    return figure, axes

@@ -1,0 +1,136 @@
+"""The result of a load test and its JSON form, which docs/loadtest.md describes field by field.
+
+It knows the figures and what they depend on; it makes no load and draws nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from octofold_client.loadtest.loads import Closed, Counts, Load
+from octofold_client.loadtest.steps import Limit, Plan, Step
+
+SCHEMA = 1
+"""Version of the JSON result's form; it grows when a field changes its meaning or goes."""
+
+PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What the figures depend on, besides the machines."""
+
+    target: str
+    model: str
+    version: str
+    precision: str
+    sha256: str | None
+    """Of the model file that answers, by its card."""
+    server_version: str | None
+    form: str
+    boards_a_call: int
+    boards_from: str
+    """In words."""
+    processes: int
+    seed: int
+    timeout_seconds: float
+    plan: Plan
+
+
+@dataclass
+class LoadTest:
+    """A load test, as far as it has come."""
+
+    setup: Setup
+    limit: Limit | None = None
+    """What the search was for; None for a sweep."""
+    steps: list[Step] = field(default_factory=list)
+    """In the order in which they were measured; each has a window at least."""
+    highest_rate: float | None = None
+    """The highest that holds the limit; None where none does, and before the search has ended."""
+    finished: bool = False
+
+    @property
+    def title(self) -> str:
+        return f"{self.setup.model} version {self.setup.version}, {self.setup.form}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The result file's content."""
+        setup = asdict(self.setup)
+        return {
+            "schema": SCHEMA,
+            **{name: value for name, value in setup.items() if name != "plan"},
+            **setup["plan"],
+            "finished": self.finished,
+            "limit": None if self.limit is None else self._search(),
+            "steps": [_step(step, self.limit) for step in self.steps],
+        }
+
+    def _search(self) -> dict[str, Any]:
+        assert self.limit is not None
+        return {**asdict(self.limit), "highest_rate": self.highest_rate}
+
+
+def latencies_ms(counts: Counts) -> dict[str, float | None]:
+    """Average, percentiles and largest by name; None without an answered call."""
+    latencies = counts.latencies
+    microseconds = {
+        "average": latencies.mean,
+        **{f"p{percent:g}": latencies.percentile(percent) for percent in PERCENTILES},
+        "max": latencies.max if latencies.count else None,
+    }
+    return {name: None if value is None else value / 1e3 for name, value in microseconds.items()}
+
+
+def outside_ms(step: Step) -> float | None:
+    """Average latency that the server knows nothing of: the network, and gRPC on both sides.
+
+    With calls sent late, their delay too. None where the server does not say how long it took, and where the
+    calls are so few that those at the edges of the windows, which only one side counts, make it negative.
+    """
+    average, server = step.counts.latencies.mean, step.server
+    if average is None or server is None or average / 1e3 < server.total_ms:
+        return None
+    return average / 1e3 - server.total_ms
+
+
+def _step(step: Step, limit: Limit | None) -> dict[str, Any]:
+    counts, server = step.counts, step.server
+    return {
+        **_load(step.load),
+        "seconds": counts.seconds,
+        "calls": counts.answered,
+        "offered_per_second": counts.sent / counts.seconds,
+        "calls_per_second": counts.calls_per_second,
+        "boards_per_second": counts.boards / counts.seconds,
+        "latency_ms": latencies_ms(counts),
+        "errors": dict(counts.errors),
+        "last_error": counts.last_error or None,
+        "late_sends": counts.late,
+        "client_cpu_cores": sum(counts.cpu_shares),
+        "client_busiest_process": max(counts.cpu_shares),
+        "server": None if server is None else asdict(server),
+        "outside_server_ms": outside_ms(step),
+        "agreed": step.agreed,
+        "holds": None if limit is None else step.holds(limit),
+        "warnings": step.warnings,
+        "windows": [_window(window) for window in step.windows],
+        "histogram_us": counts.latencies.to_json(),
+    }
+
+
+def _load(load: Load) -> dict[str, Any]:
+    if isinstance(load, Closed):
+        return {"loop": "closed", "concurrency": load.callers, "think_seconds": load.think_seconds}
+    return {"loop": "open", "rate": load.rate, "arrivals": "poisson" if load.poisson else "constant"}
+
+
+def _window(counts: Counts) -> dict[str, Any]:
+    average = counts.latencies.mean
+    return {
+        "seconds": counts.seconds,
+        "calls_per_second": counts.calls_per_second,
+        "average_ms": None if average is None else average / 1e3,
+        "errors": counts.errors.total(),
+    }

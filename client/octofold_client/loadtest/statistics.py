@@ -1,0 +1,103 @@
+"""Where the server says that the time went: in its queue, in the model, elsewhere.
+
+Read from its counters over the Open Inference Protocol, on the port that is under load. They count the calls
+of everybody, not only ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import grpc
+from octofold_proto.inference import grpc_service_pb2 as oip
+from octofold_proto.inference import grpc_service_pb2_grpc
+
+from octofold_client.calls import CHANNEL_OPTIONS
+from octofold_client.credentials import Credentials
+
+ASK_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class ServerCounters:
+    """What one model version has done since it was loaded."""
+
+    calls: int
+    """Answered."""
+    call_ns: int
+    """Of these, from arrival to answer."""
+    queue_ns: int
+    inference_ns: int
+    boards: int
+    batches: int
+
+
+@dataclass(frozen=True)
+class Split:
+    """Averages over the calls that a server answered."""
+
+    calls: int
+    queue_ms: float
+    inference_ms: float
+    rest_ms: float
+    """Neither in the queue nor in the model: reading, writing, waiting for a thread."""
+    boards_per_batch: float
+
+    @property
+    def total_ms(self) -> float:
+        return self.queue_ms + self.inference_ms + self.rest_ms
+
+    @classmethod
+    def between(cls, before: ServerCounters | None, after: ServerCounters | None) -> Split | None:
+        """None where a counter is unknown, where none moved, and where the server was started in between."""
+        if before is None or after is None or after.calls <= before.calls or after.batches <= before.batches:
+            return None
+        calls = after.calls - before.calls
+        queue_ms = (after.queue_ns - before.queue_ns) / calls / 1e6
+        inference_ms = (after.inference_ns - before.inference_ns) / calls / 1e6
+        total_ms = (after.call_ns - before.call_ns) / calls / 1e6
+        return cls(
+            calls=calls,
+            queue_ms=queue_ms,
+            inference_ms=inference_ms,
+            rest_ms=max(0.0, total_ms - queue_ms - inference_ms),
+            boards_per_batch=(after.boards - before.boards) / (after.batches - before.batches),
+        )
+
+
+class ServerStatistics:
+    """The counters of one model version at `target`, on a connection of its own; a context manager."""
+
+    def __init__(self, target: str, model: str, version: str, credentials: Credentials) -> None:
+        self._channel: Any = credentials.channel(grpc, target, CHANNEL_OPTIONS)
+        stub = grpc_service_pb2_grpc.GRPCInferenceServiceStub(self._channel)  # type: ignore[no-untyped-call]  # generated
+        self._ask = stub.ModelStatistics
+        self._request = oip.ModelStatisticsRequest(name=model, version=version)
+        self._metadata = credentials.metadata
+
+    def read(self) -> ServerCounters | None:
+        """The counters now; None from a server that does not say, or not in time."""
+        try:
+            response = self._ask(self._request, timeout=ASK_SECONDS, metadata=self._metadata)
+            (found,) = response.model_stats
+        except (grpc.RpcError, ValueError):
+            return None
+        calls = found.inference_stats
+        return ServerCounters(
+            calls=calls.success.count,
+            call_ns=calls.success.ns,
+            queue_ns=calls.queue.ns,
+            inference_ns=calls.compute_infer.ns,
+            boards=found.inference_count,
+            batches=found.execution_count,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._channel.close()
