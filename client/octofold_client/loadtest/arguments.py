@@ -8,7 +8,7 @@ import functools
 import re
 from pathlib import Path
 
-from octofold_client.errors import InvalidRequest
+from octofold_client.errors import InvalidRequest, LoadTestError
 from octofold_client.loadtest.forms import Form
 from octofold_client.loadtest.steps import Limit
 
@@ -111,6 +111,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the result goes (default: in results)")
     parser.add_argument("--plots", action="store_true", help="draw pictures, too (needs octofold[plots])")
+
+
+def check_together(options: argparse.Namespace) -> None:
+    """Raises `LoadTestError` for flags that contradict each other."""
+    open_loop = "--rate" if options.rate else "--slo" if options.slo else ""
+    if open_loop and (options.games or options.think):
+        asked = "--games" if options.games else "--think"
+        raise LoadTestError(
+            f"{asked} is for callers who wait for their answers; {open_loop} has none, use --concurrency"
+        )
+    if options.games and options.boards:
+        raise LoadTestError("--games makes its own boards; --boards is for a test without it")
 
 
 def concurrencies(text: str) -> list[int]:

@@ -15,7 +15,7 @@ from octofold_game.replays import read_replays
 from octofold_game.rules import afterstates
 
 from octofold_client.errors import LoadTestError
-from octofold_client.trajectories import Walk
+from octofold_client.trajectories import last_positions
 
 BOARDS = 4096
 """Enough that nothing on the way profits from having seen a board before."""
@@ -90,9 +90,11 @@ def replayed_boards(replays: Path, largest_exponent: int, number: int = BOARDS, 
     Raises `LoadTestError` where it holds no board that the model takes, `ReplayError` for a damaged file, and
     `OSError`.
     """
-    walks = [Walk.of(episode).boards for episode in islice(read_replays(replays), _GAMES_OF_A_FILE)]
-    boards = np.concatenate([np.empty((0, 16), np.uint8), *walks])
-    boards = boards[boards.max(axis=1) <= largest_exponent]
+    games = list(islice(read_replays(replays), _GAMES_OF_A_FILE))
+    boards = np.empty((0, 16), np.uint8)
+    if games:
+        boards = last_positions(games, max(map(len, games))).boards
+        boards = boards[boards.max(axis=1) <= largest_exponent]
     if not len(boards):
         raise LoadTestError(f"{replays} holds no board that the model takes")
     return _sample(boards, number, seed)

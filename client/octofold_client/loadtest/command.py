@@ -5,7 +5,6 @@ Failures are raised; `cli.py` turns them into one line and an exit code.
 """
 
 import json
-import sys
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +16,9 @@ from rich.console import Console
 from octofold_client.calls import RetryPolicy
 from octofold_client.client import Client
 from octofold_client.commands import RESULTS, credentials_of
-from octofold_client.errors import EvaluationError, LoadTestError
+from octofold_client.errors import EvaluationError
 from octofold_client.interrupts import DeferredInterrupts
+from octofold_client.loadtest.arguments import check_together
 from octofold_client.loadtest.boards import Boards, played_boards, replayed_boards
 from octofold_client.loadtest.loads import Closed, Load, Open
 from octofold_client.loadtest.progress import Progress
@@ -39,7 +39,7 @@ def loadtest(options: Namespace) -> None:
 
     What was measured is kept whatever ends the test.
     """
-    _check(options)
+    check_together(options)
     # Asked before minutes of work rather than after them.
     draw = _pictures() if options.plots else None
     credentials = credentials_of(options)
@@ -81,8 +81,6 @@ def loadtest(options: Namespace) -> None:
     finally:
         if test.steps:
             _show(test, folder, draw)
-        else:
-            print("octofold: nothing was measured yet", file=sys.stderr)
 
 
 class _KeepingProgress(Progress):
@@ -115,18 +113,6 @@ def _write_result(test: LoadTest, folder: Path) -> Path:
     file = folder / "loadtest.json"
     write_text(file, json.dumps(test.to_json(), indent=1) + "\n")
     return file
-
-
-def _check(options: Namespace) -> None:
-    """Raises `LoadTestError` for flags that contradict each other."""
-    open_loop = "--rate" if options.rate else "--slo" if options.slo else ""
-    if open_loop and (options.games or options.think):
-        asked = "--games" if options.games else "--think"
-        raise LoadTestError(
-            f"{asked} is for callers who wait for their answers; {open_loop} has none, use --concurrency"
-        )
-    if options.games and options.boards:
-        raise LoadTestError("--games makes its own boards; --boards is for a test without it")
 
 
 def _loads(options: Namespace) -> list[Load]:

@@ -10,7 +10,7 @@ import asyncio
 import selectors
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -141,6 +141,10 @@ class Counts:
             last_error=next((part.last_error for part in reversed(parts) if part.last_error), ""),
             cpu_shares=cpu_shares,
         )
+
+
+Windows = Generator[Counts, None, None]
+"""The counts of the ramp, then those of every window, once it is over; closing it ends the load."""
 
 
 class Recorder:

@@ -5,14 +5,13 @@ Knows nothing about how the load is made: it is handed the counts of window afte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from math import sqrt
-from typing import Protocol
 
 from octofold_client.errors import LoadTestError
-from octofold_client.loadtest.loads import Counts, Load, Open
+from octofold_client.loadtest.loads import Counts, Load, Open, Windows
 from octofold_client.loadtest.statistics import ServerCounters, Split
 
 AGREEING = 3
@@ -124,10 +123,8 @@ class Step:
         return counts.sent < BEHIND_SHARE * asked - 3 * sqrt(asked)
 
 
-class MakeWindows(Protocol):
-    """Makes a load until it is closed, as `Workers.windows` does: the ramp first, then the windows."""
-
-    def __call__(self, load: Load, ramp_seconds: float, window_seconds: float) -> Iterable[Counts]: ...
+MakeWindows = Callable[[Load, float, float], Windows]
+"""Makes a load, with a ramp and windows of so many seconds, as `Workers.windows` does."""
 
 
 def agree(values: Sequence[float]) -> bool:
@@ -150,7 +147,7 @@ def hold(
     Raises `LoadTestError` when all calls failed for three windows, and whatever `make` raises; the step keeps
     the windows until then.
     """
-    with closing(iter(make(step.load, plan.ramp_seconds, plan.window_seconds))) as windows:  # type: ignore[type-var]
+    with closing(make(step.load, plan.ramp_seconds, plan.window_seconds)) as windows:
         next(windows)
         step.counters.append(read_counters())
         for counts in windows:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Self
@@ -27,7 +27,16 @@ from octofold_client.credentials import Credentials
 from octofold_client.errors import LoadTestError
 from octofold_client.loadtest.boards import Playing, Recorded, Source
 from octofold_client.loadtest.forms import Asker, Destination, Form, asker_of
-from octofold_client.loadtest.loads import Closed, Counts, Load, Schedule, Share, generate, punctual_loop
+from octofold_client.loadtest.loads import (
+    Closed,
+    Counts,
+    Load,
+    Schedule,
+    Share,
+    Windows,
+    generate,
+    punctual_loop,
+)
 
 SLICE_SECONDS = 0.2
 CONNECT_SECONDS = 10.0
@@ -87,7 +96,7 @@ class Workers:
     ) -> None:
         self._end()
 
-    def windows(self, load: Load, ramp_seconds: float, window_seconds: float) -> Iterator[Counts]:
+    def windows(self, load: Load, ramp_seconds: float, window_seconds: float) -> Windows:
         """Makes the load until the iterator is closed: yields the counts of the ramp, then those of every
         window, once it is over.
 
@@ -107,6 +116,8 @@ class Workers:
         ours, theirs = context.Pipe()
         process = context.Process(target=_work, args=(theirs, self._task), daemon=True)
         # Ctrl-C goes to every process of the terminal; this one passes on, when it likes, that it is over.
+        # The tracker first: its start, on the way of our first process, would let the signal through again.
+        resource_tracker.ensure_running()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             process.start()
@@ -173,9 +184,9 @@ async def _serve(pipe: Connection, task: Task) -> None:
                 await channel.channel_ready()
         to = Destination(task.model, task.version, task.timeout_seconds, task.credentials.metadata)
         asker = asker_of(task.form, channel, to)
-        pipe.send("connected")
-        loop.add_reader(pipe.fileno(), receive)
-        with suppress(OSError):  # nobody reads us any more
+        with suppress(OSError):  # nobody listens any more
+            pipe.send("connected")
+            loop.add_reader(pipe.fileno(), receive)
             while (order := await orders.get()) != _END:
                 await _make(asker, task, pipe, orders, *order)
         await asker.close()
@@ -195,7 +206,11 @@ async def _make(
         assert isinstance(share.load, Closed)
         return Playing(task.seed, task.form.boards, caller, share.load.callers, task.largest_exponent)
 
-    load = asyncio.create_task(generate(asker, source, share, schedule, pipe.send))
+    def report(counts: Counts) -> None:
+        with suppress(OSError):  # of a pipe that has closed, the order to end is on its way
+            pipe.send(counts)
+
+    load = asyncio.create_task(generate(asker, source, share, schedule, report))
     stopped = asyncio.create_task(orders.get())
     await asyncio.wait([load, stopped], return_when=asyncio.FIRST_COMPLETED)
     load.cancel()
