@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from rich.console import Console
 from rich.table import Table
 
+T = TypeVar("T")
 
-def interleave(measures: dict[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+
+def interleave(measures: dict[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
     """Call every measure once a round, in order; what they returned, by name."""
-    results: dict[str, list[float]] = {name: [] for name in measures}
+    results: dict[str, list[T]] = {name: [] for name in measures}
     for _ in range(rounds):
         for name, measure in measures.items():
             results[name].append(measure())

@@ -17,12 +17,13 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import numpy as np
 from harness import report
+from numpy.typing import NDArray
+from octofold_client.loadtest.boards import played_boards
 from octofold_client.local_server import LocalServer
-from octofold_game.episodes import Episodes
-from octofold_game.rules import legal_moves
 
-BOARDS = 256
+BOARDS, LARGEST_EXPONENT = 256, 15
 LIMIT_SECONDS = 300.0
 COLUMNS = ("Server Queue", "Server Compute Infer", "p50 latency", "p99 latency")
 """Of perf_analyzer's table, in microseconds."""
@@ -41,7 +42,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         boards, rest_port = folder / "boards.json", folder / "rest-port"
-        boards.write_text(json.dumps(_input(BOARDS)))
+        boards.write_text(json.dumps(input_data(played_boards(LARGEST_EXPONENT, BOARDS))))
         flags = ("--default-model", options.model, "--rest-port", "0", "--rest-port-file", str(rest_port))
         with LocalServer(options.models, flags) as server:
             rest = f"127.0.0.1:{rest_port.read_text().strip()}"
@@ -51,7 +52,11 @@ def main() -> None:
                 "REST": ("-i", "http", "-u", rest),
             }
             found = {
-                protocol: _measure(options, [*arguments, "--input-data", str(boards)], folder / "out.csv")
+                protocol: measure(
+                    *(options.perf_analyzer, options.model, options.batch, options.callers, options.seconds),
+                    [*arguments, "--input-data", str(boards)],
+                    folder / "out.csv",
+                )
                 for protocol, arguments in protocols.items()
             }
     rows = [
@@ -72,28 +77,24 @@ def main() -> None:
     )
 
 
-def _measure(options: argparse.Namespace, arguments: list[str], table: Path) -> dict[str, str]:
+def measure(
+    program: Path, model: str, batch: int, callers: int, seconds: float, arguments: list[str], table: Path
+) -> dict[str, str]:
     """The only row of perf_analyzer's table; ends this program with its words when it fails."""
-    command = [str(options.perf_analyzer), "-m", options.model, "-b", str(options.batch), *arguments]
-    command += ["--concurrency-range", str(options.callers), "-p", str(round(options.seconds * 1e3))]
+    command = [str(program), "-m", model, "-b", str(batch), *arguments]
+    command += ["--concurrency-range", str(callers), "-p", str(round(seconds * 1e3))]
     command += ["--stability-percentage", "20", "--verbose-csv", "-f", str(table)]
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_SECONDS)
     if run.returncode != 0:
-        raise SystemExit(f"{options.perf_analyzer} failed:\n{run.stdout}{run.stderr}")
+        raise SystemExit(f"{program} failed:\n{run.stdout}{run.stderr}")
     with table.open(newline="") as file:
         (row,) = csv.DictReader(file)
     return row
 
 
-def _input(count: int) -> dict[str, list[object]]:
-    """Boards of games that play the first legal move, as perf_analyzer reads them; its own choice would be
-    random bytes, which are no boards."""
-    episodes = Episodes(0, range(32))
-    found: list[object] = []
-    while len(found) < count:
-        found += [{"boards": {"content": board.tolist(), "shape": [16]}} for board in episodes.boards]
-        episodes.step(legal_moves(episodes.boards).argmax(axis=1).astype("int8"))
-    return {"data": found[:count]}
+def input_data(boards: NDArray[np.uint8]) -> dict[str, list[object]]:
+    """Boards `[N, 16]` as perf_analyzer reads them; its own choice would be random bytes, which are none."""
+    return {"data": [{"boards": {"content": board.tolist(), "shape": [16]}} for board in boards]}
 
 
 if __name__ == "__main__":

@@ -4,32 +4,35 @@
 
 Direct is onnxruntime in a loop on the same file, in each of two layouts (one session on all cores, or one
 session without threads of its own that every core calls) and several batch sizes; its best is what the served
-figures are compared with. Load comes from this process, on the same cores. All measures take turns.
+figures are compared with. Load comes from processes of `octofold loadtest`, on the same cores. All measures
+take turns.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from pathlib import Path
 
-import grpc
 import numpy as np
 import onnxruntime
 import psutil
 from harness import interleave, medians, report
 from numpy.typing import NDArray
+from octofold_client.loadtest.boards import played_boards
+from octofold_client.loadtest.forms import Form
+from octofold_client.loadtest.histogram import Histogram, merged
+from octofold_client.loadtest.loads import Closed
+from octofold_client.loadtest.workers import Task, Workers
 from octofold_client.local_server import LocalServer
-from octofold_game.episodes import Episodes
-from octofold_game.rules import legal_moves
-from octofold_proto.octofold.v1 import inference_pb2 as pb
-from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 
 BATCHES = (1, 8, 16, 64)
+LARGEST_EXPONENT = 15
+RAMP_SECONDS = 0.2
 
 
 def main() -> None:
@@ -45,28 +48,25 @@ def main() -> None:
         (options.models / options.model).glob("*/card.json"), key=lambda card: int(card.parent.name)
     )
     files = {"fp32": version.with_name("model.onnx"), "int8": version.with_name("model.int8.onnx")}
-    boards = _boards(4096)
+    boards = played_boards(LARGEST_EXPONENT)
     cores = len(os.sched_getaffinity(0))
-    loop = asyncio.new_event_loop()
-
     arguments = ("--default-model", options.model, "--precision", options.precision)
-    with LocalServer(options.models, arguments) as server:
-        channel = loop.run_until_complete(_connect(server.target))
-        stub = OctofoldServiceStub(channel)
-        latencies: dict[str, list[float]] = {}
+    with LocalServer(options.models, arguments) as server, ExitStack() as processes:
+        latencies: dict[str, list[Histogram]] = {}
 
-        def served(name: str, callers: int, call: Callable[[int], Awaitable[int]]) -> Callable[[], float]:
+        def served(name: str, callers: int, form: str) -> Callable[[], float]:
+            task = Task(server.target, options.model, "", Form.parse(form), boards, LARGEST_EXPONENT)
+            workers = processes.enter_context(Workers(task))
             latencies[name] = []
-            return lambda: loop.run_until_complete(_load(callers, call, options.seconds, latencies[name]))
 
-        async def packed(number: int) -> int:
-            start = number * 64 % len(boards)
-            await stub.NextMoves(pb.NextMovesRequest(boards=boards[start : start + 64].tobytes()))
-            return 64
+            def measure() -> float:
+                with closing(workers.windows(Closed(callers), RAMP_SECONDS, options.seconds)) as windows:
+                    next(windows)
+                    counts = next(windows)
+                latencies[name].append(counts.latencies)
+                return counts.boards / counts.seconds
 
-        async def single(number: int) -> int:
-            await stub.NextMove(pb.NextMoveRequest(board=boards[number % len(boards)].tolist()))
-            return 1
+            return measure
 
         sessions = {
             (precision, threads): _session(file, threads)
@@ -83,19 +83,18 @@ def main() -> None:
             for batch in BATCHES
         }
         measures |= {
-            "served, 4 callers of 64 boards": served("4 x 64", 4, packed),
-            "served, 64 callers of 1 board": served("64 x 1", 64, single),
-            "served, 1 caller of 1 board": served("1 x 1", 1, single),
+            "served, 4 callers of 64 boards": served("4 x 64", 4, "packed:64"),
+            "served, 64 callers of 1 board": served("64 x 1", 64, "unary"),
+            "served, 1 caller of 1 board": served("1 x 1", 1, "unary"),
         }
         found = medians(interleave(measures, options.rounds))
         megabytes = psutil.Process(server.pid).memory_info().rss / 2**20
-        loop.run_until_complete(channel.close())
 
     direct = max(value for name, value in found.items() if name.startswith(f"direct {options.precision}"))
     rows = [(name, f"{value:,.0f}", f"{value / direct:.2f}") for name, value in found.items()]
     percentiles = {
-        name: {f"p{q}": round(float(np.percentile(seconds, q)) * 1e3, 2) for q in (50, 99)}
-        for name, seconds in latencies.items()
+        name: {f"p{q}": round((merged(rounds).percentile(q) or 0) / 1e3, 2) for q in (50, 99)}
+        for name, rounds in latencies.items()
     }
     for name, values in percentiles.items():
         rows.append((f"latency {name}: p50 / p99, ms", f"{values['p50']} / {values['p99']}", ""))
@@ -121,18 +120,6 @@ def _ratio(found: dict[str, float]) -> float:
         for precision in ("int8", "fp32")
     }
     return best["int8"] / best["fp32"]
-
-
-def _boards(count: int) -> NDArray[np.uint8]:
-    """Boards `[count, 16]` of random games."""
-    generator = np.random.default_rng(0)
-    episodes = Episodes(0, range(64))
-    seen: list[NDArray[np.uint8]] = []
-    while sum(map(len, seen)) < count:
-        seen.append(episodes.boards.copy())
-        weights = legal_moves(episodes.boards) * generator.random((len(episodes.boards), 4))
-        episodes.step(weights.argmax(axis=1).astype(np.int8))
-    return np.concatenate(seen)[:count]
 
 
 def _session(file: Path, threads: int) -> onnxruntime.InferenceSession:
@@ -162,33 +149,6 @@ def _direct(
     for thread in threads:
         thread.join()
     return sum(done) / (time.perf_counter() - start)
-
-
-async def _load(
-    callers: int, call: Callable[[int], Awaitable[int]], seconds: float, latencies: list[float]
-) -> float:
-    """Boards a second of `callers` that each call again as soon as they are answered."""
-    boards = 0
-    number = 0
-    begin = time.perf_counter()
-    end = begin + seconds
-
-    async def caller() -> None:
-        nonlocal boards, number
-        while (start := time.perf_counter()) < end:
-            number += 1
-            answered = await call(number)  # awaited first: others add to the sum meanwhile
-            boards += answered
-            latencies.append(time.perf_counter() - start)
-
-    await asyncio.gather(*(caller() for _ in range(callers)))
-    return boards / (time.perf_counter() - begin)
-
-
-async def _connect(address: str) -> grpc.aio.Channel:
-    channel = grpc.aio.insecure_channel(address)
-    await channel.channel_ready()
-    return channel
 
 
 if __name__ == "__main__":

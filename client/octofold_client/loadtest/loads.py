@@ -48,10 +48,15 @@ class Open:
     poisson: bool = True
 
     def __str__(self) -> str:
-        return f"rate {self.rate:,.6g}/s"
+        return f"rate {per_second(self.rate)}/s"
 
 
 Load = Closed | Open
+
+
+def per_second(rate: float) -> str:
+    """A rate as people read it: three digits at least, and no more than whole numbers."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,7 @@ class Share:
         """When to send, in seconds after the start. Only for an open loop."""
         assert isinstance(self.load, Open)
         if self.load.poisson:
-            ticks = arrivals.poisson(Random(f"{self.seed}/{self.process}"))
+            ticks = arrivals.poisson(Random(f"{self.seed}/{self.process}/{self.load.rate}"))
         else:
             ticks = arrivals.constant(self.process, self.processes)
         return arrivals.in_seconds(ticks, self.load.rate / self.processes, ramp_seconds)

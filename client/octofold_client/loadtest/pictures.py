@@ -12,6 +12,7 @@ from matplotlib.ticker import FuncFormatter
 from octofold_game.files import whole_file
 
 from octofold_client.loadtest.histogram import Histogram
+from octofold_client.loadtest.loads import Open, per_second
 from octofold_client.loadtest.result import LoadTest, latencies_ms
 
 _INCHES, _DOTS_PER_INCH = (8.0, 4.5), 120
@@ -35,18 +36,23 @@ def draw(folder: Path, test: LoadTest) -> list[str]:
 
 def _against_rate(test: LoadTest) -> Figure:
     figure, axes = _canvas(test, "calls answered a second")
+    # A search begins with a closed loop, which is no point of the curve.
+    shown = [step for step in test.steps if test.limit is None or isinstance(step.load, Open)]
     # In the order of the load, so that a curve turns back where more load gets fewer answers.
-    steps = sorted(test.steps, key=lambda step: step.counts.sent / step.counts.seconds)
+    steps = sorted(shown, key=lambda step: step.counts.sent / step.counts.seconds)
     rates = [step.counts.calls_per_second for step in steps]
     for name in _LINES:
         found = [latencies_ms(step.counts)[name] for step in steps]
-        shown = [(rate, value) for rate, value in zip(rates, found, strict=True) if value is not None]
-        axes.plot([rate for rate, _ in shown], [value for _, value in shown], marker="o", label=name)
+        points = [(rate, value) for rate, value in zip(rates, found, strict=True) if value is not None]
+        axes.plot([rate for rate, _ in points], [value for _, value in points], marker="o", label=name)
     if test.limit is not None:
         axes.axhline(test.limit.milliseconds, color="black", linestyle=":", label=str(test.limit))
         if test.highest_rate is not None:
             axes.axvline(
-                test.highest_rate, color="black", alpha=0.4, label=f"{test.highest_rate:,.0f}/s holds it"
+                test.highest_rate,
+                color="black",
+                alpha=0.4,
+                label=f"{per_second(test.highest_rate)}/s holds it",
             )
     axes.set_xlim(left=0)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
@@ -63,7 +69,7 @@ def _percentiles(test: LoadTest) -> Figure:
             axes.plot(nines, milliseconds, drawstyle="steps-pre", label=str(step.load))
     axes.set_xscale("log")
     axes.set_xticks([1 / (1 - percent / 100) for percent in _NINES], [f"{percent:g}%" for percent in _NINES])
-    axes.minorticks_off()
+    axes.xaxis.minorticks_off()
     axes.set_xlim(left=1, right=max(10.0, *(2.0 * step.counts.answered for step in test.steps)))
     axes.legend(fontsize="small", ncols=2)
     return figure
@@ -88,6 +94,8 @@ def _canvas(test: LoadTest, x: str) -> tuple[Figure, Axes]:
     axes.set_xlabel(x)
     axes.set_ylabel("latency, ms")
     axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    plain = FuncFormatter(lambda value, _: f"{value:g}")
+    axes.yaxis.set_major_formatter(plain)
+    axes.yaxis.set_minor_formatter(plain)
     axes.grid(alpha=0.25)
     return figure, axes

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from octofold_client.loadtest.loads import per_second
 from octofold_client.loadtest.result import PERCENTILES, LoadTest, latencies_ms, outside_ms
 from octofold_client.loadtest.steps import Step
 from octofold_client.report import aligned
@@ -36,9 +37,9 @@ def latency_rows(test: LoadTest) -> list[list[str]]:
         rows.append(
             [
                 str(step.load),
-                _rate(counts.sent / counts.seconds),
-                _rate(counts.calls_per_second),
-                _rate(counts.boards / counts.seconds),
+                per_second(counts.sent / counts.seconds),
+                per_second(counts.calls_per_second),
+                per_second(counts.boards / counts.seconds),
                 *(_milliseconds(found[name]) for name in _LATENCIES),
                 f"{counts.errors.total():,}",
                 f"{counts.late:,}",
@@ -78,8 +79,8 @@ def remarks(test: LoadTest) -> list[str]:
         found.append(
             f"no rate holds {test.limit}"
             if rate is None
-            else f"{rate:,.6g} calls/s is the highest rate found that holds {test.limit}: "
-            f"{rate * test.setup.boards_a_call:,.6g} boards/s"
+            else f"{per_second(rate)} calls/s is the highest rate found that holds {test.limit}: "
+            f"{per_second(rate * test.setup.boards_a_call)} boards/s"
         )
     if not test.finished:
         found.append("the test was not finished")
@@ -87,8 +88,11 @@ def remarks(test: LoadTest) -> list[str]:
         if step.counts.errors:
             codes = ", ".join(f"{code} {count:,}" for code, count in step.counts.errors.most_common())
             found.append(f"{step.load}: errors: {codes}; the last: {step.counts.last_error}")
-        found += [f"{step.load}: {warning}" for warning in step.warnings]
-    return found
+    warnings: dict[str, list[str]] = {}
+    for step in test.steps:
+        for warning in step.warnings:
+            warnings.setdefault(warning, []).append(str(step.load))
+    return found + [f"{', '.join(loads)}: {warning}" for warning, loads in warnings.items()]
 
 
 def markdown(test: LoadTest, pictures: Iterable[str] = ()) -> str:
@@ -134,8 +138,8 @@ def line(test: LoadTest, step: Step) -> str:
     counts = step.counts
     found = latencies_ms(counts)
     parts = [
-        f"{step.load}: {_rate(counts.calls_per_second)} calls/s",
-        f"{_rate(counts.boards / counts.seconds)} boards/s",
+        f"{step.load}: {per_second(counts.calls_per_second)} calls/s",
+        f"{per_second(counts.boards / counts.seconds)} boards/s",
         *(f"{name} {_milliseconds(found[name]) or '-'} ms" for name in ("p50", "p99")),
     ]
     if counts.errors:
@@ -161,10 +165,6 @@ def _table(title: str, rows: Sequence[Sequence[str]]) -> Table:
     for row in rows[1:]:
         drawn.add_row(*row)
     return drawn
-
-
-def _rate(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _milliseconds(value: float | None) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import sqrt
 
 from octofold_client.errors import LoadTestError
-from octofold_client.loadtest.loads import Counts, Load, Open, Windows
+from octofold_client.loadtest.loads import LATE_SECONDS, Counts, Load, Open, Windows
 from octofold_client.loadtest.statistics import ServerCounters, Split
 
 AGREEING = 3
@@ -19,8 +19,9 @@ AGREEING = 3
 WITHIN = 0.10
 """Of their average, by which each may be off."""
 BUSY_SHARE = 0.8
-"""Of a core, from which a process of the client is called the bottleneck."""
+"""Of a core, above which a process of the client is called the bottleneck."""
 LATE_SHARE = 0.05
+"""Of the calls sent, above which their being late is worth a warning."""
 BEHIND_SHARE = 0.95
 """Of the asked rate, below which the client did not send what it was to."""
 
@@ -90,24 +91,20 @@ class Step:
 
     @property
     def warnings(self) -> list[str]:
-        """Why the figures may not be those of the server."""
-        counts = self.counts
-        found = []
-        busiest = max(counts.cpu_shares)
-        if busiest >= BUSY_SHARE:
+        """Why the figures may not be those of the server; the same words for every step."""
+        counts, found = self.counts, []
+        if max(counts.cpu_shares) > BUSY_SHARE:
             found.append(
-                f"the client is the bottleneck: its busiest process took {busiest:.0%} of a core; "
-                "more of them (--processes) may find a faster server"
+                f"the client is the bottleneck, a process of it takes over {BUSY_SHARE:.0%} of a core; more "
+                "of them (--processes) may find a faster server"
             )
         if counts.late > LATE_SHARE * counts.sent:
             found.append(
-                f"{counts.late / counts.sent:.0%} of the calls were sent late: latencies count from the "
-                "intended time and are partly the client's own"
+                f"over {LATE_SHARE:.0%} of the calls were sent more than {LATE_SECONDS * 1e3:g} ms late; "
+                "latencies count from the intended time and are partly the client's own"
             )
         if self._behind(counts):
-            found.append(
-                f"the client sent {counts.sent / counts.seconds:,.0f} calls/s, fewer than were asked for"
-            )
+            found.append("the client sent fewer calls than were asked for")
         if not self.agreed:
             found.append(
                 f"no {AGREEING} windows agreed within {WITHIN:.0%}: more load than the server holds, or a "

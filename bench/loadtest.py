@@ -1,0 +1,108 @@
+"""`octofold loadtest` held against Triton's perf_analyzer: the same load on the same server, in turns.
+
+    python bench/loadtest.py --perf-analyzer PATH/perf_analyzer
+
+`bench/perf_analyzer.py` says where to find that program. Both make a closed loop of Open Inference Protocol
+calls over gRPC and stop when three windows agree; the figures are medians of the rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+
+from harness import interleave, medians, report
+from octofold_client.loadtest.boards import played_boards
+from octofold_client.loadtest.forms import Form
+from octofold_client.loadtest.loads import Closed
+from octofold_client.loadtest.result import latencies_ms
+from octofold_client.loadtest.steps import Plan, Step, hold
+from octofold_client.loadtest.workers import Task, Workers
+from octofold_client.local_server import LocalServer
+from perf_analyzer import input_data, measure
+
+LARGEST_EXPONENT = 15
+WITHIN = 0.10
+COLUMNS = {
+    "average": "Avg latency",
+    "p50": "p50 latency",
+    "p90": "p90 latency",
+    "p95": "p95 latency",
+    "p99": "p99 latency",
+}
+"""Of perf_analyzer's table, in microseconds, by the name that they have here."""
+Figures = dict[str, float]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--perf-analyzer", type=Path, required=True, help="the program")
+    parser.add_argument("--models", type=Path, default=Path("models"))
+    parser.add_argument("--model", default="cnn5")
+    parser.add_argument("--batch", type=int, default=16, help="boards in a call")
+    parser.add_argument("--callers", type=int, default=4, help="calls at the same time")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of one window")
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+
+    boards = played_boards(LARGEST_EXPONENT)
+    with (
+        tempfile.TemporaryDirectory() as name,
+        LocalServer(options.models, ("--default-model", options.model)) as server,
+    ):
+        folder = Path(name)
+        (folder / "boards.json").write_text(json.dumps(input_data(boards[:256])))
+        form = Form("oip", options.batch)
+        task = Task(server.target, options.model, "", form, boards, LARGEST_EXPONENT)
+        with Workers(task) as workers:
+
+            def ours() -> Figures:
+                step = Step(Closed(options.callers))
+                plan = Plan(0.5, options.seconds, 10)
+                hold(step, workers.windows, plan, lambda: None, lambda _: None)
+                counts, found = step.counts, latencies_ms(step.counts)
+                return {"boards/s": counts.boards / counts.seconds} | {
+                    name: found[name] or 0.0 for name in COLUMNS
+                }
+
+            def theirs() -> Figures:
+                row = measure(
+                    *(options.perf_analyzer, options.model, options.batch, options.callers, options.seconds),
+                    ["-i", "grpc", "-u", server.target, "--input-data", str(folder / "boards.json")],
+                    folder / "out.csv",
+                )
+                latencies = {name: float(row[column]) / 1e3 for name, column in COLUMNS.items()}
+                return {"boards/s": float(row["Inferences/Second"])} | latencies
+
+            rounds = interleave({"loadtest": ours, "perf_analyzer": theirs}, options.rounds)
+    found = {
+        program: medians({name: [row[name] for row in rows] for name in rows[0]})
+        for program, rows in rounds.items()
+    }
+
+    ratios = {name: found["loadtest"][name] / found["perf_analyzer"][name] for name in found["loadtest"]}
+    report(
+        f"loadtest and perf_analyzer on {options.model}: {options.callers} callers of {options.batch} boards",
+        ["figure (latencies in ms)", "loadtest", "perf_analyzer", "ratio", ""],
+        [
+            (
+                name,
+                f"{found['loadtest'][name]:,.2f}",
+                f"{found['perf_analyzer'][name]:,.2f}",
+                f"{ratio:.3f}",
+                "" if abs(ratio - 1) <= WITHIN else f"off by more than {WITHIN:.0%}",
+            )
+            for name, ratio in ratios.items()
+        ],
+        batch=options.batch,
+        callers=options.callers,
+        rounds=options.rounds,
+        measured=found,
+        ratios=ratios,
+    )
+
+
+if __name__ == "__main__":
+    main()
