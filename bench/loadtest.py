@@ -61,7 +61,7 @@ def main() -> None:
             def ours() -> Figures:
                 step = Step(Closed(options.callers))
                 plan = Plan(0.5, options.seconds, 10)
-                hold(step, workers.windows, plan, lambda: None, lambda _: None)
+                hold(step, workers.windows, plan)
                 counts, found = step.counts, latencies_ms(step.counts)
                 return {"boards/s": counts.boards / counts.seconds} | {
                     name: found[name] or 0.0 for name in COLUMNS

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from itertools import islice
+from pathlib import Path
+from typing import Any
 
 import grpc
 import numpy as np
@@ -19,6 +22,7 @@ from octofold_client.loadtest.boards import Recorded, played_boards
 from octofold_client.loadtest.forms import Asker, CallFailed, Destination, Form, asker_of
 from octofold_client.loadtest.loads import Closed, Counts, Open, Schedule, Share, generate, punctual_loop
 from octofold_client.loadtest.statistics import ServerStatistics, Split
+from octofold_client.loadtest.steps import Plan
 from octofold_client.loadtest.workers import Task, Workers
 
 BOARDS = played_boards(15, 64)
@@ -212,3 +216,16 @@ def test_a_process_that_dies_ends_the_test_and_none_is_left(target: str) -> None
         with pytest.raises(LoadTestError, match="a process that made the load ended with exit code -9"):
             list(windows)
     assert not worker.is_running()
+
+
+def test_an_open_loop_of_games_is_refused(target: str) -> None:
+    with Workers(task(target, games=True)) as workers, pytest.raises(LoadTestError, match="closed loop only"):
+        next(workers.windows(Open(10), 0.0, 0.1))
+
+
+def test_the_example_of_the_documentation_runs(target: str) -> None:
+    page = Path(__file__).parents[2] / "docs" / "loadtest.md"
+    (example,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    defined: dict[str, Any] = {}
+    exec(example, defined)
+    assert defined["p99_ms"](target, 2, Plan(0.0, 0.1, 3)) > 0

@@ -221,7 +221,7 @@ class Script:
 
 def held(script: Script, load: Load = ALONE, limit: Limit | None = None, most: int = 10) -> Step:
     step = Step(load)
-    hold(step, script, Plan(1, 1, most), lambda: None, lambda _: None, limit)
+    hold(step, script, Plan(1, 1, most), limit=limit)
     assert script.closed
     return step
 
@@ -242,7 +242,7 @@ def test_windows_that_never_agree_end_at_the_limit_and_the_report_says_so() -> N
 def test_an_interruption_keeps_the_windows_until_then_and_ends_the_load() -> None:
     script, step = Script(window(100, 5), window(50, 5)), Step(Closed(1))
     with pytest.raises(KeyboardInterrupt):
-        hold(step, script, Plan(), lambda: None, lambda _: None)
+        hold(step, script, Plan())
     assert script.closed
     assert step.counts.calls_per_second == 75
 

@@ -1,8 +1,32 @@
 """What a server holds: load in closed and open loops, from several processes, measured until it is steady.
 
-    task = Task(target, model, version, Form.parse("packed:16"), boards, largest_exponent)
-    with Workers(task, processes=2) as workers:
-        hold(step := Step(Closed(8)), workers.windows, Plan())
-
-The command `octofold loadtest` is a thin layer on these pieces.
+The command `octofold loadtest` is a thin layer on these pieces; docs/loadtest.md shows how to use them from
+Python.
 """
+
+from octofold_client.loadtest.boards import played_boards, replayed_boards
+from octofold_client.loadtest.forms import Form
+from octofold_client.loadtest.histogram import Histogram
+from octofold_client.loadtest.loads import Closed, Counts, Open
+from octofold_client.loadtest.result import latencies_ms
+from octofold_client.loadtest.statistics import ServerStatistics
+from octofold_client.loadtest.steps import Limit, Plan, Step, hold
+from octofold_client.loadtest.workers import Task, Workers
+
+__all__ = [
+    "Closed",
+    "Counts",
+    "Form",
+    "Histogram",
+    "Limit",
+    "Open",
+    "Plan",
+    "ServerStatistics",
+    "Step",
+    "Task",
+    "Workers",
+    "hold",
+    "latencies_ms",
+    "played_boards",
+    "replayed_boards",
+]

@@ -6,6 +6,7 @@ It ties together who makes the load, the windows and the search; it knows neithe
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from octofold_client.errors import LoadTestError
 from octofold_client.loadtest.knee import highest_rate
 from octofold_client.loadtest.loads import Closed, Load, Open
 from octofold_client.loadtest.result import LoadTest
@@ -51,6 +52,8 @@ def search(
     """
     assert test.limit is not None
     alone = _measure(test, Closed(1), make, read_counters, watcher)
+    if not alone.counts.answered:
+        raise LoadTestError("a caller alone got no answer before the windows were over")
     rates = highest_rate(alone.counts.calls_per_second)
     try:
         rate = next(rates)

@@ -134,12 +134,12 @@ def hold(
     step: Step,
     make: MakeWindows,
     plan: Plan,
-    read_counters: Callable[[], ServerCounters | None],
-    on_window: Callable[[Step], None],
+    read_counters: Callable[[], ServerCounters | None] = lambda: None,
+    on_window: Callable[[Step], None] = lambda _: None,
     limit: Limit | None = None,
 ) -> None:
     """Makes the step's load and appends its windows, until three agree or there are too many; with a `limit`,
-    also when three in a row exceed it.
+    also when three in a row exceed it. `on_window` is called with the step after each.
 
     Raises `LoadTestError` when all calls failed for three windows, and whatever `make` raises; the step keeps
     the windows until then.

@@ -100,8 +100,13 @@ class Workers:
         """Makes the load until the iterator is closed: yields the counts of the ramp, then those of every
         window, once it is over.
 
-        Raises `LoadTestError` when a process ends, and what `while_waiting` raises.
+        Raises `LoadTestError` when a process ends, and for an open loop of games; and what `while_waiting`
+        raises.
         """
+        if self._task.boards is None and not isinstance(load, Closed):
+            raise LoadTestError(
+                "games are played by callers who wait for their answers: in a closed loop only"
+            )
         schedule = Schedule(time.monotonic() + HEAD_START_SECONDS, ramp_seconds, window_seconds)
         for number, pipe in enumerate(self._pipes):
             pipe.send((Share(load, number, self._count, self._task.seed), schedule))
