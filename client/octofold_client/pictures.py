@@ -1,6 +1,6 @@
 """The pictures of an evaluation and of its analysis, for people who were not there: PNG files beside reports.
 
-The only module of the client that needs matplotlib; nothing imports it unless pictures are asked for.
+Needs matplotlib, which the base install has not; nothing imports it unless pictures are asked for.
 """
 
 from pathlib import Path
@@ -32,7 +32,7 @@ def draw(folder: Path, evaluation: Evaluation, climb: Climb) -> list[str]:
         "score-by-move.png": _climb(evaluation, climb),
     }
     for name, figure in pictures.items():
-        _save(figure, folder / name)
+        save(figure, folder / name)
     return list(pictures)
 
 
@@ -47,7 +47,7 @@ def draw_analysis(folder: Path, analysis: Analysis, title: str, judge: Judge | N
     if judge is not None and judged:
         _costs(panels[1], analysis, judge)
     figure.suptitle(title, x=0.01, ha="left", fontsize="medium", parse_math=False)
-    _save(figure, folder / "where-games-are-lost.png")
+    save(figure, folder / "where-games-are-lost.png")
     return "where-games-are-lost.png"
 
 
@@ -91,7 +91,8 @@ def _costs(axes: Axes, analysis: Analysis, judge: Judge) -> None:
     agreement.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.0%}"))
 
 
-def _save(figure: Figure, file: Path) -> None:
+def save(figure: Figure, file: Path) -> None:
+    """Writes a PNG file. Raises `OSError`."""
     figure.tight_layout()
     with whole_file(file) as partial:
         # A dated file would differ from run to run.
@@ -147,13 +148,19 @@ def _climb(evaluation: Evaluation, climb: Climb) -> Figure:
     return figure
 
 
-def _canvas(evaluation: Evaluation, x: str, y: str) -> tuple[Figure, Axes]:
+def canvas(title: str, x: str, y: str) -> tuple[Figure, Axes]:
+    """An empty figure with a title and the names of its axes."""
     # Without pyplot, which would look for a screen and keep every figure alive.
     figure = Figure(figsize=_INCHES)
     axes = figure.add_subplot()
-    axes.set_title(evaluation.title, loc="left", parse_math=False)
+    axes.set_title(title, loc="left", parse_math=False)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.grid(alpha=0.25)
+    return figure, axes
+
+
+def _canvas(evaluation: Evaluation, x: str, y: str) -> tuple[Figure, Axes]:
+    figure, axes = canvas(evaluation.title, x, y)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     return figure, axes

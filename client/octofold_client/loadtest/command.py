@@ -24,7 +24,7 @@ from octofold_client.loadtest.loads import Closed, Load, Open
 from octofold_client.loadtest.progress import Progress
 from octofold_client.loadtest.report import markdown, print_report
 from octofold_client.loadtest.result import LoadTest, Setup
-from octofold_client.loadtest.running import search, sweep
+from octofold_client.loadtest.running import Run
 from octofold_client.loadtest.statistics import ServerStatistics
 from octofold_client.loadtest.steps import Plan, Step
 from octofold_client.loadtest.workers import Task, Workers
@@ -74,10 +74,11 @@ def loadtest(options: Namespace) -> None:
             ServerStatistics(setup.target, setup.model, setup.version, credentials) as statistics,
             progress,
         ):
+            run = Run(test, workers.windows, statistics.read, progress)
             if options.slo:
-                search(test, options.arrivals == "poisson", workers.windows, statistics.read, progress)
+                run.search(poisson=options.arrivals == "poisson")
             else:
-                sweep(test, loads, workers.windows, statistics.read, progress)
+                run.sweep(loads)
     finally:
         if test.steps:
             _show(test, folder, draw)

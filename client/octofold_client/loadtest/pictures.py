@@ -1,7 +1,6 @@
 """The pictures of a load test: latency against rate, and latency by percentile.
 
-With `octofold_client.pictures` the only modules that need matplotlib; nothing imports it unless pictures are
-asked for.
+Needs matplotlib, which the base install has not; nothing imports it unless pictures are asked for.
 """
 
 from pathlib import Path
@@ -9,13 +8,12 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
-from octofold_game.files import whole_file
 
 from octofold_client.loadtest.histogram import Histogram
 from octofold_client.loadtest.loads import Open, per_second
 from octofold_client.loadtest.result import LoadTest, latencies_ms
+from octofold_client.pictures import canvas, save
 
-_INCHES, _DOTS_PER_INCH = (8.0, 4.5), 120
 _LINES = ("p50", "p90", "p99", "p99.9")
 _NINES = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999)
 
@@ -27,10 +25,7 @@ def draw(folder: Path, test: LoadTest) -> list[str]:
         "latency-percentiles.png": _percentiles(test),
     }
     for name, figure in pictures.items():
-        figure.tight_layout()
-        with whole_file(folder / name) as partial:
-            # A dated file would differ from run to run.
-            figure.savefig(partial, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
+        save(figure, folder / name)
     return list(pictures)
 
 
@@ -87,15 +82,9 @@ def _curve(latencies: Histogram) -> tuple[list[float], list[float]]:
 
 
 def _canvas(test: LoadTest, x: str) -> tuple[Figure, Axes]:
-    # Without pyplot, which would look for a screen and keep every figure alive.
-    figure = Figure(figsize=_INCHES)
-    axes = figure.add_subplot()
-    axes.set_title(test.title, loc="left", parse_math=False)
-    axes.set_xlabel(x)
-    axes.set_ylabel("latency, ms")
+    figure, axes = canvas(test.title, x, "latency, ms")
     axes.set_yscale("log")
     plain = FuncFormatter(lambda value, _: f"{value:g}")
     axes.yaxis.set_major_formatter(plain)
     axes.yaxis.set_minor_formatter(plain)
-    axes.grid(alpha=0.25)
     return figure, axes

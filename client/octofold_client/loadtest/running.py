@@ -4,6 +4,7 @@ It ties together who makes the load, the windows and the search; it knows neithe
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from octofold_client.errors import LoadTestError
@@ -17,7 +18,8 @@ from octofold_client.loadtest.steps import MakeWindows, Step, hold
 class Watcher(Protocol):
     """Whoever wants to know how the test goes."""
 
-    def begun(self, load: Load) -> None: ...
+    def begun(self, load: Load) -> None:
+        """A load begins."""
 
     def window(self, step: Step) -> None:
         """One more window of the step that is being held."""
@@ -26,58 +28,47 @@ class Watcher(Protocol):
         """The step is over, and is the last of the test's."""
 
 
-def sweep(
-    test: LoadTest,
-    loads: Sequence[Load],
-    make: MakeWindows,
-    read_counters: Callable[[], ServerCounters | None],
-    watcher: Watcher,
-) -> None:
-    """Holds one load after the other. Raises as `hold` does; `test` keeps all windows until then."""
-    for load in loads:
-        _measure(test, load, make, read_counters, watcher)
-    test.finished = True
+@dataclass(frozen=True)
+class Run:
+    """One run of `test`, which keeps all windows whatever ends it. Both ways to run raise as `hold` does."""
 
+    test: LoadTest
+    make: MakeWindows
+    read_counters: Callable[[], ServerCounters | None]
+    watcher: Watcher
 
-def search(
-    test: LoadTest,
-    poisson: bool,
-    make: MakeWindows,
-    read_counters: Callable[[], ServerCounters | None],
-    watcher: Watcher,
-) -> None:
-    """Finds the highest rate that holds the test's limit, starting from what one caller gets through.
+    def sweep(self, loads: Sequence[Load]) -> None:
+        """Holds one load after the other."""
+        for load in loads:
+            self._measure(load)
+        self.test.finished = True
 
-    Raises as `hold` does; `test` keeps all windows until then.
-    """
-    assert test.limit is not None
-    alone = _measure(test, Closed(1), make, read_counters, watcher)
-    if not alone.counts.answered:
-        raise LoadTestError("a caller alone got no answer before the windows were over")
-    rates = highest_rate(alone.counts.calls_per_second)
-    try:
-        rate = next(rates)
-        while True:
-            step = _measure(test, Open(rate, poisson), make, read_counters, watcher)
-            rate = rates.send(step.holds(test.limit))
-    except StopIteration as end:
-        test.highest_rate = end.value
-    test.finished = True
+    def search(self, *, poisson: bool) -> None:
+        """Finds the highest rate that holds the test's limit, starting from what one caller gets through.
 
+        Raises `LoadTestError` when that one is not answered at all.
+        """
+        limit = self.test.limit
+        assert limit is not None
+        alone = self._measure(Closed(1)).counts
+        if not alone.answered:
+            raise LoadTestError("a caller alone got no answer before the windows were over")
+        rates = highest_rate(alone.calls_per_second)
+        try:
+            rate = next(rates)
+            while True:
+                rate = rates.send(self._measure(Open(rate, poisson)).holds(limit))
+        except StopIteration as end:
+            self.test.highest_rate = end.value
+        self.test.finished = True
 
-def _measure(
-    test: LoadTest,
-    load: Load,
-    make: MakeWindows,
-    read_counters: Callable[[], ServerCounters | None],
-    watcher: Watcher,
-) -> Step:
-    watcher.begun(load)
-    step = Step(load)
-    try:
-        hold(step, make, test.setup.plan, read_counters, watcher.window, test.limit)
-    finally:
-        if step.windows:
-            test.steps.append(step)
-    watcher.measured(step)
-    return step
+    def _measure(self, load: Load) -> Step:
+        self.watcher.begun(load)
+        step, test = Step(load), self.test
+        try:
+            hold(step, self.make, test.setup.plan, self.read_counters, self.watcher.window, test.limit)
+        finally:
+            if step.windows:
+                test.steps.append(step)
+        self.watcher.measured(step)
+        return step
