@@ -52,9 +52,11 @@ def test_a_closed_loop_prints_a_line_a_step_and_leaves_result_report_and_picture
     arguments = ("--concurrency", "1:2:2x", "--form", "packed:4", "--boards", str(games), "--plots")
     done = loadtest("--target", target, *arguments, folder=tmp_path)
     assert done.returncode == 0, done
-    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["concurrency 1", "concurrency 2"]
-    assert done.stdout.startswith("**small version 1, packed:4**\n")
-    assert "| concurrency 2 |" in done.stdout
+    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["1 caller", "2 callers"]
+    assert done.stdout.startswith(
+        "**small version 1, packed:4: calls, boards, and latencies in milliseconds**\n"
+    )
+    assert "| 2 callers |" in done.stdout
     folder = tmp_path / "results" / "loadtest-small-v1-packed4-concurrency"
     result = result_of(folder)
     assert (result["schema"], result["model"], result["precision"]) == (1, "small", "fp32")
@@ -99,7 +101,7 @@ def test_ctrl_c_among_clients_that_play_keeps_what_was_measured_and_leaves_no_pr
     command = [OCTOFOLD, "loadtest", "--target", target, "--concurrency", "1:99:1", "--out", "out"]
     playing = ["--games", "--think", "5ms", "--form", "packed:8"]
     process = subprocess.Popen(
-        [*command, *playing, "--processes", "2", "--ramp", "0s", "--window", "200ms", "--windows", "3"],
+        [*command, *playing, "--processes", "2", "--ramp", "0s", "--window", "100ms", "--windows", "3"],
         cwd=tmp_path,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -126,7 +128,7 @@ def test_ctrl_c_among_clients_that_play_keeps_what_was_measured_and_leaves_no_pr
     assert process.returncode == 130, errors
     assert errors.splitlines()[-1] == "octofold: interrupted"
     assert "Traceback" not in errors
-    assert "| concurrency 1 |" in output
+    assert "| 1 caller " in output
     assert "the test was not finished" in output
     result = result_of(tmp_path / "out")
     assert result["finished"] is False
@@ -157,10 +159,9 @@ def test_when_the_server_dies_the_test_ends_with_its_last_words_and_keeps_the_re
         psutil.Process(server.pid).kill()
         output, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 1, errors
-    assert "octofold: concurrency " in errors
-    assert ": no call was answered; the last: UNAVAILABLE: " in errors
+    assert "callers: no call was answered; the last: UNAVAILABLE: " in errors
     assert "Traceback" not in errors
-    assert "| concurrency 1 |" in output
+    assert "| 1 caller " in output
 
 
 def test_several_processes_offer_the_rate_to_a_server_that_asks_for_a_token(

@@ -248,9 +248,7 @@ def test_an_interruption_keeps_the_windows_until_then_and_ends_the_load() -> Non
 
 
 def test_a_server_that_refuses_everything_ends_the_test_and_its_words_are_repeated() -> None:
-    with pytest.raises(
-        LoadTestError, match=r"concurrency 1: no call was answered; the last: UNAVAILABLE: gone"
-    ):
+    with pytest.raises(LoadTestError, match=r"1 caller: no call was answered; the last: UNAVAILABLE: gone"):
         held(Script(*[window(0, 0, errors=10)] * 9))
 
 

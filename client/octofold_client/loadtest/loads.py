@@ -37,7 +37,7 @@ class Closed:
     think_seconds: float = 0.0
 
     def __str__(self) -> str:
-        return f"concurrency {self.callers}"
+        return f"{self.callers:,} caller{'' if self.callers == 1 else 's'}"
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Open:
     poisson: bool = True
 
     def __str__(self) -> str:
-        return f"rate {per_second(self.rate)}/s"
+        return f"{per_second(self.rate)}/s"
 
 
 Load = Closed | Open
@@ -179,7 +179,7 @@ class Recorder:
         counts, since, cpu = self._counts, self._since, self._cpu
         self._open()
         counts.seconds = self._since - since
-        counts.cpu_shares = ((self._cpu - cpu) / counts.seconds,)
+        counts.cpu_shares = ((self._cpu - cpu) / counts.seconds if counts.seconds else 0.0,)
         return counts
 
 

@@ -15,22 +15,16 @@ from octofold_client.loadtest.result import PERCENTILES, LoadTest, latencies_ms,
 from octofold_client.loadtest.steps import Step
 from octofold_client.report import aligned
 
+SPLIT = (
+    "Where the average call spent its time, in milliseconds; boards in a batch, CPU cores of the client, "
+    "late sends, errors"
+)
 _LATENCIES = (*(f"p{percent:g}" for percent in PERCENTILES), "max")
 
 
 def latency_rows(test: LoadTest) -> list[list[str]]:
-    """Headings, then a line for each step: what was sent and answered, and how fast."""
-    rows = [
-        [
-            "load",
-            "offered/s",
-            "calls/s",
-            "boards/s",
-            *(f"{name}, ms" for name in _LATENCIES),
-            "errors",
-            "late",
-        ]
-    ]
+    """Headings, then a line for each step: what was sent and answered, and how fast, in milliseconds."""
+    rows = [["load", "offered/s", "calls/s", "boards/s", *_LATENCIES]]
     for step in test.steps:
         counts = step.counts
         found = latencies_ms(counts)
@@ -41,31 +35,25 @@ def latency_rows(test: LoadTest) -> list[list[str]]:
                 per_second(counts.calls_per_second),
                 per_second(counts.boards / counts.seconds),
                 *(_milliseconds(found[name]) for name in _LATENCIES),
-                f"{counts.errors.total():,}",
-                f"{counts.late:,}",
             ]
         )
     return rows
 
 
 def split_rows(test: LoadTest) -> list[list[str]]:
-    """Headings, then a line for each step: where the average call spent its time, and the client's CPU."""
-    rows = [["load", "average, ms", "queue", "inference", "rest", "outside", "boards/batch", "client, cores"]]
+    """Headings, then a line for each step: what `SPLIT` says."""
+    rows = [["load", "average", "queue", "inference", "rest", "outside", "batch", "cores", "late", "errors"]]
     for step in test.steps:
-        server = step.server
-        split = (
-            [""] * 3
-            if server is None
-            else [_milliseconds(value) for value in (server.queue_ms, server.inference_ms, server.rest_ms)]
-        )
+        counts, server = step.counts, step.server
+        split = [server.queue_ms, server.inference_ms, server.rest_ms] if server else [None] * 3
         rows.append(
             [
                 str(step.load),
-                _milliseconds(latencies_ms(step.counts)["average"]),
-                *split,
-                _milliseconds(outside_ms(step)),
-                "" if server is None else f"{server.boards_per_batch:.1f}",
-                f"{sum(step.counts.cpu_shares):.2f}",
+                *map(_milliseconds, [latencies_ms(counts)["average"], *split, outside_ms(step)]),
+                f"{server.boards_per_batch:.1f}" if server else "",
+                f"{sum(counts.cpu_shares):.2f}",
+                f"{counts.late:,}",
+                f"{counts.errors.total():,}",
             ]
         )
     return rows
@@ -107,9 +95,9 @@ def markdown(test: LoadTest, pictures: Iterable[str] = ()) -> str:
         ("client processes", str(setup.processes)),
     ]
     parts = [
-        f"**{test.title}**",
+        f"**{_title(test)}**",
         "\n".join(aligned(latency_rows(test))),
-        "Averages of the calls, in milliseconds; queue, inference and rest as the server counts them:",
+        f"{SPLIT}:",
         "\n".join(aligned(split_rows(test))),
         "\n".join(f"- {remark}" for remark in remarks(test)),
         "\n".join(aligned([("", "measured with"), *((name, fact) for name, fact in facts if fact)])),
@@ -124,10 +112,7 @@ def print_report(test: LoadTest, console: Console) -> None:
         # Not through rich, which would wrap the lines of a narrow pipe.
         console.file.write(markdown(test))
         return
-    for title, rows in (
-        (test.title, latency_rows(test)),
-        ("where the average call spent its time, ms", split_rows(test)),
-    ):
+    for title, rows in ((_title(test), latency_rows(test)), (SPLIT, split_rows(test))):
         console.print(_table(title, rows))
     for remark in remarks(test):
         console.print(Text(remark, style="yellow"))
@@ -147,6 +132,10 @@ def line(test: LoadTest, step: Step) -> str:
     if test.limit is not None:
         parts.append("holds" if step.holds(test.limit) else "does not hold")
     return ", ".join(parts)
+
+
+def _title(test: LoadTest) -> str:
+    return f"{test.title}: calls, boards, and latencies in milliseconds"
 
 
 def _table(title: str, rows: Sequence[Sequence[str]]) -> Table:

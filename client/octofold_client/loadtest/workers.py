@@ -67,7 +67,7 @@ class Workers:
     Args:
         task: see there.
         processes: how many.
-        while_waiting: called every 0.2 s while nothing comes; what it raises ends the load.
+        while_waiting: called every 0.2 s at least while a load is made; what it raises ends it.
     """
 
     def __init__(
@@ -133,6 +133,7 @@ class Workers:
         self._processes.append(process)
 
     def _receive(self, pipe: Connection) -> Any:
+        self._while_waiting()  # also where something comes more often than every slice
         while not pipe.poll(SLICE_SECONDS):
             self._while_waiting()
         try:
