@@ -135,6 +135,7 @@ def concurrencies(text: str) -> list[int]:
 
 
 def rates(text: str) -> list[float]:
+    """Levels that are calls a second."""
     return levels(text, MOST_RATE)
 
 
@@ -168,6 +169,7 @@ def limit(text: str) -> Limit:
 
 
 def form(text: str) -> Form:
+    """What `Form.parse` reads."""
     try:
         return Form.parse(text)
     except InvalidRequest as error:

@@ -172,7 +172,7 @@ class Recorder:
 
     def failed(self, code: str, message: str) -> None:
         self._counts.errors[code] += 1
-        self._counts.last_error = f"{code}: {message}"
+        self._counts.last_error = f"{code}: {' '.join(message.split())}"
 
     def take(self) -> Counts:
         """Closes the window and opens the next."""
