@@ -46,6 +46,17 @@ def result_of(folder: Path) -> dict[str, Any]:
     return result
 
 
+def described_fields() -> set[str]:
+    """Of the result and of its steps, by the first column of the documentation's tables."""
+    text = (Path(__file__).parents[2] / "docs" / "loadtest.md").read_text()
+    return {
+        name.strip("` ")
+        for line in text.partition("### `loadtest.json`")[2].splitlines()
+        if line.startswith("| `")
+        for name in line.split("|")[1].split(",")
+    }
+
+
 def test_a_closed_loop_prints_a_line_a_step_and_leaves_result_report_and_pictures(
     target: str, games: Path, tmp_path: Path
 ) -> None:
@@ -74,6 +85,7 @@ def test_a_closed_loop_prints_a_line_a_step_and_leaves_result_report_and_picture
         assert latency["average"] > server["queue_ms"] + server["inference_ms"] + server["rest_ms"] > 0
         assert step["client_cpu_cores"] > 0
         assert step["errors"] == {}
+    assert described_fields() == {*result, *result["steps"][0]} - {"concurrency", "think_seconds"}
     for name in ("latency-against-rate.png", "latency-percentiles.png"):
         assert (folder / name).read_bytes().startswith(PNG)
         assert f"({name})" in (folder / "loadtest.md").read_text()
