@@ -161,6 +161,9 @@ def test_a_stronger_player_names_the_costliest_moves_and_where_to_see_them(folde
     assert len(shown) == 2
     assert (folder / "where-games-are-lost.png").read_bytes().startswith(b"\x89PNG")
     assert "(where-games-are-lost.png)" in (folder / "analysis.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "results.md").read_text()
+    rows = re.findall("^[|] (`.*?`) [|]", text.partition("## `analysis.json`")[2], re.MULTILINE)
+    assert {field for row in rows for field in re.findall("`(.*?)`", row)} == analysis.keys()
 
 
 def test_a_served_model_judges_by_its_probabilities(folder: Path, target: str) -> None:

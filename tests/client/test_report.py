@@ -64,7 +64,7 @@ def test_the_documentation_names_every_field_and_no_other(folder: Path) -> None:
     text = (Path(__file__).parents[2] / "docs" / "results.md").read_text()
     described = {
         name.strip("` ")
-        for line in text.partition("## `result.json`")[2].splitlines()
+        for line in text.partition("## `result.json`")[2].partition("\n## ")[0].splitlines()
         if line.startswith("| `")
         for name in line.split("|")[1].split(",")
     }
