@@ -18,7 +18,7 @@ import grpc
 from octofold_proto.errors import NotAllowed, Unauthenticated
 
 from octofold_server.door import code_name
-from octofold_server.grpc_calls import end_badly
+from octofold_server.grpc_calls import Metadata, abort_badly
 from octofold_server.reread import FileError, Reread
 from octofold_server.statistics import Refusals
 
@@ -94,6 +94,11 @@ class Access:
             self._refusals.add(code_name(error))
             raise
 
+    def check_call(self, path: str, metadata: Metadata) -> None:
+        """`check` for a gRPC call of this path, such as "/package.Service/Method"."""
+        token = next((value for key, value in metadata if key == AUTHORIZATION_KEY), None)
+        self.check(str(token) if token else None, _RIGHTS.get(path, Right.CALL))
+
     def _check(self, authorization: str | None, right: Right) -> None:
         if right is Right.NOTHING:
             return
@@ -123,10 +128,8 @@ class AccessInterceptor(grpc.ServerInterceptor):
         handler_call_details: grpc.HandlerCallDetails,
     ) -> _Handler | None:
         method = str(handler_call_details.method)
-        metadata = dict(handler_call_details.invocation_metadata)
-        token = metadata.get(AUTHORIZATION_KEY)
         try:
-            self._access.check(str(token) if token else None, _RIGHTS.get(method, Right.CALL))
+            self._access.check_call(method, handler_call_details.invocation_metadata)
         except (Unauthenticated, NotAllowed) as error:
             return _refusal(error, method)
         return continuation(handler_call_details)
@@ -134,7 +137,7 @@ class AccessInterceptor(grpc.ServerInterceptor):
 
 def _refusal(error: Exception, method: str) -> _Handler:
     def refuse(_messages: object, context: grpc.ServicerContext) -> None:
-        end_badly(context, error, method)
+        abort_badly(context, error, method)
 
     # Of all kinds, this one does not wait for a message; callers of every kind understand its end.
     return grpc.stream_stream_rpc_method_handler(refuse)

@@ -1,7 +1,7 @@
 """Calls that were begun and whose message has not come: how many there may be, and which of them must go.
 
-gRPC gives such a call a thread at once. A client that begins calls and never finishes them would take every
-thread, and others would wait without a word. Knows nothing about messages.
+Some have a thread from the start, and all take memory. A client that begins calls and never finishes them
+would take every thread, and others would wait without a word. Knows nothing about messages.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
-from typing import Any
+from typing import Any, Protocol
 
 import grpc
 from octofold_proto.errors import QueueFull
@@ -30,52 +30,62 @@ QUIET_SECONDS = 60.0
 _log = logging.getLogger(__name__)
 
 
+class Begun(Protocol):
+    """A call of either kind."""
+
+    def peer(self) -> str: ...
+    def cancel(self) -> object: ...
+
+
 class Arrivals:
     """The calls whose message is awaited.
 
     Args:
-        most: how many there may be; fewer than there are threads to wait in.
+        most: how many there may be; fewer than there are threads, for those that have one.
         refusals: told of every call that ends here.
     """
 
     def __init__(self, most: int, refusals: Refusals) -> None:
         self._most = most
         self._refusals = refusals
-        self._begun: dict[grpc.ServicerContext, float] = {}  # since when, the oldest first
+        self._begun: dict[Begun, float] = {}  # since when, the oldest first
         self._quiet_until = 0.0
         self._lock = threading.Lock()  # guards the two above
 
     def message(self, messages: Iterator[Any], context: grpc.ServicerContext) -> Any:
-        """Wait for the one message of a call.
+        """Wait for the one message of a call that has a thread.
 
         Raises:
             QueueFull: too many calls have just been begun.
             CancelledError: there will be none, as when it is larger than gRPC takes.
             grpc.RpcError: likewise, and the call has ended; or its client has left; or it had to make room.
         """
-        self._begin(context)
+        self.begin(context)
+        came = False
         try:
             for message in messages:
+                came = True
                 return message
             raise CancelledError
-        except (grpc.RpcError, CancelledError):
-            self._refusals.add("CANCELLED")
-            raise
         finally:
-            with self._lock:
-                self._begun.pop(context, None)
+            self.end(context, came=came)
 
-    def _begin(self, context: grpc.ServicerContext) -> None:
+    def begin(self, call: Begun) -> None:
+        """The message of this call is awaited from now on.
+
+        Raises:
+            QueueFull: too many calls have just been begun.
+        """
         now = time.monotonic()
         with self._lock:
             if len(self._begun) < self._most:
-                self._begun[context] = now
+                self._begun[call] = now
                 return
             oldest = next(iter(self._begun))
             is_late = now - self._begun[oldest] >= PATIENCE_SECONDS
             if is_late:
                 del self._begun[oldest]
-                self._begun[context] = now
+                self._begun[call] = now
             is_news = now >= self._quiet_until
             if is_news:
                 self._quiet_until = now + QUIET_SECONDS
@@ -91,3 +101,10 @@ class Arrivals:
             error = QueueFull(f"{self._most} calls have just been begun, the most allowed", PATIENCE_SECONDS)
             self._refusals.add(code_name(error))
             raise error
+
+    def end(self, call: Begun, *, came: bool) -> None:
+        """The message is there, or it is known that there will be none."""
+        with self._lock:
+            self._begun.pop(call, None)
+        if not came:
+            self._refusals.add("CANCELLED")

@@ -12,6 +12,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 from concurrent.futures import CancelledError
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull, Unavailable
 
 from octofold_server.backend import Backend
-from octofold_server.calls import TURN_BOARDS, Batch, Call, OnDone, Part, Priority
+from octofold_server.calls import Batch, Call, OnDone, Part, Priority
 from octofold_server.deadlines import Deadlines
 from octofold_server.statistics import ModelStatistics
 
@@ -54,7 +55,7 @@ class _Level:
 
 
 class Batcher:
-    """Runs boards on `lanes` threads that share one backend.
+    """Runs boards on lanes: a thread and a backend each.
 
     Interactive calls go first. Bulk calls take what room these leave in a batch, and after `BULK_PATIENCE`
     batches without any of their boards they go first for one batch.
@@ -62,9 +63,11 @@ class Batcher:
     A call whose deadline passes fails at that moment, whatever the lanes are doing, and its room in the queue
     is free.
 
+    Whoever is told of a call's end is told on the thread where it ended, with no lock held: the thread of the
+    lane that answered it, of `cancel`, or of the deadlines.
+
     Args:
-        backend: its `run` is called by all lanes at once.
-        lanes: batches that run at the same time.
+        backends: of the lanes; as many batches run at the same time.
         max_batch_size: boards in a batch at most.
         queue_capacity: boards of each priority that wait at most: no amount of bulk shuts out a player.
         name: of the threads, for whoever looks at them in a profiler.
@@ -73,16 +76,14 @@ class Batcher:
 
     def __init__(
         self,
-        backend: Backend,
+        backends: Sequence[Backend],
         *,
-        lanes: int,
         max_batch_size: int,
         queue_capacity: int,
         name: str = "lane",
         statistics: ModelStatistics | None = None,
     ) -> None:
-        self._backend = backend
-        self.lanes = lanes
+        self.lanes = len(backends)
         self.max_batch_size = max_batch_size
         self._queue_capacity = queue_capacity
         self.statistics = statistics or ModelStatistics()
@@ -92,12 +93,12 @@ class Batcher:
         self._seconds_per_board = 0.001  # a moving average, for the hint when the queue is full
         self._closed = False
         self._idle = False  # closed, and everything accepted is done
-        self._lock = threading.RLock()  # guards everything above, and the calls
+        self._lock = threading.Lock()  # guards everything above, and the calls
         self._changed = threading.Condition(self._lock)
         self._sooner = threading.Condition(self._lock)  # the next deadline is sooner than it was
         self._threads = [
-            threading.Thread(target=self._run_lane, name=f"{name}-{lane}", daemon=True)
-            for lane in range(lanes)
+            threading.Thread(target=self._run_lane, args=(backend,), name=f"{name}-{lane}", daemon=True)
+            for lane, backend in enumerate(backends)
         ]
         self._clock = threading.Thread(target=self._run_clock, name=f"{name}-deadlines", daemon=True)
         for thread in (*self._threads, self._clock):
@@ -125,7 +126,7 @@ class Batcher:
         Args:
             boards: not changed before the call is done.
             deadline: a time of `time.monotonic`.
-            on_done: called with the call once it is done; must return at once and leave the batcher alone.
+            on_done: called with the call once it is done; must return soon.
             priority: which queue it waits in.
 
         Raises:
@@ -159,7 +160,9 @@ class Batcher:
             return
         late = call.is_nearly_late(time.monotonic())
         with self._lock:
-            self._finish(call, DeadlinePassed(TOO_LATE) if late else CancelledError())
+            ended = self._finish(call, DeadlinePassed(TOO_LATE) if late else CancelledError())
+        if ended:
+            _tell([call])
 
     def close(self) -> None:
         """Accept no more, finish what was accepted, end the threads."""
@@ -174,30 +177,39 @@ class Batcher:
         self._clock.join()
 
     def _run_clock(self) -> None:
-        with self._lock:
-            while not self._idle:
+        while True:
+            with self._lock:
+                if self._idle:
+                    return
                 now = time.monotonic()
-                for call in self._deadlines.expired(now):
+                late = self._deadlines.expired(now)
+                for call in late:
                     self._finish(call, DeadlinePassed(TOO_LATE))
-                self._sooner.wait(min(self._deadlines.next - now, LONGEST_SLEEP_SECONDS))
+                if not late:
+                    self._sooner.wait(min(self._deadlines.next - now, LONGEST_SLEEP_SECONDS))
+            _tell(late)
 
-    def _run_lane(self) -> None:
+    def _run_lane(self, backend: Backend) -> None:
         buffer = np.empty((self.max_batch_size, 16), dtype=np.uint8)
         while batch := self._take_batch():
-            self._run_batch(batch, buffer)
+            _tell(self._run_batch(backend, batch, buffer))
 
     def _take_batch(self) -> list[_Slice]:
         """Wait while the queue is empty, then take a fair share of it; nothing once closed and empty."""
-        with self._lock:
-            while True:
-                batch = self._form_batch()
+        while True:
+            late: list[Call] = []
+            with self._lock:
+                batch = self._form_batch(late)
                 if self.waiting:
                     self._changed.notify()  # what is left is another lane's share
-                if batch or self._closed:
-                    return batch
-                self._changed.wait()
+                elif not (batch or late or self._closed):
+                    self._changed.wait()
+                    continue
+            _tell(late)
+            if batch or (self._closed and not late):
+                return batch
 
-    def _form_batch(self) -> list[_Slice]:
+    def _form_batch(self, late: list[Call]) -> list[_Slice]:
         batch: list[_Slice] = []
         waiting = self.waiting
         if not waiting:
@@ -206,22 +218,24 @@ class Batcher:
         room = min(self.max_batch_size, -(-waiting // self.lanes))
         bulk_first = self._bulk_passed_over >= BULK_PATIENCE
         if bulk_first:
-            room = self._take(self._bulk, room, batch)
-        room = self._take(self._interactive, room, batch)
+            room = self._take(self._bulk, room, batch, late)
+        room = self._take(self._interactive, room, batch, late)
         if self._bulk.calls and not room and not bulk_first:
             self._bulk_passed_over += 1
         else:
             self._bulk_passed_over = 0
-            self._take(self._bulk, room, batch)
+            self._take(self._bulk, room, batch, late)
         return batch
 
-    def _take(self, level: _Level, room: int, batch: list[_Slice]) -> int:
-        """Move up to `room` boards into the batch; the room that is left."""
+    def _take(self, level: _Level, room: int, batch: list[_Slice], late: list[Call]) -> int:
+        """Move up to `room` boards into the batch, and calls whose deadline has passed to `late`; the room
+        that is left."""
         now = time.monotonic()
         while room and level.calls:
             call = next(iter(level.calls))
             if call.deadline <= now:
                 self._finish(call, DeadlinePassed(TOO_LATE))
+                late.append(call)
                 continue
             count = min(room, call.waiting, call.turn)
             batch.append(_Slice(call, call.taken, call.taken + count))
@@ -233,30 +247,29 @@ class Batcher:
             if not call.waiting:
                 del level.calls[call]
             elif not call.turn:
-                call.turn = TURN_BOARDS
+                call.turn = call.longest_turn
                 level.calls.move_to_end(call)
         return room
 
-    def _run_batch(self, batch: list[_Slice], buffer: NDArray[np.uint8]) -> None:
+    def _run_batch(self, backend: Backend, batch: list[_Slice], buffer: NDArray[np.uint8]) -> list[Call]:
+        """Run a batch; the calls that it has ended."""
         taken = time.monotonic()
         views = [call.boards[start:stop] for call, start, stop in batch]
         boards = views[0] if len(views) == 1 else np.concatenate(views, out=buffer[: sum(map(len, views))])
         started = time.monotonic()
         try:
-            moves = self._backend.run(boards)
+            moves = backend.run(boards)
         except Exception:  # whatever a backend raises is this batch's failure and nobody else's
             error_id = secrets.token_hex(4)
             _log.exception("error %s: the backend failed on a batch of %d boards", error_id, len(boards))
-            message = f"the backend failed on this batch (error {error_id})"
+            error = BackendFailed(f"the backend failed on this batch (error {error_id})", error_id)
             with self._lock:
-                for call, _, _ in batch:
-                    self._finish(call, BackendFailed(message, error_id))
-            return
+                return [call for call, _, _ in batch if self._finish(call, error)]
         ended = time.monotonic()
         seconds = ended - started
-        self.statistics.execution(len(boards), seconds)
         what = Batch(len(boards), taken, started, ended)
         first = 0
+        answered = []
         with self._lock:
             self._seconds_per_board += 0.1 * (seconds / len(boards) - self._seconds_per_board)
             for call, start, stop in batch:
@@ -264,13 +277,16 @@ class Batcher:
                 call.parts.append(Part(start, moves.rows(first, last), what))
                 call.inference_seconds += seconds
                 call.answered += stop - start
-                if call.answered == len(call.boards):
-                    self._finish(call)
+                if call.answered == len(call.boards) and self._finish(call):
+                    answered.append(call)
                 first = last
+        self.statistics.executed(what, answered)
+        return answered
 
-    def _finish(self, call: Call, error: Exception | None = None) -> None:
+    def _finish(self, call: Call, error: Exception | None = None) -> bool:
+        """Whether this was its end, which somebody then must be told."""
         if call.done:
-            return
+            return False
         call.done = True
         call.error = error
         if call.waiting:
@@ -278,6 +294,15 @@ class Batcher:
             level.calls.pop(call, None)
             level.boards -= call.waiting
             call.taken = len(call.boards)
-        if call.on_done is not None:
-            call.on_done(call)
+        return True
+
+
+def _tell(ended: Iterable[Call]) -> None:
+    for call in ended:
+        on_done, call.on_done = call.on_done, None  # which refers to what refers to the call
         call.finished.release()
+        if on_done is not None:
+            try:
+                on_done(call)
+            except Exception:  # the lane has others to answer
+                _log.exception("unexpected, when told of the end of a call")

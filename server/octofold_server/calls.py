@@ -18,9 +18,12 @@ from octofold_server.backend import Moves
 
 __all__ = ["TURN_BOARDS", "Answer", "Batch", "Call", "OnDone", "Part", "Priority"]
 
-TURN_BOARDS = 64
-"""A call keeps its place until this many of its boards have run, then goes behind those that came later.
-Small calls run whole, in order of arrival; a lone board waits for one turn of a call of 60,000."""
+WHOLE_BOARDS = 64
+"""A call of up to so many boards runs whole, in order of arrival."""
+
+TURN_BOARDS = 32
+"""A larger call goes behind those that came later each time that so many of its boards have run: a lone board
+waits for no more than one turn of a call of 60,000."""
 
 
 class Priority(IntEnum):
@@ -56,10 +59,10 @@ class Answer(NamedTuple):
 
 
 class Call:
-    """The future of one call's answer, for one thread to wait for.
+    """The future of one call's answer.
 
-    A bare lock wakes that thread at half the price of a `concurrent.futures.Future`, which shows with single
-    boards. Everything but `result` belongs to the batcher and is guarded by its lock.
+    Of a `concurrent.futures.Future`, whose condition costs several times as much, it needs no more than a
+    lock. Everything but `result` belongs to the batcher and is guarded by its lock.
     """
 
     __slots__ = (
@@ -76,7 +79,7 @@ class Call:
         self.priority = priority
         self.submitted = time.monotonic()
         self.taken = 0  # boards that batches have taken
-        self.turn = TURN_BOARDS  # boards left of this turn
+        self.turn = self.longest_turn  # boards left of it
         self.answered = 0
         self.parts: list[Part] = []  # in order of completion
         self.queue_seconds = 0.0
@@ -85,6 +88,11 @@ class Call:
         self.done = False
         self.finished = threading.Lock()
         self.finished.acquire()
+
+    @property
+    def longest_turn(self) -> int:
+        """Boards that may run before other calls have their turn."""
+        return WHOLE_BOARDS if len(self.boards) <= WHOLE_BOARDS else TURN_BOARDS
 
     @property
     def waiting(self) -> int:
@@ -108,10 +116,12 @@ class Call:
             BackendFailed: a batch with boards of this call failed.
             CancelledError: the call was cancelled.
         """
-        self.finished.acquire()
+        with self.finished:
+            pass
         if self.error is not None:
             raise self.error
-        self.parts.sort(key=lambda part: part.first)
+        if len(self.parts) > 1:
+            self.parts.sort(key=lambda part: part.first)
         moves = Moves.join([part.moves for part in self.parts])
         return Answer(moves, self.queue_seconds, self.inference_seconds)
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -37,6 +37,7 @@ __all__ = [
     "ReadTrace",
     "StopReading",
     "Ticket",
+    "WhenAnswered",
     "code_name",
 ]
 
@@ -98,14 +99,11 @@ class Ticket:
             self.served.batcher.cancel(self.call)
 
     def settle(self, call: Call) -> None:
-        """Count what became of the call; the batcher does it exactly once, before anybody is told."""
+        """Pass on that the call is done; the batcher does it exactly once. It has counted those that were
+        answered, and does not know the names of failures."""
         self.call = call
-        seconds = time.monotonic() - call.submitted
-        statistics = self.served.statistics
-        if call.error is None:
-            statistics.success(len(call.boards), call.queue_seconds, call.inference_seconds, seconds)
-        else:
-            statistics.failure(code_name(call.error), seconds)
+        if call.error is not None:
+            self.served.statistics.failure(code_name(call.error), time.monotonic() - call.submitted)
         if self._trace is not None:
             self._trace(call)
         if self._when_answered is not None:
@@ -136,7 +134,7 @@ class Door:
         self._refused = 0
         self._calls = 0
         self._at_work = _AtWork(self)
-        self._streams: dict[object, StopReading] = {}
+        self._streams: dict[_Place, StopReading] = {}
         self._streams_of: Counter[str] = Counter()
         self._lock = threading.RLock()  # guards everything above
         self._ended = threading.Condition(self._lock)  # the last call or stream has
@@ -187,15 +185,13 @@ class Door:
         """
         return self._at_work
 
-    @contextmanager
-    def stream(self, connection: str, stop_reading: StopReading) -> Iterator[None]:
-        """A stream is open on the connection of that name.
+    def open_stream(self, connection: str, stop_reading: StopReading) -> object:
+        """A stream is open on the connection of that name, until `close_stream` is given what this returns.
 
         Raises:
             Unavailable: the door is not open.
             QueueFull: as many streams are open as may be, here or on this connection.
         """
-        key = object()
         with self._lock:
             self._check_open()
             try:
@@ -203,18 +199,21 @@ class Door:
             except QueueFull as error:
                 self.refusals.add(code_name(error))
                 raise
-            self._streams[key] = stop_reading
+            place = _Place(connection)
+            self._streams[place] = stop_reading
             self._streams_of[connection] += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                del self._streams[key]
-                self._streams_of[connection] -= 1
-                if not self._streams_of[connection]:
-                    del self._streams_of[connection]
-                if not self._streams:
-                    self._ended.notify_all()
+        return place
+
+    def close_stream(self, place: object) -> None:
+        """See `open_stream`."""
+        assert isinstance(place, _Place)
+        with self._lock:
+            del self._streams[place]
+            self._streams_of[place.connection] -= 1
+            if not self._streams_of[place.connection]:
+                del self._streams_of[place.connection]
+            if not self._streams:
+                self._ended.notify_all()
 
     def submit(
         self,
@@ -267,7 +266,7 @@ class Door:
             raise
 
     def begin_call(self) -> None:
-        """See `call`."""
+        """`call`, for whoever ends it elsewhere."""
         with self._lock:
             self._check_open()
             if self._calls >= self.limits.calls:
@@ -303,6 +302,13 @@ class Door:
                 f"{self._streams_of[connection]} streams are open on this connection, the most allowed",
                 RETRY_SECONDS,
             )
+
+
+class _Place:
+    """One open stream's."""
+
+    def __init__(self, connection: str) -> None:
+        self.connection = connection
 
 
 class _AtWork:

@@ -17,8 +17,6 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-import grpc
-
 from octofold_server.access import Access
 from octofold_server.backend import BackendFactory
 from octofold_server.config import Config
@@ -33,6 +31,7 @@ from octofold_server.ports import StartupError, address_of, listener_on, port_wr
 from octofold_server.reloading import Reloading
 from octofold_server.reread import FileError
 from octofold_server.tls import Tls
+from octofold_server.wire import WireServer
 
 if TYPE_CHECKING:  # what most servers do without, and need not load
     from octofold_server.rest_server import RestServer
@@ -154,7 +153,7 @@ def _drain(door: Door, limit_seconds: float) -> None:
         )
 
 
-def _stop(server: grpc.Server, rest: RestServer | None) -> None:
+def _stop(server: WireServer, rest: RestServer | None) -> None:
     stopped = server.stop(LAST_BYTES_SECONDS)
     if rest is not None:
         rest.stop()

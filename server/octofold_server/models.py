@@ -303,8 +303,7 @@ class Models:
         statistics = self._index.statistics_of(folder.name, folder.version)
         name, version = folder.name, str(folder.version)
         batcher = Batcher(
-            backend,
-            lanes=lanes,
+            [backend] * lanes,
             max_batch_size=self.max_batch_size,
             queue_capacity=self._config.queue_capacity,
             name=f"{name}-{version}",

@@ -13,13 +13,21 @@ from functools import partial
 
 import grpc
 from google.protobuf.json_format import ParseDict
-from octofold_proto.errors import Unavailable
+from octofold_proto.errors import InvalidRequest
 from octofold_proto.inference import grpc_service_pb2 as pb
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceServicer
 
-from octofold_server.door import Door, Ticket
+from octofold_server.door import Door, Ticket, WhenAnswered
 from octofold_server.failures import failure_status, request_id
-from octofold_server.grpc_calls import cancel_with, deadline_of, end_badly, request_id_of, trace_of
+from octofold_server.grpc_calls import (
+    Call,
+    abort_badly,
+    answer_later,
+    decoded,
+    end_badly,
+    request_id_of,
+    trace_of,
+)
 from octofold_server.oip_messages import (
     infer_response,
     inference_request,
@@ -28,24 +36,23 @@ from octofold_server.oip_messages import (
     stream_response,
 )
 from octofold_server.oip_service import OpenInference
-from octofold_server.streams import AnswerStream
+from octofold_server.streams import AnswerStream, IdleStreams
+from octofold_server.wire import WireServer
 
-__all__ = ["OpenInferenceServicer"]
+__all__ = ["OpenInferenceMethods", "OpenInferenceServicer"]
+
+SERVICE = pb.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name
 
 
 class OpenInferenceServicer(GRPCInferenceServiceServicer):
-    """Answers inference that passes the door, and what is asked about the server and its models at any time.
+    """Answers what is asked about the server and its models, at any time.
 
     Args:
-        door: see there.
         service: what the calls do.
-        idle_seconds: how long nothing may come on a stream that has nothing open.
     """
 
-    def __init__(self, door: Door, service: OpenInference, idle_seconds: float = float("inf")) -> None:
-        self._door = door
+    def __init__(self, service: OpenInference) -> None:
         self._service = service
-        self._idle_seconds = idle_seconds
 
     def ServerLive(
         self, request: pb.ServerLiveRequest, context: grpc.ServicerContext
@@ -109,53 +116,79 @@ class OpenInferenceServicer(GRPCInferenceServiceServicer):
             self._service.unload(request.repository_name, request.model_name)
             return pb.RepositoryModelUnloadResponse()
 
-    def ModelInfer(
-        self, request: pb.ModelInferRequest, context: grpc.ServicerContext
-    ) -> pb.ModelInferResponse:
-        with _ending_badly(context, "ModelInfer", request.id), self._door.call():
-            asked = self._service.read(partial(inference_request, request))
-            ticket = self._service.submit(asked, deadline_of(context), read_trace=partial(trace_of, context))
-            cancel_with(context, ticket)
-            return _response(self._service, request, ticket)
 
-    def ModelStreamInfer(
-        self, messages: Iterator[pb.ModelInferRequest], context: grpc.ServicerContext
-    ) -> Iterator[pb.ModelStreamInferResponse]:
-        stream = AnswerStream(_Exchange(self._service, context), self._idle_seconds)
-        with (
-            _ending_badly(context, "ModelStreamInfer"),
-            self._door.stream(context.peer(), stream.stop_reading),
-        ):
-            if not context.add_callback(stream.abandon):
-                stream.abandon()
-            yield from stream.answers(messages)
-            if self._door.refusal and not stream.read_to_end:  # OK would say that nothing was left unread
-                raise Unavailable(self._door.refusal)
+class OpenInferenceMethods:
+    """Inference, which passes the door.
+
+    Args:
+        door: see there.
+        service: what the calls do.
+        idle_seconds: how long nothing may come on a stream that has nothing open.
+    """
+
+    def __init__(self, door: Door, service: OpenInference, idle_seconds: float = float("inf")) -> None:
+        self._door = door
+        self._service = service
+        self._idle = IdleStreams(idle_seconds)
+
+    def add_to(self, server: WireServer) -> None:
+        """Add them to a server."""
+        server.add_unary(f"{SERVICE}/ModelInfer", self.model_infer)
+        server.add_stream(f"{SERVICE}/ModelStreamInfer", self.model_stream_infer)
+
+    def model_infer(self, call: Call, message: bytes) -> None:
+        """Answer a ModelInferRequest."""
+        try:
+            request = decoded(pb.ModelInferRequest, message, f"{SERVICE}/ModelInfer", self._door)
+        except InvalidRequest as error:
+            end_badly(call, error, "ModelInfer")
+            return
+
+        def submit(when_answered: WhenAnswered) -> Ticket:
+            asked = self._service.read(partial(inference_request, request))
+            return self._service.submit(asked, call.deadline, when_answered, partial(trace_of, call))
+
+        def reply(ticket: Ticket) -> bytes:
+            return _response(self._service, request, ticket).SerializeToString()
+
+        known_as = request_id(request.id) if request.id else ""
+        answer_later(self._door, call, "ModelInfer", submit, reply, known_as)
+
+    def model_stream_infer(self, call: Call) -> None:
+        """Answer ModelInferRequests of a stream."""
+        exchange = _Exchange(self._door, self._service, call)
+        try:
+            self._idle.watch(AnswerStream(self._door, call, exchange))
+        except Exception as error:
+            end_badly(call, error, exchange.name, exchange.known_as)
 
 
 class _Exchange:
     """What the messages of one ModelStreamInfer call ask, and how they are answered."""
 
-    def __init__(self, service: OpenInference, context: grpc.ServicerContext) -> None:
-        self._service = service
-        self._stream_id = request_id_of(context)
-        self._deadline = deadline_of(context)
-        self._read_trace = partial(trace_of, context)
+    name = "ModelStreamInfer"
 
-    def boards(self, message: pb.ModelInferRequest) -> int:
-        return message.ByteSize() // 16
+    def __init__(self, door: Door, service: OpenInference, call: Call) -> None:
+        self.known_as = request_id_of(call.metadata)
+        self._door = door
+        self._service = service
+        self._call = call
+        self._deadline = call.deadline
+
+    def read(self, message: bytes) -> pb.ModelInferRequest:
+        return decoded(pb.ModelInferRequest, message, f"{SERVICE}/{self.name}", self._door)
 
     def submit(self, message: pb.ModelInferRequest, when_answered: Callable[[Ticket], None]) -> Ticket:
         asked = self._service.read(partial(inference_request, message))
-        return self._service.submit(asked, self._deadline, when_answered, self._read_trace)
+        return self._service.submit(asked, self._deadline, when_answered, partial(trace_of, self._call))
 
-    def reply(self, message: pb.ModelInferRequest, ticket: Ticket) -> pb.ModelStreamInferResponse:
-        return stream_response(_response(self._service, message, ticket))
+    def reply(self, message: pb.ModelInferRequest, ticket: Ticket) -> bytes:
+        return stream_response(_response(self._service, message, ticket)).SerializeToString()
 
-    def refusal(self, message: pb.ModelInferRequest, error: Exception) -> pb.ModelStreamInferResponse:
-        known_as = request_id(message.id) if message.id else self._stream_id
-        status = failure_status(error, "ModelStreamInfer", known_as)
-        return refusal_response(message.id, status.message)
+    def refusal(self, message: pb.ModelInferRequest, error: Exception) -> bytes:
+        known_as = request_id(message.id) if message.id else self.known_as
+        status = failure_status(error, self.name, known_as)
+        return refusal_response(message.id, status.message).SerializeToString()
 
 
 def _response(service: OpenInference, message: pb.ModelInferRequest, ticket: Ticket) -> pb.ModelInferResponse:
@@ -164,9 +197,9 @@ def _response(service: OpenInference, message: pb.ModelInferRequest, ticket: Tic
 
 
 @contextmanager
-def _ending_badly(context: grpc.ServicerContext, call: str, known_as: str = "") -> Iterator[None]:
+def _ending_badly(context: grpc.ServicerContext, call: str) -> Iterator[None]:
     """The call ends with the status of whatever is raised inside."""
     try:
         yield
     except Exception as error:
-        end_badly(context, error, call, request_id(known_as) if known_as else "")
+        abort_badly(context, error, call)

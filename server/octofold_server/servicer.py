@@ -7,25 +7,35 @@ Knows nothing about ports, signals, credentials or how models are loaded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import grpc
 import numpy as np
 from numpy.typing import NDArray
-from octofold_proto.errors import InvalidRequest, Unavailable
+from octofold_proto.errors import InvalidRequest
 from octofold_proto.messages import board_from_exponents, boards_from_bytes
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceServicer
 
 from octofold_server.calls import Priority
-from octofold_server.door import Door, ReadTrace, Ticket
+from octofold_server.door import Door, Ticket, WhenAnswered
 from octofold_server.failures import failure_status
-from octofold_server.grpc_calls import cancel_with, deadline_of, end_badly, request_id_of, trace_of
+from octofold_server.grpc_calls import (
+    Call,
+    answer_later,
+    decoded,
+    end_badly,
+    request_id_of,
+    trace_of,
+)
 from octofold_server.replies import list_models_response, next_move_response, next_moves_response
-from octofold_server.streams import AnswerStream
+from octofold_server.streams import AnswerStream, IdleStreams
+from octofold_server.wire import WireServer
 
-__all__ = ["OctofoldServicer"]
+__all__ = ["OctofoldMethods", "OctofoldServicer"]
+
+SERVICE = pb.DESCRIPTOR.services_by_name["OctofoldService"].full_name
 
 _PRIORITIES = {
     pb.PRIORITY_UNSPECIFIED: Priority.INTERACTIVE,
@@ -35,11 +45,19 @@ _PRIORITIES = {
 
 
 class OctofoldServicer(OctofoldServiceServicer):
-    """Answers calls that pass the door. ListModels answers at any time, since it tells what the server is
-    waiting for.
+    """ListModels, which answers at any time, since it tells what the server is waiting for."""
 
-    Its methods block: it is for gRPC's server with a thread a call. The asyncio server took twice the CPU
-    time for a call of one board (0.43 against 0.20 ms, 64 callers): it wakes its loop several times a call.
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    def ListModels(
+        self, request: pb.ListModelsRequest, context: grpc.ServicerContext
+    ) -> pb.ListModelsResponse:
+        return list_models_response(self._door.models)
+
+
+class OctofoldMethods:
+    """The others, which pass the door.
 
     Args:
         door: see there.
@@ -48,87 +66,88 @@ class OctofoldServicer(OctofoldServiceServicer):
 
     def __init__(self, door: Door, idle_seconds: float = float("inf")) -> None:
         self._door = door
-        self._idle_seconds = idle_seconds
+        self._idle = IdleStreams(idle_seconds)
 
-    def NextMove(self, request: pb.NextMoveRequest, context: grpc.ServicerContext) -> pb.NextMoveResponse:
+    def add_to(self, server: WireServer) -> None:
+        """Add them to a server."""
+        server.add_unary(f"{SERVICE}/NextMove", self.next_move)
+        server.add_unary(f"{SERVICE}/NextMoves", self.next_moves)
+        server.add_stream(f"{SERVICE}/StreamNextMoves", self.stream_next_moves)
+
+    def next_move(self, call: Call, message: bytes) -> None:
+        """Answer a NextMoveRequest."""
+        try:
+            request = decoded(pb.NextMoveRequest, message, f"{SERVICE}/NextMove", self._door)
+        except InvalidRequest as error:
+            end_badly(call, error, "NextMove")
+            return
+
         def read_board(largest_exponent: int) -> NDArray[np.uint8]:
             return board_from_exponents(request.board, largest_exponent)
 
-        try:
-            with self._door.call():
-                ticket = self._door.submit(
-                    request.model,
-                    request.version,
-                    read_board,
-                    deadline=deadline_of(context),
-                    read_trace=partial(trace_of, context),
-                )
-                cancel_with(context, ticket)
-                return next_move_response(ticket.served, ticket.answer())
-        except Exception as error:
-            end_badly(context, error, "NextMove")
+        def submit(when_answered: WhenAnswered) -> Ticket:
+            return self._door.submit(
+                request.model,
+                request.version,
+                read_board,
+                deadline=call.deadline,
+                when_answered=when_answered,
+                read_trace=partial(trace_of, call),
+            )
 
-    def NextMoves(self, request: pb.NextMovesRequest, context: grpc.ServicerContext) -> pb.NextMovesResponse:
-        try:
-            with self._door.call():
-                ticket = _submit(self._door, request, deadline_of(context), partial(trace_of, context))
-                cancel_with(context, ticket)
-                return _response(request, ticket)
-        except Exception as error:
-            end_badly(context, error, "NextMoves")
+        answer_later(self._door, call, "NextMove", submit, _next_move_reply)
 
-    def StreamNextMoves(
-        self, messages: Iterator[pb.StreamNextMovesRequest], context: grpc.ServicerContext
-    ) -> Iterator[pb.StreamNextMovesResponse]:
-        exchange = _Exchange(self._door, context)
-        stream = AnswerStream(exchange, self._idle_seconds)
+    def next_moves(self, call: Call, message: bytes) -> None:
+        """Answer a NextMovesRequest."""
         try:
-            with self._door.stream(context.peer(), stream.stop_reading):
-                if not context.add_callback(stream.abandon):
-                    stream.abandon()
-                yield from stream.answers(messages)
-                if self._door.refusal and not stream.read_to_end:  # OK would say that nothing was left unread
-                    raise Unavailable(self._door.refusal)
-        except Exception as error:
-            end_badly(context, error, "StreamNextMoves", exchange.request_id)
+            request = decoded(pb.NextMovesRequest, message, f"{SERVICE}/NextMoves", self._door)
+        except InvalidRequest as error:
+            end_badly(call, error, "NextMoves")
+            return
+        submit = partial(_submit, self._door, call, call.deadline, request)
 
-    def ListModels(
-        self, request: pb.ListModelsRequest, context: grpc.ServicerContext
-    ) -> pb.ListModelsResponse:
-        return list_models_response(self._door.models)
+        def reply(ticket: Ticket) -> bytes:
+            return _response(request, ticket).SerializeToString()
+
+        answer_later(self._door, call, "NextMoves", submit, reply)
+
+    def stream_next_moves(self, call: Call) -> None:
+        """Answer StreamNextMovesRequests."""
+        exchange = _Exchange(self._door, call)
+        try:
+            self._idle.watch(AnswerStream(self._door, call, exchange))
+        except Exception as error:
+            end_badly(call, error, exchange.name, exchange.known_as)
 
 
 class _Exchange:
     """What the messages of one StreamNextMoves call ask, and how they are answered."""
 
-    def __init__(self, door: Door, context: grpc.ServicerContext) -> None:
-        self.request_id = request_id_of(context)
-        self._door = door
-        self._deadline = deadline_of(context)
-        self._read_trace = partial(trace_of, context)
+    name = "StreamNextMoves"
 
-    def boards(self, message: pb.StreamNextMovesRequest) -> int:
-        return message.ByteSize() // 16  # whatever fills the message
+    def __init__(self, door: Door, call: Call) -> None:
+        self.known_as = request_id_of(call.metadata)
+        self._door = door
+        self._call = call
+        self._deadline = call.deadline
+
+    def read(self, message: bytes) -> pb.StreamNextMovesRequest:
+        return decoded(pb.StreamNextMovesRequest, message, f"{SERVICE}/{self.name}", self._door)
 
     def submit(self, message: pb.StreamNextMovesRequest, when_answered: Callable[[Ticket], None]) -> Ticket:
-        return _submit(self._door, message.request, self._deadline, self._read_trace, when_answered)
+        return _submit(self._door, self._call, self._deadline, message.request, when_answered)
 
-    def reply(self, message: pb.StreamNextMovesRequest, ticket: Ticket) -> pb.StreamNextMovesResponse:
-        return pb.StreamNextMovesResponse(id=message.id, response=_response(message.request, ticket))
+    def reply(self, message: pb.StreamNextMovesRequest, ticket: Ticket) -> bytes:
+        response = _response(message.request, ticket)
+        return pb.StreamNextMovesResponse(id=message.id, response=response).SerializeToString()
 
-    def refusal(self, message: pb.StreamNextMovesRequest, error: Exception) -> pb.StreamNextMovesResponse:
-        request_id = f"{self.request_id}/{message.id}"
-        return pb.StreamNextMovesResponse(
-            id=message.id, error=failure_status(error, "StreamNextMoves", request_id)
-        )
+    def refusal(self, message: pb.StreamNextMovesRequest, error: Exception) -> bytes:
+        status = failure_status(error, self.name, f"{self.known_as}/{message.id}")
+        return pb.StreamNextMovesResponse(id=message.id, error=status).SerializeToString()
 
 
 def _submit(
-    door: Door,
-    request: pb.NextMovesRequest,
-    deadline: float,
-    read_trace: ReadTrace,
-    when_answered: Callable[[Ticket], None] | None = None,
+    door: Door, call: Call, deadline: float, request: pb.NextMovesRequest, when_answered: WhenAnswered
 ) -> Ticket:
     return door.submit(
         request.model,
@@ -137,7 +156,7 @@ def _submit(
         deadline=deadline,
         priority=_PRIORITIES.get(request.priority, Priority.INTERACTIVE),
         when_answered=when_answered,
-        read_trace=read_trace,
+        read_trace=partial(trace_of, call),
     )
 
 
@@ -145,6 +164,10 @@ def _read_boards(request: pb.NextMovesRequest, largest_exponent: int) -> NDArray
     if request.priority not in _PRIORITIES:
         raise InvalidRequest(f"priority is {request.priority}, which is none of {pb.Priority.keys()}")
     return boards_from_bytes(request.boards, largest_exponent)
+
+
+def _next_move_reply(ticket: Ticket) -> bytes:
+    return next_move_response(ticket.served, ticket.answer()).SerializeToString()
 
 
 def _response(request: pb.NextMovesRequest, ticket: Ticket) -> pb.NextMovesResponse:

@@ -10,8 +10,11 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from octofold_server.calls import Batch, Call
 
 __all__ = ["BATCH_BOUNDS", "SECONDS_BOUNDS", "Histogram", "ModelStatistics", "Refusals", "Snapshot", "Total"]
 
@@ -64,7 +67,7 @@ class Snapshot:
 
 
 class ModelStatistics:
-    """Counts for one model version. Any thread may call any method; each costs about a microsecond."""
+    """Counts for one model version. Any thread may call any method."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards everything below
@@ -81,35 +84,37 @@ class ModelStatistics:
         self._queue_seconds = _Buckets(SECONDS_BOUNDS)
         self._call_seconds = _Buckets(SECONDS_BOUNDS)
 
-    def success(self, boards: int, queue_s: float, inference_s: float, total_s: float) -> None:
-        """A call of `boards` boards was answered, `total_s` seconds after it came."""
-        # Batches of one call may overlap on several lanes, and its caller waits for them only once.
-        inference_s = min(inference_s, max(0.0, total_s - queue_s))
+    def executed(self, batch: Batch, answered: Sequence[Call]) -> None:
+        """The backend ran a batch, which answered the last boards of these calls. Once a batch, so that a call
+        pays for no lock."""
+        now = time.time()
         with self._lock:
-            self._boards += boards
-            self._success.add(total_s)
-            self._queue.add(queue_s)
-            self._inference.add(inference_s)
-            self._overhead.add(max(0.0, total_s - queue_s - inference_s))
-            self._queue_seconds.add(queue_s)
-            self._call_seconds.add(total_s)
+            ran = self._batches.get(batch.boards)
+            if ran is None:
+                ran = self._batches[batch.boards] = _Sum()
+            ran.add(batch.ended - batch.started)
+            self._batch_boards.add(batch.boards)
+            self._last_inference = now
+            for call in answered:
+                self._answered(call, batch.ended - call.submitted)
+
+    def _answered(self, call: Call, total_s: float) -> None:
+        queue_s = call.queue_seconds
+        # Batches of one call may overlap on several lanes, and its caller waits for them only once.
+        inference_s = min(call.inference_seconds, max(0.0, total_s - queue_s))
+        self._boards += len(call.boards)
+        self._success.add(total_s)
+        self._queue.add(queue_s)
+        self._inference.add(inference_s)
+        self._overhead.add(max(0.0, total_s - queue_s - inference_s))
+        self._queue_seconds.add(queue_s)
+        self._call_seconds.add(total_s)
 
     def failure(self, code: str, total_s: float = 0.0) -> None:
         """A call ended with the status code of this name, such as "RESOURCE_EXHAUSTED"."""
         with self._lock:
             self._failures[code] += 1
             self._failure.add(total_s)
-
-    def execution(self, batch_boards: int, seconds: float) -> None:
-        """The backend ran a batch."""
-        now = time.time()
-        with self._lock:
-            batch = self._batches.get(batch_boards)
-            if batch is None:
-                batch = self._batches[batch_boards] = _Sum()
-            batch.add(seconds)
-            self._batch_boards.add(batch_boards)
-            self._last_inference = now
 
     def snapshot(self) -> Snapshot:
         """The numbers as they are now."""

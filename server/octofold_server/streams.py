@@ -1,192 +1,260 @@
-"""One stream of calls: reads messages, submits them as they come, yields answers as they are ready.
+"""One stream of calls: submits messages as they come, sends answers as they are ready.
 
-A message that fails is answered with its error and does not end the stream. Knows nothing about models or
-protocols; what a message asks for and how it is answered is an `Exchange`.
+A message that fails is answered with its error and does not end the stream. It has no thread: messages come
+on gRPC's, answers on those of the batcher's lanes. Knows nothing about models or protocols; what a message
+asks for and how it is answered is an `Exchange`.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from queue import Empty, SimpleQueue
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import CancelledError
 from typing import Generic, Protocol, TypeVar
 
-from octofold_proto.errors import Unavailable
+from octofold_proto.errors import OctofoldError, Unavailable
 
-from octofold_server.door import Ticket
+from octofold_server.door import Door, Ticket
+from octofold_server.grpc_calls import Call, end_badly
 
-__all__ = ["AnswerStream", "Exchange"]
+__all__ = ["AnswerStream", "Exchange", "IdleStreams"]
 
 MAX_OPEN_BOARDS = 65_536
 """Boards of one stream that are read but not answered yet. A client that sends and never reads stops here."""
 
 Message = TypeVar("Message")
-Reply = TypeVar("Reply")
-AnyMessage = TypeVar("AnyMessage", contravariant=True)
-AnyReply = TypeVar("AnyReply", covariant=True)
 
 
-class Exchange(Protocol[AnyMessage, AnyReply]):
+class Exchange(Protocol[Message]):
     """What one protocol's streams ask and answer."""
 
-    def boards(self, message: AnyMessage) -> int:
-        """How many boards would take as much memory as the message; it was not checked yet."""
+    name: str
+    """Of the method."""
+
+    known_as: str
+    """The id of the stream, where its caller or the protocol gave it one."""
+
+    def read(self, message: bytes) -> Message:
+        """The message of these bytes; raises InvalidRequest, which ends the stream."""
         ...
 
-    def submit(self, message: AnyMessage, when_answered: Callable[[Ticket], None]) -> Ticket:
+    def submit(self, message: Message, when_answered: Callable[[Ticket], None]) -> Ticket:
         """Hand its boards to the door; raises what is wrong with them."""
         ...
 
-    def reply(self, message: AnyMessage, ticket: Ticket) -> AnyReply:
+    def reply(self, message: Message, ticket: Ticket) -> bytes:
         """The reply of a ticket that has its answer; raises what became of it otherwise."""
         ...
 
-    def refusal(self, message: AnyMessage, error: Exception) -> AnyReply:
+    def refusal(self, message: Message, error: Exception) -> bytes:
         """The reply to a message that failed."""
         ...
 
 
-class _Open(Generic[Message, Reply]):
-    """A message that was read and is not answered yet; of one that was refused, nothing but the refusal."""
+class _Open:
+    """A message that was read, and whose answer is not sent yet."""
 
-    __slots__ = ("boards", "message", "refusal", "ticket")
+    __slots__ = ("boards", "reply", "ticket")
 
-    def __init__(self, message: Message, boards: int) -> None:
-        self.message: Message | None = message
+    def __init__(self, boards: int) -> None:
         self.boards = boards
         self.ticket: Ticket | None = None
-        self.refusal: Reply | None = None
+        self.reply = b""
 
 
-class AnswerStream(Generic[Message, Reply]):
-    """The state of one stream: a thread reads and submits, the caller's thread yields the answers.
+class AnswerStream(Generic[Message]):
+    """The state of one stream.
 
     Args:
+        door: which the stream passes now.
+        call: ended here, by and by.
         exchange: see there.
-        idle_seconds: how long nothing may come while nothing is open.
 
-    Attributes:
-        read_to_end: whether the client has said that it sends no more, and every message was taken.
+    Raises:
+        Unavailable, QueueFull: see `Door.open_stream`.
     """
 
-    def __init__(self, exchange: Exchange[Message, Reply], idle_seconds: float = float("inf")) -> None:
-        self.read_to_end = False
+    def __init__(self, door: Door, call: Call, exchange: Exchange[Message]) -> None:
+        self._door = door
+        self._call = call
         self._exchange = exchange
-        self._idle_seconds = idle_seconds
-        self._ready: SimpleQueue[_Open[Message, Reply] | None] = SimpleQueue()  # None: no more will come
-        self._open: set[_Open[Message, Reply]] = set()
+        self._open: set[_Open] = set()
         self._open_boards = 0
+        self._ready: deque[_Open] = deque()  # answered, to be sent
+        self._sending: _Open | None = None
+        self._reading = False
+        self._stopped = False  # takes no more messages
+        self._why: Exception | None = None  # with which it ends, once all that is open was sent
+        self._ended = False  # sends no more
         self._busy = time.monotonic()  # when there was last a message or something open
-        self._stopped = False
-        self._abandoned = False
-        self._changed = threading.Condition()  # guards _open to _abandoned
-
-    def answers(self, messages: Iterator[Message]) -> Iterator[Reply]:
-        """The answer of every message, in the order in which they become ready.
-
-        Raises:
-            Unavailable: nothing came for too long.
-        """
-        threading.Thread(target=self._read, args=(messages,), name="stream-reader", daemon=True).start()
-        try:
-            while (opened := self._next_ready()) is not None and not self._abandoned:
-                yield self._reply(opened)
-                self._close(opened)
-        finally:
-            self.abandon()
+        self._lock = threading.Lock()  # guards everything above
+        self._place = door.open_stream(call.peer(), self.stop_reading)
+        call.on_message = self._take
+        call.on_sent = self._was_sent
+        call.on_left = self.abandon
+        self._go_on()
 
     def stop_reading(self) -> None:
-        """Submit no more messages; what was submitted is still answered."""
-        with self._changed:
-            if not self._stopped:
-                self._stopped = True
-                self._end_if_complete()
-                self._changed.notify()
+        """Submit no more messages; what was submitted is still answered. The end then says that this door is
+        closed: OK would say that nothing was left unread."""
+        self._stop(Unavailable(self._door.refusal))
 
     def abandon(self) -> None:
         """The client has left: withdraw what it no longer waits for, and end."""
-        self.stop_reading()
-        with self._changed:
-            self._abandoned = True
+        with self._lock:
+            self._stopped = True
             left = list(self._open)
+            self._ready.clear()
+        self._end(CancelledError())
         for opened in left:
-            self._withdraw(opened)
-        self._ready.put(None)
+            if opened.ticket is not None:
+                opened.ticket.cancel()
 
-    def _next_ready(self) -> _Open[Message, Reply] | None:
-        if self._idle_seconds == float("inf"):
-            return self._ready.get()
-        wait = self._idle_seconds
-        while True:
-            try:
-                return self._ready.get(timeout=wait)
-            except Empty:
-                with self._changed:
-                    wait = self._busy + self._idle_seconds - time.monotonic()
-                    if self._open:
-                        wait = self._idle_seconds
-                    elif wait <= 0:
-                        raise Unavailable(
-                            f"nothing came on this stream for {self._idle_seconds:g} seconds; open another"
-                        ) from None
+    def end_if_idle(self, idle_seconds: float) -> None:
+        """End if nothing came and nothing was owed for so long."""
+        with self._lock:
+            is_idle = not self._open and time.monotonic() - self._busy >= idle_seconds
+        if is_idle:
+            self._end(Unavailable(f"nothing came on this stream for {idle_seconds:g} seconds; open another"))
 
-    def _read(self, messages: Iterator[Message]) -> None:
-        try:
-            for message in messages:
-                if not self._take(message):
-                    return
-        except Exception:  # gRPC raises a bare one when the call has ended
-            self.abandon()
-        else:
-            self.read_to_end = True
-            self.stop_reading()
-
-    def _take(self, message: Message) -> bool:
-        opened: _Open[Message, Reply] = _Open(message, max(1, self._exchange.boards(message)))
-        with self._changed:
-            self._changed.wait_for(lambda: self._stopped or self._open_boards < MAX_OPEN_BOARDS)
+    def _stop(self, why: Exception | None) -> None:
+        with self._lock:
             if self._stopped:
-                return False
+                return
+            self._stopped = True
+            self._why = why
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Read the next message, or end, if it is time to."""
+        with self._lock:
+            is_over = self._stopped and not self._open
+            read = not (self._stopped or self._reading) and self._open_boards < MAX_OPEN_BOARDS
+            self._reading |= read
+        if is_over:
+            self._end(self._why)
+        elif read:
+            self._call.read()
+
+    def _take(self, received: bytes | None) -> None:
+        with self._lock:
+            self._reading = False
+            if self._stopped:
+                return
+        if received is None:
+            self._stop(None)
+            return
+        try:
+            message = self._exchange.read(received)
+        except OctofoldError as error:
+            self._stop(error)
+            return
+        opened = _Open(max(1, len(received) // 16))  # whatever fills the message counts
+        with self._lock:
             self._open.add(opened)
             self._open_boards += opened.boards
+        self._submit(message, opened)
+        self._go_on()
+
+    def _submit(self, message: Message, opened: _Open) -> None:
+        def when_answered(ticket: Ticket) -> None:
+            try:
+                reply = self._exchange.reply(message, ticket)
+            except Exception as error:
+                reply = self._exchange.refusal(message, error)
+            self._answer(opened, reply)
+
         try:
-
-            def when_answered(ticket: Ticket) -> None:
-                opened.ticket = ticket
-                self._ready.put(opened)
-
             opened.ticket = self._exchange.submit(message, when_answered)
         except Exception as error:
-            opened.refusal, opened.message = self._exchange.refusal(message, error), None
-            self._ready.put(opened)
-        if self._abandoned:  # perhaps just before there was a ticket to withdraw
-            self._withdraw(opened)
-        return True
+            self._answer(opened, self._exchange.refusal(message, error))
 
-    def _reply(self, opened: _Open[Message, Reply]) -> Reply:
-        if opened.refusal is not None:
-            return opened.refusal
-        assert opened.message is not None
-        assert opened.ticket is not None
-        try:
-            return self._exchange.reply(opened.message, opened.ticket)
-        except Exception as error:
-            return self._exchange.refusal(opened.message, error)
+    def _answer(self, opened: _Open, reply: bytes) -> None:
+        opened.reply = reply
+        with self._lock:
+            if self._ended:
+                return
+            self._ready.append(opened)
+            if self._sending is None:
+                self._send_next()
 
-    def _close(self, opened: _Open[Message, Reply]) -> None:
-        with self._changed:
-            self._open.discard(opened)
-            self._open_boards -= opened.boards
+    def _send_next(self) -> None:
+        self._sending = self._ready.popleft() if self._ready else None
+        if self._sending is not None:
+            self._call.send(self._sending.reply, more=bool(self._ready))
+
+    def _was_sent(self) -> None:
+        with self._lock:
+            assert self._sending is not None
+            self._open.discard(self._sending)
+            self._open_boards -= self._sending.boards
             self._busy = time.monotonic()
-            self._end_if_complete()
-            self._changed.notify()
+            if not self._ended:
+                self._send_next()
+            else:
+                self._sending = None
+        if self._ended:
+            self._close()
+        else:
+            self._go_on()
 
-    def _end_if_complete(self) -> None:
-        if self._stopped and not self._open:
-            self._ready.put(None)
+    def _end(self, why: Exception | None) -> None:
+        with self._lock:
+            if self._ended:
+                return
+            self._ended = True
+            self._why = why
+            is_sending = self._sending is not None  # of which gRPC wants to be done first
+        if not is_sending:
+            self._close()
 
-    @staticmethod
-    def _withdraw(opened: _Open[Message, Reply]) -> None:
-        if opened.ticket is not None:
-            opened.ticket.cancel()
+    def _close(self) -> None:
+        self._door.close_stream(self._place)
+        error = self._why
+        if error is None:
+            self._call.end()
+        else:
+            end_badly(self._call, error, self._exchange.name, self._exchange.known_as)
+
+    @property
+    def ended(self) -> bool:
+        """Whether its end was sent."""
+        return self._ended
+
+
+class IdleStreams:
+    """Ends streams on which nothing comes and nothing is owed.
+
+    Args:
+        seconds: for how long; infinity lets them be.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._streams: set[AnswerStream[object]] = set()
+        self._watching = False
+        self._lock = threading.Lock()  # guards the two above
+
+    def watch(self, stream: AnswerStream[Message]) -> None:
+        """From now on, until it ends."""
+        if self._seconds == float("inf"):
+            return
+        with self._lock:
+            self._streams.add(stream)  # type: ignore[arg-type]  # whatever its messages are
+            if not self._watching:
+                self._watching = True
+                threading.Thread(target=self._look, name="idle-streams", daemon=True).start()
+
+    def _look(self) -> None:
+        while True:
+            time.sleep(self._seconds / 8)
+            with self._lock:
+                self._streams = {stream for stream in self._streams if not stream.ended}
+                streams = list(self._streams)
+                if not streams:
+                    self._watching = False
+                    return
+            for stream in streams:
+                stream.end_if_idle(self._seconds)

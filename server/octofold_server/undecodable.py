@@ -6,7 +6,7 @@ a traceback for each. Here both are the caller's, and refused like any other. Kn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from functools import wraps
 from typing import Any
@@ -17,7 +17,7 @@ from octofold_proto.errors import InvalidRequest, QueueFull
 
 from octofold_server.arrivals import Arrivals
 from octofold_server.door import code_name
-from octofold_server.grpc_calls import end_badly
+from octofold_server.grpc_calls import abort_badly
 from octofold_server.statistics import Refusals
 
 __all__ = ["RefusingUndecodable"]
@@ -33,28 +33,35 @@ class RefusingUndecodable:
     Args:
         server: the server.
         refusals: told of every call that ends so.
-        most_arriving: how many calls of one message may wait for it, see `Arrivals`.
+        arrivals: watches calls of one message until it is there.
         pool: threads for streams that nobody counts; those of the server by default.
+        elsewhere: names of methods, such as "package.Service/Method", that are served in another way.
     """
 
     def __init__(
         self,
         server: grpc.Server,
         refusals: Refusals,
-        most_arriving: int,
+        arrivals: Arrivals,
         pool: ThreadPoolExecutor | None = None,
+        elsewhere: Collection[str] = (),
     ) -> None:
         self._server = server
         self._refusals = refusals
-        self._arrivals = Arrivals(most_arriving, refusals)
+        self._arrivals = arrivals
         self._pool = pool
+        self._elsewhere = elsewhere
 
     def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
         """Generated code calls this with the methods that it gives to the next one as well."""
 
     def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Handler]) -> None:
         """Add a service's methods."""
-        refusing = {name: self._refusing(f"{service}/{name}", handler) for name, handler in handlers.items()}
+        refusing = {
+            name: self._refusing(f"{service}/{name}", handler)
+            for name, handler in handlers.items()
+            if f"{service}/{name}" not in self._elsewhere
+        }
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, refusing),))
         self._server.add_registered_method_handlers(service, refusing)
 
@@ -77,7 +84,7 @@ class RefusingUndecodable:
             try:
                 request = self._arrivals.message(messages, context)
             except (QueueFull, CancelledError) as error:
-                end_badly(context, error, name)
+                abort_badly(context, error, name)
             if request is _UNDECODABLE:
                 self._refuse(name, context)
             return method(request, context, *callback)
@@ -108,7 +115,7 @@ class RefusingUndecodable:
     def _refuse(self, name: str, context: grpc.ServicerContext) -> None:
         error = InvalidRequest(f"the bytes are no message of {name}")
         self._refusals.add(code_name(error))
-        end_badly(context, error, name)
+        abort_badly(context, error, name)
 
 
 def _or_undecodable(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:

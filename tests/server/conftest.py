@@ -31,17 +31,19 @@ from octofold_proto.octofold.v1.inference_pb2_grpc import (
     add_OctofoldServiceServicer_to_server,
 )
 from octofold_server.access import Access
+from octofold_server.arrivals import Arrivals
 from octofold_server.backend import Backend
 from octofold_server.config import Config
 from octofold_server.door import Door, Limits
 from octofold_server.fakes import RecordingBackend
 from octofold_server.models import Models
 from octofold_server.oip_service import OpenInference
-from octofold_server.oip_servicer import OpenInferenceServicer
+from octofold_server.oip_servicer import OpenInferenceMethods, OpenInferenceServicer
 from octofold_server.rest import JSON_LENGTH, application
 from octofold_server.rest_server import RestServer
-from octofold_server.servicer import OctofoldServicer
+from octofold_server.servicer import OctofoldMethods, OctofoldServicer
 from octofold_server.undecodable import RefusingUndecodable
+from octofold_server.wire import WireServer
 from onnx import TensorProto, helper
 
 START_LIMIT_SECONDS = 60
@@ -189,9 +191,13 @@ def serve_backend(write_version: WriteVersion, tmp_path: Path) -> ServeBackend:
         config = Config(models=tmp_path / "models", **{"lanes": 1, **options})
         models = Models(config, lambda *_: backend)
         door = Door(models, Limits(boards=options.get("queue_capacity", 65_536)))
-        server = grpc.server(ThreadPoolExecutor(32))
-        add_OctofoldServiceServicer_to_server(OctofoldServicer(door), server)
-        port = server.add_insecure_port("127.0.0.1:0")
+        server = WireServer(grpc.server(ThreadPoolExecutor(32)), Arrivals(16, door.refusals))
+        OctofoldMethods(door).add_to(server)
+        others: Any = RefusingUndecodable(
+            server.server, door.refusals, Arrivals(16, door.refusals), elsewhere=server.names
+        )
+        add_OctofoldServiceServicer_to_server(OctofoldServicer(door), others)
+        port = server.listen("127.0.0.1:0")
         server.start()
         models.start()
         door.open()
@@ -247,11 +253,15 @@ def open_doors(write_version: WriteVersion, tmp_path: Path) -> OpenAllDoors:
         door = Door(Models(config, lambda *_: backend), limits)
         service = OpenInference(door)
         access = Access(config.tokens, config.admin_tokens, admin=config.admin, refusals=door.refusals)
-        server = grpc.server(ThreadPoolExecutor(32))
-        refusing: Any = RefusingUndecodable(server, door.refusals, 16)
-        add_OctofoldServiceServicer_to_server(OctofoldServicer(door), refusing)
-        add_GRPCInferenceServiceServicer_to_server(OpenInferenceServicer(door, service), refusing)
-        port = server.add_insecure_port("127.0.0.1:0")
+        server = WireServer(grpc.server(ThreadPoolExecutor(32)), Arrivals(16, door.refusals))
+        OctofoldMethods(door).add_to(server)
+        OpenInferenceMethods(door, service).add_to(server)
+        others: Any = RefusingUndecodable(
+            server.server, door.refusals, Arrivals(16, door.refusals), elsewhere=server.names
+        )
+        add_OctofoldServiceServicer_to_server(OctofoldServicer(door), others)
+        add_GRPCInferenceServiceServicer_to_server(OpenInferenceServicer(service), others)
+        port = server.listen("127.0.0.1:0")
         server.start()
         listener = socket.create_server(("127.0.0.1", 0))
         routes = application(door, service, access, config.max_message_bytes)

@@ -36,7 +36,7 @@ def new_batcher() -> Iterator[NewBatcher]:
     def new(
         backend: RecordingBackend, *, lanes: int = 1, max_batch_size: int = 32, queue_capacity: int = 100_000
     ) -> Batcher:
-        batcher = Batcher(backend, lanes=lanes, max_batch_size=max_batch_size, queue_capacity=queue_capacity)
+        batcher = Batcher([backend] * lanes, max_batch_size=max_batch_size, queue_capacity=queue_capacity)
         batchers.append((batcher, backend))
         return batcher
 

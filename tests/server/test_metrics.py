@@ -14,6 +14,7 @@ import pytest
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from octofold_server.calls import Batch, Call, Priority
 from octofold_server.fakes import FakeBackend, RecordingBackend
 from octofold_server.statistics import ModelStatistics
 from prometheus_client.parser import text_string_to_metric_families
@@ -150,15 +151,18 @@ def test_counters_never_go_back_when_a_model_is_loaded_again(open_doors: Open) -
 
 def test_parts_of_a_call_never_add_up_to_more_than_the_call() -> None:
     statistics = ModelStatistics()
-    statistics.success(100, queue_s=0.2, inference_s=5.0, total_s=1.0)  # its batches overlapped on many lanes
+    call = Call(np.zeros((100, 16), np.uint8), np.inf, None, Priority.INTERACTIVE)
+    call.submitted, call.queue_seconds = 0.0, 0.25
+    call.inference_seconds = 5.0  # its batches overlapped on many lanes
+    statistics.executed(Batch(32, taken=0.5, started=0.5, ended=1.0), [call])
     now = statistics.snapshot()
-    assert (now.queue.seconds, now.inference.seconds, now.overhead.seconds) == (0.2, 0.8, 0.0)
+    assert (now.queue.seconds, now.inference.seconds, now.overhead.seconds) == (0.25, 0.75, 0.0)
 
 
 def test_histograms_count_an_observation_in_the_first_bucket_that_holds_it() -> None:
     statistics = ModelStatistics()
     for boards in (1, 2, 3, 4096, 4097, 60_000):
-        statistics.execution(boards, 0.001)
+        statistics.executed(Batch(boards, taken=0.0, started=0.0, ended=0.001), [])
     batch_boards = statistics.snapshot().batch_boards
     by_bound = dict(zip((*batch_boards.bounds, np.inf), batch_boards.counts, strict=True))
     assert {bound: count for bound, count in by_bound.items() if count} == {
