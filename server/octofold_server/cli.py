@@ -8,11 +8,15 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from octofold_server.config import ConfigError, read_config, unknown_variables
+from octofold_server.config import Config, ConfigError, read_config, unknown_variables
 from octofold_server.logs import set_up_log
 
-__all__ = ["main"]
+if TYPE_CHECKING:
+    from octofold_server.siblings import Place
+
+__all__ = ["main", "run"]
 
 _log = logging.getLogger(__name__)
 
@@ -26,6 +30,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     set_up_log(config.log_format, config.log_level)
     for variable in unknown_variables():
         _log.warning("not a variable of octofold-serve: %s", variable)
+    if config.processes == 1:
+        return run(config)
+    from octofold_server.ports import StartupError
+    from octofold_server.processes import serve_together
+
+    try:
+        return serve_together(config, run)
+    except StartupError as error:
+        return _fail(error, 1)
+
+
+def run(config: Config, place: Place | None = None) -> int:
+    """Serve in this process until a signal; the exit code.
+
+    Args:
+        config: see there.
+        place: see `octofold_server.lifecycle.serve`.
+    """
+    set_up_log(config.log_format, config.log_level)
     # Only now: --help must not take the half second that onnxruntime and gRPC need to load.
     try:
         from octofold_server.lifecycle import StartupError, serve
@@ -34,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"{error.name} is missing: install it with the extra: octofold[server]", 1)
 
     try:
-        serve(config)
+        serve(config, place=place)
     except (StartupError, ModelError) as error:
         if config.log_format == "json":  # whoever reads the log as objects must find this one, too
             _log.critical("%s", error)

@@ -156,6 +156,13 @@ class Config:
     lanes: int = _option(
         0, _integer(0, 1024), "batches that run at the same time; 0 takes one a CPU core, or one on a GPU"
     )
+    processes: int = _option(
+        1,
+        _integer(1, 256),
+        "processes that serve the port, each with all the models and limits; more than one is for machines "
+        "with so many cores that one, which runs Python in one thread at a time, cannot feed them. A "
+        "connection stays with one of them",
+    )
     grace: float = _option(
         5.0,
         _SECONDS,
@@ -181,17 +188,16 @@ class Config:
     max_calls: int = _option(
         1024,
         _integer(1, 100_000),
-        "calls at work at the same time, each of which has a thread; beyond, calls fail at once with "
-        "RESOURCE_EXHAUSTED",
+        "calls at work at the same time; beyond, calls fail at once with RESOURCE_EXHAUSTED",
     )
     max_calls_per_connection: int = _option(
         256,
         _integer(1, 100_000),
         "calls and streams that one connection may have open; more of them wait in the client. A call that "
-        "was begun and never finished holds a thread, and no single client should hold them all",
+        "was begun and never finished holds memory, and no single client should hold it all",
     )
     max_streams: int = _option(
-        256, _integer(0, 100_000), "streams open at the same time; each keeps two threads, however idle it is"
+        256, _integer(0, 100_000), "streams open at the same time; each keeps memory, however idle it is"
     )
     max_streams_per_connection: int = _option(
         64,

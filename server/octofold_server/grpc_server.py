@@ -51,7 +51,8 @@ def new_grpc_server(
         ("grpc.max_receive_message_length", config.max_message_bytes),
         ("grpc.max_concurrent_streams", config.max_calls_per_connection),
         ("grpc.max_allowed_incoming_connections", file_limit() // 2),  # the rest is for REST, models, logs
-        ("grpc.so_reuseport", 0),  # else a second server on the port would silently take half of the calls
+        # Without siblings, a second server on the port would silently take half of the calls.
+        ("grpc.so_reuseport", int(config.processes > 1)),
         # A client whose machine is gone says nothing; what it had open ends when it answers no ping.
         ("grpc.keepalive_time_ms", 60_000),
         ("grpc.keepalive_timeout_ms", 20_000),
@@ -85,7 +86,7 @@ def new_grpc_server(
     return wire
 
 
-def listen(server: WireServer, host: str, port: int, tls: Tls | None) -> int:
+def listen(server: WireServer, host: str, port: int, tls: Tls | None, *, shared: bool = False) -> int:
     """Take the port, and return the one that was taken.
 
     We try the address ourselves first: gRPC's own message about it is a page long and names no reason.
@@ -95,7 +96,8 @@ def listen(server: WireServer, host: str, port: int, tls: Tls | None) -> int:
     """
     address = address_of(host, port)
     try:
-        listener_on(host, port).close()
+        if not shared:  # a socket that is soon closed would take connections along
+            listener_on(host, port).close()
         if tls is not None:
             return server.listen(address, tls.grpc_credentials())
         return server.listen(address)

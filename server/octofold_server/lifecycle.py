@@ -7,12 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-import select
-import signal
-import socket
 import threading
-import time
-from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -23,6 +18,7 @@ from octofold_server.config import Config
 from octofold_server.door import Door, Limits
 from octofold_server.grpc_server import SERVICES, listen, new_grpc_server
 from octofold_server.health import Health
+from octofold_server.metrics import exposition
 from octofold_server.models import Models
 from octofold_server.native_log import NativeLog
 from octofold_server.oip_service import OpenInference
@@ -30,6 +26,8 @@ from octofold_server.onnx_backend import OnnxBackend
 from octofold_server.ports import StartupError, address_of, listener_on, port_written
 from octofold_server.reloading import Reloading
 from octofold_server.reread import FileError
+from octofold_server.siblings import Place, Siblings
+from octofold_server.signals import Signals
 from octofold_server.tls import Tls
 from octofold_server.wire import WireServer
 
@@ -49,19 +47,19 @@ is not waited for."""
 LAST_SPANS_SECONDS = 2.0
 """For a collector to take the last spans; there may be none."""
 
-NEVER = float("inf")
-
-WAKE = 0
-"""Among the numbers of signals: no signal has it."""
-
 _log = logging.getLogger(__name__)
 
 
-def serve(config: Config, new_backend: BackendFactory = OnnxBackend) -> None:
+def serve(config: Config, new_backend: BackendFactory = OnnxBackend, place: Place | None = None) -> None:
     """Run a server until SIGTERM or SIGINT; return once everything accepted has been answered.
 
     To be called by the main thread, which receives the signals. A second one ends the grace period at once;
     SIGHUP brings the models up to date. When a model is still being loaded in the end, the process ends here.
+
+    Args:
+        config: see there.
+        new_backend: makes what computes the moves of a version.
+        place: among the processes that serve the same port; None when there is only this one.
 
     Raises:
         StartupError: the address cannot be listened on, a file of certificates or tokens is not what it
@@ -77,12 +75,13 @@ def serve(config: Config, new_backend: BackendFactory = OnnxBackend) -> None:
         access = Access(config.tokens, config.admin_tokens, admin=config.admin, refusals=door.refusals)
     except FileError as error:
         raise StartupError(str(error)) from error
-    service = OpenInference(door)
+    siblings = _siblings(place, door) if place is not None else None
+    service = OpenInference(door, siblings)
     server = new_grpc_server(config, door, health, access, service)
-    port = listen(server, config.host, config.port, tls)
+    port = listen(server, config.host, config.port, tls, shared=place is not None)
     rest = _new_rest_server(config, door, access, service, tls)
     reloading = Reloading(models, config.models, config.watch)
-    signals = _Signals(reloading.request)
+    signals = Signals(reloading.request)
     _log.info("the configuration", extra={"fields": config.effective()})
 
     with ExitStack() as ending:  # what is entered last ends first
@@ -119,7 +118,7 @@ def serve(config: Config, new_backend: BackendFactory = OnnxBackend) -> None:
         os._exit(0)
 
 
-def _loaded(models: Models, signals: _Signals) -> bool:
+def _loaded(models: Models, signals: Signals) -> bool:
     """Load the models on a thread of its own; False when told to stop before all are loaded."""
     loading: Future[None] = Future()
 
@@ -177,6 +176,13 @@ def _tracing() -> Tracing:
     return Tracing()
 
 
+def _siblings(place: Place, door: Door) -> Siblings:
+    def page(_: str) -> str:
+        return exposition(door.models, door.refusals, ready=door.ready and door.models.any_ready)
+
+    return Siblings(place, {"page": page, "load": door.models.load, "unload": door.models.unload})
+
+
 def _tls(config: Config) -> Tls | None:
     if config.tls_certificate is None or config.tls_key is None:
         return None
@@ -194,41 +200,8 @@ def _new_rest_server(
 
     return RestServer(
         application(door, service, access, config.max_message_bytes),
-        listener_on(config.host, config.rest_port),
+        listener_on(config.host, config.rest_port, shared=config.processes > 1),
         tls.context() if tls is not None else None,
         door.refusals.add_handshake,
         LAST_BYTES_SECONDS,
     )
-
-
-class _Signals:
-    """SIGTERM and SIGINT, for a thread that waits for them, and SIGHUP, which meanwhile calls `on_hangup`.
-
-    They arrive as bytes on a socket. A `threading.Event` that a handler sets would miss the signal that comes
-    between the decision to wait and the wait: handlers run in the waiting thread, which would be asleep.
-    """
-
-    def __init__(self, on_hangup: Callable[[], None]) -> None:
-        self._on_hangup = on_hangup
-        self._receiver, self._sender = socket.socketpair()
-        self._sender.setblocking(False)
-        signal.set_wakeup_fd(self._sender.fileno())
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, lambda *_: None)
-
-    def wake(self) -> None:
-        """Let the thread that waits go on, as if its time were over; any thread may call this."""
-        self._sender.send(bytes([WAKE]))
-
-    def wait(self, timeout_seconds: float = NEVER) -> bool:
-        """Wait for the next signal to stop; whether one came."""
-        end = time.monotonic() + timeout_seconds
-        while True:
-            left = None if timeout_seconds == NEVER else max(0.0, end - time.monotonic())
-            came, _, _ = select.select([self._receiver], [], [], left)
-            if not came:
-                return False
-            number = self._receiver.recv(1)[0]
-            if number != signal.SIGHUP:
-                return number != WAKE
-            self._on_hangup()

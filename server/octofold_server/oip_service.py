@@ -15,10 +15,13 @@ from octofold_proto.errors import InvalidRequest, OctofoldError, Unavailable, Un
 
 from octofold_server import oip_descriptions as describe
 from octofold_server.door import Door, ReadTrace, Ticket, code_name
+from octofold_server.metric_sums import summed
+from octofold_server.metrics import exposition
 from octofold_server.oip_descriptions import Description
 from octofold_server.oip_requests import InferenceRequest
 from octofold_server.oip_tensors import OutputTensor, boards_of, outputs_of
 from octofold_server.quoting import quoted
+from octofold_server.siblings import Siblings
 
 __all__ = ["OpenInference"]
 
@@ -30,10 +33,12 @@ class OpenInference:
 
     Args:
         door: where calls go.
+        siblings: other processes that serve the same models, which load and unload what this one does.
     """
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: Door, siblings: Siblings | None = None) -> None:
         self._door = door
+        self._siblings = siblings
         self._models = door.models
 
     @property
@@ -89,6 +94,7 @@ class OpenInference:
                 f"parameter {quoted(parameter)} is not supported: models come from the repository"
             )
         self._models.load(name)
+        self._ask_siblings("load", name)
 
     def unload(self, repository: str, name: str) -> None:
         """Drain and free a model; blocks until it is done.
@@ -99,6 +105,16 @@ class OpenInference:
         """
         _check_repository(repository)
         self._models.unload(name)
+        self._ask_siblings("unload", name)
+
+    def metrics(self) -> str:
+        """The page that Prometheus reads, of all processes; blocks until they have answered."""
+        page = exposition(self._models, self._door.refusals, ready=self.ready)
+        return page if self._siblings is None else summed([page, *self._siblings.ask("page")])
+
+    def _ask_siblings(self, what: str, name: str) -> None:
+        if self._siblings is not None:
+            self._siblings.ask(what, name)
 
     def read(self, reader: Callable[[], Read]) -> Read:
         """What `reader` makes of a request; if it raises, that is counted as a refusal, and raised."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from octofold_game.files import write_text
 
-__all__ = ["StartupError", "address_of", "file_limit", "listener_on", "port_written"]
+__all__ = ["StartupError", "address_of", "file_limit", "hold_port", "listener_on", "port_written"]
 
 
 ENOUGH_FILES = 65_536
@@ -38,12 +38,40 @@ def file_limit() -> int:
     return wanted
 
 
-def listener_on(host: str, port: int) -> socket.socket:
+def listener_on(host: str, port: int, *, shared: bool = False) -> socket.socket:
     """A socket that listens there.
+
+    Args:
+        host: its name or address.
+        port: 0 for a free one.
+        shared: with other sockets that are; the kernel then spreads connections over them.
 
     Raises:
         StartupError: there is no listening there; the message says why.
     """
+    listener = _bound(host, port, shared=shared)
+    try:
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        raise StartupError(f"cannot listen on {address_of(host, port)}: {error.strerror}") from error
+    return listener
+
+
+@contextmanager
+def hold_port(host: str, port: int) -> Iterator[int]:
+    """A port that, until the block ends, only sockets that are `shared` can listen on; the number of it.
+
+    Raises:
+        StartupError: somebody else listens there, or nobody can.
+    """
+    with _bound(host, port, shared=False) as alone:
+        number = int(alone.getsockname()[1])
+    with _bound(host, number, shared=True):
+        yield number
+
+
+def _bound(host: str, port: int, *, shared: bool) -> socket.socket:
     address = address_of(host, port)
     try:
         family, kind, protocol, _, found = socket.getaddrinfo(
@@ -52,8 +80,9 @@ def listener_on(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if shared:
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             listener.bind(found)
-            listener.listen()
         except OSError:
             listener.close()
             raise

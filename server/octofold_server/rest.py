@@ -26,7 +26,7 @@ from octofold_proto.status import grpc_code
 from octofold_server.access import Access, Right
 from octofold_server.door import TRACE_HEADERS, Door, Ticket
 from octofold_server.failures import failure_status, request_id
-from octofold_server.metrics import CONTENT_TYPE, exposition
+from octofold_server.metrics import CONTENT_TYPE
 from octofold_server.oip_service import OpenInference
 from octofold_server.rest_bodies import InferenceBody, Reply, read_inference, write_inference
 from octofold_server.statistics import Refusals
@@ -125,6 +125,7 @@ class _Routes:
     def __init__(self, door: Door, service: OpenInference) -> None:
         self._door = door
         self._service = service
+        self._pages = ThreadPoolExecutor(1, thread_name_prefix="metrics")
         self._admin = ThreadPoolExecutor(ADMIN_THREADS, thread_name_prefix="rest-admin")
 
     async def live(self, _: web.Request) -> web.Response:
@@ -134,7 +135,7 @@ class _Routes:
         return _yes_or_no(self._service.ready)
 
     async def metrics(self, _: web.Request) -> web.Response:
-        text = exposition(self._door.models, self._door.refusals, ready=self._service.ready)
+        text = await asyncio.get_running_loop().run_in_executor(self._pages, self._service.metrics)
         return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
 
     async def server_metadata(self, _: web.Request) -> web.Response:

@@ -85,8 +85,7 @@ class ModelStatistics:
         self._call_seconds = _Buckets(SECONDS_BOUNDS)
 
     def executed(self, batch: Batch, answered: Sequence[Call]) -> None:
-        """The backend ran a batch, which answered the last boards of these calls. Once a batch, so that a call
-        pays for no lock."""
+        """The backend ran a batch, which answered the last boards of these calls: a call pays for no lock."""
         now = time.time()
         with self._lock:
             ran = self._batches.get(batch.boards)

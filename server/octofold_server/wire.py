@@ -160,7 +160,7 @@ class WireCall:
     def _state(self) -> Any:
         if self._owed or not self._ended:
             return None, _NOTHING
-        # What these refer to refers to this. While gRPC's call is not freed, it counts as one of the connection.
+        # What these refer to refers to this, and a call that is not freed still counts for its connection.
         self.on_message = self.on_sent = self.on_left = _nothing
         self._call = None
         return self, _NOTHING

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,15 @@ def boards(count: int, exponent: int = 1) -> Callable[[int], NDArray[np.uint8]]:
     return lambda largest: check_boards(np.full((count, 16), exponent, np.uint8), largest)
 
 
+@contextmanager
+def stream_of(door: Door, connection: str, stop_reading: Callable[[], None]) -> Iterator[None]:
+    place = door.open_stream(connection, stop_reading)
+    try:
+        yield
+    finally:
+        door.close_stream(place)
+
+
 def test_a_door_that_is_not_open_says_why(door: Door, models: Models) -> None:
     starting = Door(models)
     door.refuse()
@@ -64,7 +74,7 @@ def test_a_door_that_is_not_open_says_why(door: Door, models: Models) -> None:
         assert not closed.ready
         with pytest.raises(Unavailable, match=why), closed.call():
             pass
-        with pytest.raises(Unavailable, match=why), closed.stream("here", lambda: None):
+        with pytest.raises(Unavailable, match=why), stream_of(closed, "here", lambda: None):
             pass
         assert closed.refusals.counts() == {"UNAVAILABLE": 2}
 
@@ -80,16 +90,16 @@ def test_a_server_that_leaves_still_lets_calls_in_but_is_not_ready(door: Door) -
 def test_no_more_calls_and_streams_are_let_in_than_the_limits_say(door: Door) -> None:
     with door.call(), door.call(), pytest.raises(QueueFull, match="2 calls are at work"), door.call():
         pass
-    with door.stream("a", lambda: None), door.stream("a", lambda: None):
+    with stream_of(door, "a", lambda: None), stream_of(door, "a", lambda: None):
         with pytest.raises(QueueFull, match="2 streams are open on this connection"):
-            door.stream("a", lambda: None).__enter__()
+            stream_of(door, "a", lambda: None).__enter__()
         with (
-            door.stream("b", lambda: None),
+            stream_of(door, "b", lambda: None),
             pytest.raises(QueueFull, match="3 streams are open, the most"),
-            door.stream("c", lambda: None),
+            stream_of(door, "c", lambda: None),
         ):
             pass
-    with door.call(), door.stream("a", lambda: None):  # what has ended makes room
+    with door.call(), stream_of(door, "a", lambda: None):  # what has ended makes room
         assert door.refusals.counts() == {"RESOURCE_EXHAUSTED": 3}
 
 
@@ -168,7 +178,7 @@ def test_a_call_for_a_model_that_is_unloaded_at_that_moment_is_unavailable(
 def test_refusing_stops_open_streams_and_draining_waits_for_them(door: Door) -> None:
     stopped = threading.Event()
     drained = threading.Thread(target=door.drain, args=(30.0,))
-    with door.stream("a", stopped.set), door.call():
+    with stream_of(door, "a", stopped.set), door.call():
         door.refuse()
         assert stopped.is_set()
         drained.start()

@@ -1,0 +1,41 @@
+"""octofold-serve, with a backend that answers at once: what is left is gRPC's price and the service's own.
+
+    python bench/without_inference.py --port 50052
+
+It takes the flags of octofold-serve, and the cards of its model repository for the models' names.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_server.backend import Moves
+from octofold_server.config import read_config
+from octofold_server.lifecycle import serve
+from octofold_server.logs import set_up_log
+
+
+class Table:
+    """Answers with the same moves whatever it is asked."""
+
+    def __init__(self, largest: int) -> None:
+        votes = np.tile(np.array([8, 0, 0, 0], np.uint8), (largest, 1))
+        self._moves = Moves(np.zeros(largest, np.int8), (votes / 8).astype(np.float32), votes)
+
+    def warm_up(self) -> None:
+        """There is nothing to warm up."""
+
+    def run(self, boards: NDArray[np.uint8]) -> Moves:
+        return self._moves.rows(0, len(boards))
+
+
+def main() -> None:
+    config = read_config(sys.argv[1:])
+    set_up_log(config.log_format, config.log_level)
+    serve(config, lambda _model, _device, largest, _tensors: Table(largest))
+
+
+if __name__ == "__main__":
+    main()
