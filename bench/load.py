@@ -123,19 +123,33 @@ class Load:
         return self._boards[start : start + count]
 
     async def _callers(self, callers: int, call: Callable[[], Awaitable[int]], latencies: Latencies) -> float:
-        boards = 0
-        begin = time.perf_counter()
-        end = begin + self._seconds
+        return await load(callers, call, self._seconds, latencies)
 
-        async def caller() -> None:
-            nonlocal boards
-            while (start := time.perf_counter()) < end:
-                answered = await call()  # awaited first: others add to the sum meanwhile
-                boards += answered
-                latencies.seconds.append(time.perf_counter() - start)
 
-        await asyncio.gather(*(caller() for _ in range(callers)))
-        return boards / (time.perf_counter() - begin)
+async def load(
+    callers: int, call: Callable[[], Awaitable[int]], seconds: float, latencies: Latencies
+) -> float:
+    """Boards a second of callers that each call again as soon as they are answered.
+
+    Args:
+        callers: how many.
+        call: asks once; how many boards were answered.
+        seconds: for which they go on.
+        latencies: of the calls, added to.
+    """
+    boards = 0
+    begin = time.perf_counter()
+    end = begin + seconds
+
+    async def caller() -> None:
+        nonlocal boards
+        while (start := time.perf_counter()) < end:
+            answered = await call()  # awaited first: others add to the sum meanwhile
+            boards += answered
+            latencies.seconds.append(time.perf_counter() - start)
+
+    await asyncio.gather(*(caller() for _ in range(callers)))
+    return boards / (time.perf_counter() - begin)
 
 
 async def _connect(target: str) -> grpc.aio.Channel:

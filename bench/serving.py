@@ -50,7 +50,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     arguments = ("--default-model", options.model, "--precision", options.precision)
-    boards = _boards(4096)
+    boards = random_boards(4096)
     if options.memory_minutes:
         with LocalServer(options.models, arguments) as server:
             assert server.pid is not None
@@ -206,7 +206,7 @@ def _ratio(found: dict[str, float]) -> float:
     return best["int8"] / best["fp32"]
 
 
-def _boards(count: int) -> NDArray[np.uint8]:
+def random_boards(count: int) -> NDArray[np.uint8]:
     """Boards `[count, 16]` of random games."""
     generator = np.random.default_rng(0)
     episodes = Episodes(0, range(64))

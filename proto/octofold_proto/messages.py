@@ -69,9 +69,10 @@ def board_from_exponents(exponents: Sequence[int], largest_exponent: int) -> NDA
     if len(exponents) != CELLS:
         missing = f": board 0 ends before its cell {len(exponents)}" if len(exponents) < CELLS else ""
         raise InvalidRequest(f"board holds {len(exponents)} exponents, not 16{missing}")
-    if max(exponents) > largest_exponent:
-        check_boards(np.array([exponents], dtype=np.int64), largest_exponent)
-    return np.array([exponents], dtype=np.uint8)
+    cells = list(exponents)
+    if max(cells) > largest_exponent:
+        check_boards(np.array([cells], dtype=np.int64), largest_exponent)
+    return np.frombuffer(bytes(cells), dtype=np.uint8).reshape(1, CELLS)
 
 
 def boards_to_bytes(boards: NDArray[np.uint8]) -> bytes:

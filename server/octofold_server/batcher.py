@@ -53,6 +53,15 @@ class _Level:
         self.calls: OrderedDict[Call, None] = OrderedDict()  # any of them leaves at once when it is withdrawn
         self.boards = 0  # that no batch has taken
 
+    def add(self, call: Call) -> None:
+        """Last in turn; but a large call at the front that has just had a turn lets it go first, once."""
+        self.calls[call] = None
+        self.boards += len(call.boards)
+        front = next(iter(self.calls))
+        if front.may_yield:
+            front.may_yield = False
+            self.calls.move_to_end(front)
+
 
 class Batcher:
     """Runs boards on lanes: a thread and a backend each.
@@ -144,8 +153,7 @@ class Batcher:
                     f"no room for {len(boards)} more",
                     max(SHORTEST_RETRY_SECONDS, self.waiting * self._seconds_per_board / self.lanes),
                 )
-            level.calls[call] = None
-            level.boards += len(boards)
+            level.add(call)
             if deadline != NEVER and self._deadlines.add(call):
                 self._sooner.notify()
             self._changed.notify()
@@ -241,6 +249,7 @@ class Batcher:
             batch.append(_Slice(call, call.taken, call.taken + count))
             call.taken += count
             call.turn -= count
+            call.may_yield = False
             call.queue_seconds = now - call.submitted
             level.boards -= count
             room -= count
@@ -248,6 +257,7 @@ class Batcher:
                 del level.calls[call]
             elif not call.turn:
                 call.turn = call.longest_turn
+                call.may_yield = True
                 level.calls.move_to_end(call)
         return room
 

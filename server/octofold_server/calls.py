@@ -67,7 +67,7 @@ class Call:
 
     __slots__ = (
         "__weakref__", "answered", "boards", "deadline", "done", "error", "finished", "inference_seconds",
-        "on_done", "parts", "priority", "queue_seconds", "submitted", "taken", "turn",
+        "may_yield", "on_done", "parts", "priority", "queue_seconds", "submitted", "taken", "turn",
     )  # fmt: skip
 
     def __init__(
@@ -80,6 +80,7 @@ class Call:
         self.submitted = time.monotonic()
         self.taken = 0  # boards that batches have taken
         self.turn = self.longest_turn  # boards left of it
+        self.may_yield = False  # has had a turn since a call that came later went first
         self.answered = 0
         self.parts: list[Part] = []  # in order of completion
         self.queue_seconds = 0.0

@@ -115,6 +115,22 @@ def test_a_lone_board_does_not_wait_behind_sixty_thousand(new_batcher: NewBatche
     assert np.flatnonzero(order == 2).tolist() == [TURN_BOARDS]
 
 
+def test_a_large_call_that_has_had_its_turn_lets_one_that_comes_later_go_first_but_only_one(
+    new_batcher: NewBatcher,
+) -> None:
+    backend = RecordingBackend()
+    batcher = new_batcher(backend)
+    backend.gate.clear()
+    large = batcher.submit(marked(1, 6 * TURN_BOARDS))
+    backend.started.acquire()  # its first turn runs
+    lone = [batcher.submit(marked(mark)) for mark in (2, 3)]
+    backend.gate.set()
+    wait_for([large, *lone])
+    order = np.concatenate(backend.batches)[:, 0]
+    assert np.flatnonzero(order == 2).tolist() == [TURN_BOARDS]
+    assert np.flatnonzero(order == 3).tolist() == [2 * TURN_BOARDS + 1]
+
+
 def test_two_large_calls_take_turns(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
     batcher = new_batcher(backend)

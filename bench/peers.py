@@ -1,0 +1,222 @@
+"""The same ONNX file served by Octofold, PyTriton and mosec, under one load generator, in turns.
+
+    python3 -m venv /tmp/pytriton && /tmp/pytriton/bin/pip install nvidia-pytriton onnxruntime
+    python3 -m venv /tmp/mosec && /tmp/mosec/bin/pip install mosec onnxruntime
+    python bench/peers.py --pytriton /tmp/pytriton/bin/python --mosec /tmp/mosec/bin/python
+
+Each has as many single-threaded onnxruntime sessions as there are cores, and its dynamic batching on.
+PyTriton and Octofold are asked over gRPC, by ModelInfer of the Open Inference Protocol, Octofold by its own
+API as well; mosec over HTTP, which is all it speaks. Load comes from this process, on the same cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, ExitStack, contextmanager
+from pathlib import Path
+
+import aiohttp
+import grpc
+import numpy as np
+from harness import interleave, medians, report
+from load import Latencies, load
+from octofold_client.local_server import LocalServer
+from octofold_proto.inference import grpc_service_pb2 as oip
+from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from serving import random_boards
+
+LOADS = {"1 x 1": (1, 1), "16 x 1": (16, 1), "64 x 1": (64, 1), "4 x 64": (4, 64)}
+"""Callers, and boards of each call."""
+
+BATCH_SIZE = 64
+START_SECONDS = 120.0
+FOLDER = Path(__file__).parent
+
+Ask = Callable[[bytes], Awaitable[object]]
+"""Asks about boards of 16 bytes each."""
+
+Connect = Callable[[AsyncExitStack], Awaitable[Ask]]
+"""Connects to a server, until the stack is closed."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--models", type=Path, default=Path("models"))
+    parser.add_argument("--model", default="cnn5")
+    parser.add_argument("--file", default="model.int8.onnx", help="of the newest version")
+    parser.add_argument("--pytriton", type=Path, help="python of an environment that has nvidia-pytriton")
+    parser.add_argument("--mosec", type=Path, help="python of an environment that has mosec")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of one measure in one round")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+
+    newest = max((options.models / options.model).glob("*/card.json"), key=lambda card: int(card.parent.name))
+    file = newest.with_name(options.file).resolve()
+    loop = asyncio.new_event_loop()
+    with ExitStack() as running:
+        precision = "int8" if "int8" in options.file else "fp32"
+        arguments = ("--default-model", options.model, "--precision", precision)
+        target = running.enter_context(LocalServer(options.models, arguments)).target
+        servers = {
+            "octofold": _octofold(target),
+            "octofold, ModelInfer": _model_infer(target, options.model),
+        }
+        if options.pytriton:
+            port = running.enter_context(_pytriton(options.pytriton, file))
+            servers["pytriton"] = _model_infer(f"127.0.0.1:{port}", "boards")
+        if options.mosec:
+            port = running.enter_context(_mosec(options.mosec, file))
+            servers["mosec"] = _mosec_infer(f"http://127.0.0.1:{port}/inference")
+        closing = AsyncExitStack()
+        running.callback(lambda: loop.run_until_complete(closing.aclose()))
+        asks = {
+            name: loop.run_until_complete(_connected(connect, closing)) for name, connect in servers.items()
+        }
+        latencies = {(name, kind): Latencies() for name in asks for kind in LOADS}
+        boards = random_boards(4096)
+
+        def measure(name: str, kind: str) -> float:
+            callers, count = LOADS[kind]
+            starts = iter(range(0, 1 << 60, count))
+
+            async def call() -> int:
+                start = next(starts) % (len(boards) - count + 1)
+                await asks[name](boards[start : start + count].tobytes())
+                return count
+
+            return loop.run_until_complete(load(callers, call, options.seconds, latencies[name, kind]))
+
+        measures = {
+            f"{kind}, {name}": lambda name=name, kind=kind: measure(name, kind)
+            for kind in LOADS
+            for name in asks
+        }
+        found = medians(interleave(measures, options.rounds))
+    _report(options.model, found, latencies, list(asks))
+
+
+def _report(
+    model: str, found: Mapping[str, float], latencies: Mapping[tuple[str, str], Latencies], names: list[str]
+) -> None:
+    rows = [
+        (
+            kind,
+            name,
+            f"{found[f'{kind}, {name}']:,.0f}",
+            f"{found[f'{kind}, octofold'] / found[f'{kind}, {name}']:.2f}",
+            f"{latencies[name, kind].ms(50):.1f} / {latencies[name, kind].ms(99):.1f}",
+        )
+        for kind in LOADS
+        for name in names
+    ]
+    columns = ["callers x boards", "server", "boards/s", "octofold is times as fast", "p50 / p99, ms"]
+    p99 = {f"{kind}, {name}": now.ms(99) for (name, kind), now in latencies.items()}
+    report(f"servers of {model}", columns, rows, boards_per_second=found, p99_ms=p99)
+
+
+async def _connected(connect: Connect, closing: AsyncExitStack) -> Ask:
+    """Once it has answered."""
+    ask = await connect(closing)
+    give_up = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            await ask(bytes(16))
+            return ask
+        except (grpc.aio.AioRpcError, aiohttp.ClientError):
+            if time.monotonic() > give_up:
+                raise
+            await asyncio.sleep(0.5)
+
+
+def _octofold(target: str) -> Connect:
+    async def connect(closing: AsyncExitStack) -> Ask:
+        stub = OctofoldServiceStub(await closing.enter_async_context(grpc.aio.insecure_channel(target)))
+
+        async def ask(boards: bytes) -> object:
+            return await stub.NextMoves(pb.NextMovesRequest(boards=boards))
+
+        return ask
+
+    return connect
+
+
+def _model_infer(target: str, model: str) -> Connect:
+    async def connect(closing: AsyncExitStack) -> Ask:
+        channel = await closing.enter_async_context(grpc.aio.insecure_channel(target))
+        stub = GRPCInferenceServiceStub(channel)
+
+        async def ask(boards: bytes) -> object:
+            request = oip.ModelInferRequest(model_name=model, raw_input_contents=[boards])
+            request.inputs.add(name="boards", datatype="UINT8", shape=[len(boards) // 16, 16])
+            request.outputs.add(name="move")
+            return await stub.ModelInfer(request)
+
+        return ask
+
+    return connect
+
+
+def _mosec_infer(url: str) -> Connect:
+    async def connect(closing: AsyncExitStack) -> Ask:
+        session = await closing.enter_async_context(aiohttp.ClientSession(raise_for_status=True))
+
+        async def ask(boards: bytes) -> object:
+            async with session.post(url, data=boards) as reply:
+                moves = np.frombuffer(await reply.read(), np.int8)
+                assert len(moves) == len(boards) // 16
+                return moves
+
+        return ask
+
+    return connect
+
+
+@contextmanager
+def _pytriton(python: Path, file: Path) -> Iterator[int]:
+    port, cores = _free_port(), len(os.sched_getaffinity(0))
+    command = [str(python), str(FOLDER / "peer_pytriton.py"), str(file), str(port), str(BATCH_SIZE)]
+    with _process([*command, str(cores)]):
+        yield port
+
+
+@contextmanager
+def _mosec(python: Path, file: Path) -> Iterator[int]:
+    port = _free_port()
+    command = [str(python), str(FOLDER / "peer_mosec.py"), "--port", str(port)]
+    with _process(command, OCTOFOLD_PEER=str(file)):
+        yield port
+
+
+@contextmanager
+def _process(command: list[str], **environment: str) -> Iterator[None]:
+    others = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    process = subprocess.Popen(
+        command, env={**others, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+if __name__ == "__main__":
+    main()
