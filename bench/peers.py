@@ -184,7 +184,11 @@ def _mosec_infer(url: str) -> Connect:
 def _pytriton(python: Path, file: Path) -> Iterator[int]:
     port, cores = _free_port(), len(os.sched_getaffinity(0))
     command = [str(python), str(FOLDER / "peer_pytriton.py"), str(file), str(port), str(BATCH_SIZE)]
-    with _process([*command, str(cores)]):
+    # Its embedded Python must be the very version of the environment's standard library.
+    libraries = subprocess.check_output(
+        [str(python), "-c", "import sysconfig; print(sysconfig.get_config_var('LIBDIR'))"], text=True
+    )
+    with _process([*command, str(cores)], LD_LIBRARY_PATH=libraries.strip()):
         yield port
 
 

@@ -1,0 +1,85 @@
+"""How often evaluation asks about a board that it has asked about before: what a cache could save.
+
+    octofold play --games 100 && python bench/repeats.py results/*/games.replay
+
+The games of a replay file are played in lockstep, as evaluation asks about them: one board of each game at a
+time. Counted are boards that a cache of the boards asked for last would know, exactly and as any of their
+eight symmetric views, and boards that are twice in one step.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import OrderedDict
+from pathlib import Path
+
+import numpy as np
+from harness import report
+from numpy.typing import NDArray
+from octofold_game.replays import read_replays
+from octofold_game.rules import slide
+from octofold_game.symmetries import CELLS
+
+SIZES = (1 << 12, 1 << 16, 1 << 20)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("replays", type=Path, help="a file of replays")
+    options = parser.parse_args()
+    steps = _steps(options.replays)
+    asked = sum(map(len, steps))
+    rows, figures = [], {}
+    for name, keys in (
+        ("exactly", [_packed(boards) for boards in steps]),
+        ("as any of the eight views", [_canonical(boards) for boards in steps]),
+    ):
+        rates = {size: _hits(keys, size) / asked for size in SIZES}
+        twice = sum(len(of_step) - len(set(of_step)) for of_step in keys) / asked
+        rows.append((name, *(f"{rate:.2%}" for rate in rates.values()), f"{twice:.2%}"))
+        figures[name] = {"known": rates, "twice": twice}
+    columns = ["the same board", *(f"among {size:,}" for size in SIZES), "twice in a step"]
+    report(f"repeats in {asked:,} boards of {len(steps[0])} games", columns, rows, boards=asked, **figures)
+
+
+def _hits(steps: list[list[bytes]], size: int) -> int:
+    """How many are in a cache of the boards that were asked for last."""
+    kept: OrderedDict[bytes, None] = OrderedDict()
+    hits = 0
+    for of_step in steps:
+        for key in of_step:
+            hits += key in kept
+            kept[key] = None
+            kept.move_to_end(key)
+            if len(kept) > size:
+                kept.popitem(last=False)
+    return hits
+
+
+def _steps(path: Path) -> list[NDArray[np.uint8]]:
+    """The boards `[N, 16]` of every step, of the games that are not over by then."""
+    episodes = sorted(read_replays(path), key=len, reverse=True)
+    boards = np.array([episode.start for episode in episodes])
+    steps = []
+    for step in range(len(episodes[0])):
+        going = sum(len(episode) > step for episode in episodes)  # the longest first: the others are behind
+        boards = boards[:going]
+        steps.append(boards.copy())
+        made = np.array([episode.moves[step] for episode in episodes[:going]], dtype=np.uint8)
+        boards, _ = slide(boards, made & 3)
+        boards[np.arange(going), made >> 2 & 15] = 1 + (made >> 6)
+    return steps
+
+
+def _packed(boards: NDArray[np.uint8]) -> list[bytes]:
+    return [board.tobytes() for board in boards]
+
+
+def _canonical(boards: NDArray[np.uint8]) -> list[bytes]:
+    """The smallest of each board's views."""
+    views = boards[:, CELLS]
+    return [min(view.tobytes() for view in of_board) for of_board in views]
+
+
+if __name__ == "__main__":
+    main()
