@@ -45,6 +45,9 @@ SCALE = float(os.environ.get("OCTOFOLD_FUZZ_SCALE", "1"))
 MUTANTS = 100
 """Cases of one of hypothesis' examples: it draws the bytes and the seed that they are mutated with."""
 
+AT_ONCE = 10
+"""Calls over a connection: more could be refused for their number."""
+
 OWN = "octofold.v1.OctofoldService"
 OPEN = "inference.GRPCInferenceService"
 
@@ -350,7 +353,11 @@ def raw_calls(channel: grpc.Channel, method: str, messages: list[bytes]) -> list
             pass
     else:
         unary = channel.unary_unary(f"/{method}")
-        ends = [unary.future(message, timeout=60) for message in messages]
+        for first in range(0, len(messages), AT_ONCE):
+            begun = [unary.future(message, timeout=60) for message in messages[first : first + AT_ONCE]]
+            for one in begun:
+                one.code()  # waits for the end
+            ends += begun
     return [(end.code(), end.details()) for end in ends]
 
 
