@@ -8,7 +8,6 @@ made of, `cygrpc`, which is not public: this is the only file that does. Knows n
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -33,15 +32,13 @@ _MORE_FOLLOWS = cygrpc.WriteFlag.buffer_hint
 _NOTHING: tuple[()] = ()
 _OK = (cygrpc.StatusCode.ok, b"")
 
-_log = logging.getLogger(__name__)
-
 
 def _nothing(*_: object) -> None:
     """What a call does when its method has not said otherwise."""
 
 
 class WireCall:
-    """One call. Its method must end it exactly once, by `reply` or `end`, on any thread.
+    """One call. Its method must end it, by `reply` or `end`, on any thread; a second end has no effect.
 
     The three callbacks run on the thread that serves all calls, and so must return at once. They may be set
     until the method returns.
@@ -107,6 +104,8 @@ class WireCall:
 
     def reply(self, message: bytes) -> None:
         """End the call with its only message."""
+        if self._ended:
+            return
         self._owed.add(_STATUS)
         self._ended = True
         operations = (
@@ -126,6 +125,8 @@ class WireCall:
             details: for the caller to read.
             trailing: metadata.
         """
+        if self._ended:
+            return
         self._owed.add(_STATUS)
         self._ended = True
         operations = [
@@ -135,22 +136,30 @@ class WireCall:
             operations.insert(0, cygrpc.SendInitialMetadataOperation(_NOTHING, _NO_FLAGS))
         self._call.start_server_batch(operations, self._is_over)
 
+    def guarded(self, callback: Callable[..., None], *arguments: object) -> None:
+        """Call something that may raise what nobody expects: that ends this call, and not the thread that
+        serves all."""
+        try:
+            callback(*arguments)
+        except Exception as error:
+            end_badly(self, error, "gRPC")  # which logs it
+
     # What follows is called by grpc's serving thread, which takes a call that is returned for over.
 
     def _closed(self, event: Any) -> Any:
         self._owed.discard(_CLOSE)
         if event.batch_operations[0].cancelled():
-            _guarded(self.on_left)
+            self.guarded(self.on_left)
         return self._state()
 
     def _received(self, event: Any) -> Any:
         self._owed.discard(_MESSAGE)
-        _guarded(self.on_message, event.batch_operations[0].message())
+        self.guarded(self.on_message, event.batch_operations[0].message())
         return self._state()
 
     def _was_sent(self, _event: Any) -> Any:
         self._owed.discard(_SENT)
-        _guarded(self.on_sent)
+        self.guarded(self.on_sent)
         return self._state()
 
     def _is_over(self, _event: Any) -> Any:
@@ -277,7 +286,7 @@ class _Method:
                 last: _Method | None = self
             else:
                 last = None
-        _guarded(self._admit, call)
+        call.guarded(self._admit, call)
         return last, _NOTHING
 
     def _admit(self, call: WireCall) -> None:
@@ -288,11 +297,3 @@ class _Method:
                 end_badly(call, error, self.path)
                 return
         self._begin(call)
-
-
-def _guarded(callback: Callable[..., None], *arguments: object) -> None:
-    """One call's mistake must not end the thread that serves all."""
-    try:
-        callback(*arguments)
-    except Exception:
-        _log.exception("unexpected, in a call of gRPC")
