@@ -117,3 +117,18 @@ async def test_twice_the_capacity_is_answered_in_bounded_time_or_refused_and_bot
     for priority, share in ((pb.PRIORITY_INTERACTIVE, 7 / 8), (pb.PRIORITY_BULK, 1 / 8)):
         assert np.percentile(load.seconds[priority], 99) < 2 * found_before / (share * throughput)
     assert server.terminate() == 0
+
+
+async def test_more_callers_than_a_connection_may_have_calls_wait_in_the_client_and_are_all_answered(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    server = start_server("--max-calls-per-connection", "50")
+    async with grpc.aio.insecure_channel(server.target) as channel:
+        stub = OctofoldServiceStub(channel)
+
+        async def caller() -> None:
+            for _ in range(10):
+                await stub.NextMove(pb.NextMoveRequest(board=[1, 1, *[0] * 14]), timeout=60)
+
+        await asyncio.gather(*(caller() for _ in range(200)))
