@@ -32,6 +32,8 @@ __all__ = [
     "moves_to_bytes",
     "probabilities_from_bytes",
     "probabilities_to_bytes",
+    "votes_from_bytes",
+    "votes_to_bytes",
 ]
 
 CELLS = 16
@@ -110,6 +112,22 @@ def probabilities_from_bytes(packed: bytes, boards: int) -> NDArray[np.float32]:
     if len(packed) != boards * 16:
         raise ValueError(f"probabilities holds {len(packed)} bytes for {boards} boards")
     return np.frombuffer(packed, dtype=_LITTLE_ENDIAN_FLOAT).reshape(-1, 4).astype(np.float32, copy=False)
+
+
+def votes_to_bytes(votes: NDArray[np.uint8]) -> bytes:
+    """Votes [N, 4] uint8 as N x 4 bytes."""
+    return votes.tobytes()
+
+
+def votes_from_bytes(packed: bytes, boards: int) -> NDArray[np.uint8]:
+    """Votes [N, 4] uint8 for `boards` = N boards.
+
+    Raises:
+        ValueError: not 4 bytes a board.
+    """
+    if len(packed) != boards * 4:
+        raise ValueError(f"votes holds {len(packed)} bytes for {boards} boards")
+    return np.frombuffer(packed, dtype=np.uint8).reshape(-1, 4)
 
 
 def direction_of_move(move: int) -> Direction:

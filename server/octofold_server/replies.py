@@ -5,7 +5,12 @@ Knows nothing about RPCs: the unary calls and the stream send what is made here.
 
 from __future__ import annotations
 
-from octofold_proto.messages import direction_of_move, moves_to_bytes, probabilities_to_bytes
+from octofold_proto.messages import (
+    direction_of_move,
+    moves_to_bytes,
+    probabilities_to_bytes,
+    votes_to_bytes,
+)
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 
 from octofold_server.calls import Answer
@@ -38,11 +43,14 @@ def next_move_response(served: ServedModel, answer: Answer) -> pb.NextMoveRespon
     )
 
 
-def next_moves_response(served: ServedModel, answer: Answer, *, probabilities: bool) -> pb.NextMovesResponse:
-    """The packed reply for an answer of any number of boards, with probabilities when asked for."""
+def next_moves_response(
+    served: ServedModel, answer: Answer, *, probabilities: bool, votes: bool
+) -> pb.NextMovesResponse:
+    """The packed reply for an answer of any number of boards, with probabilities and votes when asked for."""
     return pb.NextMovesResponse(
         moves=moves_to_bytes(answer.moves.moves),
         probabilities=probabilities_to_bytes(answer.moves.probabilities) if probabilities else b"",
+        votes=votes_to_bytes(answer.moves.votes) if votes else b"",
         model=served.name,
         version=served.version,
         queue_us=_us(answer.queue_seconds),

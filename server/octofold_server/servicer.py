@@ -171,4 +171,9 @@ def _next_move_reply(ticket: Ticket) -> bytes:
 
 
 def _response(request: pb.NextMovesRequest, ticket: Ticket) -> pb.NextMovesResponse:
-    return next_moves_response(ticket.served, ticket.answer(), probabilities=request.with_probabilities)
+    return next_moves_response(
+        ticket.served,
+        ticket.answer(),
+        probabilities=request.with_probabilities,
+        votes=request.with_votes,
+    )

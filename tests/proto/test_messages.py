@@ -20,6 +20,8 @@ from octofold_proto.messages import (
     moves_to_bytes,
     probabilities_from_bytes,
     probabilities_to_bytes,
+    votes_from_bytes,
+    votes_to_bytes,
 )
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 
@@ -43,6 +45,11 @@ def test_probabilities_survive_the_wire_from_any_byte_order(probabilities: NDArr
     for order in "<>":
         packed = probabilities_to_bytes(probabilities.astype(f"{order}f4"))
         np.testing.assert_array_equal(probabilities_from_bytes(packed, len(probabilities)), probabilities)
+
+
+@given(COUNTS.flatmap(lambda n: arrays.arrays(np.uint8, (n, 4))))
+def test_votes_survive_the_wire(votes: NDArray[np.uint8]) -> None:
+    np.testing.assert_array_equal(votes_from_bytes(votes_to_bytes(votes), len(votes)), votes)
 
 
 @given(BOARDS, st.data())

@@ -77,6 +77,7 @@ def _native(response: pb.NextMovesResponse) -> Answers:
     return {
         "move": np.frombuffer(response.moves, np.int8),
         "probabilities": np.frombuffer(response.probabilities, "<f4").reshape(-1, 4),
+        "votes": np.frombuffer(response.votes, np.uint8).reshape(-1, 4),
     }
 
 
@@ -112,7 +113,7 @@ def test_every_door_gives_the_same_answers(
     with grpc.insecure_channel(server.target) as channel:
         native, stub = OctofoldServiceStub(channel), GRPCInferenceServiceStub(channel)
         rest_port = int((tmp_path / "rest-port").read_text())
-        packed = pb.NextMovesRequest(boards=boards.tobytes(), with_probabilities=True)
+        packed = pb.NextMovesRequest(boards=boards.tobytes(), with_probabilities=True, with_votes=True)
         doors: dict[str, Answers] = {
             "NextMoves": _native(native.NextMoves(packed)),
             "ModelInfer, raw": _answers(
@@ -145,7 +146,10 @@ def test_every_door_gives_the_same_answers(
             reply.id: _native(reply.response)
             for reply in native.StreamNextMoves(
                 pb.StreamNextMovesRequest(
-                    id=n, request=pb.NextMovesRequest(boards=boards[n].tobytes(), with_probabilities=True)
+                    id=n,
+                    request=pb.NextMovesRequest(
+                        boards=boards[n].tobytes(), with_probabilities=True, with_votes=True
+                    ),
                 )
                 for n in range(COUNT)
             )

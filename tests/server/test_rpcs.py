@@ -15,6 +15,7 @@ from octofold_proto.messages import (
     move_of_direction,
     moves_from_bytes,
     probabilities_from_bytes,
+    votes_from_bytes,
 )
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.status import error_of, status_of_call
@@ -69,9 +70,13 @@ async def test_next_moves_answers_every_board_in_order(serve_backend: Serve) -> 
         assert (reply.model, reply.version) == ("fake", "1")
 
 
-async def test_probabilities_are_sent_only_when_asked_for(serve_backend: Serve) -> None:
+async def test_probabilities_and_votes_are_sent_only_when_asked_for(serve_backend: Serve) -> None:
     async with serve_backend(FakeBackend()) as stub:
-        assert (await stub.NextMoves(packed(BOARDS))).probabilities == b""
+        reply = await stub.NextMoves(packed(BOARDS))
+        assert (reply.probabilities, reply.votes) == (b"", b"")
+        reply = await stub.NextMoves(packed(BOARDS, with_votes=True))
+        assert reply.probabilities == b""
+        np.testing.assert_array_equal(votes_from_bytes(reply.votes, len(BOARDS)), fake_moves(BOARDS).votes)
 
 
 async def test_a_game_that_is_over_is_an_answer_and_not_an_error(serve_backend: Serve) -> None:

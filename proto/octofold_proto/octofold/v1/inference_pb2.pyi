@@ -61,34 +61,38 @@ class NextMoveResponse(_message.Message):
     def __init__(self, direction: _Optional[_Union[Direction, str]] = ..., probabilities: _Optional[_Iterable[float]] = ..., votes: _Optional[_Iterable[int]] = ..., game_over: bool = ..., model: _Optional[str] = ..., version: _Optional[str] = ..., queue_us: _Optional[int] = ..., inference_us: _Optional[int] = ...) -> None: ...
 
 class NextMovesRequest(_message.Message):
-    __slots__ = ("model", "version", "boards", "with_probabilities", "priority")
+    __slots__ = ("model", "version", "boards", "with_probabilities", "priority", "with_votes")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     BOARDS_FIELD_NUMBER: _ClassVar[int]
     WITH_PROBABILITIES_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    WITH_VOTES_FIELD_NUMBER: _ClassVar[int]
     model: str
     version: str
     boards: bytes
     with_probabilities: bool
     priority: Priority
-    def __init__(self, model: _Optional[str] = ..., version: _Optional[str] = ..., boards: _Optional[bytes] = ..., with_probabilities: bool = ..., priority: _Optional[_Union[Priority, str]] = ...) -> None: ...
+    with_votes: bool
+    def __init__(self, model: _Optional[str] = ..., version: _Optional[str] = ..., boards: _Optional[bytes] = ..., with_probabilities: bool = ..., priority: _Optional[_Union[Priority, str]] = ..., with_votes: bool = ...) -> None: ...
 
 class NextMovesResponse(_message.Message):
-    __slots__ = ("moves", "probabilities", "model", "version", "queue_us", "inference_us")
+    __slots__ = ("moves", "probabilities", "model", "version", "queue_us", "inference_us", "votes")
     MOVES_FIELD_NUMBER: _ClassVar[int]
     PROBABILITIES_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     QUEUE_US_FIELD_NUMBER: _ClassVar[int]
     INFERENCE_US_FIELD_NUMBER: _ClassVar[int]
+    VOTES_FIELD_NUMBER: _ClassVar[int]
     moves: bytes
     probabilities: bytes
     model: str
     version: str
     queue_us: int
     inference_us: int
-    def __init__(self, moves: _Optional[bytes] = ..., probabilities: _Optional[bytes] = ..., model: _Optional[str] = ..., version: _Optional[str] = ..., queue_us: _Optional[int] = ..., inference_us: _Optional[int] = ...) -> None: ...
+    votes: bytes
+    def __init__(self, moves: _Optional[bytes] = ..., probabilities: _Optional[bytes] = ..., model: _Optional[str] = ..., version: _Optional[str] = ..., queue_us: _Optional[int] = ..., inference_us: _Optional[int] = ..., votes: _Optional[bytes] = ...) -> None: ...
 
 class StreamNextMovesRequest(_message.Message):
     __slots__ = ("id", "request")
