@@ -14,6 +14,7 @@ from octofold_client.credentials import Credentials
 from octofold_client.errors import (
     BackendFailed,
     BrokenAnswer,
+    ClientClosed,
     DeadlinePassed,
     EvaluationError,
     FolderInUse,
@@ -38,6 +39,7 @@ __all__ = [
     "BackendFailed",
     "BrokenAnswer",
     "Client",
+    "ClientClosed",
     "Credentials",
     "DeadlinePassed",
     "EvaluationError",

@@ -23,6 +23,7 @@ class NextMove:
     model: str
     version: str
     queue_us: int
+    """As in `NextMoves`, of the call that took this board along with those of other threads."""
     inference_us: int
 
 

@@ -5,9 +5,9 @@ what is asked, how an answer is read and when a call is tried again is decided t
 """
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -18,8 +18,19 @@ from octofold_proto.inference import grpc_service_pb2_grpc
 from octofold_proto.octofold.v1 import inference_pb2_grpc
 
 from octofold_client.answers import Model, NextMove, NextMoves
-from octofold_client.calls import CHANNEL_OPTIONS, DEFAULT_RETRY, Calls, Conversation, RetryPolicy, Send
+from octofold_client.calls import (
+    CHANNEL_OPTIONS,
+    DEFAULT_RETRY,
+    Calls,
+    Conversation,
+    RetryPolicy,
+    Send,
+    SendBoard,
+    Wait,
+)
+from octofold_client.coalescing import AskedByTask, AskedByThread, Coalescer
 from octofold_client.credentials import Credentials
+from octofold_client.errors import ClientClosed
 
 T = TypeVar("T")
 Metadata = tuple[tuple[str, str], ...]
@@ -34,19 +45,19 @@ class PendingAnswer(Generic[T]):
 
     def __init__(
         self,
-        methods: dict[str, Any],
-        metadata: Metadata,
+        start: Callable[[Send | SendBoard], Any],
         conversation: Conversation[T],
         while_waiting: Callable[[], None],
     ) -> None:
-        self._methods = methods
-        self._metadata = metadata
+        self._start = start
         self._conversation = conversation
         self._while_waiting = while_waiting
-        self._outcome: Future[T] = Future()
+        self._ended = False
+        self._answer: T  # once it has ended without an error
+        self._error: BaseException | None = None
         step = next(conversation)
-        assert isinstance(step, Send)
-        self._call = self._start(step)
+        assert not isinstance(step, Wait)
+        self._call = start(step)
 
     def result(self) -> T:
         """Waits for the answer, sending again as the client's retry policy says; the same every time.
@@ -54,12 +65,16 @@ class PendingAnswer(Generic[T]):
         Raises:
             OctofoldError: the call failed, and trying again is no use or its time is over.
         """
-        if not self._outcome.done():
+        if not self._ended:
             try:
-                self._outcome.set_result(self._finish())
+                self._answer = self._finish()
             except BaseException as error:
-                self._outcome.set_exception(error)
-        return self._outcome.result()
+                self._call.cancel()  # no effect, unless it was `while_waiting` that ended it
+                self._error = error
+            self._ended = True
+        if self._error is not None:
+            raise self._error
+        return self._answer
 
     def add_done_callback(self, callback: Callable[[], None]) -> None:
         """Calls `callback`, in a thread of gRPC's, once the answer or the first failure is there; at once if
@@ -76,17 +91,13 @@ class PendingAnswer(Generic[T]):
                     step = self._conversation.throw(error)
                 else:
                     step = self._conversation.send(response)
-                while not isinstance(step, Send):
+                while isinstance(step, Wait):
                     self._pause(step.seconds)
                     step = next(self._conversation)
                 self._call = self._start(step)
         except StopIteration as end:
             answer: T = end.value
             return answer
-
-    def _start(self, step: Send) -> Any:
-        method = self._methods[step.method]
-        return method.future(step.request, timeout=step.timeout_seconds, metadata=self._metadata)
 
     def _response(self) -> Any:
         while True:
@@ -104,6 +115,8 @@ class PendingAnswer(Generic[T]):
 
 class Client:
     """A blocking client of the service at `target` ("host:port"); usable from many threads at once.
+
+    Threads that each ask about one board at the same time share calls: simple code is fast code.
 
     Args:
         target: the server's address.
@@ -134,6 +147,9 @@ class Client:
         self._channel = credentials.channel(grpc, target, CHANNEL_OPTIONS)
         self._metadata = credentials.metadata
         self._methods = _methods(self._channel)
+        self._coalescer = Coalescer(self._calls, self._start_call)
+        self._process = os.getpid()
+        self._closed = False
 
     @property
     def target(self) -> str:
@@ -167,7 +183,9 @@ class Client:
 
     def close(self) -> None:
         """Ends the connection; calls still on their way fail."""
-        self._channel.close()
+        self._closed = True
+        if self._process == os.getpid():  # a copy of the channel has none of the threads that would close it
+            self._channel.close()
 
     def __enter__(self) -> Self:
         return self
@@ -178,11 +196,37 @@ class Client:
         self.close()
 
     def _begin(self, conversation: Conversation[T]) -> PendingAnswer[T]:
-        return PendingAnswer(self._methods, self._metadata, conversation, self._while_waiting)
+        return PendingAnswer(self._start, conversation, self._while_waiting)
+
+    def _start(self, step: Send | SendBoard) -> Any:
+        if isinstance(step, Send):
+            return self._start_call(step)
+        self._check_open()
+        asked = AskedByThread(step)
+        self._coalescer.ask(asked)
+        return asked
+
+    def _start_call(self, step: Send) -> Any:
+        self._check_open()
+        method = self._methods[step.method]
+        try:
+            return method.future(step.request, timeout=step.timeout_seconds, metadata=self._metadata)
+        except ValueError:  # of a channel that was closed since we looked
+            self._check_open()
+            raise
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientClosed(f"the client of {self.target} is closed")
+        if self._process != os.getpid():
+            raise ClientClosed(
+                f"the client of {self.target} was made before this process was forked: make another"
+            )
 
 
 class AsyncClient:
-    """The same client for asyncio: arguments, answers and errors are those of `Client`.
+    """The same client for asyncio: arguments, answers and errors are those of `Client`, and tasks share calls
+    as threads do.
 
     Make it inside a running event loop. It takes no `while_waiting`: cancel the task that awaits instead.
     """
@@ -201,6 +245,8 @@ class AsyncClient:
         self._channel = credentials.channel(grpc.aio, target, CHANNEL_OPTIONS)
         self._metadata = credentials.metadata
         self._methods = _methods(self._channel)
+        self._coalescer = Coalescer(self._calls, lambda step: asyncio.create_task(self._call(step)))
+        self._closed = False
 
     @property
     def target(self) -> str:
@@ -227,7 +273,8 @@ class AsyncClient:
         await self._drive(self._calls.wait_until_ready(timeout_seconds))
 
     async def close(self) -> None:
-        """Ends the connection; calls still on their way are cancelled."""
+        """Ends the connection; calls still on their way fail."""
+        self._closed = True
         await self._channel.close(None)
 
     async def __aenter__(self) -> Self:
@@ -242,21 +289,37 @@ class AsyncClient:
         try:
             step = next(conversation)
             while True:
-                if isinstance(step, Send):
-                    method = self._methods[step.method]
-                    call = method(step.request, timeout=step.timeout_seconds, metadata=self._metadata)
-                    try:
-                        response = await call
-                    except grpc.RpcError as error:
-                        step = conversation.throw(error)
-                    else:
-                        step = conversation.send(response)
-                else:
+                if isinstance(step, Wait):
                     await asyncio.sleep(step.seconds)
                     step = next(conversation)
+                    continue
+                try:
+                    reply = await (self._call(step) if isinstance(step, Send) else self._ask(step))
+                except grpc.RpcError as error:
+                    step = conversation.throw(error)
+                else:
+                    step = conversation.send(reply)
         except StopIteration as end:
             answer: T = end.value
             return answer
+
+    async def _ask(self, step: SendBoard) -> NextMove:
+        asked = AskedByTask(step)
+        self._coalescer.ask(asked)
+        return await asked.result()
+
+    async def _call(self, step: Send) -> Any:
+        if self._closed:
+            raise ClientClosed(f"the client of {self.target} is closed")
+        method = self._methods[step.method]
+        try:
+            return await method(step.request, timeout=step.timeout_seconds, metadata=self._metadata)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            # `close` cancels what is on its way, though nobody cancelled the task that waits for it.
+            if self._closed and task is not None and not task.cancelling():
+                raise ClientClosed(f"the client of {self.target} was closed") from None
+            raise
 
 
 def _methods(channel: Any) -> dict[str, Any]:
@@ -264,7 +327,6 @@ def _methods(channel: Any) -> dict[str, Any]:
     service = inference_pb2_grpc.OctofoldServiceStub(channel)  # type: ignore[no-untyped-call]  # generated
     open_inference = grpc_service_pb2_grpc.GRPCInferenceServiceStub(channel)  # type: ignore[no-untyped-call]
     return {
-        "NextMove": service.NextMove,
         "NextMoves": service.NextMoves,
         "ListModels": service.ListModels,
         "ServerMetadata": open_inference.ServerMetadata,

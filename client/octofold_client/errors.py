@@ -13,6 +13,7 @@
      ├─ UnexpectedStatus      a status that the service never sends by itself, such as a proxy's
      │   └─ NotOctofold       a gRPC server answers there, but it does not speak octofold.v1
      ├─ BrokenAnswer          an answer that contradicts the question or the rules
+     ├─ ClientClosed          this program has closed the client, or forked since it was made
      ├─ EvaluationError       an evaluation cannot start, or cannot go on
      │   ├─ OtherEvaluation   the folder holds games that were played under other conditions
      │   └─ FolderInUse       another program is playing games into the folder
@@ -45,6 +46,7 @@ from octofold_proto.status import error_of, status_of_call
 __all__ = [
     "BackendFailed",
     "BrokenAnswer",
+    "ClientClosed",
     "DeadlinePassed",
     "EvaluationError",
     "FolderInUse",
@@ -71,6 +73,10 @@ class NotOctofold(UnexpectedStatus):
 
 class BrokenAnswer(OctofoldError):
     """An answer that cannot be right: of another length than the question, or an illegal move."""
+
+
+class ClientClosed(OctofoldError):
+    """The client has no connection any more: it was closed, or this process is a fork of its own."""
 
 
 class EvaluationError(OctofoldError):
