@@ -25,19 +25,21 @@ from pathlib import Path
 import aiohttp
 import grpc
 import numpy as np
+from direct import newest_version
 from harness import interleave, medians, report
-from load import Latencies, load
+from octofold_client.loadtest.boards import played_boards
+from octofold_client.loadtest.histogram import Histogram
 from octofold_client.local_server import LocalServer
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from serving import random_boards
 
 LOADS = {"1 x 1": (1, 1), "16 x 1": (16, 1), "64 x 1": (64, 1), "4 x 64": (4, 64)}
 """Callers, and boards of each call."""
 
 BATCH_SIZE = 64
+LARGEST_EXPONENT = 15
 START_SECONDS = 120.0
 FOLDER = Path(__file__).parent
 
@@ -59,8 +61,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
 
-    newest = max((options.models / options.model).glob("*/card.json"), key=lambda card: int(card.parent.name))
-    file = newest.with_name(options.file).resolve()
+    file = (newest_version(options.models, options.model) / options.file).resolve()
     loop = asyncio.new_event_loop()
     with ExitStack() as running:
         precision = "int8" if "int8" in options.file else "fp32"
@@ -81,8 +82,8 @@ def main() -> None:
         asks = {
             name: loop.run_until_complete(_connected(connect, closing)) for name, connect in servers.items()
         }
-        latencies = {(name, kind): Latencies() for name in asks for kind in LOADS}
-        boards = random_boards(4096)
+        latencies = {(name, kind): Histogram() for name in asks for kind in LOADS}
+        boards = played_boards(LARGEST_EXPONENT)
 
         def measure(name: str, kind: str) -> float:
             callers, count = LOADS[kind]
@@ -93,7 +94,7 @@ def main() -> None:
                 await asks[name](boards[start : start + count].tobytes())
                 return count
 
-            return loop.run_until_complete(load(callers, call, options.seconds, latencies[name, kind]))
+            return loop.run_until_complete(_load(callers, call, options.seconds, latencies[name, kind]))
 
         measures = {
             f"{kind}, {name}": lambda name=name, kind=kind: measure(name, kind)
@@ -105,7 +106,7 @@ def main() -> None:
 
 
 def _report(
-    model: str, found: Mapping[str, float], latencies: Mapping[tuple[str, str], Latencies], names: list[str]
+    model: str, found: Mapping[str, float], latencies: Mapping[tuple[str, str], Histogram], names: list[str]
 ) -> None:
     rows = [
         (
@@ -113,14 +114,39 @@ def _report(
             name,
             f"{found[f'{kind}, {name}']:,.0f}",
             f"{found[f'{kind}, octofold'] / found[f'{kind}, {name}']:.2f}",
-            f"{latencies[name, kind].ms(50):.1f} / {latencies[name, kind].ms(99):.1f}",
+            f"{_ms(latencies[name, kind], 50):.1f} / {_ms(latencies[name, kind], 99):.1f}",
         )
         for kind in LOADS
         for name in names
     ]
     columns = ["callers x boards", "server", "boards/s", "octofold is times as fast", "p50 / p99, ms"]
-    p99 = {f"{kind}, {name}": now.ms(99) for (name, kind), now in latencies.items()}
+    p99 = {f"{kind}, {name}": _ms(now, 99) for (name, kind), now in latencies.items()}
     report(f"servers of {model}", columns, rows, boards_per_second=found, p99_ms=p99)
+
+
+async def _load(
+    callers: int, call: Callable[[], Awaitable[int]], seconds: float, latencies: Histogram
+) -> float:
+    """Boards a second of callers that each call again as soon as they are answered.
+
+    `call` asks once and returns how many boards were answered; `latencies` are added to, in microseconds.
+    """
+    boards = 0
+    begin = time.perf_counter()
+
+    async def caller() -> None:
+        nonlocal boards
+        while (start := time.perf_counter()) < begin + seconds:
+            answered = await call()  # awaited first: others add to the sum meanwhile
+            boards += answered
+            latencies.record(round(1e6 * (time.perf_counter() - start)))
+
+    await asyncio.gather(*(caller() for _ in range(callers)))
+    return boards / (time.perf_counter() - begin)
+
+
+def _ms(latencies: Histogram, percentile: float) -> float:
+    return (latencies.percentile(percentile) or 0) / 1e3
 
 
 async def _connected(connect: Connect, closing: AsyncExitStack) -> Ask:

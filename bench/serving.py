@@ -3,39 +3,96 @@
     python bench/serving.py --model cnn5
     python bench/serving.py --model cnn5 --memory-minutes 10     # resident size under full load, every 10 s
 
-Direct is onnxruntime in a loop on the same file, in each of two layouts (one session on all cores, or one
-session without threads of its own that every core calls) and several batch sizes; its best is what the served
-figures are compared with. The table is the same server with a backend that answers at once: single boards
-cannot be answered faster than 1 / (1/direct + 1/table). Load comes from this process, on the same cores. All
-measures take turns.
+The best of the direct figures is what the served ones are compared with. The table is the same server with a
+backend that answers at once: single boards cannot be answered faster than 1 / (1/direct + 1/table). Load comes
+from processes of `octofold loadtest` and from our own clients, on the same cores. All measures take turns.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import asyncio
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import client_load
 import numpy as np
-import onnxruntime
 import psutil
+from direct import best_direct, direct_measures, newest_version
 from harness import interleave, medians, report
-from load import Latencies, Load
-from numpy.typing import NDArray
+from octofold_client import Client
+from octofold_client.loadtest.boards import played_boards
+from octofold_client.loadtest.forms import Form
+from octofold_client.loadtest.histogram import Histogram, merged
+from octofold_client.loadtest.loads import Closed
+from octofold_client.loadtest.workers import Task, Workers
 from octofold_client.local_server import LocalServer
-from octofold_game.episodes import Episodes
-from octofold_game.rules import legal_moves
 
-BATCHES = (1, 8, 16, 64)
+LARGEST_EXPONENT = 15
+RAMP_SECONDS = 0.2
 SAMPLE_SECONDS = 10.0
+LOADS = {
+    "4 callers of 64 boards": (4, "packed:64"),
+    "64 callers of 1 board": (64, "unary"),
+    "64 streams of 1 board a message": (64, "stream:1"),
+    "1 caller of 1 board": (1, "unary"),
+}
+SINGLE = ("64 callers of 1 board", "64 streams of 1 board a message")
+"""Loads that have a ceiling: the wire's own work for every board comes on top of inference."""
+
+
+class Measures:
+    """Measures by name, and the latencies that they met.
+
+    Args:
+        stack: ends what they use.
+        seconds: of one measure in one round.
+    """
+
+    def __init__(self, stack: ExitStack, seconds: float) -> None:
+        self.rates: dict[str, Callable[[], float]] = {}
+        self.latencies: dict[str, list[Histogram]] = {}
+        self._stack = stack
+        self._seconds = seconds
+
+    def add(self, name: str, load: Callable[[Histogram], float]) -> None:
+        """A load that returns boards a second, and records its calls' microseconds."""
+        self.latencies[name] = []
+
+        def measure() -> float:
+            self.latencies[name].append(Histogram())
+            return load(self.latencies[name][-1])
+
+        self.rates[name] = measure
+
+    def add_workers(self, name: str, task: Task, callers: int) -> None:
+        """A closed loop of a load test's process."""
+        workers = self._stack.enter_context(Workers(task))
+        self.latencies[name] = []
+
+        def measure() -> float:
+            with closing(workers.windows(Closed(callers), RAMP_SECONDS, self._seconds)) as windows:
+                next(windows)
+                counts = next(windows)
+            self.latencies[name].append(counts.latencies)
+            return counts.boards / counts.seconds
+
+        self.rates[name] = measure
+
+    def percentiles(self) -> dict[str, dict[str, float]]:
+        """p50 and p99 of every load, in milliseconds."""
+        return {
+            name: {f"p{q}": round((merged(rounds).percentile(q) or 0) / 1e3, 2) for q in (50, 99)}
+            for name, rounds in self.latencies.items()
+        }
 
 
 def main() -> None:
@@ -49,53 +106,70 @@ def main() -> None:
         "--memory-minutes", type=float, default=0.0, help="watch the resident size under full load instead"
     )
     options = parser.parse_args()
+    boards = played_boards(LARGEST_EXPONENT)
     arguments = ("--default-model", options.model, "--precision", options.precision)
-    boards = random_boards(4096)
-    if options.memory_minutes:
-        with LocalServer(options.models, arguments) as server:
-            assert server.pid is not None
-            _watch_memory(server.target, server.pid, boards, options.memory_minutes * 60)
-        return
+    with ExitStack() as stack:
+        server = stack.enter_context(LocalServer(options.models, arguments))
+        assert server.pid is not None
+        process = psutil.Process(server.pid)
+        measures = Measures(stack, options.seconds)
 
-    cores = len(os.sched_getaffinity(0))
-    latencies: dict[str, Latencies] = {}
-    measures = _direct_measures(options, boards, cores)
-    with (
-        LocalServer(options.models, arguments) as server,
-        _without_inference(options.models, options.model) as table_target,
-    ):
-        load = Load(server.target, boards, options.seconds)
-        table = Load(table_target, boards, options.seconds)
+        def task(target: str, form: str) -> Task:
+            return Task(target, options.model, "", Form.parse(form), boards, LARGEST_EXPONENT)
 
-        def add(name: str, run: Callable[..., float], *callers: int) -> None:
-            found = latencies[name] = Latencies()
-            measures[name] = lambda: run(*callers, found)
+        if options.memory_minutes:
+            for name in ("4 callers of 64 boards", *SINGLE):
+                callers, form = LOADS[name]
+                measures.add_workers(name, task(server.target, form), callers)
+            _watch_memory(process, list(measures.rates.values()), options.memory_minutes * 60)
+            return
 
-        add("served, 4 callers of 64 boards", load.packed, 4)
-        add("served, 64 callers of 1 board", load.single, 64)
-        add("table, 64 callers of 1 board", table.single, 64)
-        add("served, 64 streams of 1 board a message", load.streams, 64)
-        add("table, 64 streams of 1 board a message", table.streams, 64)
-        add("served, 1 caller of 1 board", load.single, 1)
-        add("table, 1 caller of 1 board", table.single, 1)
-        add("served, 1 caller of 1 board beside one of 60,000", load.beside_bulk)
-        found = medians(interleave(measures, options.rounds))
-        megabytes = psutil.Process(server.pid).memory_info().rss / 2**20
-        load.close()
-        table.close()
-    _report(options, found, latencies, megabytes, cores)
+        table = stack.enter_context(_without_inference(options.models, options.model))
+        for name, (callers, form) in LOADS.items():
+            measures.add_workers(f"served, {name}", task(server.target, form), callers)
+            measures.add_workers(f"table, {name}", task(table, form), callers)
+        client = stack.enter_context(Client(server.target))
+        for callers in (64, 1):
+            threads = partial(client_load.threads, client, callers, boards, options.seconds)
+            measures.add(f"Client, {callers} threads of 1 board", threads)
+        measures.add(
+            "AsyncClient, 64 tasks of 1 board",
+            lambda times: asyncio.run(client_load.tasks(server.target, 64, boards, options.seconds, times)),
+        )
+        batch_seconds: list[float] = []
+        measures.add(
+            "served, 1 caller of 1 board beside one of 60,000",
+            lambda times: client_load.beside_bulk(
+                server.target, boards, options.seconds, times, batch_seconds
+            ),
+        )
+        paces: list[client_load.Pace] = []
+
+        def evaluation() -> float:
+            paces.append(client_load.evaluation(server.target, process.pid, 512, 2 * options.seconds))
+            return paces[-1].boards_per_second
+
+        version = newest_version(options.models, options.model)
+        rates = {
+            **direct_measures(version, boards, options.seconds),
+            **measures.rates,
+            "evaluate, 512 games": evaluation,
+        }
+        found = medians(interleave(rates, options.rounds))
+        megabytes = process.memory_info().rss / 2**20
+    _report(options, found, measures.percentiles(), batch_seconds, paces, megabytes)
 
 
 def _report(
     options: argparse.Namespace,
     found: dict[str, float],
-    latencies: dict[str, Latencies],
+    percentiles: dict[str, dict[str, float]],
+    batch_seconds: list[float],
+    paces: list[client_load.Pace],
     megabytes: float,
-    cores: int,
 ) -> None:
-    direct = max(value for name, value in found.items() if name.startswith(f"direct {options.precision}"))
-    percentiles = {name: {f"p{q}": round(now.ms(q), 2) for q in (50, 99)} for name, now in latencies.items()}
-    rows = [
+    direct = best_direct(found, options.precision)
+    rows: list[tuple[str, ...]] = [
         (
             name,
             f"{value:,.0f}",
@@ -104,56 +178,37 @@ def _report(
         )
         for name, value in found.items()
     ]
-    ceilings = {
-        load: 1 / (1 / direct + 1 / found[f"table, {load}"])
-        for load in ("64 callers of 1 board", "64 streams of 1 board a message")
-    }
-    of_ceiling = {load: found[f"served, {load}"] / ceiling for load, ceiling in ceilings.items()}
+    of_ceiling = {}
+    for load in SINGLE:
+        ceiling = 1 / (1 / direct + 1 / found[f"table, {load}"])
+        of_ceiling[load] = found[f"served, {load}"] / ceiling
+        name = f"1 / (1/direct + 1/table), {load}"
+        rows.append(
+            (name, f"{ceiling:,.0f}", f"{ceiling / direct:.2f}", f"served: {of_ceiling[load]:.2f} of it")
+        )
+    beside = percentiles["served, 1 caller of 1 board beside one of 60,000"]
+    in_batches = beside["p99"] / 1e3 / float(np.median(batch_seconds))
+    running, share = (float(np.median(column)) for column in list(zip(*paces, strict=True))[1:])
     rows += [
-        (f"1 / (1/direct + 1/table), {load}", f"{ceiling:,.0f}", f"served: {of_ceiling[load]:.2f} of it", "")
-        for load, ceiling in ceilings.items()
+        ("p99 beside 60,000 boards, in batch times", f"{in_batches:.1f}", "", ""),
+        ("evaluate: batches running at a time, on average", f"{running:.2f}", "", ""),
+        ("evaluate: the client's share of the CPU time", f"{share:.1%}", "", ""),
+        ("resident size of the server, MB", f"{megabytes:.0f}", "", ""),
     ]
-    beside = latencies["served, 1 caller of 1 board beside one of 60,000"]
-    batch_times = beside.ms(99) / 1e3 / float(np.median(beside.batch_seconds))
-    rows.append(("p99 beside 60,000 boards, in batch times", f"{batch_times:.1f}", "", ""))
-    rows.append(("resident size of the server, MB", f"{megabytes:.0f}", "", ""))
     report(
         f"serving {options.model}",
         ["what", "boards/s", "of best direct", "p50 / p99, ms"],
         rows,
         precision=options.precision,
-        cores=cores,
         boards_per_second=found,
         direct=direct,
-        int8_over_fp32=_ratio(found),
+        int8_over_fp32=best_direct(found, "int8") / best_direct(found, "fp32"),
         of_ceiling=of_ceiling,
-        batch_times_beside_bulk=batch_times,
+        batch_times_beside_bulk=in_batches,
         latency_ms=percentiles,
+        evaluate={"batches_running": running, "client_share": share},
         resident_mb=round(megabytes),
     )
-
-
-def _direct_measures(
-    options: argparse.Namespace, boards: NDArray[np.uint8], cores: int
-) -> dict[str, Callable[[], float]]:
-    version = max(
-        (options.models / options.model).glob("*/card.json"), key=lambda card: int(card.parent.name)
-    )
-    files = {"fp32": version.with_name("model.onnx"), "int8": version.with_name("model.int8.onnx")}
-    sessions = {
-        (precision, threads): _session(file, threads)
-        for precision, file in files.items()
-        for threads in sorted({1, cores})
-    }
-    return {
-        f"direct {precision}, {'one lane a core' if threads == 1 else 'all cores'}, batch {batch}": (
-            lambda session=session, lanes=cores if threads == 1 else 1, batch=batch: _direct(
-                session, lanes, boards, batch, options.seconds
-            )
-        )
-        for (precision, threads), session in sessions.items()
-        for batch in BATCHES
-    }
 
 
 @contextmanager
@@ -176,75 +231,22 @@ def _without_inference(models: Path, model: str) -> Iterator[str]:
             process.wait()
 
 
-def _watch_memory(target: str, pid: int, boards: NDArray[np.uint8], seconds: float) -> None:
-    """Print the resident size of a server under packed, unary and streamed load in turns."""
-    load = Load(target, boards, SAMPLE_SECONDS / 3)
-    process = psutil.Process(pid)
+def _watch_memory(process: psutil.Process, loads: list[Callable[[], Any]], seconds: float) -> None:
+    """Print the resident size of a server under the loads in turns."""
     samples: list[float] = []
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        load.packed(4, Latencies())
-        load.single(64, Latencies())
-        load.streams(64, Latencies())
+    start = time.monotonic()
+    while (now := time.monotonic() - start) < seconds:
+        while time.monotonic() - start < now + SAMPLE_SECONDS:
+            for load in loads:
+                load()
         samples.append(process.memory_info().rss / 2**20)
-        print(f"{len(samples) * SAMPLE_SECONDS:6.0f} s  {samples[-1]:7.1f} MB", flush=True)
-    load.close()
+        print(f"{time.monotonic() - start:6.0f} s  {samples[-1]:7.1f} MB", flush=True)
     rows = [
         ("first sample", f"{samples[0]:.1f}"),
         ("last", f"{samples[-1]:.1f}"),
         ("most", f"{max(samples):.1f}"),
     ]
     report("resident size under full load", ["when", "MB"], rows, resident_mb=samples)
-
-
-def _ratio(found: dict[str, float]) -> float:
-    """The best int8 over the best fp32."""
-    best = {
-        precision: max(value for name, value in found.items() if name.startswith(f"direct {precision}"))
-        for precision in ("int8", "fp32")
-    }
-    return best["int8"] / best["fp32"]
-
-
-def random_boards(count: int) -> NDArray[np.uint8]:
-    """Boards `[count, 16]` of random games."""
-    generator = np.random.default_rng(0)
-    episodes = Episodes(0, range(64))
-    seen: list[NDArray[np.uint8]] = []
-    while sum(map(len, seen)) < count:
-        seen.append(episodes.boards.copy())
-        weights = legal_moves(episodes.boards) * generator.random((len(episodes.boards), 4))
-        episodes.step(weights.argmax(axis=1).astype(np.int8))
-    return np.concatenate(seen)[:count]
-
-
-def _session(file: Path, threads: int) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0" if threads == 1 else "1")
-    return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-
-
-def _direct(
-    session: onnxruntime.InferenceSession, lanes: int, boards: NDArray[np.uint8], batch: int, seconds: float
-) -> float:
-    done = [0] * lanes
-    session.run(None, {"boards": boards[:batch]})
-    end = time.perf_counter() + seconds
-
-    def run(lane: int) -> None:
-        while time.perf_counter() < end:
-            start = done[lane] % (len(boards) - batch)
-            session.run(None, {"boards": boards[start : start + batch]})
-            done[lane] += batch
-
-    start = time.perf_counter()
-    threads = [threading.Thread(target=run, args=(lane,)) for lane in range(lanes)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return sum(done) / (time.perf_counter() - start)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,171 @@
+"""Load as programs make it that use `octofold_client`: threads, tasks, and evaluations.
+
+Every function works for about `seconds` and returns what was done in a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import grpc
+import numpy as np
+import psutil
+from numpy.typing import NDArray
+from octofold_client import AsyncClient, Client
+from octofold_client.evaluation import evaluate
+from octofold_client.loadtest.histogram import Histogram
+from octofold_client.progress import Progress
+from octofold_client.results import ResultFolder
+from octofold_client.selection import select
+from octofold_client.summary import GameSummary
+from octofold_proto.inference import grpc_service_pb2 as oip
+from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+
+Boards = NDArray[np.uint8]
+
+
+BULK_BOARDS = 60_000
+
+
+class Pace(NamedTuple):
+    """What an evaluation reached."""
+
+    boards_per_second: float
+    batches_running: float
+    """On average: the server's time in inference, over the wall time; at most its lanes."""
+    client_share: float
+    """Of the CPU time that client and server took."""
+
+
+def threads(client: Client, callers: int, boards: Boards, seconds: float, latencies: Histogram) -> float:
+    """Boards a second of threads that each ask for the next as soon as they are answered."""
+    times: list[list[float]] = [[] for _ in range(callers)]
+    begin = time.perf_counter()
+
+    def ask(caller: int) -> None:
+        own = times[caller]
+        while (start := time.perf_counter()) < begin + seconds:
+            client.next_move(boards[(caller + callers * len(own)) % len(boards)])
+            own.append(time.perf_counter() - start)
+
+    every = [threading.Thread(target=ask, args=(caller,)) for caller in range(callers)]
+    for thread in every:
+        thread.start()
+    for thread in every:
+        thread.join()
+    return _pace(times, begin, latencies)
+
+
+async def tasks(target: str, callers: int, boards: Boards, seconds: float, latencies: Histogram) -> float:
+    """The same of tasks."""
+    times: list[list[float]] = [[] for _ in range(callers)]
+    async with AsyncClient(target) as client:
+        await client.wait_until_ready()
+        begin = time.perf_counter()
+
+        async def ask(caller: int) -> None:
+            own = times[caller]
+            while (start := time.perf_counter()) < begin + seconds:
+                await client.next_move(boards[(caller + callers * len(own)) % len(boards)])
+                own.append(time.perf_counter() - start)
+
+        await asyncio.gather(*map(ask, range(callers)))
+        return _pace(times, begin, latencies)
+
+
+def beside_bulk(
+    target: str, boards: Boards, seconds: float, latencies: Histogram, batch_seconds: list[float]
+) -> float:
+    """Boards a second of one caller of single boards, beside a call of 60,000 of the same priority.
+
+    `batch_seconds` gets how long the batches took that answered the single ones.
+    """
+    bulk = pb.NextMovesRequest(boards=np.resize(boards, (BULK_BOARDS, 16)).tobytes())
+    with grpc.insecure_channel(target) as door, Client(target) as client:
+        saturating = OctofoldServiceStub(door).NextMoves.future(bulk)
+        time.sleep(0.2)
+        asked = 0
+        begin = time.perf_counter()
+        while (start := time.perf_counter()) < begin + seconds and not saturating.done():
+            answer = client.next_move(boards[asked % len(boards)])
+            asked += 1
+            latencies.record(round(1e6 * (time.perf_counter() - start)))
+            batch_seconds.append(answer.inference_us / 1e6)
+        pace = asked / (time.perf_counter() - begin)
+        saturating.cancel()
+        return pace
+
+
+def _pace(times: list[list[float]], begin: float, latencies: Histogram) -> float:
+    wall = time.perf_counter() - begin
+    for own in times:
+        for taken in own:
+            latencies.record(round(1e6 * taken))
+    return latencies.count / wall
+
+
+def evaluation(target: str, server_pid: int, games: int, seconds: float) -> Pace:
+    """The pace of `octofold evaluate` with so many games in flight, replays and all."""
+    processes = psutil.Process(), psutil.Process(server_pid)
+    with (
+        Client(target) as client,
+        tempfile.TemporaryDirectory() as folder,
+        grpc.insecure_channel(target) as door,
+    ):
+        selected = select(client.list_models())
+        statistics = GRPCInferenceServiceStub(door).ModelStatistics
+        progress = _Count(games)
+
+        def inference_seconds() -> float:
+            (model,) = statistics(oip.ModelStatisticsRequest(name=selected.model)).model_stats
+            return sum(batch.compute_infer.ns for batch in model.batch_stats) / 1e9
+
+        def stop() -> None:
+            if time.perf_counter() > begin + seconds:
+                raise _Enough
+
+        ran, cpu = inference_seconds(), [sum(process.cpu_times()[:2]) for process in processes]
+        begin = time.perf_counter()
+        with suppress(_Enough):
+            evaluate(
+                [client], selected, ResultFolder(Path(folder)), seed=0, games=games, parallel=games,
+                progress=progress, while_waiting=stop,
+            )  # fmt: skip
+        wall = time.perf_counter() - begin
+        client_cpu, server_cpu = (
+            sum(process.cpu_times()[:2]) - before for process, before in zip(processes, cpu, strict=True)
+        )
+        return Pace(
+            progress.moves / wall,
+            (inference_seconds() - ran) / wall,
+            client_cpu / (client_cpu + server_cpu),
+        )
+
+
+class _Enough(Exception):
+    pass
+
+
+class _Count(Progress):
+    """Shows nothing and counts moves."""
+
+    interval_seconds = 3600.0
+    moves = 0
+
+    def update(self, moves: int, running: int, best_tile: int, finished: list[GameSummary]) -> None:
+        super().update(moves, running, best_tile, finished)
+        self.moves += moves
+
+    def show(self) -> None:
+        pass
+
+    def remark(self, text: str) -> None:
+        pass

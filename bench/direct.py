@@ -1,0 +1,77 @@
+"""Boards a second of an exported graph in onnxruntime, with nothing around it: what served figures are held to.
+
+Layouts are one session on all cores, and one session without threads of its own that every core calls.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+BATCHES = (1, 8, 16, 64)
+FILES = {"fp32": "model.onnx", "int8": "model.int8.onnx"}
+
+
+def newest_version(models: Path, model: str) -> Path:
+    """The folder of a model's newest version."""
+    return max((models / model).glob("*/card.json"), key=lambda card: int(card.parent.name)).parent
+
+
+def direct_measures(
+    version: Path, boards: NDArray[np.uint8], seconds: float
+) -> dict[str, Callable[[], float]]:
+    """A measure for each precision, layout and batch size, which asks about `boards` `[M, 16]` in turn."""
+    cores = len(os.sched_getaffinity(0))
+    measures: dict[str, Callable[[], float]] = {}
+    for precision, file in FILES.items():
+        for threads in sorted({1, cores}):
+            session = _session(version / file, threads)
+            layout, callers = ("one lane a core", cores) if threads == 1 else ("all cores", 1)
+            for batch in BATCHES:
+                measures[f"direct {precision}, {layout}, batch {batch}"] = (
+                    lambda session=session, callers=callers, batch=batch: _direct(
+                        session, callers, boards, batch, seconds
+                    )
+                )
+    return measures
+
+
+def best_direct(found: Mapping[str, float], precision: str) -> float:
+    """Of what the measures found, the best of a precision."""
+    return max(value for name, value in found.items() if name.startswith(f"direct {precision}"))
+
+
+def _session(file: Path, threads: int) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0" if threads == 1 else "1")
+    return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+
+
+def _direct(
+    session: onnxruntime.InferenceSession, callers: int, boards: NDArray[np.uint8], batch: int, seconds: float
+) -> float:
+    done = [0] * callers
+    session.run(None, {"boards": boards[:batch]})
+    end = time.perf_counter() + seconds
+
+    def run(caller: int) -> None:
+        while time.perf_counter() < end:
+            start = done[caller] % (len(boards) - batch)
+            session.run(None, {"boards": boards[start : start + batch]})
+            done[caller] += batch
+
+    start = time.perf_counter()
+    threads = [threading.Thread(target=run, args=(caller,)) for caller in range(callers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(done) / (time.perf_counter() - start)
