@@ -81,6 +81,11 @@ class Episodes:
         self._logs: list[bytearray] = []
         self.start(games)
 
+    @property
+    def legal(self) -> NDArray[np.bool_]:
+        """`[N, 4]`: which moves change their boards, at least one for each."""
+        return self._legal
+
     def start(self, games: Iterable[int]) -> None:
         """Lets more games join, behind those that are running. Raises `ValueError` for a negative index."""
         indices = np.fromiter(games, dtype=np.int64)

@@ -1,0 +1,127 @@
+"""2048 as a gymnasium environment, for agents of any library that speaks its interface.
+
+The only module here that needs gymnasium, an extra (`octofold[gymnasium]`); nothing imports it. The games are
+those of `episodes.py`, tile for tile.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from octofold_game.episodes import Episodes
+from octofold_game.rules import LARGEST_EXPONENT
+
+__all__ = ["ENVIRONMENT_ID", "Game2048Env"]
+
+ENVIRONMENT_ID = "octofold/Game2048-v0"
+"""For `gymnasium.make("octofold_game.environment:octofold/Game2048-v0")`, which imports this module."""
+
+
+class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
+    """One game of 2048 after the other.
+
+    Conventions are those of the published environments (`gymnasium-2048`, jumanji's `Game2048`):
+
+    observation
+        The board `[4, 4] uint8`: exponents 0 to 17, where 0 is an empty cell and 11 the tile 2048. With
+        `one_hot`, `[4, 4, 18] uint8`: channel `e` has a 1 where the exponent is `e`.
+    action
+        0 up, 1 right, 2 down, 3 left.
+    reward
+        The sum of the tiles that the move made by merging; a game's rewards add up to its score.
+    illegal action
+        One that does not change the board: nothing moves, no tile appears, the reward is 0, and the game goes
+        on. `info["action_mask"]` `[4] int8` has a 1 for each legal action, as `action_space.sample(mask)`
+        wants it, and `action_masks()` the same as `bool`, as maskable agents want it.
+    end
+        `terminated` when no action is legal; never `truncated`. `info` also has the `score` and the
+        `largest_tile`.
+    seed
+        `reset(seed=s)` starts game 0 of `Episodes(s, ...)`, every later `reset()` the next game of the same
+        seed, and `options={"game": n}` game n: games can be compared move by move with those of an evaluation
+        of that seed. `s` is 0 to 2**64 - 1; without one, the seed is drawn.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012 -- gymnasium's own type
+
+    def __init__(self, *, one_hot: bool = False, render_mode: str | None = None) -> None:
+        if render_mode not in (None, "ansi"):
+            raise ValueError(f"render mode {render_mode!r} is not known; there is 'ansi'")
+        self.render_mode = render_mode
+        self.action_space = gymnasium.spaces.Discrete(4)
+        if one_hot:
+            self.observation_space = gymnasium.spaces.Box(0, 1, (4, 4, LARGEST_EXPONENT + 1), np.uint8)
+        else:
+            self.observation_space = gymnasium.spaces.Box(0, LARGEST_EXPONENT, (4, 4), np.uint8)
+        self._one_hot = one_hot
+        self._seed: int | None = None
+        self._next_game = 0
+        self._episodes: Episodes | None = None  # None before the first game and after each
+        self._board = np.zeros(16, np.uint8)
+        self._legal = np.zeros(4, np.bool_)
+        self._score = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
+        """Starts a game; see the class for which. Raises `ValueError` for a game that there is not."""
+        super().reset(seed=seed)
+        if seed is not None or self._seed is None:
+            self._seed = int(self.np_random.integers(1 << 63)) if seed is None else seed
+            self._next_game = 0
+        game = int((options or {}).get("game", self._next_game))
+        self._episodes = Episodes(self._seed, [game])
+        self._next_game = game + 1
+        self._look(self._episodes)
+        return self._observation(), self._info()
+
+    def step(self, action: np.int64 | int) -> tuple[NDArray[np.uint8], float, bool, bool, dict[str, Any]]:
+        """Makes one move. Raises `ResetNeeded` where no game is running, `InvalidAction` for no action."""
+        if self._episodes is None:
+            raise gymnasium.error.ResetNeeded("no game is running: call reset()")
+        if not 0 <= action <= 3:
+            raise gymnasium.error.InvalidAction(f"action {action} is not in 0 to 3")
+        if not self._legal[action]:
+            return self._observation(), 0.0, False, False, self._info()
+        before = self._score
+        finished = self._episodes.step([int(action)])
+        if finished:
+            (episode,) = finished
+            self._board, self._score = episode.final_board, episode.score
+            self._legal = np.zeros(4, np.bool_)
+            self._episodes = None
+        else:
+            self._look(self._episodes)
+        return self._observation(), float(self._score - before), bool(finished), False, self._info()
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Which actions are legal now, `[4]`."""
+        return self._legal.copy()
+
+    def render(self) -> str | None:
+        """The board as four lines of text in render mode "ansi"."""
+        if self.render_mode is None:
+            return None
+        tiles = [str(1 << exponent) if exponent else "." for exponent in self._board.tolist()]
+        return "\n".join("".join(f"{tile:>7}" for tile in tiles[row : row + 4]) for row in range(0, 16, 4))
+
+    def _look(self, episodes: Episodes) -> None:
+        self._board, self._legal, self._score = episodes.boards[0], episodes.legal[0], int(episodes.scores[0])
+
+    def _observation(self) -> NDArray[np.uint8]:
+        board = self._board.reshape(4, 4)
+        return np.eye(LARGEST_EXPONENT + 1, dtype=np.uint8)[board] if self._one_hot else board.copy()
+
+    def _info(self) -> dict[str, Any]:
+        return {
+            "action_mask": self._legal.astype(np.int8),
+            "score": self._score,
+            "largest_tile": 1 << int(self._board.max()),
+        }
+
+
+gymnasium.register(ENVIRONMENT_ID, entry_point=f"{__name__}:{Game2048Env.__name__}")

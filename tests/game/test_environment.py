@@ -1,0 +1,105 @@
+"""The gymnasium environment: its interface by gymnasium's own checker, its games by `Episodes`."""
+
+import re
+import subprocess
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from octofold_game.environment import ENVIRONMENT_ID, Game2048Env
+from octofold_game.episodes import Episode, Episodes
+from octofold_game.replays import verify
+
+
+@pytest.mark.parametrize("one_hot", [False, True])
+def test_gymnasium_finds_nothing_to_complain_about(one_hot: bool) -> None:
+    check_env(gymnasium.make(ENVIRONMENT_ID, one_hot=one_hot, render_mode="ansi").unwrapped)
+
+
+def test_it_can_be_made_by_name_in_a_program_that_has_imported_nothing() -> None:
+    code = (
+        "import gymnasium; env = gymnasium.make('octofold_game.environment:octofold/Game2048-v0');"
+        "print(env.reset(seed=1)[0].shape)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "(4, 4)\n"
+
+
+def first_legal_game(seed: int, game: int) -> Episode:
+    episodes = Episodes(seed, [game])
+    while True:
+        if finished := episodes.step(episodes.legal.argmax(axis=1)):
+            return finished[0]
+
+
+def test_a_seed_gives_the_games_that_episodes_has_one_after_the_other() -> None:
+    env = Game2048Env()
+    for game in range(3):
+        observation, info = env.reset(seed=11) if game == 0 else env.reset()
+        expected = first_legal_game(11, game)
+        verify(expected)
+        assert observation.ravel().tolist() == expected.start.tolist()
+        rewards, terminated = 0.0, False
+        while not terminated:
+            observation, reward, terminated, truncated, info = env.step(int(np.argmax(info["action_mask"])))
+            rewards += reward
+            assert not truncated
+        assert observation.ravel().tolist() == expected.final_board.tolist()
+        assert (rewards, info["score"]) == (expected.score, expected.score)
+        assert info["largest_tile"] == expected.largest_tile
+        assert not info["action_mask"].any()
+
+
+def test_any_game_of_a_seed_can_be_asked_for() -> None:
+    env = Game2048Env()
+    env.reset(seed=11, options={"game": 5})
+    assert env.reset()[0].ravel().tolist() == first_legal_game(11, 6).start.tolist()
+    with pytest.raises(ValueError, match="negative"):
+        env.reset(options={"game": -1})
+
+
+def test_without_a_seed_games_differ() -> None:
+    starts = {Game2048Env().reset()[0].tobytes() for _ in range(12)}
+    assert len(starts) > 6
+
+
+def test_an_illegal_action_changes_nothing_and_is_worth_nothing() -> None:
+    env = Game2048Env()
+    observation, info = env.reset(seed=3)
+    while info["action_mask"].all():
+        observation, *_, info = env.step(env.action_space.sample(info["action_mask"]))
+    illegal = int(np.argmin(info["action_mask"]))
+    after, reward, terminated, truncated, info = env.step(illegal)
+    assert after.tolist() == observation.tolist()
+    assert (reward, terminated, truncated) == (0.0, False, False)
+    assert env.action_masks().tolist() == info["action_mask"].astype(bool).tolist()
+
+
+def test_the_one_hot_observation_says_the_same() -> None:
+    plain, one_hot = Game2048Env(), Game2048Env(one_hot=True)
+    board, _ = plain.reset(seed=4)
+    channels, _ = one_hot.reset(seed=4)
+    assert (channels.argmax(axis=2) == board).all()
+    assert (channels.sum(axis=2) == 1).all()
+
+
+def test_a_board_can_be_printed() -> None:
+    env = Game2048Env(render_mode="ansi")
+    env.reset(seed=1)
+    text = env.render()
+    assert text is not None
+    assert len(re.findall(r"\b[24]\b", text)) == 2
+    assert text.count(".") == 14
+
+
+def test_what_cannot_be_done_is_said() -> None:
+    env = Game2048Env()
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(0)
+    env.reset(seed=1)
+    with pytest.raises(gymnasium.error.InvalidAction, match="4"):
+        env.step(4)
+    with pytest.raises(ValueError, match="human"):
+        Game2048Env(render_mode="human")
