@@ -32,6 +32,7 @@ from octofold_client.errors import (
     UnexpectedStatus,
     UnknownModel,
 )
+from octofold_client.library import EvaluationResult, evaluate
 from octofold_client.remote_player import RemotePlayer
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "Credentials",
     "DeadlinePassed",
     "EvaluationError",
+    "EvaluationResult",
     "FolderInUse",
     "InvalidRequest",
     "LoadTestError",
@@ -64,4 +66,5 @@ __all__ = [
     "Unavailable",
     "UnexpectedStatus",
     "UnknownModel",
+    "evaluate",
 ]

@@ -73,15 +73,15 @@ def report(options: Namespace) -> None:
         raise EvaluationError(f"{folder.replays} holds no finished game")
     games.sort(key=lambda game: game.game)
     evaluation = Evaluation(conditions, tuple(games), Summary.of(games), *earlier)
-    pictures = [] if draw is None else draw(folder.path, evaluation, climb)
-    folder.write_result(evaluation.to_json(), write_report(evaluation, pictures))
+    drawn = [] if draw is None else draw(folder.path, evaluation, climb)
+    folder.write_result(evaluation.to_json(), write_report(evaluation, drawn))
     print_report(evaluation.summary, evaluation.title, Console())
     if evaluation.missing_games:
         print(missing_note(evaluation.missing_games), file=sys.stderr)
     print()
     print(f"result:  {folder.result}")
     print(f"report:  {folder.report}")
-    for name in pictures:
+    for name in drawn:
         print(f"picture: {folder.path / name}")
 
 

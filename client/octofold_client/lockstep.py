@@ -136,7 +136,7 @@ def play(
         try:
             finished = group.episodes.step(answered.moves)
         except ValueError as error:
-            raise BrokenAnswer(f"the server's moves cannot be played: {error}") from None
+            raise BrokenAnswer(f"the moves cannot be played: {error}") from None
         send()
         boards = group.episodes.boards
         yield Step(

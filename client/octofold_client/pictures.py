@@ -23,17 +23,22 @@ _BLUE, _ORANGE = "#3b6fb6", "#d9822b"
 _SHADES = ("#dbe7f5", "#a9c4e4", "#6f9bd1", "#3b6fb6", "#1f3f6e")
 
 
+def figures(evaluation: Evaluation, climb: Climb) -> dict[str, Figure]:
+    """All pictures by name, for a notebook to show or `draw` to keep."""
+    return {
+        "score-distribution": _scores(evaluation),
+        "survival-by-move": _survival(evaluation),
+        "tiles-reached": _tiles(evaluation),
+        "score-by-move": _climb(evaluation, climb),
+    }
+
+
 def draw(folder: Path, evaluation: Evaluation, climb: Climb) -> list[str]:
     """Draws all pictures into `folder` and returns the names of their files. Raises `OSError`."""
-    pictures = {
-        "score-distribution.png": _scores(evaluation),
-        "survival-by-move.png": _survival(evaluation),
-        "tiles-reached.png": _tiles(evaluation),
-        "score-by-move.png": _climb(evaluation, climb),
-    }
-    for name, figure in pictures.items():
+    files = {f"{name}.png": figure for name, figure in figures(evaluation, climb).items()}
+    for name, figure in files.items():
         save(figure, folder / name)
-    return list(pictures)
+    return list(files)
 
 
 def draw_analysis(folder: Path, analysis: Analysis, title: str, judge: Judge | None) -> str:
@@ -151,7 +156,7 @@ def _climb(evaluation: Evaluation, climb: Climb) -> Figure:
 def canvas(title: str, x: str, y: str) -> tuple[Figure, Axes]:
     """An empty figure with a title and the names of its axes."""
     # Without pyplot, which would look for a screen and keep every figure alive.
-    figure = Figure(figsize=_INCHES)
+    figure = Figure(figsize=_INCHES, layout="tight")
     axes = figure.add_subplot()
     axes.set_title(title, loc="left", parse_math=False)
     axes.set_xlabel(x)

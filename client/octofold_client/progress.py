@@ -88,6 +88,21 @@ class Progress(ABC):
         left = moves_left(self.done, self._square_sum, self.running, self._running_moves, waiting)
         return left / self.moves_per_second
 
+    @property
+    def counts(self) -> str:
+        """All of them in a line."""
+        parts = [
+            f"{self.done}/{self.games} games done",
+            f"{self.running} running",
+            f"{self.moves_per_second:,.0f} moves/s",
+            f"best tile {self.best_tile}",
+        ]
+        if self.average is not None:
+            parts.append(f"average {self.average:,.0f}")
+        if self.seconds_left is not None:
+            parts.append(f"about {_duration(self.seconds_left)} left")
+        return ", ".join(parts)
+
     @abstractmethod
     def show(self) -> None:
         """Shows the counts as they are."""
@@ -123,17 +138,7 @@ class PlainProgress(Progress):
         self._next_show += self.interval_seconds
 
     def show(self) -> None:
-        parts = [
-            f"{self.done}/{self.games} games done",
-            f"{self.running} running",
-            f"{self.moves_per_second:,.0f} moves/s",
-            f"best tile {self.best_tile}",
-        ]
-        if self.average is not None:
-            parts.append(f"average {self.average:,.0f}")
-        if self.seconds_left is not None:
-            parts.append(f"about {_duration(self.seconds_left)} left")
-        self.remark(", ".join(parts))
+        self.remark(self.counts)
 
     def remark(self, text: str) -> None:
         self._console.file.write(text + "\n")

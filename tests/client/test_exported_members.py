@@ -1,9 +1,13 @@
 """What the package promises to programs: all of it named, all of it there, nothing by accident."""
 
-from importlib import resources
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
 from types import ModuleType
 
 import octofold_client
+import pytest
 from octofold_client import errors
 
 
@@ -25,5 +29,15 @@ def test_every_error_is_exported_from_the_top() -> None:
     assert kinds <= set(octofold_client.__all__)
 
 
-def test_the_package_says_that_it_is_typed() -> None:
-    assert resources.files(octofold_client).joinpath("py.typed").is_file()
+@pytest.mark.parametrize("package", ["proto", "game", "players", "training", "export", "server", "client"])
+def test_every_package_says_that_it_is_typed(package: str) -> None:
+    spec = importlib.util.find_spec(f"octofold_{package}")
+    assert spec is not None
+    assert spec.origin is not None
+    assert Path(spec.origin).with_name("py.typed").is_file()
+
+
+def test_the_library_brings_nothing_large_along() -> None:
+    code = "import sys, octofold_client; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert not {"torch", "numba", "matplotlib", "IPython", "gymnasium", "onnxruntime"} & set(loaded.split())

@@ -1,0 +1,138 @@
+"""An evaluation as one call, for programs and notebooks: who plays, where the games are kept, how many.
+
+It only brings together what the command `octofold evaluate` is made of too, and knows nothing about how games
+are played, kept or summed up.
+"""
+
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from octofold_game.player import Player
+from rich.console import Console
+
+from octofold_client.client import PLAINTEXT
+from octofold_client.commands import client_of, select_on
+from octofold_client.credentials import Credentials
+from octofold_client.evaluation import Source
+from octofold_client.evaluation import evaluate as run
+from octofold_client.interrupts import DeferredInterrupts
+from octofold_client.judging import pictures_module
+from octofold_client.local_players import LocalContender
+from octofold_client.local_source import LocalSource
+from octofold_client.notebook import NotebookProgress
+from octofold_client.progress import Progress, progress_on
+from octofold_client.report import markdown
+from octofold_client.result_file import Evaluation
+from octofold_client.results import ResultFolder
+from octofold_client.selection import Contender
+from octofold_client.summary import GameSummary, Summary
+from octofold_client.trajectories import GAMES_AT_ONCE, Climb, batched
+
+if TYPE_CHECKING:  # an extra
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """What `evaluate` found. In a notebook it shows itself as a table."""
+
+    evaluation: Evaluation
+    folder: ResultFolder
+    """Where the replays, the result and the report are."""
+
+    @property
+    def summary(self) -> Summary:
+        """Average, median, best, share of games that reached each tile, each with its 95% interval."""
+        return self.evaluation.summary
+
+    @property
+    def games(self) -> tuple[GameSummary, ...]:
+        """Every game's score, largest tile and number of moves, in the order of their index."""
+        return self.evaluation.games
+
+    def figures(self) -> "dict[str, Figure]":
+        """The pictures by name: score-distribution, survival-by-move, tiles-reached, score-by-move.
+
+        Raises `EvaluationError` where matplotlib is missing (`octofold[plots]`), `ReplayError` for a replay
+        file that was damaged since.
+        """
+        drawing = pictures_module()  # asked before the work
+        climb = Climb()
+        for episodes in batched(self.folder.finished(), GAMES_AT_ONCE):
+            climb.add(episodes)
+        figures: dict[str, Figure] = drawing.figures(self.evaluation, climb)
+        return figures
+
+    def __str__(self) -> str:
+        return markdown(self.summary, self.evaluation.title)
+
+    def _repr_markdown_(self) -> str:
+        return str(self)
+
+
+def evaluate(
+    player: str | Sequence[str] | Player,
+    folder: str | Path,
+    *,
+    games: int = 100,
+    seed: int = 0,
+    parallel: int = 512,
+    model: str = "",
+    version: str = "",
+    credentials: Credentials = PLAINTEXT,
+) -> EvaluationResult:
+    """Plays full games and sums them up. Finished games are kept in `folder`, and the same call goes on from
+    them, after Ctrl-C or a lost connection too. Progress is shown in the notebook, else on standard error.
+
+    Args:
+        player: the address of a server, several that share the games, or a player in this process.
+        folder: takes the replays, `result.json` and `report.md`; made where it is missing.
+        games: games 0 to `games` - 1 of the seed are played.
+        seed: of all their tiles, 0 to 2**64 - 1: players that are to be compared get the same.
+        parallel: games at a time; they do not depend on it.
+        model: whom to ask of the server; empty for its default.
+        version: of the model; empty for the newest that is ready.
+        credentials: for the servers.
+
+    Raises:
+        OctofoldError: see `errors.py`; `EvaluationError` for a folder that holds other games, `BrokenAnswer`
+            for a move that is not legal.
+        OSError: the folder cannot be written.
+    """
+    kept = ResultFolder(Path(folder))
+    with ExitStack() as stack:
+        contender: Contender
+        # Python lets only the main thread hear of signals.
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        check = stack.enter_context(DeferredInterrupts()).check if in_main_thread else lambda: None
+        sources: list[Source]
+        if isinstance(player, str | Sequence):
+            targets = [player] if isinstance(player, str) else player
+            contender = select_on(targets, model, version, credentials)
+            sources = [
+                stack.enter_context(client_of(target, contender, credentials, check)) for target in targets
+            ]
+        else:
+            contender = LocalContender(player, "")
+            sources = [stack.enter_context(LocalSource(contender))]
+        title = f"{contender.title}: {games:,} game{'' if games == 1 else 's'}, seed {seed}"
+        console = Console(stderr=True)
+        progress: Progress = (
+            NotebookProgress(games, title) if console.is_jupyter else progress_on(console, games, title)
+        )
+        stack.enter_context(progress)
+        evaluation = run(
+            sources,
+            contender,
+            kept,
+            seed=seed,
+            games=games,
+            parallel=parallel,
+            progress=progress,
+            while_waiting=check,
+        )
+    return EvaluationResult(evaluation, kept)

@@ -1,0 +1,133 @@
+"""The examples of docs/library.md, run as they stand, and an evaluation as programs and notebooks call it."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from octofold_client import BrokenAnswer, OtherEvaluation, evaluate
+from octofold_game.replays import check_replays
+from octofold_game.rules import legal_moves
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "library.md"
+ADDRESS = "127.0.0.1:50051"
+
+
+class FirstLegal:
+    name = "first legal"
+
+    def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+        return legal_moves(boards).argmax(axis=1).astype(np.int8)
+
+
+def test_every_example_of_the_document_runs(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = DOCUMENT.read_text()
+    names: dict[str, Any] = {}
+    examples = list(re.finditer(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+    assert len(examples) == 9
+    for example in examples:
+        line = text[: example.start()].count("\n") + 1
+        code = "\n" * line + example[1].replace(ADDRESS, target)  # failures name the document's lines
+        exec(compile(code, str(DOCUMENT), "exec"), names)
+    assert names["answer"].model == "small"
+    assert names["answers"].probabilities.shape == (1000, 4)
+    assert names["moves"] == names["answers"].moves[:100].tolist()
+    assert len(names["result"].games) == len(names["corner"].games) == 20
+    assert (tmp_path / "climb.png").stat().st_size > 10_000
+    assert names["terminated"]
+    said = capsys.readouterr().out
+    assert re.search(r"\d+ points in \d+ moves", said)
+    assert "cell 0: exponent 17" in said
+
+
+def test_a_player_in_this_process_is_judged_on_the_games_of_the_seed(tmp_path: Path) -> None:
+    result = evaluate(FirstLegal(), tmp_path / "games", games=12, seed=5, parallel=4)
+    episodes = [episode for episode, error in check_replays(result.folder.replays) if error is None]
+    assert {(e.game, e.score, e.largest_tile) for e in episodes} == {
+        (game.game, game.score, game.largest_tile) for game in result.games
+    }
+    assert result.summary.games == 12
+    assert result._repr_markdown_().startswith("**first legal")
+    assert "average score" in str(result)
+
+
+def test_the_same_call_goes_on_and_another_players_games_are_not_mixed_in(tmp_path: Path) -> None:
+    first = evaluate(FirstLegal(), tmp_path, games=4, seed=5)
+    more = evaluate(FirstLegal(), tmp_path, games=8, seed=5)
+    assert more.games[:4] == first.games
+    with pytest.raises(OtherEvaluation):
+        evaluate(FirstLegal(), tmp_path, games=4, seed=6)
+
+
+def test_an_evaluation_in_a_thread_is_the_same(tmp_path: Path) -> None:
+    results: list[Any] = []
+    thread = threading.Thread(
+        target=lambda: results.append(evaluate(FirstLegal(), tmp_path / "thread", games=3, seed=5))
+    )
+    thread.start()
+    thread.join()
+    assert results[0].games == evaluate(FirstLegal(), tmp_path / "main", games=3, seed=5).games
+
+
+def test_an_illegal_move_names_the_game_and_the_move(tmp_path: Path) -> None:
+    class Stubborn(FirstLegal):
+        def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+            return np.zeros(len(boards), np.int8)
+
+    with pytest.raises(BrokenAnswer, match=r"game \d+, move number \d+: up \(0\) is not legal"):
+        evaluate(Stubborn(), tmp_path, games=3)
+
+
+def test_two_servers_share_the_games(target: str, tmp_path: Path) -> None:
+    assert evaluate([target, target], tmp_path, games=4).summary.games == 4
+
+
+NOTEBOOK = """
+import sys
+from IPython.core.displaypub import CapturingDisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
+
+class ZMQInteractiveShell(InteractiveShell):  # as a notebook's is called
+    def enable_gui(self, gui=None):
+        pass
+
+shell = ZMQInteractiveShell.instance()
+shell.display_pub = CapturingDisplayPublisher()
+for cell in (
+    "%matplotlib inline",
+    "from octofold_client import evaluate",
+    f"result = evaluate({sys.argv[1]!r}, {sys.argv[2]!r}, games=3)",
+    "table, _ = get_ipython().display_formatter.format(result)",
+    "picture, _ = get_ipython().display_formatter.format(result.figures()['tiles-reached'])",
+):
+    shell.run_cell(cell).raise_error()
+shown = shell.display_pub.outputs
+print(len({output["transient"]["display_id"] for output in shown}), [o.get("update") for o in shown][:2])
+print(shown[-1]["data"]["text/html"])
+print(sorted(shell.user_ns["table"]), sorted(shell.user_ns["picture"]))
+"""
+
+
+def test_a_notebook_shows_a_bar_a_table_and_pictures(target: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", NOTEBOOK, target, str(tmp_path / "games")],
+        env={**os.environ, "IPYTHONDIR": str(tmp_path / "ipython")},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    counts, html, formats = done.stdout.splitlines()
+    assert counts == "1 [False, True]"  # one output, redrawn in place
+    assert '<progress value="3" max="3"' in html
+    assert formats == "['text/markdown', 'text/plain'] ['image/png', 'text/plain']"
