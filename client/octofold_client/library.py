@@ -36,9 +36,9 @@ if TYPE_CHECKING:  # an extra
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EvaluationResult:
-    """What `evaluate` found. In a notebook it shows itself as a table."""
+    """What `evaluate` found. It shows itself as a table."""
 
     evaluation: Evaluation
     folder: ResultFolder
@@ -67,11 +67,11 @@ class EvaluationResult:
         figures: dict[str, Figure] = drawing.figures(self.evaluation, climb)
         return figures
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return markdown(self.summary, self.evaluation.title)
 
     def _repr_markdown_(self) -> str:
-        return str(self)
+        return repr(self)
 
 
 def evaluate(
