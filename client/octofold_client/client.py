@@ -202,7 +202,7 @@ class Client:
         if isinstance(step, Send):
             return self._start_call(step)
         self._check_open()
-        asked = AskedByThread(step)
+        asked = AskedByThread(step, self.target)
         self._coalescer.ask(asked)
         return asked
 
@@ -304,7 +304,7 @@ class AsyncClient:
             return answer
 
     async def _ask(self, step: SendBoard) -> NextMove:
-        asked = AskedByTask(step)
+        asked = AskedByTask(step, self.target)
         self._coalescer.ask(asked)
         return await asked.result()
 

@@ -4,6 +4,9 @@ A board is sent at once while nothing is on its way; after that, boards gather u
 on their way, and then go together. So a lone caller never waits for company, there is no timer, and of many
 callers one half is asking while the server has the other. Whoever asked gets an answer or an error of its
 own, and nobody's leaving harms the rest. It knows neither channels nor when a failed call is tried again.
+
+The calls are unary. One stream for all of them took 6% less of the CPU time of a board, client and server
+together, but no message on it can be cancelled or has a deadline that the server would know of.
 """
 
 import asyncio
@@ -56,11 +59,12 @@ class Asked(Protocol):
 class AskedByThread:
     """A board whose answer a thread waits for."""
 
-    def __init__(self, step: SendBoard) -> None:
+    def __init__(self, step: SendBoard, target: str) -> None:
         self.board = step.board
         self.end = time.monotonic() + step.timeout_seconds
         self.group: _Group | None = None
         self.left = False
+        self._target = target
         self._outcome: Outcome | None = None
         # A bare lock wakes a thread at a fraction of the price of a `concurrent.futures.Future`.
         self._settled = threading.Lock()
@@ -73,7 +77,7 @@ class AskedByThread:
         left = self.end - time.monotonic()
         if not self._settled.acquire(timeout=max(0.0, min(timeout_seconds, left))):
             if left <= timeout_seconds:
-                raise _late()
+                raise _late(self._target)
             raise grpc.FutureTimeoutError
         if isinstance(self._outcome, NextMove):
             return self._outcome
@@ -94,10 +98,11 @@ class AskedByThread:
 class AskedByTask:
     """A board whose answer a task waits for."""
 
-    def __init__(self, step: SendBoard) -> None:
+    def __init__(self, step: SendBoard, target: str) -> None:
         self.board = step.board
         self.end = time.monotonic() + step.timeout_seconds
         self.group: _Group | None = None
+        self._target = target
         self._seconds = step.timeout_seconds
         self._future: asyncio.Future[NextMove] = asyncio.get_running_loop().create_future()
 
@@ -107,13 +112,15 @@ class AskedByTask:
 
     async def result(self) -> NextMove:
         """Waits for the answer. Raises as `AskedByThread.result` does; may be cancelled."""
-        timer = asyncio.get_running_loop().call_later(self._seconds, lambda: self.settle(_late()))
+        timer = asyncio.get_running_loop().call_later(self._seconds, lambda: self.settle(_late(self._target)))
         try:
             return await self._future
-        finally:
-            timer.cancel()
+        except BaseException:
             if self.group is not None:
                 self.group.cancel_if_deserted()
+            raise
+        finally:
+            timer.cancel()
 
     def settle(self, outcome: Outcome) -> None:
         if self._future.done():  # its task has left
@@ -238,5 +245,5 @@ def _is_refusal(error: BaseException) -> bool:
     return code is grpc.StatusCode.INVALID_ARGUMENT
 
 
-def _late() -> DeadlinePassed:
-    return DeadlinePassed("no answer in time")
+def _late(target: str) -> DeadlinePassed:
+    return DeadlinePassed(f"no answer from {target} in time")

@@ -33,6 +33,7 @@ from octofold_proto.octofold.v1 import inference_pb2_grpc
 BOARDS = np.random.default_rng(3).integers(0, 5, (64, 16), dtype=np.uint8)
 TOO_LARGE = [16] + [0] * 15  # the small model's largest exponent is 15
 MINUTE = 60.0
+HERE = "here:1"
 
 
 class Failed(grpc.RpcError):
@@ -52,7 +53,7 @@ class ByHand:
 
     def __init__(self) -> None:
         self.begun: list[tuple[bytes, Future[Any]]] = []
-        self.coalescer = Coalescer(Calls("here:1"), self)
+        self.coalescer = Coalescer(Calls(HERE), self)
 
     def __call__(self, send: Send) -> Future[Any]:
         call: Future[Any] = Future()
@@ -61,7 +62,7 @@ class ByHand:
         return call
 
     def ask(self, *boards: int, seconds: float = MINUTE) -> list[AskedByThread]:
-        asked = [AskedByThread(SendBoard(bytes([board] * 16), seconds)) for board in boards]
+        asked = [AskedByThread(SendBoard(bytes([board] * 16), seconds), HERE) for board in boards]
         for one in asked:
             self.coalescer.ask(one)
         return asked
@@ -171,7 +172,7 @@ def test_each_caller_keeps_its_own_deadline_and_the_call_the_latest() -> None:
     hand.ask(1, 2)
     (short,) = hand.ask(3, seconds=0.01)
     (long,) = hand.ask(4)
-    with pytest.raises(DeadlinePassed):
+    with pytest.raises(DeadlinePassed, match="no answer from here:1 in time"):
         short.result(MINUTE)
     assert hand.calls[2] == [3, 4]
     hand.end(2)
@@ -211,7 +212,7 @@ async def test_a_cancelled_task_leaves_and_the_others_get_their_answers() -> Non
     hand = ByHand()
     tasks = []
     for board in (1, 2, 3, 4):
-        asked = AskedByTask(SendBoard(bytes([board] * 16), MINUTE))
+        asked = AskedByTask(SendBoard(bytes([board] * 16), MINUTE), HERE)
         hand.coalescer.ask(asked)
         tasks.append(asyncio.create_task(asked.result()))
     await asyncio.sleep(0)
