@@ -1,4 +1,4 @@
-"""Boards a second of an exported graph in onnxruntime, with nothing around it: what served figures are held to.
+"""Boards a second of an exported graph in onnxruntime alone: what served figures are held to.
 
 Layouts are one session on all cores, and one session without threads of its own that every core calls.
 """

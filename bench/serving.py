@@ -4,7 +4,7 @@
     python bench/serving.py --model cnn5 --memory-minutes 10     # resident size under full load, every 10 s
 
 The best of the direct figures is what the served ones are compared with. The table is the same server with a
-backend that answers at once: single boards cannot be answered faster than 1 / (1/direct + 1/table). Load comes
+backend that answers at once: single boards cannot come back faster than 1 / (1/direct + 1/table). Load comes
 from processes of `octofold loadtest` and from our own clients, on the same cores. All measures take turns.
 """
 
