@@ -22,7 +22,8 @@ from harness import report
 from octofold_game.symmetries import CELLS, MOVES
 from octofold_players.ntuple import NTupleNetwork
 from octofold_training import checkpoints
-from octofold_training.distil import Distillation, DistilOptions, fastest_type
+from octofold_training.distil import Distillation, DistilOptions
+from octofold_training.encoding import fastest_type
 from octofold_training.environment import MoveTable, spawn
 from octofold_training.ppo import PPO, PPOOptions
 from octofold_training.progress import ProgressLine

@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from harness import interleave, medians, report
-from octofold_training.distil import Distillation, DistilOptions, fastest_type
+from octofold_training.distil import Distillation, DistilOptions
+from octofold_training.encoding import fastest_type
 from octofold_training.networks import CNN
 from octofold_training.ntuple_td import NTupleLearner, NTupleOptions
 from octofold_training.recipes import read_recipe

@@ -1,9 +1,45 @@
-"""Networks of tests are tiny: threads cost them more than they bring, most of all on a busy machine."""
+"""What the trainers' tests share: one thread, a small teacher, and a network to start from."""
+
+from pathlib import Path
 
 import pytest
 import torch
+from octofold_players.ntuple import NTupleNetwork
+from octofold_training import checkpoints
+from octofold_training.checkpoints import Checkpoint
+from octofold_training.networks import build
+from octofold_training.ntuple_td import NTupleLearner, NTupleOptions
+
+ARCHITECTURE = {"kind": "cnn", "layers": 2, "channels": 16, "exponents": 16}
+TUPLES = ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 4, 5), (5, 6, 9, 10))
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # networks of tests are tiny: more threads cost them more than they bring
+
+
+@pytest.fixture(scope="session")
+def architecture() -> dict[str, object]:
+    return dict(ARCHITECTURE)
+
+
+@pytest.fixture(scope="session")
+def teacher() -> NTupleNetwork:
+    learner = NTupleLearner(NTupleOptions(tuples=TUPLES, threads=1))
+    learner.learn(200_000)
+    return learner.network
+
+
+@pytest.fixture(scope="session")
+def start_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of an untrained policy network."""
+    folder = tmp_path_factory.mktemp("start")
+    torch.manual_seed(1)
+    checkpoints.save(folder, build(ARCHITECTURE), ARCHITECTURE, {})
+    return folder
+
+
+@pytest.fixture(scope="session")
+def start(start_folder: Path) -> Checkpoint:
+    return checkpoints.load(start_folder)

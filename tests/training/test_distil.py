@@ -1,6 +1,5 @@
-"""Distillation: the student learns, the pool stays legal, a run resumes, and a broken one stops."""
+"""Distillation: the student learns what it is to learn, and the command keeps what it has."""
 
-import json
 import resource
 import subprocess
 import sys
@@ -9,24 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from octofold_game import rules
-from octofold_game.bitboards import unpack
+from octofold_players.expectimax import expected_values
 from octofold_players.ntuple import NTupleNetwork
 from octofold_training import checkpoints
-from octofold_training.distil import Distillation, DistilOptions, DistilProgress, TrainingError, train
-from octofold_training.ntuple_td import NTupleLearner, NTupleOptions
-from octofold_training.positions import PositionPool
+from octofold_training.distil import CURVES, Distillation, DistilOptions
+from octofold_training.long_run import TrainingError, train
 from torch import nn
 
 ARCHITECTURE = {"kind": "cnn", "layers": 2, "channels": 16, "exponents": 16}
-TUPLES = ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 4, 5), (5, 6, 9, 10))
-
-
-@pytest.fixture(scope="module")
-def teacher() -> NTupleNetwork:
-    learner = NTupleLearner(NTupleOptions(tuples=TUPLES, threads=1))
-    learner.learn(200_000)
-    return learner.network
 
 
 def _options(**changes: object) -> DistilOptions:
@@ -36,81 +25,12 @@ def _options(**changes: object) -> DistilOptions:
 def test_the_student_comes_to_agree_with_the_teacher(teacher: NTupleNetwork) -> None:
     options = _options(temperature=30.0, learning_rate=5e-3)
     run = Distillation(options, ARCHITECTURE, teacher)
-    run.pool.warm_up(teacher)
+    run.warm_up()
     first = run.learn(40)
     run.learn(1200)
     last = run.learn(40)
     assert last.accuracy > first.accuracy + 0.05
     assert last.loss < first.loss
-
-
-def test_every_position_of_the_pool_can_be_played_on(teacher: NTupleNetwork) -> None:
-    pool = PositionPool(batch_size=32, slices=2, seed=3)
-    pool.warm_up(teacher)
-    ended = 0
-    for _ in range(400):
-        boards = pool.batch()
-        legal = rules.legal_moves(unpack(boards))
-        assert legal.any(axis=1).all()
-        values = teacher.action_values(boards)
-        worst = np.where(legal, values, np.inf).argmin(axis=1)
-        ended += pool.advance(values.argmax(axis=1).astype(np.int8), worst.astype(np.int8))
-    assert ended > 0
-
-
-def test_each_half_of_a_batch_follows_its_owner(teacher: NTupleNetwork) -> None:
-    pool = PositionPool(batch_size=8, slices=1, seed=3)
-    pool.warm_up(teacher)
-    before = unpack(pool.batch())
-    legal = rules.legal_moves(before)
-    first, last = legal.argmax(axis=1), 3 - legal[:, ::-1].argmax(axis=1)
-    pool.advance(first.astype(np.int8), last.astype(np.int8))
-    expected, _ = rules.slide(before, np.concatenate([first[:4], last[4:]]))
-    spawned = (unpack(pool.batch()) != expected).sum(axis=1)
-    assert (spawned == 1).all()
-
-
-def test_a_run_resumes_with_its_optimiser_and_its_games(teacher: NTupleNetwork, tmp_path: Path) -> None:
-    options = _options(positions=5_000.0)
-    run = train(options, ARCHITECTURE, teacher, tmp_path / "run", tmp_path / "net", lambda _: None)
-    resumed = Distillation(options, ARCHITECTURE, teacher)
-    resumed.resume(tmp_path / "run")
-    assert (resumed.positions, resumed.seconds) == (run.positions, run.seconds)
-    np.testing.assert_array_equal(resumed.pool.boards, run.pool.boards)
-    for name, value in resumed.student.state_dict().items():
-        assert torch.equal(value, run.student.state_dict()[name])
-    history = [json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
-    assert history[-1]["positions"] == run.positions
-    assert (tmp_path / "run" / "curves.png").read_bytes().startswith(b"\x89PNG")
-    saved = checkpoints.load(tmp_path / "net")
-    assert saved.training["positions"] == run.positions
-    for name, value in saved.network.state_dict().items():
-        assert torch.equal(value, resumed.averaged.module.state_dict()[name])
-
-
-@pytest.mark.parametrize("content", [b"", b"garbage", "truncated", "foreign"])
-def test_a_damaged_state_is_named(teacher: NTupleNetwork, tmp_path: Path, content: bytes | str) -> None:
-    run = Distillation(_options(), ARCHITECTURE, teacher)
-    run.save(tmp_path)
-    state = tmp_path / "state.pt"
-    if content == "truncated":
-        state.write_bytes(state.read_bytes()[:5000])
-    elif content == "foreign":
-        torch.save({"weights": torch.zeros(3)}, state)
-    else:
-        state.write_bytes(content)
-    with pytest.raises(TrainingError, match=r"state\.pt: damaged"):
-        run.resume(tmp_path)
-
-
-def test_a_history_cut_off_in_a_line_does_not_stop_a_run(teacher: NTupleNetwork, tmp_path: Path) -> None:
-    run, net = tmp_path / "run", tmp_path / "net"
-    train(_options(positions=1_280.0), ARCHITECTURE, teacher, run, net, lambda _: None)
-    history = run / "history.jsonl"
-    whole = history.read_text()
-    history.write_text(whole + '{"seconds": 12')
-    train(_options(positions=1_280.0), ARCHITECTURE, teacher, run, net, lambda _: None)
-    assert history.read_text() == whole
 
 
 class _EquivariantStudent(nn.Module):
@@ -134,32 +54,10 @@ def test_the_symmetry_that_a_position_is_seen_under_changes_nothing_of_its_targe
         run = Distillation(_options(), ARCHITECTURE, teacher)
         run.pool.warm_up(teacher)
         run.student = _EquivariantStudent()
-        run._symmetries = np.random.default_rng(seed)
+        run._random = np.random.default_rng(seed)
         progress = run.learn(5)
         outcomes.append((progress.loss, progress.accuracy, run.pool.boards.tolist()))
     assert outcomes[0] == outcomes[1]
-
-
-def test_another_runs_state_is_refused(teacher: NTupleNetwork, tmp_path: Path) -> None:
-    Distillation(_options(), ARCHITECTURE, teacher).save(tmp_path)
-    with pytest.raises(TrainingError, match="asked for"):
-        Distillation(_options(), ARCHITECTURE | {"channels": 17}, teacher).resume(tmp_path)
-    with pytest.raises(TrainingError, match="128 games"):
-        Distillation(_options(slices=3), ARCHITECTURE, teacher).resume(tmp_path)
-
-
-def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_state(
-    teacher: NTupleNetwork, tmp_path: Path
-) -> None:
-    run, net = tmp_path / "run", tmp_path / "net"
-    good = Distillation(_options(), ARCHITECTURE, teacher)
-    good.pool.warm_up(teacher)
-    good.save(run)
-    before = (run / "state.pt").read_bytes()
-    with pytest.raises(TrainingError, match="loss became"):
-        train(_options(learning_rate=1e30), ARCHITECTURE, teacher, run, net, lambda _: None)
-    assert (run / "state.pt").read_bytes() == before
-    assert not net.exists()
 
 
 def test_the_learning_rate_rises_stays_and_falls_to_nothing(teacher: NTupleNetwork) -> None:
@@ -177,25 +75,36 @@ def test_the_expected_regret_is_what_a_policy_loses_by_its_worse_moves(teacher: 
     plain = Distillation(_options(temperature=100.0), ARCHITECTURE, teacher)
     values = torch.tensor([[1000.0, 800.0, -torch.inf, -9e9]])
     logits = torch.tensor([[0.0, 0.0, 50.0, -50.0]])  # an illegal move's logit counts for nothing
-    difference = run._loss(logits, values) - plain._loss(logits, values)
+    temperature = torch.tensor(100.0)
+    difference = run._loss(logits, values, temperature) - plain._loss(logits, values, temperature)
     assert difference.item() == pytest.approx(2.0 * (200 / 2) / 100)
 
 
-def test_a_run_stops_after_its_time_and_goes_on_later(teacher: NTupleNetwork, tmp_path: Path) -> None:
-    run, net = tmp_path / "run", tmp_path / "net"
-    stopped = train(_options(), ARCHITECTURE, teacher, run, net, lambda _: None, minutes=1e-4)
-    went_on = train(_options(), ARCHITECTURE, teacher, run, net, lambda _: None, minutes=1e-4)
-    assert 0 < stopped.positions < went_on.positions < _options().positions
+def test_a_share_of_the_labels_looks_two_moves_ahead(teacher: NTupleNetwork) -> None:
+    run = Distillation(_options(batch_size=400, slices=1, deep_share=0.25), ARCHITECTURE, teacher)
+    run.warm_up()
+    boards = run.pool.batch()
+    labels = run._labels(boards)
+    is_deep = (labels == expected_values(teacher, boards, depth=2)).all(axis=1)
+    is_plain = (labels == teacher.action_values(boards)).all(axis=1)
+    assert (is_deep | is_plain).all()
+    assert is_deep.mean() == pytest.approx(0.25, abs=0.1)
 
 
-def test_ctrl_c_saves_the_state_and_the_checkpoint(teacher: NTupleNetwork, tmp_path: Path) -> None:
-    def interrupt(_: DistilProgress) -> None:
-        raise KeyboardInterrupt
+def test_temperatures_follow_the_lead_that_is_typical_of_a_stage(teacher: NTupleNetwork) -> None:
+    run = Distillation(_options(temperature=100.0, stage_temperature=1.0), ARCHITECTURE, teacher)
+    boards = np.array([0x1, 0xC], np.uint64)  # stages 0 and 2
+    values = np.array([[0, -10, -np.inf, -np.inf], [0, -1000, -5000, -np.inf]], np.float32)
+    early, late = run._temperatures(boards, values)[:, 0].tolist()
+    assert late / early == pytest.approx(1001 / 11, rel=1e-4)
+    assert (early * late) ** 0.5 == pytest.approx(100.0, rel=1e-4)
 
-    with pytest.raises(KeyboardInterrupt):
-        train(_options(), ARCHITECTURE, teacher, tmp_path / "run", tmp_path / "net", interrupt)
-    assert (tmp_path / "run" / "state.pt").exists()
-    assert (tmp_path / "net" / "checkpoint.json").exists()
+
+def test_a_network_that_cannot_learn_this_is_refused(teacher: NTupleNetwork) -> None:
+    with pytest.raises(TrainingError, match="octofold-train value"):
+        Distillation(_options(), ARCHITECTURE | {"head": "value", "value_scale": 100.0}, teacher)
+    with pytest.raises(TrainingError, match="12 exponents apart; the teacher's games need 16"):
+        Distillation(_options(), ARCHITECTURE | {"exponents": 12}, teacher)
 
 
 def test_a_full_disk_ends_the_run_in_one_line_and_the_last_state_stays(
@@ -207,7 +116,8 @@ def test_a_full_disk_ends_the_run_in_one_line_and_the_last_state_stays(
         "[distil]\nbatch_size = 64\nslices = 2\npositions = 1e9\n"
     )
     teacher.save(tmp_path / "teacher")
-    train(_options(positions=1_280.0), ARCHITECTURE, teacher, run, net, lambda _: None)
+    started = Distillation(_options(positions=1_280.0), ARCHITECTURE, teacher)
+    train(started, run, net, CURVES, lambda _: None)
     before = (run / "state.pt").read_bytes()
     program = (sys.executable, "-m", "octofold_training.commands")
     folders = ("--teacher", str(tmp_path / "teacher"), "--state", str(run), "--checkpoint", str(net))

@@ -1,6 +1,5 @@
-"""PPO: what it plays is what it learns from, it gets better, it keeps near its start, resumes and stops."""
+"""PPO: what it plays is what it learns from, it gets better, and it keeps near its start."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -8,30 +7,17 @@ import pytest
 import torch
 from octofold_game import rules
 from octofold_game.symmetries import CELLS
-from octofold_training import checkpoints, commands, networks
+from octofold_training import checkpoints, commands
 from octofold_training.checkpoints import Checkpoint
-from octofold_training.distil import TrainingError
 from octofold_training.environment import Environment
-from octofold_training.ppo import PPO, PPOOptions, PPOProgress, train
+from octofold_training.long_run import TrainingError
+from octofold_training.ppo import PPO, PPOOptions, PPOProgress, fine_tuning
 from octofold_training.rollouts import Rollouts, Turn, generalised_advantages
 from octofold_training.value_network import ValueNetwork
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 ARCHITECTURE = {"kind": "cnn", "layers": 2, "channels": 16, "exponents": 16}
 CPU = torch.device("cpu")
-
-
-@pytest.fixture(scope="module")
-def start_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("start")
-    torch.manual_seed(1)
-    checkpoints.save(folder, networks.build(ARCHITECTURE), ARCHITECTURE, {})
-    return folder
-
-
-@pytest.fixture(scope="module")
-def start(start_folder: Path) -> Checkpoint:
-    return checkpoints.load(start_folder)
 
 
 def _options(**changes: object) -> PPOOptions:
@@ -159,75 +145,9 @@ def test_after_the_warm_up_games_are_of_all_ages(start: Checkpoint) -> None:
     assert (tiles > 60).float().mean() > 0.1
 
 
-def test_a_run_resumes_with_its_optimiser_and_its_games(start_folder: Path, tmp_path: Path) -> None:
-    options = _options(warm_up_moves=20)
-    run = train(options, start_folder, tmp_path / "run", tmp_path / "net", CPU, lambda _: None)
-    resumed = PPO(options, checkpoints.load(start_folder), CPU)
-    resumed.resume(tmp_path / "run")
-    assert (resumed.positions, resumed.seconds) == (run.positions, run.seconds)
-    assert torch.equal(resumed.environment.boards, run.environment.boards)
-    for old, new in ((run.policy, resumed.policy), (run.value_network, resumed.value_network)):
-        for name, value in new.state_dict().items():
-            assert torch.equal(value, old.state_dict()[name])
-    again = resumed.learn()
-    assert again.positions == run.positions + 256
-    history = [json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
-    assert history[-1]["positions"] == run.positions
-    assert (tmp_path / "run" / "curves.png").read_bytes().startswith(b"\x89PNG")
-    result = checkpoints.load(tmp_path / "net")
-    assert result.architecture == ARCHITECTURE
-    assert result.training["positions"] == run.positions
-
-
-@pytest.mark.parametrize("content", [b"", b"garbage", "truncated", "foreign"])
-def test_a_damaged_state_is_named(start: Checkpoint, tmp_path: Path, content: bytes | str) -> None:
-    run = PPO(_options(), start, CPU)
-    run.save(tmp_path)
-    state = tmp_path / "state.pt"
-    if content == "truncated":
-        state.write_bytes(state.read_bytes()[:5000])
-    elif content == "foreign":
-        torch.save({"weights": torch.zeros(3)}, state)
-    else:
-        state.write_bytes(content)
-    with pytest.raises(TrainingError, match=r"state\.pt: damaged"):
-        run.resume(tmp_path)
-
-
-def test_another_runs_state_is_refused(start: Checkpoint, tmp_path: Path) -> None:
-    PPO(_options(), start, CPU).save(tmp_path)
-    other = Checkpoint(start.network, ARCHITECTURE, {}, "f" * 64)
-    with pytest.raises(TrainingError, match="started from weights"):
-        PPO(_options(), other, CPU).resume(tmp_path)
-    with pytest.raises(TrainingError, match="32 games, not 48"):
-        PPO(_options(games=48), start, CPU).resume(tmp_path)
-
-
-def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_state(
-    start_folder: Path, tmp_path: Path
-) -> None:
-    run, net = tmp_path / "run", tmp_path / "net"
-    PPO(_options(), checkpoints.load(start_folder), CPU).save(run)
-    before = (run / "state.pt").read_bytes()
-    with pytest.raises(TrainingError, match="loss became"):
-        train(_options(learning_rate=1e30), start_folder, run, net, CPU, lambda _: None)
-    assert (run / "state.pt").read_bytes() == before
-    assert not net.exists()
-
-
-def test_ctrl_c_saves_the_state_and_the_checkpoint(start_folder: Path, tmp_path: Path) -> None:
-    def interrupt(_: PPOProgress) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train(_options(), start_folder, tmp_path / "run", tmp_path / "net", CPU, interrupt)
-    assert (tmp_path / "run" / "state.pt").exists()
-    assert (tmp_path / "net" / "checkpoint.json").exists()
-
-
-def test_the_network_at_the_start_is_never_overwritten(start_folder: Path, tmp_path: Path) -> None:
+def test_the_network_at_the_start_is_never_overwritten(start_folder: Path) -> None:
     with pytest.raises(TrainingError, match="replace the network"):
-        train(_options(), start_folder, tmp_path / "run", start_folder, CPU, lambda _: None)
+        fine_tuning(_options(start=str(start_folder)), start_folder, CPU)
 
 
 def test_a_value_network_is_no_start(start: Checkpoint) -> None:

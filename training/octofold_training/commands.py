@@ -2,6 +2,7 @@
 
     octofold-train teacher RECIPE    an n-tuple network that learns by self-play
     octofold-train student RECIPE    a network that learns the teacher's preferences
+    octofold-train value RECIPE      a network that learns what afterstates are worth
     octofold-train ppo RECIPE        a student that goes on learning from its own games
 
 Every run keeps its state in a folder and goes on from it when the same command is given again.
@@ -18,14 +19,15 @@ from pathlib import Path
 import torch
 from octofold_players.ntuple import NTupleFileError, NTupleNetwork
 
-from octofold_training import distil, ntuple_td, ppo
+from octofold_training import distil, long_run, ntuple_td, ppo, value_td
 from octofold_training.checkpoints import CheckpointError
-from octofold_training.distil import DistilOptions, DistilProgress
+from octofold_training.distil import Distillation, DistilOptions, DistilProgress
 from octofold_training.networks import ArchitectureError
 from octofold_training.ntuple_td import NTupleLearner, NTupleOptions, NTupleProgress
 from octofold_training.ppo import PPOOptions, PPOProgress
 from octofold_training.progress import ProgressLine
-from octofold_training.recipes import read_recipe
+from octofold_training.recipes import Recipe, read_recipe
+from octofold_training.value_td import ValueLearning, ValueOptions, ValueProgress
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -68,9 +70,8 @@ def _train_teacher(parsed: argparse.Namespace) -> None:
 def _train_student(parsed: argparse.Namespace) -> None:
     recipe = read_recipe(parsed.recipe)
     options = recipe.options("distil", DistilOptions)
-    teacher = NTupleNetwork.load(parsed.teacher)
-    parsed.state = parsed.state or Path("runs") / recipe.name
-    checkpoint = parsed.checkpoint or Path("checkpoints") / recipe.name
+    folders = _folders(parsed, recipe)
+    run = Distillation(options, recipe.table("network"), NTupleNetwork.load(parsed.teacher))
     with ProgressLine() as line:
 
         def report(progress: DistilProgress) -> None:
@@ -81,20 +82,37 @@ def _train_student(parsed: argparse.Namespace) -> None:
                 f"accuracy {progress.accuracy:.1%}  regret {progress.regret:.1f}"
             )
 
-        distil.train(
-            options, recipe.table("network"), teacher, parsed.state, checkpoint, report, parsed.minutes
-        )
-    print(f"checkpoint in {checkpoint}, curves in {parsed.state / 'curves.png'}")
+        long_run.train(run, *folders, distil.CURVES, report, parsed.minutes)
+    _say_where(parsed)
+
+
+def _train_value(parsed: argparse.Namespace) -> None:
+    recipe = read_recipe(parsed.recipe)
+    options = recipe.options("value", ValueOptions)
+    folders = _folders(parsed, recipe)
+    run = ValueLearning(options, recipe.table("network"), NTupleNetwork.load(parsed.teacher))
+    with ProgressLine() as line:
+
+        def report(progress: ValueProgress) -> None:
+            line.show(
+                f"{progress.seconds / 60:.1f} min  "
+                f"{progress.positions / 1e6:.2f} of {options.positions / 1e6:g}M positions  "
+                f"{progress.positions_per_second:,.0f}/s  loss {progress.loss:.4f}  "
+                f"accuracy {progress.accuracy:.1%}  regret {progress.regret:.1f}  "
+                f"off the teacher by {progress.value_error:,.0f}, the next move by {progress.td_error:,.0f}"
+            )
+
+        long_run.train(run, *folders, value_td.CURVES, report, parsed.minutes)
+    _say_where(parsed)
 
 
 def _train_ppo(parsed: argparse.Namespace) -> None:
     recipe = read_recipe(parsed.recipe)
     options = recipe.options("ppo", PPOOptions)
-    parsed.state = parsed.state or Path("runs") / recipe.name
-    checkpoint = parsed.checkpoint or Path("checkpoints") / recipe.name
     if parsed.device == "cuda" and not torch.cuda.is_available():
         raise ValueError("there is no CUDA device that this build of torch can use")
-    device = torch.device(parsed.device)
+    state, checkpoint = _folders(parsed, recipe)
+    run = ppo.fine_tuning(options, checkpoint, torch.device(parsed.device))
     with ProgressLine() as line:
 
         def report(progress: PPOProgress) -> None:
@@ -105,10 +123,19 @@ def _train_ppo(parsed: argparse.Namespace) -> None:
                 f"divergence {progress.kl:.4f}  explained {progress.explained_variance:.1%}"
             )
 
-        ppo.train(
-            options, Path(options.start), parsed.state, checkpoint, device, report, minutes=parsed.minutes
-        )
-    print(f"checkpoint in {checkpoint}, curves in {parsed.state / 'curves.png'}")
+        long_run.train(run, state, checkpoint, ppo.CURVES, report, parsed.minutes, save_every_seconds=60.0)
+    _say_where(parsed)
+
+
+def _folders(parsed: argparse.Namespace, recipe: Recipe) -> tuple[Path, Path]:
+    """Of the run and of its checkpoint, by default named after the recipe."""
+    parsed.state = parsed.state or Path("runs") / recipe.name
+    parsed.checkpoint = parsed.checkpoint or Path("checkpoints") / recipe.name
+    return parsed.state, parsed.checkpoint
+
+
+def _say_where(parsed: argparse.Namespace) -> None:
+    print(f"checkpoint in {parsed.checkpoint}, curves in {parsed.state / 'curves.png'}")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -116,45 +143,40 @@ def _parser() -> argparse.ArgumentParser:
         prog="octofold-train", description="Train networks that play 2048.", allow_abbrev=False
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    formatter = argparse.ArgumentDefaultsHelpFormatter
 
-    teacher = commands.add_parser(
-        "teacher", help="an n-tuple network that learns by self-play", formatter_class=formatter
-    )
+    def add(name: str, help: str, example: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=help, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+        command.add_argument("recipe", type=Path, help=f"TOML file, such as training/recipes/{example}.toml")
+        command.add_argument(
+            "--state", type=Path, help="folder of the run (default: runs/NAME of the recipe)"
+        )
+        command.add_argument(
+            "--minutes", type=float, default=math.inf, help="stop after this time, to go on later"
+        )
+        return command
+
+    teacher = add("teacher", "an n-tuple network that learns by self-play", "teacher")
     teacher.set_defaults(run=_train_teacher)
-    teacher.add_argument("recipe", type=Path, help="TOML file, such as training/recipes/teacher.toml")
-    teacher.add_argument("--state", type=Path, help="folder of the run (default: runs/NAME of the recipe)")
-
-    student = commands.add_parser(
-        "student", help="a network that learns the teacher's preferences", formatter_class=formatter
-    )
+    student = add("student", "a network that learns the teacher's preferences", "cnn5")
     student.set_defaults(run=_train_student)
-    student.add_argument("recipe", type=Path, help="TOML file, such as training/recipes/cnn5.toml")
-    student.add_argument("--state", type=Path, help="folder of the run (default: runs/NAME of the recipe)")
-    student.add_argument("--teacher", type=Path, default=Path("runs/teacher"), help="folder of the teacher")
-    student.add_argument(
-        "--checkpoint", type=Path, help="folder for the trained network (default: checkpoints/NAME)"
-    )
-
-    reinforced = commands.add_parser(
-        "ppo", help="a student that goes on learning from its own games", formatter_class=formatter
-    )
+    value = add("value", "a network that learns what afterstates are worth", "value")
+    value.set_defaults(run=_train_value)
+    reinforced = add("ppo", "a student that goes on learning from its own games", "swift-ppo")
     reinforced.set_defaults(run=_train_ppo)
-    reinforced.add_argument("recipe", type=Path, help="TOML file, such as training/recipes/swift-ppo.toml")
-    reinforced.add_argument("--state", type=Path, help="folder of the run (default: runs/NAME of the recipe)")
-    reinforced.add_argument(
-        "--checkpoint", type=Path, help="folder for the trained network (default: checkpoints/NAME)"
-    )
+    for command in (student, value):
+        command.add_argument(
+            "--teacher", type=Path, default=Path("runs/teacher"), help="folder of the teacher"
+        )
+    for command in (student, value, reinforced):
+        command.add_argument(
+            "--checkpoint", type=Path, help="folder for the trained network (default: checkpoints/NAME)"
+        )
     reinforced.add_argument(
         "--device",
         choices=["cpu", "cuda"],
         default="cuda" if torch.cuda.is_available() else "cpu",
         help="where games, networks and updates are",
     )
-    for command in (teacher, student, reinforced):
-        command.add_argument(
-            "--minutes", type=float, default=math.inf, help="stop after this time, to go on later"
-        )
     return parser
 
 

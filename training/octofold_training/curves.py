@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,35 +15,35 @@ from octofold_game.files import whole_file
 _POINTS = 200
 
 
-DISTILLATION = {
-    "loss": "Loss: divergence from the teacher (nats)",
-    "accuracy": "Accuracy: share of moves that are the teacher's",
-}
+@dataclass(frozen=True)
+class Curves:
+    """What is drawn of a run: fields of its reports with a title each, and the scale of the first of them."""
+
+    titles: dict[str, str]
+    scale: str = "linear"
 
 
-def draw_curves(
-    history: Sequence[dict[str, Any]], file: Path, titles: dict[str, str] = DISTILLATION, scale: str = "log"
-) -> None:
-    """Draw a panel for each report field in `titles` against the positions learned from, as a PNG.
+def draw_curves(history: Sequence[dict[str, Any]], file: Path, curves: Curves) -> None:
+    """Draw a panel for each field of `curves` against the positions learned from, as a PNG.
 
     `history` holds the reports of a run in order, each with `positions` and those fields, None where one has
-    no value; `scale` is that of the first panel. A panel is 600 x 500 pixels. Each point averages
-    neighbouring reports, so that a long run stays readable.
+    no value. A panel is 600 x 500 pixels. Each point averages neighbouring reports, so that a long run stays
+    readable.
     """
     if not history:
         return
     groups = np.array_split(np.arange(len(history)), min(_POINTS, len(history)))
-    figure = Figure(figsize=(6 * len(titles), 5), dpi=100, layout="constrained")
+    figure = Figure(figsize=(6 * len(curves.titles), 5), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
-    panels = figure.subplots(1, len(titles), squeeze=False)[0]
+    panels = figure.subplots(1, len(curves.titles), squeeze=False)[0]
     millions = [np.mean([history[i]["positions"] for i in group]) / 1e6 for group in groups]
-    for panel, (name, title) in zip(panels, titles.items(), strict=True):
+    for panel, (name, title) in zip(panels, curves.titles.items(), strict=True):
         values = np.array([report[name] for report in history], float)  # None, for no value, becomes NaN
         known = [values[group][~np.isnan(values[group])] for group in groups]
         panel.plot(millions, [each.mean() if len(each) else np.nan for each in known])
         panel.set_title(title)
         panel.set_xlabel("positions (millions)")
         panel.grid(alpha=0.3)
-    panels[0].set_yscale(scale)
+    panels[0].set_yscale(curves.scale)
     with whole_file(file) as partial:
         figure.savefig(partial, format="png")

@@ -1,62 +1,139 @@
-"""How a run that takes hours goes on: report, save now and then, stop in time, keep what Ctrl-C interrupts.
+"""How a run that takes hours goes on: resume, report, save now and then, stop in time, keep what Ctrl-C ends.
 
-Knows nothing about what is learned, nor what a save writes.
+A run's folder holds its resumable state, its history as JSON lines and its curves. Knows nothing about what
+is learned.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from octofold_training import checkpoints
+from octofold_training.curves import Curves, draw_curves
 from octofold_training.history import History
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+    from torch.optim.swa_utils import AveragedModel
 
 Progress = TypeVar("Progress", bound="DataclassInstance")
 Reports = TypeVar("Reports", bound="DataclassInstance", covariant=True)
+
+STATE = "state.pt"
+
+
+class TrainingError(RuntimeError):
+    """Training cannot go on; the message says why and what is left on disk."""
 
 
 class Run(Protocol[Reports]):
     """A run in the middle of its work."""
 
+    options: Any
+    "a dataclass; its `positions` is where the run ends"
+    architecture: dict[str, Any]
+    averaged: AveragedModel
+    "the network that the checkpoint gets"
     positions: int
     seconds: float
 
+    @property
+    def origin(self) -> dict[str, Any]:
+        """How the network came about, for its checkpoint."""
+        ...
+
+    def warm_up(self) -> None:
+        """Prepare a run that starts."""
+        ...
+
     def learn(self) -> Reports:
-        """Go on for some seconds."""
+        """Go on for some seconds. Raises `TrainingError` if the loss is no longer a number."""
         ...
 
     def is_sound(self) -> bool:
         """Whether its state is worth keeping."""
         ...
 
+    def state(self) -> dict[str, Any]:
+        """Tensors and plain values from which `restore` goes on."""
+        ...
 
-def go_on(
-    run: Run[Progress],
-    positions: float,
-    history: History,
-    report: Callable[[Progress], None],
-    save: Callable[[], None],
-    minutes: float,
-    save_every_seconds: float,
-) -> None:
-    """Let `run` learn until it has `positions`, or for `minutes` more; then save.
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from `state`. Raises `TrainingError` for the state of another run, anything for a bad one."""
+        ...
 
-    Every report goes to `report` and into `history`. What `learn` and `report` raise ends the run and leaves
-    the last save as it was, except that Ctrl-C saves first.
+
+def save_state(run: Run[Any], folder: Path) -> None:
+    """Write all that `resume` needs, in one file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    state = run.state()
+    state |= {"options": asdict(run.options), "seconds": run.seconds, "positions": run.positions}
+    checkpoints.save_tensors(folder / STATE, state)
+
+
+def resume(run: Run[Any], folder: Path) -> None:
+    """Let a new run go on from `save_state`.
+
+    Raises `TrainingError` if that was a run of something else, or if its state is damaged.
     """
+    file = folder / STATE
+    try:
+        state = checkpoints.load_tensors(file)
+        run.seconds, run.positions = state["seconds"], state["positions"]
+        run.restore(state)
+    except TrainingError as error:
+        raise TrainingError(f"{file}: {error}") from error
+    except Exception as error:  # torch documents no class of its own for a damaged file
+        raise TrainingError(f"{file}: damaged, or of another run ({error})") from error
+
+
+def train(
+    run: Run[Progress],
+    folder: Path,
+    checkpoint: Path,
+    curves: Curves,
+    report: Callable[[Progress], None],
+    minutes: float = math.inf,
+    save_every_seconds: float = 120.0,
+) -> None:
+    """Let a new `run` learn until it has its positions, or for `minutes` more; go on from `folder` if it can.
+
+    `checkpoint` gets the averaged network at the end, and whenever the state is saved. Every report goes to
+    `report` and into the history. Ctrl-C saves and is raised again; whatever else is raised, such as the
+    `TrainingError` of a loss that is no number, leaves the last save as it was.
+    """
+    if (folder / STATE).exists():
+        resume(run, folder)
+    else:
+        run.warm_up()
+    history = History(folder / "history.jsonl", run.positions)
     started = saved = run.seconds
     try:
-        while run.positions < positions and run.seconds - started < minutes * 60:
+        while run.positions < run.options.positions and run.seconds - started < minutes * 60:
             progress = run.learn()
             report(progress)
             history.append(progress)
             if run.seconds - saved > save_every_seconds:
-                save()
+                _save(run, folder, checkpoint, curves, history)
                 saved = run.seconds
     except KeyboardInterrupt:
         if run.is_sound():
-            save()
+            _save(run, folder, checkpoint, curves, history)
         raise
-    save()
+    _save(run, folder, checkpoint, curves, history)
+
+
+def _save(run: Run[Any], folder: Path, checkpoint: Path, curves: Curves, history: History) -> None:
+    save_state(run, folder)
+    training = {
+        **run.origin,
+        "positions": run.positions,
+        "hours": round(run.seconds / 3600, 2),
+        "options": asdict(run.options),
+    }
+    checkpoints.save(checkpoint, run.averaged.module, run.architecture, training)
+    draw_curves(history.reports, folder / "curves.png", curves)

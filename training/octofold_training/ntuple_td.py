@@ -37,10 +37,11 @@ from octofold_players.ntuple import (
     total,
 )
 
-from octofold_training.curves import draw_curves
+from octofold_training.curves import Curves, draw_curves
 from octofold_training.history import History
 from octofold_training.options import option
 
+_CURVES = Curves({"recent_average": "Average score of the games that it learns from"})
 _LONGEST_EPISODE = 1 << 17  # moves; a game that reaches 65536 takes about 60,000
 _U = np.uint64
 
@@ -314,5 +315,4 @@ def train(
 
 def _save(learner: NTupleLearner, history: History, folder: Path) -> None:
     learner.save(folder)
-    titles = {"recent_average": "Average score of the games that it learns from"}
-    draw_curves(history.reports, folder / "curves.png", titles, scale="linear")
+    draw_curves(history.reports, folder / "curves.png", _CURVES)

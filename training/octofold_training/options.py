@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import field
 from typing import Any
 
 
-def option(default: Any, help: str, minimum: float = 0) -> Any:
-    """A dataclass field with a line of help and the smallest value that makes sense."""
-    return field(default=default, metadata={"help": help, "minimum": minimum})
+def option(default: Any, help: str, minimum: float = 0, maximum: float = math.inf) -> Any:
+    """A dataclass field with a line of help and the smallest and the largest value that make sense."""
+    return field(default=default, metadata={"help": help, "minimum": minimum, "maximum": maximum})

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, new_game, next_random, slide, spawn
 from octofold_players.ntuple import NTupleNetwork, best_move
 
+from octofold_training.stages import KEPT, STAGES, draw, keep, stage
+
 _LONGEST_START_MOVES = 8_000  # about the length of a teacher's game
 _GAMES_AT_ONCE = 128  # of the warm-up; between two calls of compiled code, Ctrl-C is heard
 
@@ -22,11 +24,19 @@ class PositionPool:
     """`slices * batch_size` games in lockstep; in every batch the first half are the teacher's.
 
     A finished teacher's game is followed by a new one. A finished student's game goes on from where some
-    teacher's game stands, so that a weak student still sees late positions; one in four starts anew.
+    teacher's game stands, so that a weak student still sees late positions; one in four starts anew. Of the
+    games that end, `stage_restarts` are the shares, of the teacher's and of the student's, that go on from
+    elsewhere: from the newest boards of a stage drawn evenly among those that any game reached, so that
+    stages which few games reach come as often as the others.
     """
 
-    def __init__(self, batch_size: int, slices: int, seed: int) -> None:
+    def __init__(
+        self, batch_size: int, slices: int, seed: int, stage_restarts: tuple[float, float] = (0.0, 0.0)
+    ) -> None:
         self.batch_size = batch_size
+        self._stage_restarts = np.array(stage_restarts, np.float64)
+        self._archive = np.zeros((STAGES, KEPT), np.uint64)
+        self._archived = np.zeros(STAGES, np.uint64)
         self.boards = np.zeros(batch_size * slices, np.uint64)
         self.random: NDArray[np.uint64] = np.random.SeedSequence(seed).generate_state(1, np.uint64)  # type: ignore[assignment]
         self._next_slice = 0
@@ -36,28 +46,45 @@ class PositionPool:
         for start in range(0, len(self.boards), _GAMES_AT_ONCE):
             end = min(start + _GAMES_AT_ONCE, len(self.boards))
             _play(self.boards, start, end, teacher.values, *teacher.runs, self.random, _LONGEST_START_MOVES)
+        _keep_all(self.boards, self._archive, self._archived)
 
     def batch(self) -> NDArray[np.uint64]:
         """The boards `[B] uint64` that the next `advance` moves on; none of them is over."""
         start = self._next_slice * self.batch_size
         return self.boards[start : start + self.batch_size]
 
-    def advance(self, teacher_moves: NDArray[np.int8], student_moves: NDArray[np.int8]) -> int:
+    def advance(self, teacher_moves: NDArray[np.int8], student_moves: NDArray[np.int8]) -> NDArray[np.bool_]:
         """Play one legal move `[B]` in each game of the batch, each half by its owner.
 
-        Returns how many of the student's games ended.
+        Returns which games ended `[B] bool`; those have started again.
         """
         batch = self.batch()
         half = self.batch_size // 2
         moves = np.concatenate([teacher_moves[:half], student_moves[half:]])
-        ended: int = _advance(batch, moves, half, self.boards, self.random)
+        ended = np.zeros(len(batch), np.bool_)
+        _advance(
+            batch,
+            moves,
+            half,
+            self.boards,
+            self.random,
+            self._stage_restarts,
+            self._archive,
+            self._archived,
+            ended,
+        )
         self._next_slice = (self._next_slice + 1) % (len(self.boards) // self.batch_size)
         return ended
 
     def state(self) -> dict[str, NDArray[np.uint64]]:
         """Everything that `restore` needs."""
-        next_slice = np.array([self._next_slice], np.uint64)
-        return {"boards": self.boards, "random": self.random, "next_slice": next_slice}
+        return {
+            "boards": self.boards,
+            "random": self.random,
+            "next_slice": np.array([self._next_slice], np.uint64),
+            "archive": self._archive,
+            "archived": self._archived,
+        }
 
     def restore(self, state: dict[str, NDArray[np.uint64]]) -> None:
         """Go on from an earlier `state`. Raises `ValueError` if the pool had another size."""
@@ -66,6 +93,11 @@ class PositionPool:
         self.boards[:] = state["boards"]
         self.random[:] = state["random"]
         self._next_slice = int(state["next_slice"][0])
+        if "archive" in state:
+            self._archive[:] = state["archive"]
+            self._archived[:] = state["archived"]
+        else:  # saved before there were archives
+            _keep_all(self.boards, self._archive, self._archived)
 
 
 @njit(cache=True, nogil=True)
@@ -92,20 +124,31 @@ def _play(boards, start, end, values, shifts, masks, random, longest):
 
 
 @njit(cache=True, nogil=True)
-def _advance(batch, moves, half, pool, random):
-    ended = 0
+def _keep_all(boards, archive, archived):
+    for board in boards:
+        keep(board, archive, archived)
+
+
+@njit(cache=True, nogil=True)
+def _advance(batch, moves, half, pool, random, stage_restarts, archive, archived, ended):
     for n in range(len(batch)):
+        before = stage(batch[n])
         afterstate, reward = slide(batch[n], moves[n])
         if reward < OUTGROWN:
             batch[n] = spawn(afterstate, random)
             if not _is_over(batch[n]):
+                if stage(batch[n]) > before:
+                    keep(batch[n], archive, archived)
                 continue
+        ended[n] = True
         batch[n] = new_game(random)
         if n >= half:
-            ended += 1
             bits = next_random(random)
             if bits % np.uint64(4) != np.uint64(0):
                 slices = len(pool) // len(batch)
                 game = np.int64((bits >> np.uint64(32)) % np.uint64(slices * half))
                 batch[n] = pool[game // half * len(batch) + game % half]
-    return ended
+        share = stage_restarts[1 if n >= half else 0]
+        # Without a share no number is drawn: the games are the same as ever.
+        if share > 0 and (next_random(random) >> np.uint64(11)) * 2.0**-53 < share:
+            batch[n] = draw(archive, archived, random)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,21 +22,21 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from octofold_training import checkpoints
 from octofold_training.checkpoints import Checkpoint
-from octofold_training.curves import draw_curves
-from octofold_training.distil import TrainingError, fastest_type
+from octofold_training.curves import Curves
+from octofold_training.encoding import fastest_type
 from octofold_training.environment import Environment
-from octofold_training.history import History
-from octofold_training.long_run import go_on
+from octofold_training.long_run import TrainingError
 from octofold_training.options import option
 from octofold_training.rollouts import Rollouts, Turn, generalised_advantages
 from octofold_training.value_network import ValueNetwork
 
-_STATE = "state.pt"
-_CURVES = {
-    "average_score": "Average score of games from their first move",
-    "kl": "Divergence from the network at the start (nats)",
-    "explained_variance": "Explained variance of the values",
-}
+CURVES = Curves(
+    {
+        "average_score": "Average score of games from their first move",
+        "kl": "Divergence from the network at the start (nats)",
+        "explained_variance": "Explained variance of the values",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -122,6 +122,11 @@ class PPO:
         )
         self._rollouts = Rollouts(self.environment, exponents, options.temperature, _type_on(device))
         self._turn = Turn.empty(options.horizon, options.games, device)
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """How the network came about, for its checkpoint."""
+        return {"method": "PPO from a distilled network", "start": self.start}
 
     def rate(self) -> float:
         """Of the peak learning rates, what the next turn uses: 1, then a linear fall to 0."""
@@ -229,45 +234,30 @@ class PPO:
         weights = [*self.policy.parameters(), *self.value_network.parameters()]
         return all(bool(torch.isfinite(each).all()) for each in weights)
 
-    def save(self, folder: Path) -> None:
-        """Write all that `resume` needs, in one file."""
-        folder.mkdir(parents=True, exist_ok=True)
-        state = {
-            "options": asdict(self.options),
+    def state(self) -> dict[str, Any]:
+        """Everything that `restore` needs."""
+        return {
             "start": self.start,
-            "seconds": self.seconds,
-            "positions": self.positions,
             "policy": self.policy.state_dict(),
             "value_network": self.value_network.state_dict(),
             "averaged": self.averaged.state_dict(),
             "optimiser": self._optimiser.state_dict(),
             "environment": self.environment.state(),
         }
-        checkpoints.save_tensors(folder / _STATE, state)
 
-    def resume(self, folder: Path) -> None:
-        """Go on from `save`, whatever device that was on.
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from `state`, at `positions`, which is set by then, whatever device it comes from.
 
-        Raises `TrainingError` if that run started from another network, had another number of games or
-        another value network, or if its state is damaged.
+        Raises `TrainingError` if that run started from another network; whatever else is raised, the state
+        does not fit.
         """
-        file = folder / _STATE
-        try:
-            state = checkpoints.load_tensors(file)
-            if state["start"] != self.start:
-                raise TrainingError(
-                    f"{file}: that run started from weights {state['start'][:12]}, not {self.start[:12]}"
-                )
-            self.environment.restore(state["environment"])
-            self.policy.load_state_dict(state["policy"])
-            self.value_network.load_state_dict(state["value_network"])
-            self.averaged.load_state_dict(state["averaged"])
-            self._optimiser.load_state_dict(state["optimiser"])
-            self.seconds, self.positions = state["seconds"], state["positions"]
-        except TrainingError:
-            raise
-        except Exception as error:  # torch documents no class of its own for a damaged file
-            raise TrainingError(f"{file}: damaged, or of another run ({error})") from error
+        if state["start"] != self.start:
+            raise TrainingError(f"that run started from weights {state['start'][:12]}, not {self.start[:12]}")
+        self.environment.restore(state["environment"])
+        self.policy.load_state_dict(state["policy"])
+        self.value_network.load_state_dict(state["value_network"])
+        self.averaged.load_state_dict(state["averaged"])
+        self._optimiser.load_state_dict(state["optimiser"])
         seed = np.random.SeedSequence([self.options.seed, self.positions]).generate_state(1)
         self._generator.manual_seed(int(seed[0]))  # other moves and spawns, not those of the start again
 
@@ -297,51 +287,13 @@ def _type_on(device: torch.device) -> torch.dtype:
     return fastest_type() if device.type == "cpu" else torch.bfloat16
 
 
-def train(
-    options: PPOOptions,
-    start_checkpoint: Path,
-    folder: Path,
-    checkpoint: Path,
-    device: torch.device,
-    report: Callable[[PPOProgress], None],
-    minutes: float = math.inf,
-    save_every_seconds: float = 60.0,
-) -> PPO:
-    """Fine-tune the network in `start_checkpoint`, resuming the run in `folder` if there is one.
+def fine_tuning(options: PPOOptions, checkpoint: Path, device: torch.device) -> PPO:
+    """A run from `options.start` whose result goes to `checkpoint`.
 
-    Stops after `options.positions` or after `minutes`. `folder` holds the resumable state, the history as
-    JSON lines and the curves as `curves.png`; `checkpoint`, another folder than `start_checkpoint`, gets the
-    averaged network at the end, and whenever the state is saved. Ctrl-C saves and is raised again. A loss
-    that is no number raises `TrainingError` and leaves the last good state as it was.
+    Raises `CheckpointError` for a start that cannot be read, and `TrainingError` if it is no policy network
+    or would be replaced by the result.
     """
-    if checkpoint.resolve() == start_checkpoint.resolve():
+    start = Path(options.start)
+    if checkpoint.resolve() == start.resolve():
         raise TrainingError(f"{checkpoint}: the result would replace the network that the run starts from")
-    run = PPO(options, checkpoints.load(start_checkpoint), device)
-    if (folder / _STATE).exists():
-        run.resume(folder)
-    else:
-        run.warm_up()
-    history = History(folder / "history.jsonl", run.positions)
-    go_on(
-        run,
-        options.positions,
-        history,
-        report,
-        lambda: _save(run, history, folder, checkpoint),
-        minutes,
-        save_every_seconds,
-    )
-    return run
-
-
-def _save(run: PPO, history: History, folder: Path, checkpoint: Path) -> None:
-    run.save(folder)
-    training = {
-        "method": "PPO from a distilled network",
-        "start": run.start,
-        "positions": run.positions,
-        "hours": round(run.seconds / 3600, 2),
-        "options": asdict(run.options),
-    }
-    checkpoints.save(checkpoint, run.averaged.module, run.architecture, training)
-    draw_curves(history.reports, folder / "curves.png", _CURVES, scale="linear")
+    return PPO(options, checkpoints.load(start), device)

@@ -8,7 +8,7 @@ dataclasses that it is given, and says what in the file is wrong.
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,11 +47,11 @@ class Recipe:
         for key, value in table.items():
             if key not in known:
                 raise RecipeError(f"{self.file}: [{name}] has no {key!r}; it takes {', '.join(known)}")
-            self._check(f"[{name}] {key}", value, known[key].default, known[key].metadata.get("minimum", 0))
+            self._check(f"[{name}] {key}", value, known[key])
         return kind(**{key: _frozen(value) for key, value in table.items()})
 
-    def _check(self, place: str, value: Any, default: Any, minimum: float) -> None:
-        kind = type(default)
+    def _check(self, place: str, value: Any, known: Field[Any]) -> None:
+        kind = type(known.default)
         if kind is tuple:
             right, wanted = isinstance(value, list), "a list"
         elif kind is float:
@@ -63,8 +63,12 @@ class Recipe:
             )
         if not right:
             raise RecipeError(f"{self.file}: {place} is {value!r}, not {wanted}")
-        if kind in (int, float) and not value >= minimum:
-            raise RecipeError(f"{self.file}: {place} is {value!r}; the least is {minimum:g}")
+        if kind in (int, float):
+            least, most = known.metadata["minimum"], known.metadata["maximum"]
+            if not value >= least:
+                raise RecipeError(f"{self.file}: {place} is {value!r}; the least is {least:g}")
+            if value > most:
+                raise RecipeError(f"{self.file}: {place} is {value!r}; the most is {most:g}")
 
 
 def read_recipe(file: Path) -> Recipe:

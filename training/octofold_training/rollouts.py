@@ -12,6 +12,7 @@ import torch
 from octofold_game.symmetries import CELLS, MOVES
 from torch import Tensor, nn
 
+from octofold_training.encoding import OneHot
 from octofold_training.environment import Environment
 from octofold_training.value_network import ValueNetwork
 
@@ -65,12 +66,8 @@ class Rollouts:
         device = self._generator.device
         self._cells = torch.from_numpy(CELLS).to(device)
         self._moves_on_view = torch.from_numpy(MOVES).to(device)
-        self._one_hot = torch.eye(exponents, dtype=dtype, device=device)
-
-    def encode(self, views: Tensor) -> Tensor:
+        self.encode = OneHot(exponents, dtype, device)
         """`[N, 16] uint8` views as a network's input `[N, exponents, 4, 4]`."""
-        one_hot = self._one_hot[views.long()]
-        return one_hot.view(-1, 4, 4, self._one_hot.shape[0]).permute(0, 3, 1, 2)
 
     def log_policy(self, policy: nn.Module, views: Tensor, legal: Tensor) -> Tensor:
         """Log-probabilities `[N, 4]` of the moves of each view; an illegal one has probability 0."""

@@ -1,0 +1,192 @@
+"""What every long run keeps to: it resumes, stops in time, and keeps its last good state whatever happens."""
+
+import json
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from octofold_players.ntuple import NTupleNetwork
+from octofold_training import checkpoints, distil, ppo, value_td
+from octofold_training.checkpoints import Checkpoint
+from octofold_training.distil import Distillation, DistilOptions
+from octofold_training.long_run import Run, TrainingError, resume, save_state, train
+from octofold_training.ppo import PPO, PPOOptions
+from octofold_training.value_td import ValueLearning, ValueOptions
+
+SUPERVISED = {"batch_size": 16, "slices": 2, "warm_up": 64.0}
+REINFORCED = {
+    "games": 32,
+    "horizon": 8,
+    "minibatch_size": 64,
+    "warm_up_moves": 2,
+    "value_units": 8,
+    "value_head_start": 0.0,
+}
+VALUE = {"head": "value", "value_scale": 1000.0}
+
+
+class Trainer:
+    """Makes runs of one kind, and knows what makes another run of it."""
+
+    def __init__(
+        self, make: Callable[..., Run[Any]], curves: Any, other_size: dict[str, int], other_run: str
+    ) -> None:
+        self.make, self.curves, self.other_size, self.other_run = make, curves, other_size, other_run
+
+    def train(self, folder: Path, report: Callable[[Any], None] = lambda _: None, **changes: Any) -> Run[Any]:
+        """Of a new or resumed run in `folder`."""
+        minutes = changes.pop("minutes", float("inf"))
+        run = self.make(**changes)
+        train(run, folder / "run", folder / "net", self.curves, report, minutes)
+        return run
+
+
+@pytest.fixture(scope="module")
+def trainers(teacher: NTupleNetwork, start: Checkpoint, architecture: dict[str, Any]) -> dict[str, Trainer]:
+    def student(other: bool = False, **changes: Any) -> Run[Any]:
+        sizes = architecture | {"channels": 17 if other else 16}
+        return Distillation(DistilOptions(**(SUPERVISED | changes)), sizes, teacher)
+
+    def value(other: bool = False, **changes: Any) -> Run[Any]:
+        sizes = architecture | VALUE | {"channels": 17 if other else 16}
+        return ValueLearning(ValueOptions(**(SUPERVISED | changes)), sizes, teacher)
+
+    def reinforced(other: bool = False, **changes: Any) -> Run[Any]:
+        begin = Checkpoint(start.network, architecture, {}, "f" * 64) if other else start
+        return PPO(PPOOptions(**(REINFORCED | changes)), begin, torch.device("cpu"))
+
+    return {
+        "student": Trainer(student, distil.CURVES, {"slices": 3}, "asked for"),
+        "value": Trainer(value, value_td.CURVES, {"slices": 3}, "asked for"),
+        "ppo": Trainer(reinforced, ppo.CURVES, {"games": 48}, "started from weights"),
+    }
+
+
+@pytest.fixture(params=["student", "value", "ppo"])
+def trainer(request: pytest.FixtureRequest, trainers: dict[str, Trainer]) -> Trainer:
+    """Each of them, where what is claimed depends on it."""
+    return trainers[request.param]
+
+
+@pytest.fixture
+def student(trainers: dict[str, Trainer]) -> Trainer:
+    """One of them, where it does not."""
+    return trainers["student"]
+
+
+def test_a_run_goes_on_where_it_stopped(trainer: Trainer, tmp_path: Path) -> None:
+    run = trainer.train(tmp_path, positions=320.0)
+    resumed = trainer.make(positions=320.0)
+    resume(resumed, tmp_path / "run")
+    assert (resumed.positions, resumed.seconds) == (run.positions, run.seconds)
+    _assert_same(resumed.state(), run.state())
+    history = [json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
+    assert history[-1]["positions"] == run.positions
+    assert (tmp_path / "run" / "curves.png").read_bytes().startswith(b"\x89PNG")
+    saved = checkpoints.load(tmp_path / "net")
+    assert saved.training["positions"] == run.positions
+    _assert_same(saved.network.state_dict(), run.averaged.module.state_dict())
+    assert resumed.learn().positions > run.positions
+
+
+def _assert_same(left: Any, right: Any) -> None:
+    assert type(left) is type(right)
+    if isinstance(left, dict):
+        assert left.keys() == right.keys()
+        for name in left:
+            _assert_same(left[name], right[name])
+    elif isinstance(left, torch.Tensor):
+        assert torch.equal(left, right)
+    elif isinstance(left, np.ndarray):
+        np.testing.assert_array_equal(left, right)
+    else:
+        assert left == right
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", "truncated", "foreign"])
+def test_a_damaged_state_is_named(student: Trainer, tmp_path: Path, content: bytes | str) -> None:
+    run = student.make()
+    save_state(run, tmp_path)
+    state = tmp_path / "state.pt"
+    if content == "truncated":
+        state.write_bytes(state.read_bytes()[:5000])
+    elif content == "foreign":
+        torch.save({"weights": torch.zeros(3)}, state)
+    else:
+        state.write_bytes(content)
+    with pytest.raises(TrainingError, match=r"state\.pt: damaged"):
+        resume(run, tmp_path)
+
+
+def test_another_runs_state_is_refused(trainer: Trainer, tmp_path: Path) -> None:
+    save_state(trainer.make(), tmp_path)
+    with pytest.raises(TrainingError, match=rf"state\.pt: .*{trainer.other_run}"):
+        resume(trainer.make(other=True), tmp_path)
+    with pytest.raises(TrainingError, match=r"state\.pt: damaged, or of another run .* games"):
+        resume(trainer.make(**trainer.other_size), tmp_path)
+
+
+def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_state(
+    trainer: Trainer, tmp_path: Path
+) -> None:
+    trainer.train(tmp_path, positions=256.0)
+    before = (tmp_path / "run" / "state.pt").read_bytes()
+    digest = checkpoints.load(tmp_path / "net").sha256
+    with pytest.raises(TrainingError, match="loss became"):
+        trainer.train(tmp_path, positions=1e9, learning_rate=1e30)
+    assert (tmp_path / "run" / "state.pt").read_bytes() == before
+    assert checkpoints.load(tmp_path / "net").sha256 == digest
+
+
+@contextmanager
+def _files_of_at_most(size: int) -> Iterator[None]:
+    """As on a full disk, writing fails: files cannot grow beyond `size` bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_stops_and_keeps_the_last_good_state(student: Trainer, tmp_path: Path) -> None:
+    before = student.train(tmp_path, positions=320.0)
+    digest = checkpoints.load(tmp_path / "net").sha256
+    size = (tmp_path / "run" / "state.pt").stat().st_size
+    with _files_of_at_most(size // 2), pytest.raises((OSError, RuntimeError)):
+        student.train(tmp_path, positions=640.0)
+    assert not list(tmp_path.glob("*/*.partial"))
+    assert checkpoints.load(tmp_path / "net").sha256 == digest
+    resumed = student.make()
+    resume(resumed, tmp_path / "run")
+    assert resumed.positions == before.positions
+
+
+def test_a_run_stops_after_its_time_and_goes_on_later(student: Trainer, tmp_path: Path) -> None:
+    stopped = student.train(tmp_path, positions=1e9, minutes=1e-4)
+    went_on = student.train(tmp_path, positions=1e9, minutes=1e-4)
+    assert 0 < stopped.positions < went_on.positions < 1e9
+
+
+def test_ctrl_c_saves_the_state_and_the_checkpoint(student: Trainer, tmp_path: Path) -> None:
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        student.train(tmp_path, interrupt)
+    assert (tmp_path / "run" / "state.pt").exists()
+    assert (tmp_path / "net" / "checkpoint.json").exists()
+
+
+def test_a_history_cut_off_in_a_line_does_not_stop_a_run(student: Trainer, tmp_path: Path) -> None:
+    student.train(tmp_path, positions=320.0)
+    history = tmp_path / "run" / "history.jsonl"
+    whole = history.read_text()
+    history.write_text(whole + '{"seconds": 12')
+    student.train(tmp_path, positions=320.0)
+    assert history.read_text() == whole

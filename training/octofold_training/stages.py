@@ -1,0 +1,102 @@
+"""Stages of a game, by the sum of its tiles: about 2.2 points a move, so a stage is some 930 moves.
+
+Says which stage a board is at, keeps boards of every stage that was reached, and knows how far the values of
+moves usually lie apart at each. Knows neither players nor networks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from octofold_game.bitboards import next_random
+
+STAGES = 64
+_STAGE_TILES = 2048  # sum of tiles; 64 stages reach to 131,072, the last holds all beyond
+KEPT = 256  # boards of a stage, in an archive `[STAGES, KEPT] uint64`
+_REMEMBERED = 100_000.0  # positions of a stage that its typical lead rests on, about
+_U = np.uint64
+
+
+@njit(cache=True, nogil=True)
+def stage(board):
+    """0 to `STAGES - 1`."""
+    tiles = 0
+    while board:
+        exponent = board & _U(0xF)
+        if exponent:
+            tiles += 1 << int(exponent)
+        board >>= _U(4)
+    return min(tiles // _STAGE_TILES, STAGES - 1)
+
+
+@njit(cache=True, nogil=True)
+def _stages(boards, result):
+    for n in range(len(boards)):
+        result[n] = stage(boards[n])
+
+
+def stages(boards: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The stages `[N]` of packed boards `[N]`."""
+    result = np.empty(len(boards), np.int64)
+    _stages(boards, result)
+    return result
+
+
+@njit(cache=True, nogil=True)
+def keep(board, boards, counts):
+    """Put a board into the archive `boards`, in place of its stage's oldest; `counts` `[STAGES]` has all ever
+    put there."""
+    at = stage(board)
+    boards[at, counts[at] % _U(boards.shape[1])] = board
+    counts[at] += _U(1)
+
+
+@njit(cache=True, nogil=True)
+def draw(boards, counts, random):
+    """A board of a stage that is drawn evenly among those reached; there must be one."""
+    reached = 0
+    for count in counts:
+        reached += count > 0
+    bits = next_random(random)
+    skip = np.int64((bits >> _U(32)) * _U(reached) >> _U(32))
+    at = -1
+    while skip >= 0:
+        at += 1
+        skip -= counts[at] > 0
+    kept = min(counts[at], _U(boards.shape[1]))
+    return boards[at, (bits & _U(0xFFFFFFFF)) * kept >> _U(32)]
+
+
+class TypicalLeads:
+    """By how much the best move of a board leads, in points: a running geometric mean for each stage."""
+
+    def __init__(self) -> None:
+        self.logarithms = np.zeros(STAGES)
+        self.counts = np.zeros(STAGES)
+
+    def follow(self, at: NDArray[np.int64], values: NDArray[np.float32]) -> None:
+        """Learn from positions at stages `[N]` with values of their moves `[N, 4]`, `-inf` where illegal."""
+        ranked = np.sort(values, axis=1)
+        contested = np.isfinite(ranked[:, 2])
+        leads = np.log1p(ranked[contested, 3] - ranked[contested, 2])
+        seen = np.bincount(at[contested], minlength=STAGES)
+        sums = np.bincount(at[contested], weights=leads, minlength=STAGES)
+        self.counts = np.minimum(self.counts + seen, _REMEMBERED)
+        self.logarithms += (sums - seen * self.logarithms) / np.maximum(self.counts, 1)
+
+    def relative(self, at: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The typical leads at stages `[N]`, divided by that of all positions seen; 1 where none was."""
+        known = np.where(self.counts > 0, self.logarithms, 0.0)
+        mean = (known * self.counts).sum() / max(self.counts.sum(), 1.0)
+        result: NDArray[np.float64] = np.exp(np.where(self.counts > 0, known - mean, 0.0))[at]
+        return result
+
+    def state(self) -> dict[str, list[float]]:
+        """Everything that `restore` needs."""
+        return {"logarithms": self.logarithms.tolist(), "counts": self.counts.tolist()}
+
+    def restore(self, state: dict[str, list[float]]) -> None:
+        """Go on from an earlier `state`."""
+        self.logarithms[:] = state["logarithms"]
+        self.counts[:] = state["counts"]

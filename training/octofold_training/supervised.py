@@ -1,0 +1,162 @@
+"""What runs that learn from a teacher have in common: the student, its optimiser, its games, their state.
+
+The learning rate rises, stays, and falls only in the last part of the run: until then a run can be made
+longer without loss, and its averaged weights stand in for those that the fall would give. What is learned
+from a batch of positions is the business of the subclass.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import torch
+from octofold_players.ntuple import NTupleNetwork
+from torch import Tensor
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from octofold_training.encoding import OneHot
+from octofold_training.long_run import TrainingError
+from octofold_training.networks import Architecture, build
+from octofold_training.options import option
+from octofold_training.positions import PositionPool
+
+_EXPONENTS = 16  # 0 to 15, which a teacher's games come to
+
+
+@dataclass(frozen=True)
+class SupervisedOptions:
+    """Options that every such run has."""
+
+    positions: float = option(100e6, "positions that the whole run learns from, resumed parts included")
+    batch_size: int = option(1024, "positions of one update", minimum=2)
+    slices: int = option(4, "batches of games that take turns, so that neighbours share no game", minimum=1)
+    learning_rate: float = option(2e-3, "peak, after the warm-up")
+    warm_up: float = option(200e3, "positions over which the learning rate rises from 0", minimum=1)
+    cool_down: float = option(0.3, "last share of the run, in which the learning rate falls to 0", maximum=1)
+    weight_decay: float = option(0.01, "of AdamW")
+    averaged: float = option(
+        2e6, "positions over which the weights of the checkpoint are averaged", minimum=1
+    )
+    teacher_stage_restarts: float = option(
+        0.0, "share of the teacher's finished games that go on from a stage drawn evenly", maximum=1
+    )
+    student_stage_restarts: float = option(
+        0.0, "share of the student's dead games that do, in place of a teacher's position", maximum=1
+    )
+    seed: int = option(1, "of the weights, the symmetries and the games")
+
+
+Options = TypeVar("Options", bound=SupervisedOptions)
+Progress = TypeVar("Progress")
+
+
+class SupervisedRun(ABC, Generic[Options, Progress]):
+    """One run: a student, its optimiser and the games it learns from."""
+
+    def __init__(
+        self, options: Options, architecture: Architecture, teacher: NTupleNetwork, dtype: torch.dtype
+    ) -> None:
+        """The student computes in `dtype`. Raises `TrainingError` if it cannot see the teacher's tiles."""
+        self.options = options
+        self.architecture = architecture
+        torch.manual_seed(options.seed)
+        self.student = build(architecture)
+        if architecture["exponents"] < _EXPONENTS:
+            raise TrainingError(
+                f"the network tells {architecture['exponents']} exponents apart; "
+                f"the teacher's games need {_EXPONENTS}"
+            )
+        self.pool = PositionPool(
+            options.batch_size,
+            options.slices,
+            options.seed,
+            (options.teacher_stage_restarts, options.student_stage_restarts),
+        )
+        self.seconds = 0.0
+        self.positions = 0
+        self._teacher = teacher
+        self._random = np.random.default_rng(options.seed)
+        self._one_hot = OneHot(architecture["exponents"], dtype)
+        self._optimiser = torch.optim.AdamW(
+            self.student.parameters(),
+            lr=options.learning_rate,
+            weight_decay=options.weight_decay,
+            fused=True,
+        )
+        decay = max(0.0, 1 - options.batch_size / options.averaged)
+        self.averaged = AveragedModel(self.student, multi_avg_fn=get_ema_multi_avg_fn(decay))  # type: ignore[no-untyped-call]
+
+    def warm_up(self) -> None:
+        """Spread the games over all stages."""
+        self.pool.warm_up(self._teacher)
+
+    def learning_rate(self) -> float:
+        """Of the next update: a linear rise, a plateau, and a linear fall to 0 at the end of the run."""
+        options = self.options
+        rise = min(1.0, (self.positions + options.batch_size) / options.warm_up)
+        left = max(0.0, 1 - self.positions / options.positions)
+        return options.learning_rate * rise * min(1.0, left / max(options.cool_down, 1e-9))
+
+    def learn(self, updates: int = 20) -> Progress:
+        """Make `updates` updates. Raises `TrainingError` if the loss is no longer a number."""
+        start = time.perf_counter()
+        measures = []
+        for _ in range(updates):
+            step_start = time.perf_counter()
+            measures.append(self._update())
+            self.seconds += time.perf_counter() - step_start
+        averages = {name: math.fsum(each[name] for each in measures) / updates for name in measures[0]}
+        if not math.isfinite(averages["loss"]):
+            raise TrainingError(f"the loss became {averages['loss']} near position {self.positions:,}")
+        per_second = updates * self.options.batch_size / (time.perf_counter() - start)
+        return self._progress(averages, updates, round(per_second, 1))
+
+    @abstractmethod
+    def _update(self) -> dict[str, float]:
+        """Learn from one batch and move its games on; measures of it by name, `loss` among them."""
+
+    @abstractmethod
+    def _progress(self, averages: dict[str, float], updates: int, per_second: float) -> Progress:
+        """The report on some updates: averages of their measures, positions a second."""
+
+    def _step(self, loss: Tensor, positions: int) -> None:
+        """Let the student follow the gradient of `loss`, which came from that many positions."""
+        for group in self._optimiser.param_groups:
+            group["lr"] = self.learning_rate()
+        self._optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._optimiser.step()
+        self.averaged.update_parameters(self.student)
+        self.positions += positions
+
+    def is_sound(self) -> bool:
+        """Whether all weights are finite numbers."""
+        return all(bool(torch.isfinite(weights).all()) for weights in self.student.parameters())
+
+    def state(self) -> dict[str, Any]:
+        """Everything that `restore` needs."""
+        return {
+            "architecture": self.architecture,
+            "student": self.student.state_dict(),
+            "averaged": self.averaged.state_dict(),
+            "optimiser": self._optimiser.state_dict(),
+            "pool": {name: torch.from_numpy(part.view(np.int64)) for name, part in self.pool.state().items()},
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from `state`, at `positions`, which is set by then.
+
+        Raises `TrainingError` for another architecture; whatever else is raised, the state does not fit.
+        """
+        if state["architecture"] != self.architecture:
+            raise TrainingError(f"holds {state['architecture']}, asked for {self.architecture}")
+        self.pool.restore({name: part.numpy().view(np.uint64) for name, part in state["pool"].items()})
+        self.student.load_state_dict(state["student"])
+        self.averaged.load_state_dict(state["averaged"])
+        self._optimiser.load_state_dict(state["optimiser"])
+        self._random = np.random.default_rng([self.options.seed, self.positions])
