@@ -1,11 +1,13 @@
-"""How fast the trainers are: learning moves of the teacher, positions of a student, and where its time goes.
+"""How fast the trainers are: learning moves of teachers, positions of a student, and where its time goes.
 
     python bench/training.py --teacher runs/teacher --recipe training/recipes/flagship.toml
 
-The teacher's rate depends on how full its tables are; with `--teacher` the network of a run is measured, else
-a new one after some warm-up. A student's whole update (labels, symmetries, forward, backward, optimiser, game
-stepping) is compared with forward and backward alone, and for a padded CNN the trainer's convolution with
-`conv2d`, in the type that the trainer picks.
+Teachers learn with lambda and restarts as in their recipe. Their rate depends on how full the tables are and
+how long the games: new ones of four and eight tuples are measured after some warm-up, and with `--teacher`
+the network of a run, which then labels, too. Their memory is what the process grows by once every entry has
+been touched. A student's whole update (labels, symmetries, forward, backward, optimiser, game stepping) is
+compared with forward and backward alone, and for a padded CNN the trainer's convolution with `conv2d`, in the
+type that the trainer picks. All of it takes about a minute on two idle cores.
 """
 
 from __future__ import annotations
@@ -13,74 +15,110 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import psutil
 import torch
 from harness import interleave, medians, report
+from octofold_players.expectimax import expected_values
+from octofold_players.ntuple import NTupleNetwork
 from octofold_training.distil import Distillation, DistilOptions
-from octofold_training.encoding import fastest_type
+from octofold_training.encoding import OneHot, fastest_type
 from octofold_training.networks import CNN
 from octofold_training.ntuple_td import NTupleLearner, NTupleOptions
+from octofold_training.positions import PositionPool
 from octofold_training.recipes import read_recipe
 from torch import Tensor, nn
 
 RECIPES = Path(__file__).parent.parent / "training" / "recipes"
 UPDATES = 10
+LABELS = 1024
+ALONE = "forward and backward alone, positions/s"
+STEPPING = "game stepping of a batch, ms"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--teacher", type=Path, help="folder of a teacher's run (default: a new one)")
+    parser.add_argument("--teacher", type=Path, help="folder of a teacher's run (default: only new ones)")
     parser.add_argument("--recipe", type=Path, default=RECIPES / "flagship.toml", help="of the student")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
 
-    learning = read_recipe(RECIPES / "teacher.toml").options("ntuple", NTupleOptions)
+    learning = replace(
+        read_recipe(RECIPES / "teacher.toml").options("ntuple", NTupleOptions), first_moves=0.0
+    )
+    teachers: dict[str, NTupleLearner] = {}
+    memory: dict[str, float] = {}
+    for tuples in (4, 8):
+        before = _resident_gigabytes()
+        learner = NTupleLearner(replace(learning, tuples=learning.tuples[:tuples]))
+        learner.network.values.fill(0)
+        learner.learn(2_000_000)
+        teachers[f"{tuples}x6, new"] = learner
+        memory[f"memory of the {tuples}x6 teacher, GB"] = _resident_gigabytes() - before
+    teacher = learner.network
     if options.teacher:
-        learner = NTupleLearner.resume(learning, options.teacher)
-    else:
-        learner = NTupleLearner(learning)
-        learner.learn(5_000_000)
-    learner.learn(100_000)
+        teachers["of the run"] = NTupleLearner.resume(learning, options.teacher)
+        teacher = teachers["of the run"].network
 
     recipe = read_recipe(options.recipe)
-    run = Distillation(recipe.options("distil", DistilOptions), recipe.table("network"), learner.network)
-    run.pool.warm_up(learner.network)
+    run = Distillation(recipe.options("distil", DistilOptions), recipe.table("network"), teacher)
+    run.warm_up()
     run.learn(3)
     batch = run.options.batch_size
-    boards = run.pool.batch()
-    moves = learner.network.action_values(boards).argmax(axis=1).astype(np.int8)
-
-    def teacher() -> float:
-        progress = learner.learn(3_000_000)
-        return progress.moves / progress.seconds
-
-    def student() -> float:
-        return run.learn(UPDATES).positions_per_second
-
+    boards = np.resize(run.pool.boards, LABELS)
+    student = f"student ({recipe.name}), positions/s"
     measures: dict[str, Callable[[], float]] = {
-        f"teacher with {len(learner.network.tuples)} tuples, moves/s": teacher,
-        f"student ({recipe.name}), positions/s": student,
-        "forward and backward alone, positions/s": lambda: _passes(run.student, run.student, batch),
-        f"labels of {batch:,} boards, ms": lambda: _ms(lambda: learner.network.action_values(boards)),
-        f"game stepping of {batch:,} boards, ms": lambda: _ms(lambda: run.pool.advance(moves, moves)),
+        f"teacher {name}, moves/s": partial(_moves_per_second, learner) for name, learner in teachers.items()
+    }
+    measures |= {
+        student: lambda: run.learn(UPDATES).positions_per_second,
+        ALONE: lambda: _passes(run.student, run.student, batch),
+        f"labels of {LABELS:,} boards, ms": lambda: _ms(lambda: teacher.action_values(boards)),
+        f"labels of {LABELS:,} boards, two moves deep, ms": lambda: _ms(
+            lambda: expected_values(teacher, boards, depth=2), times=2
+        ),
+        STEPPING: lambda: _stepping_ms(run.pool, teacher),
     }
     if isinstance(run.student, CNN):
         on_conv2d = _on_conv2d(run.student)
         measures["the same on conv2d, positions/s"] = lambda: _passes(run.student, on_conv2d, batch)
     found = medians(interleave(measures, options.rounds))
+    found["student against forward and backward alone, %"] = 100 * found[student] / found[ALONE]
+    found["game stepping in a student's training, %"] = found[STEPPING] * found[student] / batch / 10
+    found |= memory
     rows = [
-        (name, f"{value:,.2f}" if name.endswith("ms") else f"{value:,.0f}") for name, value in found.items()
+        (name, f"{value:,.0f}" if name.endswith("/s") else f"{value:,.2f}") for name, value in found.items()
     ]
     report("training", ["what", "figure"], rows, type=str(fastest_type()), figures=found)
 
 
+def _moves_per_second(learner: NTupleLearner) -> float:
+    progress = learner.learn(1_500_000)
+    return progress.moves / progress.seconds
+
+
+def _resident_gigabytes() -> float:
+    return psutil.Process().memory_info().rss / 1e9
+
+
+def _stepping_ms(pool: PositionPool, teacher: NTupleNetwork) -> float:
+    """Of one batch, without choosing the moves."""
+    seconds = 0.0
+    for _ in range(20):
+        moves = teacher.action_values(pool.batch()).argmax(axis=1).astype(np.int8)
+        start = time.perf_counter()
+        pool.advance(moves, moves)
+        seconds += time.perf_counter() - start
+    return seconds * 1000 / 20
+
+
 def _passes(network: nn.Module, forward: Callable[[Tensor], Tensor], batch: int) -> float:
     """Positions a second of forward and backward passes."""
-    dtype = fastest_type()
-    exponents = torch.randint(0, 16, (batch, 16))
-    one_hot = torch.eye(16, dtype=dtype)[exponents].view(batch, 4, 4, 16).permute(0, 3, 1, 2)
+    one_hot = OneHot(16, fastest_type())(torch.randint(0, 16, (batch, 16)))
     targets = torch.softmax(torch.randn(batch, 4), dim=1)
     for update in range(UPDATES + 1):
         if update == 1:
@@ -101,11 +139,11 @@ def _on_conv2d(network: CNN) -> Callable[[Tensor], Tensor]:
     return forward
 
 
-def _ms(work: Callable[[], object]) -> float:
+def _ms(work: Callable[[], object], times: int = 20) -> float:
     start = time.perf_counter()
-    for _ in range(20):
+    for _ in range(times):
         work()
-    return (time.perf_counter() - start) * 1000 / 20
+    return (time.perf_counter() - start) * 1000 / times
 
 
 if __name__ == "__main__":

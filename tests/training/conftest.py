@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numba
 import pytest
 import torch
 from octofold_players.ntuple import NTupleNetwork
@@ -16,7 +17,9 @@ TUPLES = ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 4, 5), (5, 6, 9, 10))
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
-    torch.set_num_threads(1)  # networks of tests are tiny: more threads cost them more than they bring
+    """Networks of tests are tiny: threads cost them more than they bring, most of all on a busy machine."""
+    torch.set_num_threads(1)
+    numba.set_num_threads(1)  # where both use OpenMP, numba's number of threads becomes torch's
 
 
 @pytest.fixture(scope="session")

@@ -42,7 +42,7 @@ def _options(**changes: object) -> ValueOptions:
 def _values(network: nn.Module, boards: NDArray[np.uint8], views: int) -> NDArray[np.float32]:
     """Points of afterstates `[N, 16]`, the mean over their first views."""
     seen = torch.from_numpy(boards[:, CELLS[:views]].astype(np.int64))
-    planes = torch.eye(16)[seen].view(-1, 4, 4, 16).permute(0, 3, 1, 2)
+    planes = torch.eye(16)[seen].reshape(-1, 4, 4, 16).permute(0, 3, 1, 2)
     with torch.no_grad():
         values: NDArray[np.float32] = SCALE * network(planes).view(-1, views).mean(dim=1).numpy()
     return values
@@ -56,10 +56,11 @@ def _worth(network: nn.Module, boards: NDArray[np.uint8], views: int) -> NDArray
 
 
 def test_values_and_choices_come_near_the_teachers(teacher: NTupleNetwork) -> None:
-    run = ValueLearning(_options(learning_rate=5e-3, temperature=30.0), ARCHITECTURE, teacher)
+    options = _options(batch_size=64, learning_rate=1e-2, temperature=100.0)
+    run = ValueLearning(options, ARCHITECTURE, teacher)
     run.warm_up()
     first = run.learn(20)
-    run.learn(400)
+    run.learn(300)
     last = run.learn(20)
     assert last.value_error < first.value_error / 2
     assert last.accuracy > first.accuracy + 0.05
@@ -68,11 +69,10 @@ def test_values_and_choices_come_near_the_teachers(teacher: NTupleNetwork) -> No
 def test_an_afterstate_learns_from_the_best_move_after_it_or_from_the_end(teacher: NTupleNetwork) -> None:
     run = ValueLearning(_options(slices=1, teacher_weight=0.0, preference_weight=0.0), ARCHITECTURE, teacher)
     run.warm_up()
-    run.averaged.eval()
     ended = 0
     for _ in range(60):
         run.learn(1)
-        left, boards = run._left[0], unpack(run.pool.batch())
+        left, boards = run._left[0], unpack(run.pool.batch())[16:]  # the student's half
         assert left is not None
         spawned = (boards != left.afterstates).sum(axis=1)
         assert (spawned[~left.ended] == 1).all()
@@ -83,14 +83,6 @@ def test_an_afterstate_learns_from_the_best_move_after_it_or_from_the_end(teache
     assert ended > 0
 
 
-def test_own_games_alone_teach_what_the_end_of_a_game_is_worth(teacher: NTupleNetwork) -> None:
-    alone = {"teacher_weight": 0.0, "preference_weight": 0.0, "td_weight": 1.0}
-    run = ValueLearning(_options(learning_rate=3e-3, **alone), ARCHITECTURE, teacher)
-    run.warm_up()
-    errors = [run.learn(20).td_error for _ in range(15)]
-    assert np.mean(errors[-5:]) < np.mean(errors[:3])
-
-
 def test_a_policy_network_is_refused(teacher: NTupleNetwork, architecture: dict[str, Any]) -> None:
     with pytest.raises(TrainingError, match="a value network has head"):
         ValueLearning(_options(), architecture, teacher)
@@ -98,9 +90,10 @@ def test_a_policy_network_is_refused(teacher: NTupleNetwork, architecture: dict[
 
 def _recipe(folder: Path) -> Path:
     network = "\n".join(f"{name} = {value!r}" for name, value in ARCHITECTURE.items())
-    sizes = "positions = 40_000\nbatch_size = 64\nslices = 2\naveraged = 5e3\nwarm_up = 1e3\nlearning_rate = 5e-3"
+    sizes = "positions = 50_000\nbatch_size = 64\nslices = 2\naveraged = 5e3"
+    rates = "warm_up = 1e3\nlearning_rate = 1e-2\ntemperature = 100"
     file = folder / "tiny.toml"
-    file.write_text(f"[network]\n{network}\n[value]\ntemperature = 30\n{sizes}\n")
+    file.write_text(f"[network]\n{network}\n[value]\n{sizes}\n{rates}\n")
     return file
 
 
@@ -128,7 +121,9 @@ def test_an_exported_value_network_plays_as_well_as_the_trained_one(
     with LocalServer(models) as server, Client(server.target) as client:
         served = _scores(lambda boards: client.next_moves(boards).moves)
     random = np.random.default_rng(1)
-    aimless = _scores(lambda boards: (rules.legal_moves(boards) * random.random((len(boards), 4))).argmax(axis=1))
+    aimless = _scores(
+        lambda boards: (rules.legal_moves(boards) * random.random((len(boards), 4))).argmax(axis=1)
+    )
     assert native.mean() > 1.5 * aimless.mean()
     half_interval = 1.96 * native.std() / math.sqrt(GAMES)
     assert abs(served.mean() - native.mean()) < half_interval

@@ -4,10 +4,11 @@
 
 Three losses are weighed against each other. The values of a board's afterstates follow the teacher's. So do
 the preferences among its moves, softmax((r + V) / temperature), as in `distil`: values of 100,000 points hide
-the hundreds by which moves differ. And the value of the afterstate that a game has just left follows the
-largest r1 + V(s1'), or 0 where the game was lost: temporal differences of the games themselves, TD(0)
-(Szubert and Jaskowski, "Temporal Difference Learning of N-Tuple Networks for the Game 2048", CIG 2014). One
-forward pass of the afterstates of a board and of the one before it serves all three, and chooses the moves.
+the hundreds by which moves differ. And the value of the afterstate that a game of the student's has just left
+follows the largest r1 + V(s1'), or 0 where the game ended: temporal differences of its own play, TD(0)
+(Szubert and Jaskowski, "Temporal Difference Learning of N-Tuple Networks for the Game 2048", CIG 2014); in
+the teacher's games, whose moves it would not make, they would not converge. One forward pass of the
+afterstates of a board and of the one left before it serves all three, and chooses the moves.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ class ValueOptions(SupervisedOptions):
     batch_size: int = option(256, "positions of one update; each is seen with all its afterstates", minimum=2)
     temperature: float = option(300.0, "points that make a move e times less likely", minimum=1)
     teacher_weight: float = option(1.0, "of the distance from the teacher's values, in the loss")
-    preference_weight: float = option(1.0, "of the divergence from the teacher's preferences")
-    td_weight: float = option(0.1, "of the distance from the values a move later, in the games played")
+    preference_weight: float = option(0.3, "of the divergence from the teacher's preferences")
+    td_weight: float = option(0.1, "of the distance from the values a move later, in its own games")
 
 
 @dataclass(frozen=True)
@@ -94,14 +95,14 @@ class _Choices(NamedTuple):
 
 
 class _Left(NamedTuple):
-    """The afterstates that games have just left."""
+    """The afterstates that the student's games have just left, `O = B - B // 2` of a batch."""
 
     afterstates: NDArray[np.uint8]
-    "[B, 16]"
+    "[O, 16]"
     valued: NDArray[np.bool_]
-    "[B]"
+    "[O]"
     ended: NDArray[np.bool_]
-    "[B]: their games ended, and the boards there now are of others"
+    "[O]: their games ended, and the boards there now are of others"
 
 
 class ValueLearning(SupervisedRun[ValueOptions, ValueProgress]):
@@ -158,11 +159,12 @@ class ValueLearning(SupervisedRun[ValueOptions, ValueProgress]):
     def _values(
         self, choices: _Choices, left: _Left | None, views: NDArray[np.intp]
     ) -> tuple[Tensor, Tensor]:
-        """Points of the valued afterstates `[M]` and of those `left` `[K]`, on views `[B, 16]` of the boards."""
+        """Points of the valued afterstates `[M]` and of those `left` `[K]`, on `views` `[B, 16]`."""
         seen = np.take_along_axis(choices.afterstates, views[:, None], axis=2)[choices.valued]
         ahead = len(seen)
         if left is not None:
-            before = np.take_along_axis(left.afterstates, views, axis=1)[left.valued]
+            own_views = views[-len(left.ended) :]
+            before = np.take_along_axis(left.afterstates, own_views, axis=1)[left.valued]
             seen = np.concatenate([seen, before])
         values: Tensor = self.student(self._one_hot(torch.from_numpy(seen)))[:, 0] * self._scale
         return values[:ahead], values[ahead:]
@@ -171,7 +173,7 @@ class ValueLearning(SupervisedRun[ValueOptions, ValueProgress]):
         """What the games came to after the afterstates `left`: `[K]` points."""
         if left is None:
             return worth.new_empty(0)
-        best = worth.amax(dim=1).masked_fill(torch.from_numpy(left.ended), 0.0)
+        best = worth[-len(left.ended) :].amax(dim=1).masked_fill(torch.from_numpy(left.ended), 0.0)
         return best[torch.from_numpy(left.valued)]
 
     def _distance(self, values: Tensor, targets: Tensor) -> Tensor:
@@ -188,11 +190,11 @@ class ValueLearning(SupervisedRun[ValueOptions, ValueProgress]):
     def _advance(
         self, choices: _Choices, teacher_moves: NDArray[np.int8], student_moves: NDArray[np.int8]
     ) -> NDArray[np.bool_]:
-        """Play on in all games of the batch; note what they left. Returns which ended."""
-        half, rows = self.options.batch_size // 2, np.arange(self.options.batch_size)
-        moves = np.concatenate([teacher_moves[:half], student_moves[half:]])
+        """Play on in all games of the batch; note what the student's left. Returns which ended `[B]`."""
         ended = self.pool.advance(teacher_moves, student_moves)
-        self._left.append(_Left(choices.afterstates[rows, moves], choices.valued[rows, moves], ended))
+        own = np.arange(len(ended) // 2, len(ended))
+        moves = student_moves[own]
+        self._left.append(_Left(choices.afterstates[own, moves], choices.valued[own, moves], ended[own]))
         return ended
 
     def _progress(self, averages: dict[str, float], updates: int, per_second: float) -> ValueProgress:
