@@ -1,5 +1,8 @@
 """What the trainers' tests share: one thread, a small teacher, and a network to start from."""
 
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import numba
@@ -46,3 +49,19 @@ def start_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def start(start_folder: Path) -> Checkpoint:
     return checkpoints.load(start_folder)
+
+
+@pytest.fixture(scope="session")
+def full_disk() -> Callable[[int], AbstractContextManager[None]]:
+    """As on a full disk, writing fails in its block: no file can grow beyond that many bytes."""
+
+    @contextmanager
+    def limited(size: int) -> Iterator[None]:
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    return limited

@@ -1,9 +1,8 @@
 """What every long run keeps to: it resumes, stops in time, and keeps its last good state whatever happens."""
 
 import json
-import resource
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,9 @@ REINFORCED = {
     "value_head_start": 0.0,
 }
 VALUE = {"head": "value", "value_scale": 1000.0}
+
+
+FullDisk = Callable[[int], AbstractContextManager[None]]
 
 
 class Trainer:
@@ -143,22 +145,13 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_state(
     assert checkpoints.load(tmp_path / "net").sha256 == digest
 
 
-@contextmanager
-def _files_of_at_most(size: int) -> Iterator[None]:
-    """As on a full disk, writing fails: files cannot grow beyond `size` bytes."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-def test_a_full_disk_stops_and_keeps_the_last_good_state(student: Trainer, tmp_path: Path) -> None:
+def test_a_full_disk_stops_and_keeps_the_last_good_state(
+    student: Trainer, tmp_path: Path, full_disk: FullDisk
+) -> None:
     before = student.train(tmp_path, positions=320.0)
     digest = checkpoints.load(tmp_path / "net").sha256
     size = (tmp_path / "run" / "state.pt").stat().st_size
-    with _files_of_at_most(size // 2), pytest.raises((OSError, RuntimeError)):
+    with full_disk(size // 2), pytest.raises((OSError, RuntimeError)):
         student.train(tmp_path, positions=640.0)
     assert not list(tmp_path.glob("*/*.partial"))
     assert checkpoints.load(tmp_path / "net").sha256 == digest

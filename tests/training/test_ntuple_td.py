@@ -3,6 +3,8 @@
 import os
 import signal
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from octofold_players.ntuple import NTupleFileError, NTupleNetwork
 from octofold_training.ntuple_td import NTupleLearner, NTupleOptions, NTupleProgress, train
 
+FullDisk = Callable[[int], AbstractContextManager[None]]
 SMALL = ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 4, 5), (5, 6, 9, 10))
 
 
@@ -69,6 +72,21 @@ def test_another_runs_tables_are_refused(tmp_path: Path) -> None:
     NTupleLearner(_options()).save(tmp_path)
     with pytest.raises(NTupleFileError, match="trained with tuples"):
         NTupleLearner.resume(_options(tuples=SMALL[:2]), tmp_path)
+
+
+def test_a_full_disk_leaves_the_last_good_state(tmp_path: Path, full_disk: FullDisk) -> None:
+    options = _options(tuples=(*SMALL, (0, 1, 2, 6)), first_tuples=4, first_moves=1_000.0)
+    learner = NTupleLearner(options)
+    learner.learn(1_000)
+    learner.save(tmp_path)
+    values = learner.network.values.copy()
+    learner.grow()  # its files are larger, and fit no more with those that are there
+    learner.learn(1_000)
+    with full_disk(2 * values.nbytes), pytest.raises(OSError, match="problem writing"):
+        learner.save(tmp_path)
+    resumed = NTupleLearner.resume(options, tmp_path)
+    np.testing.assert_array_equal(resumed.network.values, values)
+    assert not list(tmp_path.glob("*.partial*"))
 
 
 def test_a_damaged_learning_state_is_named(tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import pytest
+from octofold_players.ntuple import NTupleNetwork
 from octofold_training import commands
 from octofold_training.distil import DistilOptions
 from octofold_training.networks import build
 from octofold_training.ntuple_td import NTupleOptions
 from octofold_training.ppo import PPOOptions
 from octofold_training.recipes import RecipeError, read_recipe
+from octofold_training.value_td import ValueOptions
 
 RECIPES = sorted((Path(__file__).parents[2] / "training" / "recipes").glob("*.toml"))
 NETWORK = """[network]
@@ -44,6 +46,7 @@ def test_lists_become_the_tuples_that_options_hold(tmp_path: Path) -> None:
         ("[ppo]", r"has no table \[distil\]"),
         ("[distil]\npositoins = 3", "has no 'positoins'; it takes positions, batch_size"),
         ("[distil]\nbatch_size = 1", "batch_size is 1; the least is 2"),
+        ("[distil]\ndeep_share = 1.5", "deep_share is 1.5; the most is 1"),
         ("[distil]\nbatch_size = 64.5", "batch_size is 64.5, not a whole number"),
         ("[distil]\ntemperature = 'hot'", "temperature is 'hot', not a number"),
         ("[distil]\ntemperature = nan", "temperature is nan"),
@@ -62,6 +65,9 @@ def test_every_shipped_recipe_can_be_followed(file: Path) -> None:
         build(recipe.table("network"))
     if "ntuple" in recipe.tables:
         recipe.options("ntuple", NTupleOptions)
+    if "value" in recipe.tables:
+        recipe.options("value", ValueOptions)
+        assert build(recipe.table("network"))
     if "ppo" in recipe.tables:
         recipe.options("ppo", PPOOptions)
 
@@ -82,4 +88,18 @@ def test_a_student_without_recipe_or_teacher_ends_in_one_line(
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_teacher_file_of_another_shape_ends_in_one_line(
+    tmp_path: Path, teacher: NTupleNetwork, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe, folder = _recipe(tmp_path, NETWORK + "[distil]\n"), tmp_path / "teacher"
+    NTupleNetwork(teacher.tuples[:3], teacher.values).save(folder)  # describes three tables, holds four
+    assert (
+        commands.main(["student", str(recipe), "--teacher", str(folder), "--state", str(tmp_path / "run")])
+        == 1
+    )
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "values.npy: float32[262144], expected float32[196608]" in line
     assert not (tmp_path / "run").exists()

@@ -113,11 +113,16 @@ def test_an_exported_value_network_plays_as_well_as_the_trained_one(
     folders = ["--state", str(tmp_path / "run"), "--teacher", str(tmp_path / "teacher")]
     net, models = tmp_path / "net", tmp_path / "models"
     assert commands.main(["value", str(_recipe(tmp_path)), *folders, "--checkpoint", str(net)]) == 0
-    arguments = ["--checkpoint", str(net), "--name", "value", "--models", str(models), "--precisions", "fp32"]
-    assert export(arguments) == 0
+    network, seen = checkpoints.load(net).network, []
 
-    network = checkpoints.load(net).network
-    native = _scores(lambda boards: _worth(network, boards, views=8).argmax(axis=1))
+    def native_moves(boards: NDArray[np.uint8]) -> NDArray[np.intp]:
+        seen.append(boards)
+        return _worth(network, boards, views=8).argmax(axis=1)
+
+    native = _scores(native_moves)
+    np.save(tmp_path / "boards.npy", np.concatenate(seen))
+    arguments = ["--checkpoint", str(net), "--name", "value", "--models", str(models)]
+    assert export([*arguments, "--boards", str(tmp_path / "boards.npy"), "--precisions", "fp32"]) == 0
     with LocalServer(models) as server, Client(server.target) as client:
         served = _scores(lambda boards: client.next_moves(boards).moves)
     random = np.random.default_rng(1)

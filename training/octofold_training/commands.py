@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"octofold-train: {error}", file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"octofold-train: {error.filename or parsed.state}: {error.strerror}", file=sys.stderr)
+        print(f"octofold-train: {error.filename or parsed.state}: {error.strerror or error}", file=sys.stderr)
         return 1
     return 0
 

@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 from numba import njit
 from octofold_game.bitboards import OUTGROWN, POINTS, new_game, spawn
-from octofold_game.files import write_text
+from octofold_game.files import whole_file, write_text
 from octofold_players.ntuple import (
     FOUR_SIX_TUPLES,
     NTupleFileError,
@@ -124,9 +124,12 @@ class NTupleLearner:
 
     def save(self, folder: Path) -> None:
         """Write everything that `resume` needs; an interrupted save leaves the last one readable."""
-        self.network.save(folder)
-        save_array(folder / "coherence.npy", self._entries[:, 1:])
+        folder.mkdir(parents=True, exist_ok=True)
         state = {"episodes": self.episodes, "moves": self.moves, "seconds": round(self.seconds, 1)}
+        # The larger file is written before any is replaced: where the disk is full, all stay as they were.
+        with whole_file(folder / "coherence.npy") as partial:
+            save_array(partial, self._entries[:, 1:])
+            self.network.save(folder)
         write_text(folder / "learner.json", json.dumps(state) + "\n")
 
     def learn(self, moves: int) -> NTupleProgress:
