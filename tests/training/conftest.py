@@ -21,8 +21,8 @@ TUPLES = ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 4, 5), (5, 6, 9, 10))
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
     """Networks of tests are tiny: threads cost them more than they bring, most of all on a busy machine."""
-    torch.set_num_threads(1)
     numba.set_num_threads(1)  # where both use OpenMP, numba's number of threads becomes torch's
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
