@@ -50,7 +50,7 @@ def new_grpc_server(
     options = (
         ("grpc.max_receive_message_length", config.max_message_bytes),
         ("grpc.max_concurrent_streams", config.max_calls_per_connection),
-        # It counts calls that are over until they are freed, and so refuses those of clients within the limit.
+        # It counts calls that are over until they are freed, and so refuses clients that keep to the limit.
         ("grpc.http.overload_protection", 0),
         ("grpc.max_allowed_incoming_connections", file_limit() // 2),  # the rest is for REST, models, logs
         # Without siblings, a second server on the port would silently take half of the calls.
