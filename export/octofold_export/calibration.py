@@ -8,8 +8,9 @@ Layer by layer, each seeing the rounded outputs of those before it:
   and Bias Correction", ICCV 2019, but with measured ranges).
 - The scale of a layer's outputs ends at a high quantile of them instead of the rarest peak.
 - Weights are rounded together, see `rounding`, and the bias takes up the mean error that is left.
-- One-hot inputs are exact. The output layer, on which the choice of a move hangs most, keeps 15 bits of its
-  weights as two columns of 8, which cost nothing beside the hidden layers.
+- The first layer is a table, see `lookups`: its weights are not rounded at all.
+- The output layer, on which the choice of a move hangs most, keeps 15 bits of its weights as two columns of
+  8, which cost nothing beside the hidden layers.
 """
 
 from __future__ import annotations
@@ -20,14 +21,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from octofold_export.folding import Form
+from octofold_export.lookups import first_layer
 from octofold_export.neighbourhoods import gram, multiply
 from octofold_export.quantized import IntegerProduct, QuantizedHidden, QuantizedOutput
 from octofold_export.rounding import LARGEST_WEIGHT, refit, round_weights
 from octofold_export.weights import Floats, FoldableNetwork, Layer
+from octofold_export.widening import widened
 
-CLIP_QUANTILES = (1.0, 0.99999)
+CLIP_QUANTILES = (1.0, 0.999999)
 """Ends of the activations' scale that are tried; 1 keeps the largest activation seen."""
 
+_WIDTH = 32  # channels come in multiples of it: 222 are slower than 224, in products and in copies
 _LARGEST_ACTIVATION = 255
 _FINE_STEPS = 254  # fine steps in a coarse one: the rest of rounding, at most half a step, fills 8 bits
 _SMALLEST_RANGE = 1e-3  # of a channel, relative to the widest; keeps dead channels finite
@@ -44,15 +48,15 @@ def quantise(network: FoldableNetwork, views: NDArray[np.uint8], error: Callable
 
 def calibrate(network: FoldableNetwork, views: NDArray[np.uint8], clip_quantile: float) -> Form:
     """The 8-bit form of `network`, calibrated on `views` `[N, 16]`."""
-    exact = network.encoding.activations(views)  # [N, places, inputs], layer by layer
-    spread, scale = np.ones(exact.shape[2], np.float32), np.float32(1)
-    if not network.encoding.whole:
-        spread = _spread(exact)  # [inputs]: what the channels are divided by
-        scale = _output_scale(exact / spread, clip_quantile)
-    encoder = network.encoding.rounded(spread, scale, _LARGEST_ACTIVATION)
+    network = widened(network, _WIDTH)
+    first, layers = first_layer(network)
+    exact = first.activations(views)  # [N, places, inputs], layer by layer
+    spread = _spread(exact)  # [inputs]: what the channels are divided by
+    scale = _output_scale(exact / spread, clip_quantile)
+    encoder = first.rounded(spread, scale)
     rounded = _round(exact / spread, scale)
     hidden = []
-    for layer in network.hidden:
+    for layer in layers:
         name, regions = layer.shape.name, layer.shape.regions
         inputs = exact / spread
         sums = multiply(exact, layer.weights, regions) + layer.bias

@@ -1,7 +1,6 @@
 """What the first layer of a network sees of a board: each cell by itself, or what tables say of four cells.
 
-Each encoding is written twice: as nodes of a graph, and in numpy for calibration. Knows nothing of the layers
-behind it.
+Knows nothing of the layers behind it.
 """
 
 from __future__ import annotations
@@ -34,37 +33,11 @@ class Encoder(Protocol):
         ...
 
 
-class Encoding(Protocol):
-    """The start of a trained network."""
-
-    @property
-    def exponents(self) -> int:
-        """In which a cell is encoded; the largest tile is one less."""
-        ...
-
-    @property
-    def whole(self) -> bool:
-        """Whether activations are small whole numbers, which 8 bits hold as they are."""
-        ...
-
-    def activations(self, views: NDArray[np.uint8]) -> Floats:
-        """`[N, 16]` boards to `[N, places, inputs]`."""
-        ...
-
-    def encoder(self) -> Encoder:
-        """The same as nodes, in float32."""
-        ...
-
-    def rounded(self, spread: Floats, scale: np.float32, largest: int) -> Encoder:
-        """The same as nodes, in whole steps of `scale` from 0 to `largest`, after division by `spread`."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class CellCodes:
     """Looks up a row of `codes` `[exponents, inputs]` for each cell."""
 
-    codes: NDArray[Any]
+    codes: Floats
 
     def encode(self, graph: GraphBuilder, cells: str, views: Places) -> tuple[str, Places]:
         table = self.codes[np.minimum(np.arange(_EXPONENT_CODES), len(self.codes) - 1)]
@@ -76,16 +49,10 @@ class OneHot:
     """Each cell by itself."""
 
     exponents: int
-    whole = True
-
-    def activations(self, views: NDArray[np.uint8]) -> Floats:
-        return np.eye(self.exponents, dtype=np.float32)[views]
 
     def encoder(self) -> Encoder:
+        """The same as nodes, in float32."""
         return CellCodes(np.eye(self.exponents, dtype=np.float32))
-
-    def rounded(self, spread: Floats, scale: np.float32, largest: int) -> Encoder:  # noqa: ARG002
-        return CellCodes(np.eye(self.exponents, dtype=np.uint8))
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,38 +70,18 @@ class Pattern:
 
 @dataclass(frozen=True, eq=False)
 class PatternSums:
-    """The ReLU of sums over the pairs of four cells, for every place of every pattern.
-
-    In 8 bits the sums of all cells' exponents are looked up at once, from a table that is made of the pairs':
-    the first layer costs one read a place.
-    """
+    """The ReLU of sums over the pairs of four cells, for every place of every pattern."""
 
     exponents: int
     patterns: tuple[Pattern, ...]
-    whole = False
-
-    def activations(self, views: NDArray[np.uint8]) -> Floats:
-        found = []
-        for pattern in self.patterns:
-            cells = views[:, pattern.places]  # [N, places, 4]
-            parts = (
-                table[cells[..., first], cells[..., second]]
-                for table, (first, second) in zip(pattern.table, pattern.pairs, strict=True)
-            )
-            found.append(np.maximum(sum(parts), 0))
-        return np.concatenate(found, axis=1)
 
     def encoder(self) -> Encoder:
+        """The same as nodes, in float32."""
         return _FloatPatterns(self)
 
-    def rounded(self, spread: Floats, scale: np.float32, largest: int) -> Encoder:
-        every = np.indices((self.exponents,) * 4).reshape(4, -1).T.astype(np.uint8)  # [E**4, 4]
-        tables = []
-        for pattern in self.patterns:
-            alone = Pattern(pattern.name, np.arange(4)[None], pattern.pairs, pattern.table)
-            sums = PatternSums(self.exponents, (alone,)).activations(every)[:, 0]
-            tables.append(np.rint(sums / spread / scale).clip(0, largest).astype(np.uint8))
-        return _IntegerPatterns(self, tables)
+
+Encoding = OneHot | PatternSums
+"""The start of a trained network; `exponents` is one more than the largest that a cell may hold."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,21 +89,19 @@ class _FloatPatterns:
     sums: PatternSums
 
     def encode(self, graph: GraphBuilder, cells: str, views: Places) -> tuple[str, Places]:
-        readable = _readable(graph, cells, self.sums.exponents)
+        known = readable(graph, cells, self.sums.exponents)
         squared = self.sums.exponents**2
+        exponents = graph.constant("exponents", np.array(self.sums.exponents, np.int32))
 
         def features(pattern: Pattern, seen: Places) -> str:
             # The row of a pair's table is the number that its two exponents are the digits of.
-            first, second = seen[:, pattern.pairs].transpose(2, 0, 1)  # [Q, pairs] each
-            digits = np.zeros((views.max() + 1, first.size), np.int32)
-            digits[first.ravel(), np.arange(first.size)] = self.sums.exponents
-            digits[second.ravel(), np.arange(first.size)] = 1
-            starts = np.tile(np.arange(len(pattern.pairs)) * squared, len(seen)).astype(np.int32)
-            numbers = graph.add(
-                "MatMul",
-                [readable, graph.constant(f"{pattern.name}_digits", digits)],
-                f"{pattern.name}_pairs",
+            first, second = (
+                _cells(graph, known, f"{pattern.name}_{which}", seen[:, pattern.pairs[:, number]])
+                for number, which in enumerate(("first", "second"))
             )
+            tens = graph.add("Mul", [first, exponents], f"{pattern.name}_tens")
+            numbers = graph.add("Add", [tens, second], f"{pattern.name}_numbers")
+            starts = np.tile(np.arange(len(pattern.pairs)) * squared, len(seen)).astype(np.int32)
             offsets = graph.constant(f"{pattern.name}_starts", starts)
             rows = graph.add("Add", [numbers, offsets], f"{pattern.name}_rows")
             flat = pattern.table.reshape(-1, pattern.table.shape[-1])
@@ -170,33 +115,15 @@ class _FloatPatterns:
         return _join(graph, self.sums.patterns, views, features)
 
 
-@dataclass(frozen=True, eq=False)
-class _IntegerPatterns:
-    sums: PatternSums
-    tables: Sequence[NDArray[np.uint8]]
-    "[exponents**4, features] for each pattern"
-
-    def encode(self, graph: GraphBuilder, cells: str, views: Places) -> tuple[str, Places]:
-        readable = _readable(graph, cells, self.sums.exponents)
-        by_name = {
-            pattern.name: table for pattern, table in zip(self.sums.patterns, self.tables, strict=True)
-        }
-
-        def features(pattern: Pattern, seen: Places) -> str:
-            digits = np.zeros((views.max() + 1, len(seen)), np.int32)
-            for place, power in enumerate((3, 2, 1, 0)):
-                digits[seen[:, place], np.arange(len(seen))] = self.sums.exponents**power
-            factors = graph.constant(f"{pattern.name}_digits", digits)
-            rows = graph.add("MatMul", [readable, factors], f"{pattern.name}_rows")
-            table = graph.constant(f"{pattern.name}_table", by_name[pattern.name])
-            return graph.add("Gather", [table, rows], f"{pattern.name}_features", axis=0)
-
-        return _join(graph, self.sums.patterns, views, features)
-
-
-def _readable(graph: GraphBuilder, cells: str, exponents: int) -> str:
+def readable(graph: GraphBuilder, cells: str, exponents: int) -> str:
+    """Cells in which an exponent above the largest reads as the largest."""
     largest = graph.constant("largest_exponent", np.array(exponents - 1, np.int32))
     return graph.add("Min", [cells, largest], "readable_cells")
+
+
+def _cells(graph: GraphBuilder, cells: str, name: str, places: Places) -> str:
+    index = graph.constant(f"{name}_places", places.ravel().astype(np.int64))
+    return graph.add("Gather", [cells, index], f"{name}_cells", axis=1)
 
 
 def _join(

@@ -9,12 +9,15 @@ import onnx
 import onnxruntime
 import pytest
 from numpy.typing import NDArray
+from octofold_export.builder import GraphBuilder
 from octofold_export.calibration import CLIP_QUANTILES, calibrate, quantise
 from octofold_export.floating import float_form
 from octofold_export.folding import Form, fold
 from octofold_export.heads import PolicyHead
+from octofold_export.lookups import first_layer
 from octofold_export.runner import FoldedGraph
 from octofold_export.weights import FoldableNetwork
+from octofold_export.widening import widened
 
 
 @pytest.fixture(scope="module")
@@ -43,12 +46,45 @@ def test_onnxruntime_runs_the_network_in_integers_from_the_board_to_the_logits(
         fold(PolicyHead(form), "vote", 8).SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
     operators = Counter(node.op_type for node in onnx.load(tmp_path / "optimised.onnx").graph.node)
-    products = sum(len(layer.shape.regions) for layer in (*network.hidden, network.output))
+    _, hidden = first_layer(network)
+    products = sum(len(layer.shape.regions) for layer in (*hidden, network.output))
     assert operators["QGemm"] == products
     unwanted = {"QuantizeLinear", "DequantizeLinear", "Gemm", "FusedGemm", "Relu", "Slice"}
     assert not unwanted & operators.keys()
-    # What is multiplied here are the cells' exponents, to the rows of a table.
-    assert operators["MatMul"] == len(getattr(network.encoding, "patterns", ()))
+    assert operators["MatMul"] == 1  # of the cells' exponents, to the rows of the first layer's table
+
+
+def test_channels_that_are_always_zero_change_no_answer(
+    network: FoldableNetwork, boards: NDArray[np.uint8]
+) -> None:
+    wide = widened(network, 20)
+    assert {layer.shape.outputs % 20 for layer in wide.hidden} == {0}
+    assert wide.output.shape.outputs == 4
+    before = FoldedGraph(fold(PolicyHead(float_form(network)), "mean", 1)).answer(boards[:128])
+    after = FoldedGraph(fold(PolicyHead(float_form(wide)), "mean", 1)).answer(boards[:128])
+    np.testing.assert_allclose(after.probabilities, before.probabilities, atol=1e-6)
+
+
+def test_the_table_of_the_first_layer_answers_as_the_layer_does(
+    network: FoldableNetwork, boards: NDArray[np.uint8]
+) -> None:
+    first, hidden = first_layer(network)
+    exact = first.activations(boards[:64])
+    graph = GraphBuilder()
+    cells = graph.add("Cast", ["boards"], "cells", to=onnx.TensorProto.INT32)
+    scale = np.float32(exact.max() / 255)
+    encoded, places = first.rounded(np.ones(exact.shape[2], np.float32), scale).encode(
+        graph, cells, np.arange(16)[None]
+    )
+    model = graph.model(
+        [onnx.helper.make_tensor_value_info("boards", onnx.TensorProto.UINT8, ["N", 16])],
+        [onnx.helper.make_tensor_value_info(encoded, onnx.TensorProto.UINT8, ["N", None, None])],
+        "first",
+    )
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (steps,) = session.run(None, {"boards": boards[:64]})
+    assert hidden[0].shape.inputs == steps.shape[2]
+    np.testing.assert_allclose(steps[:, places[0]] * scale, exact, atol=0.51 * scale)
 
 
 def test_an_8_bit_graph_gives_the_same_answer_in_every_batch(form: Form, boards: NDArray[np.uint8]) -> None:
