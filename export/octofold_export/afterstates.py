@@ -56,7 +56,7 @@ def slide_all(graph: GraphBuilder, cells: str, largest: int) -> Slides:
         cells=graph.add("Cast", [moved], "slid_cells", to=TensorProto.INT32),
         places=np.argsort(_LINES.reshape(4, 16), axis=1) + 16 * np.arange(4)[:, None],
         rewards=graph.add("ReduceSum", [line_rewards, graph.integers(2)], "rewards", keepdims=0),
-        outgrown=graph.add("ReduceMax", [line_outgrown, graph.integers(2)], "outgrown", keepdims=0),
+        outgrown=graph.any(line_outgrown, 2, "any_outgrown"),
     )
 
 

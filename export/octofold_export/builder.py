@@ -14,9 +14,9 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-OPSET = 20
-"""Read by onnxruntime 1.18 and later."""
-IR_VERSION = 9
+OPSET = 18
+"""Read by onnxruntime 1.14 and later. With a newer one, onnxruntime has no CUDA kernel for ReduceMax."""
+IR_VERSION = 8
 
 
 def external_file(name: str) -> str:
@@ -71,6 +71,12 @@ class GraphBuilder:
         self._claim(output)
         self._nodes.append(helper.make_node(operator, inputs, [output], name=output, **attributes))
         return output
+
+    def any(self, conditions: str, axis: int, output: str) -> str:
+        """Whether any of the conditions along an axis holds; no reduction of bool runs on a GPU."""
+        numbers = self.add("Cast", [conditions], f"{output}_numbers", to=onnx.TensorProto.INT32)
+        count = self.add("ReduceSum", [numbers, self.integers(axis)], f"{output}_count", keepdims=0)
+        return self.add("Cast", [count], output, to=onnx.TensorProto.BOOL)
 
     def constant_rows(self, constant: str, first: int, end: int, output: str) -> str:
         """Rows `first:end` of a constant; runtimes cut it once, while loading. All of them: itself."""

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from octofold_export.errors import ExportError
-from octofold_export.export import ExportOptions, export
+from octofold_export.export import FILES, ExportOptions, export
 from octofold_export.sources import Source, from_checkpoint, from_ntuple
 from octofold_export.strength import record_strength
 
@@ -52,8 +52,8 @@ def _source(parsed: argparse.Namespace) -> Callable[[], Source]:
 
 def _options(parsed: argparse.Namespace, parser: argparse.ArgumentParser) -> ExportOptions:
     precisions = None if parsed.precisions is None else set(parsed.precisions.split(","))
-    if precisions not in (None, {"fp32"}, {"fp32", "int8"}):
-        parser.error(f"--precisions {parsed.precisions}: allowed are fp32 and fp32,int8")
+    if precisions is not None and not {"fp32"} <= precisions <= FILES.keys():
+        parser.error(f"--precisions {parsed.precisions}: allowed are fp32 and, after it, int8 and fp16")
     return ExportOptions(
         name=parsed.name,
         models=parsed.models,
@@ -61,6 +61,7 @@ def _options(parsed: argparse.Namespace, parser: argparse.ArgumentParser) -> Exp
         rule=parsed.rule,
         symmetries=parsed.symmetries,
         int8=None if precisions is None else "int8" in precisions,
+        fp16=precisions is not None and "fp16" in precisions,
         boards=parsed.boards,
     )
 
@@ -106,7 +107,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--precisions",
         metavar="LIST",
-        help="fp32 or fp32,int8 (default: both; fp32 for an n-tuple network, which has no other)",
+        help="fp32, or with int8 for CPUs, fp16 for GPUs or both: fp32,int8,fp16 (default: fp32,int8; fp32 "
+        "for an n-tuple network, which has no other)",
     )
     parser.add_argument(
         "--boards",

@@ -37,8 +37,8 @@ from octofold_export.runner import FoldedGraph
 from octofold_export.sources import Quantise, Source
 from octofold_export.triton import config
 
-Precision = Literal["fp32", "int8"]
-FILES: dict[Precision, str] = {"fp32": "model.onnx", "int8": "model.int8.onnx"}
+Precision = Literal["fp32", "int8", "fp16"]
+FILES: dict[Precision, str] = {"fp32": "model.onnx", "int8": "model.int8.onnx", "fp16": "model.fp16.onnx"}
 
 _CALIBRATION_BOARDS = 2_048  # or a quarter of a smaller recording
 _MEASURED_BOARDS = 10_240
@@ -59,6 +59,8 @@ class ExportOptions:
     "8, or 1 for a player that sees the board as it is"
     int8: bool | None = None
     "publish an 8-bit graph beside the float32 one; None: if the network has one"
+    fp16: bool = False
+    "publish a float16 graph, too, for GPUs"
     boards: Path | None = None
     "recorded boards [M, 16] uint8; None: from games that the network plays itself"
 
@@ -92,11 +94,15 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
     agreement: dict[Precision, float] = {"fp32": 1.0}
     if quantise is not None:
         graphs["int8"] = _int8_graph(quantise, calibration, folded, rule, options.symmetries)
-        reduced = FoldedGraph(graphs["int8"])
+    if options.fp16 and source.half is not None:
+        graphs["fp16"] = fold(source.half, rule, options.symmetries)
+    expected = folded.next_moves(measured)
+    for precision in (name for name in graphs if name != "fp32"):
+        reduced = FoldedGraph(graphs[precision])
         if options.symmetries == len(CELLS):
             check_equivariance(reduced, checked, reference)
-        agreement["int8"] = check_agreement("int8", reduced, measured, folded.next_moves(measured))
-        report(f"int8: {agreement['int8']:.2%} of {len(measured):,} moves as in fp32")
+        agreement[precision] = check_agreement(precision, reduced, measured, expected)
+        report(f"{precision}: {agreement[precision]:.2%} of {len(measured):,} moves as in fp32")
 
     version = options.version or next_version(options.models, options.name)
     models = {FILES[precision]: model.SerializeToString() for precision, model in graphs.items()}
@@ -138,6 +144,8 @@ def _choices(source: Source, options: ExportOptions) -> tuple[Rule, Quantise | N
         raise ExportError(f"the network needs all {source.fewest_symmetries} symmetries")
     if options.int8 and source.quantise is None:
         raise ExportError("the network has no 8-bit form")
+    if options.fp16 and source.half is None:
+        raise ExportError("the network has no form in float16")
     return options.rule or source.rule, source.quantise if options.int8 is not False else None
 
 

@@ -80,7 +80,7 @@ def legality(graph: GraphBuilder, cells: str) -> str:
     gives_way = graph.add("Or", [slides, merges], "gives_way")
     tile = graph.add("Greater", [moved, empty], "tile")
     steps = graph.add("And", [tile, gives_way], "steps")
-    return graph.add("ReduceMax", [steps, graph.integers(2)], "legal", keepdims=0)
+    return graph.any(steps, 2, "legal")
 
 
 def mask(graph: GraphBuilder, scores: str, legal: str) -> str:
@@ -115,7 +115,7 @@ def decide(graph: GraphBuilder, scores: str, probabilities: str, worth: str, leg
         loser = graph.constant("loser", np.array(-np.inf, np.float32))
         worth = graph.add("Where", [leads, worth, loser], "leaders_worth")
     best = graph.add("ArgMax", [worth], "best", axis=1, keepdims=0)
-    running = graph.add("ReduceMax", [legal, graph.integers(1)], "running", keepdims=0)
+    running = graph.any(legal, 1, "running")
     over = graph.constant("over", np.array(-1))
     played = graph.add("Where", [running, best, over], "played")
     graph.add("Cast", [played], "move", to=TensorProto.INT8)

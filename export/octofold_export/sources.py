@@ -21,7 +21,7 @@ from octofold_training.networks import count_weights
 
 from octofold_export.calibration import quantise
 from octofold_export.errors import ExportError
-from octofold_export.floating import float_form
+from octofold_export.floating import float_form, half_form
 from octofold_export.heads import TEMPERATURE, Evaluator, Head, PolicyHead, ValueHead
 from octofold_export.pieces import Rule
 from octofold_export.reference import (
@@ -55,6 +55,8 @@ class Source:
     rule: Rule
     "the rule that suits it"
     fewest_symmetries: int = 1
+    half: Head | None = None
+    "`head` in float16; None: there is none"
     quantise: Quantise | None = None
     "None: it has no 8-bit form"
     tensors: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
@@ -85,6 +87,7 @@ def from_checkpoint(folder: Path) -> Source:
         largest_exponent=network.encoding.exponents - 1,
         card=_card(checkpoint),
         rule="vote",
+        half=PolicyHead(half_form(network)),
         quantise=quantised,
     )
 
@@ -109,6 +112,7 @@ def _value_network(checkpoint: Checkpoint) -> Source:
         largest_exponent=largest,
         card={**_card(checkpoint), "temperature": TEMPERATURE},
         rule="mean",
+        half=head(half_form(network)),
         quantise=quantised,
     )
 

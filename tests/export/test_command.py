@@ -108,6 +108,18 @@ def test_the_card_reads_well_for_people(models: Path) -> None:
     assert "Not measured yet." in text
 
 
+def test_a_float16_graph_for_gpus_is_checked_and_published_when_asked_for(
+    checkpoint: Path, boards_file: Path, tmp_path: Path
+) -> None:
+    more = ["--boards", str(boards_file), "--precisions", "fp32,fp16", "--symmetries", "1"]
+    assert main(arguments(checkpoint, tmp_path, *more)) == 0
+    card = read_card(tmp_path)
+    assert list(card["precisions"]) == ["fp32", "fp16"]
+    assert card["precisions"]["fp16"]["agreement"] > 0.99
+    sizes = [(tmp_path / "small/1" / file).stat().st_size for file in ("model.onnx", "model.fp16.onnx")]
+    assert sizes[1] < 0.8 * sizes[0]
+
+
 @pytest.mark.parametrize(
     ("flags", "rule", "symmetries"),
     [
