@@ -34,7 +34,7 @@ class Table:
 def main() -> None:
     config = read_config(sys.argv[1:])
     set_up_log(config.log_format, config.log_level)
-    serve(config, lambda _model, _device, largest, _tensors: Table(largest))
+    serve(config, lambda _model, layout, _tensors: [Table(layout.max_batch_size)] * layout.lanes)
 
 
 if __name__ == "__main__":

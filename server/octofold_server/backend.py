@@ -1,18 +1,21 @@
 """The one interface between the batcher and whatever computes moves.
 
-A backend takes boards and returns moves; several lanes call it at once. It knows nothing about calls, queues
-or gRPC. Implementations: `octofold_server.onnx_backend`, and for tests `octofold_server.fakes`.
+A backend takes boards and returns moves. A model has several, its lanes, which run at the same time, each in
+a thread of its own. It knows nothing about calls, queues or gRPC. Implementations:
+`octofold_server.onnx_backend`, and for tests `octofold_server.fakes`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Backend", "BackendError", "BackendFactory", "Moves", "Tensors"]
+__all__ = ["Backend", "BackendError", "BackendFactory", "Layout", "Moves", "Tensors"]
 
 
 class Moves(NamedTuple):
@@ -43,7 +46,7 @@ class BackendError(Exception):
 
 
 class Backend(Protocol):
-    """Computes moves. `run` must be safe to call from several threads at once."""
+    """One lane of a model. Its thread is the only one that calls it."""
 
     def warm_up(self) -> None:
         """Do once what the first run would otherwise do while a caller waits.
@@ -54,13 +57,37 @@ class Backend(Protocol):
         ...
 
     def run(self, boards: NDArray[np.uint8]) -> Moves:
-        """The moves of boards [N, 16] uint8, N from 1 to the batch size that the backend was made for."""
+        """The moves of boards [N, 16] uint8, N from 1 to the batch size that the backend was made for.
+
+        The answer is the caller's: no later run changes it.
+        """
         ...
 
 
 Tensors = Mapping[str, NDArray[np.float32]]
 """Vectors that a model file refers to by name, being too large to hold them."""
 
-BackendFactory = Callable[[bytes, str, int, Tensors], Backend]
-"""Makes a backend of a model file's bytes, the device "cpu" or "cuda", the largest batch size, and the
-tensors that the file refers to; raises BackendError."""
+
+@dataclass(frozen=True)
+class Layout:
+    """How one model uses a device."""
+
+    device: str
+    "cpu or cuda"
+    max_batch_size: int
+    "boards in a batch at most"
+    lanes: int
+    "batches that run at the same time"
+    threads: int = 1
+    "of each lane, on a CPU"
+    spinning: bool = False
+    "whether threads that wait for each other keep their cores; of use where nothing else wants them"
+    tf32: bool = False
+    "whether a GPU may round the factors of float32 products to 10 bits"
+    engines: Path | None = None
+    "where TensorRT keeps its engines; None: CUDA runs the model by itself"
+
+
+BackendFactory = Callable[[bytes, Layout, Tensors], Sequence[Backend]]
+"""Makes the lanes of a model, of its file's bytes, the layout, and the tensors that the file refers to;
+raises BackendError."""

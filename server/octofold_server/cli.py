@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     set_up_log(config.log_format, config.log_level)
     for variable in unknown_variables():
         _log.warning("not a variable of octofold-serve: %s", variable)
-    if config.processes == 1:
+    if config.processes == 1 or config.tune:
         return run(config)
     from octofold_server.ports import StartupError
     from octofold_server.processes import serve_together
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(config: Config, place: Place | None = None) -> int:
-    """Serve in this process until a signal; the exit code.
+    """Serve in this process until a signal, or measure for --tune; the exit code.
 
     Args:
         config: see there.
@@ -53,11 +53,17 @@ def run(config: Config, place: Place | None = None) -> int:
     try:
         from octofold_server.lifecycle import StartupError, serve
         from octofold_server.repository import ModelError
+        from octofold_server.tuning import tune
     except ModuleNotFoundError as error:  # the base installation has this command, but not what it needs
         return _fail(f"{error.name} is missing: install it with the extra: octofold[server]", 1)
 
     try:
-        serve(config, place=place)
+        if config.tune:
+            tune(config)
+        else:
+            serve(config, place=place)
+    except KeyboardInterrupt:  # of the measuring alone: a server makes signals its own
+        return _fail("interrupted; models measured before have their result", 130)
     except (StartupError, ModelError) as error:
         if config.log_format == "json":  # whoever reads the log as objects must find this one, too
             _log.critical("%s", error)

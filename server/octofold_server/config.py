@@ -145,7 +145,7 @@ class Config:
         0,
         _integer(0, 65_536),
         "boards in a batch at most; larger is no faster once the device is full, only slower to answer; "
-        "0 takes 32 on a CPU and 1024 on a GPU",
+        "0 takes what --tune found, else 32 on a CPU and 1024 on a GPU",
     )
     queue_capacity: int = _option(
         131_072,
@@ -154,7 +154,34 @@ class Config:
         "RESOURCE_EXHAUSTED rather than wait for longer than anybody listens",
     )
     lanes: int = _option(
-        0, _integer(0, 1024), "batches that run at the same time; 0 takes one a CPU core, or one on a GPU"
+        0,
+        _integer(0, 1024),
+        "batches that run at the same time; 0 takes what --tune found, else one for each CPU core, or one "
+        "on a GPU",
+    )
+    threads: int = _option(
+        0, _integer(0, 1024), "threads of each lane, on a CPU; 0 takes what --tune found, else one"
+    )
+    spinning: bool = _option(
+        False,
+        _SWITCH,
+        "let a lane's threads hold their cores while they wait for each other; only for a machine that does "
+        "nothing else",
+    )
+    tf32: bool = _option(
+        False, _SWITCH, "let a GPU round factors to 10 bits where a model computes in float32"
+    )
+    tensorrt: Path | None = _option(
+        None,
+        _PATH,
+        "run models by TensorRT, where onnxruntime finds it, and keep its engines in this folder: they take "
+        "minutes to build",
+    )
+    tune: bool = _option(
+        False,
+        _SWITCH,
+        "instead of serving, measure for about a minute a model which batches, lanes and threads are fastest "
+        "here, and keep the result beside the model for later starts",
     )
     processes: int = _option(
         1,

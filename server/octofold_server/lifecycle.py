@@ -22,7 +22,7 @@ from octofold_server.metrics import exposition
 from octofold_server.models import Models
 from octofold_server.native_log import NativeLog
 from octofold_server.oip_service import OpenInference
-from octofold_server.onnx_backend import OnnxBackend
+from octofold_server.onnx_backend import onnx_lanes
 from octofold_server.ports import StartupError, address_of, listener_on, port_written
 from octofold_server.reloading import Reloading
 from octofold_server.reread import FileError
@@ -50,7 +50,7 @@ LAST_SPANS_SECONDS = 2.0
 _log = logging.getLogger(__name__)
 
 
-def serve(config: Config, new_backend: BackendFactory = OnnxBackend, place: Place | None = None) -> None:
+def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Place | None = None) -> None:
     """Run a server until SIGTERM or SIGINT; return once everything accepted has been answered.
 
     To be called by the main thread, which receives the signals. A second one ends the grace period at once;
@@ -58,7 +58,7 @@ def serve(config: Config, new_backend: BackendFactory = OnnxBackend, place: Plac
 
     Args:
         config: see there.
-        new_backend: makes what computes the moves of a version.
+        new_backends: makes the lanes that compute the moves of a version.
         place: among the processes that serve the same port; None when there is only this one.
 
     Raises:
@@ -67,7 +67,7 @@ def serve(config: Config, new_backend: BackendFactory = OnnxBackend, place: Plac
         ModelError: there is nothing to serve.
     """
     health = Health(SERVICES)
-    models = Models(config, new_backend, health.set_model)
+    models = Models(config, new_backends, health.set_model)
     tracing = _tracing() if config.tracing else None
     door = Door(models, _limits(config), tracing)
     try:

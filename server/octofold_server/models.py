@@ -7,21 +7,23 @@ is loaded and warm, and the old one then finishes what it has accepted. Knows no
 from __future__ import annotations
 
 import logging
-import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 
-from octofold_server.backend import Backend, BackendError, BackendFactory
+from octofold_server.backend import Backend, BackendError, BackendFactory, Layout
 from octofold_server.batcher import Batcher
 from octofold_server.config import Config
-from octofold_server.onnx_backend import OnnxBackend, cuda_is_available
+from octofold_server.layouts import choose_layout
+from octofold_server.onnx_backend import onnx_lanes
+from octofold_server.onnx_session import cuda_is_available
 from octofold_server.quoting import quoted
 from octofold_server.repository import (
     Card,
+    PrecisionFile,
     VersionFolder,
     choose_precision,
     cpu_has_vnni,
@@ -31,12 +33,11 @@ from octofold_server.repository import (
     read_tensors,
 )
 from octofold_server.statistics import ModelStatistics
+from octofold_server.tunings import read_tuning
 from octofold_server.version_index import State, VersionIndex, VersionStatus
 
-__all__ = ["Models", "ServedModel"]
+__all__ = ["Models", "ServedModel", "choose_device"]
 
-CPU_BATCH_SIZE = 32
-CUDA_BATCH_SIZE = 1024
 FOLDER_GONE = "its folder is gone; it serves until there is another version"
 
 _log = logging.getLogger(__name__)
@@ -63,7 +64,7 @@ class Models:
 
     Args:
         config: the server's.
-        new_backend: makes what computes the moves of a version.
+        new_backends: makes the lanes that compute the moves of a version.
         on_change: called with a model's name and whether any version of it is ready, whenever that may have
             changed.
 
@@ -74,13 +75,13 @@ class Models:
     def __init__(
         self,
         config: Config,
-        new_backend: BackendFactory = OnnxBackend,
+        new_backends: BackendFactory = onnx_lanes,
         on_change: OnChange = lambda _name, _ready: None,
     ) -> None:
         self._config = config
-        self._new_backend = new_backend
+        self._new_backends = new_backends
         self._on_change = on_change
-        self._device = _device(config.device)
+        self._device = choose_device(config.device)
         self._table: Mapping[tuple[str, str], ServedModel] = {}  # by what a call may ask for, "" included
         self._index = VersionIndex()
         self._unloaded: frozenset[str] = frozenset()  # by request, until a request loads them again
@@ -298,29 +299,32 @@ class Models:
 
     def _load(self, folder: VersionFolder, card: Card) -> ServedModel:
         precision = choose_precision(card, self._config.precision, device=self._device, vnni=cpu_has_vnni())
-        backend = self._new_warm_backend(card, precision)
-        lanes = self._config.lanes or (1 if self._device == "cuda" else _usable_cores())
+        file = card.precisions[precision]
+        layout = choose_layout(
+            self._config, self._device, read_tuning(folder.path, self._device, file.sha256)
+        )
+        backends = self._new_warm_backends(file, layout)
         statistics = self._index.statistics_of(folder.name, folder.version)
         name, version = folder.name, str(folder.version)
         batcher = Batcher(
-            [backend] * lanes,
-            max_batch_size=self.max_batch_size,
+            backends,
+            max_batch_size=layout.max_batch_size,
             queue_capacity=self._config.queue_capacity,
             name=f"{name}-{version}",
             statistics=statistics,
         )
-        _log.info("%s/%s is ready: %s on %s, %d lanes", name, version, precision, self._device, lanes)
+        _log.info("%s/%s is ready: %s on %s, %d lanes", name, version, precision, self._device, len(backends))
         return ServedModel(name, version, card.largest_exponent, card, precision, batcher, statistics)
 
-    def _new_warm_backend(self, card: Card, precision: str) -> Backend:
-        file = card.precisions[precision]
+    def _new_warm_backends(self, file: PrecisionFile, layout: Layout) -> Sequence[Backend]:
         model, tensors = read_model(file), read_tensors(file)
         try:
-            backend = self._new_backend(model, self._device, self.max_batch_size, tensors)
-            backend.warm_up()
+            backends = self._new_backends(model, layout, tensors)
+            for backend in backends:
+                backend.warm_up()
         except BackendError as error:
             raise ModelError(f"{file.path.name}: {error}") from error
-        return backend
+        return backends
 
     def _serving(self, name: str) -> dict[int, ServedModel]:
         return {int(served.version): served for served in self.served() if served.name == name}
@@ -348,11 +352,6 @@ class Models:
         if why:
             self._index.set(VersionStatus(served.name, version, State.UNLOADED, why))
         _log.info("%s/%d is drained", served.name, version)
-
-    @property
-    def max_batch_size(self) -> int:
-        """Boards in a batch at most."""
-        return self._config.max_batch_size or (CUDA_BATCH_SIZE if self._device == "cuda" else CPU_BATCH_SIZE)
 
     def _why_nothing_is_served(self) -> str:
         known = self.index()
@@ -390,13 +389,8 @@ def _by_name(folders: Iterable[VersionFolder]) -> dict[str, list[VersionFolder]]
     return by_name
 
 
-def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):  # not on every system; heeds what a container may use
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _device(wanted: str) -> str:
+def choose_device(wanted: str) -> str:
+    """ "cpu" or "cuda", for what --device says. Raises `ModelError` for CUDA where there is none."""
     available = wanted != "cpu" and cuda_is_available()
     if wanted == "cuda" and not available:
         raise ModelError("no CUDA: it takes a GPU, its driver and octofold[server-gpu]")

@@ -1,31 +1,26 @@
-"""onnxruntime as a backend: loads an exported graph, checks that it keeps the contract, runs it.
+"""onnxruntime as a backend: lanes that run an exported graph on memory of their own.
 
 Knows nothing about model repositories: it is given the graph's bytes, and the tensors that are not in them.
 """
 
 from __future__ import annotations
 
-import ctypes
-import os
+import logging
+from collections.abc import Sequence
 from types import MappingProxyType
+from typing import Protocol
 
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 from octofold_game.rules import legal_moves
 
-from octofold_server.backend import BackendError, Moves, Tensors
+from octofold_server.backend import Layout, Moves, Tensors
+from octofold_server.onnx_session import GraphError, first_line, new_session
 
-__all__ = ["GraphError", "OnnxBackend", "batch_sizes", "cuda_is_available"]
+__all__ = ["GraphError", "OnnxBackend", "batch_sizes", "onnx_lanes"]
 
-INPUTS = {"boards": ("tensor(uint8)", [16])}
-OUTPUTS = {
-    "move": ("tensor(int8)", []),
-    "probabilities": ("tensor(float)", [4]),
-    "votes": ("tensor(uint8)", [4]),
-    "legal": ("tensor(bool)", [4]),
-}
-"""The graph contract: name, element type, and the shape behind the batch dimension."""
+_log = logging.getLogger(__name__)
 
 NO_TENSORS: Tensors = MappingProxyType({})
 
@@ -45,65 +40,57 @@ their tiles."""
 
 MAX_SUM_ERROR = 0.01  # of probabilities in fp16
 
-FETCHED = ("move", "probabilities", "votes")  # the replies have no use for legal
+FETCHED: dict[str, tuple[type[np.generic], tuple[int, ...]]] = {
+    "move": (np.int8, ()),
+    "probabilities": (np.float32, (4,)),
+    "votes": (np.uint8, (4,)),
+}
+"""What is taken of the outputs, by type and by shape behind the batch; the replies have no use for legal."""
+
+LARGEST_KEPT = 64
+"""Boards of the largest batch on a CPU whose binding is kept: beside larger ones, making it costs nothing."""
 
 
-class GraphError(BackendError):
-    """The bytes are not a graph that onnxruntime runs, or the graph breaks the contract."""
+def onnx_lanes(model: bytes, layout: Layout, tensors: Tensors = NO_TENSORS) -> Sequence[OnnxBackend]:
+    """The lanes of a model.
 
-
-class OnnxBackend:
-    """One onnxruntime session, shared by all lanes.
-
-    On a CPU the session has no threads of its own and runs in the thread that calls it. Two lanes so answer
-    half as many boards again as one session with two threads, which wait for each other at every operator.
-
-    On CUDA a batch is padded to the next of `batch_sizes`, because each new shape costs a search for kernels.
-    On a CPU a new shape costs nothing measurable and padding would: batches run at their exact size, and
-    `batch_sizes` serve the warm-up alone.
-
-    Args:
-        model: the graph.
-        device: "cpu" or "cuda".
-        max_batch_size: boards in a batch at most.
-        tensors: what the graph refers to, by name. They are copied; no path in the graph is followed.
+    On a CPU, lanes of one thread share one session and so one copy of the weights: it has no threads of its
+    own and runs in those of its lanes. Two such lanes answer more boards than one session with two threads,
+    which wait for each other at every operator. Lanes of several threads, and those on a GPU, have a session
+    each.
 
     Raises:
         GraphError: see there.
     """
+    if layout.device == "cpu" and layout.threads == 1:
+        session = new_session(model, layout, tensors)
+        return [OnnxBackend(session, layout) for _ in range(layout.lanes)]
+    capture = layout.device == "cuda" and layout.engines is None
+    new = _captured if capture else new_session
+    return [OnnxBackend(new(model, layout, tensors), layout) for _ in range(layout.lanes)]
 
-    def __init__(self, model: bytes, device: str, max_batch_size: int, tensors: Tensors = NO_TENSORS) -> None:
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4  # what is worth knowing reaches us as an exception
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        # A spinning thread would take the front end's core.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        # Where a graph says that it keeps tensors is looked up below a file, which finds nothing.
-        options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.devnull)
-        values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]
-        options.add_external_initializers(list(tensors), values)
-        providers = ["CUDAExecutionProvider"] if device == "cuda" else []
-        try:
-            self._session = onnxruntime.InferenceSession(
-                model, options, providers=[*providers, "CPUExecutionProvider"]
-            )
-        except Exception as error:  # onnxruntime's exceptions have no other base class
-            raise GraphError(f"onnxruntime cannot load it: {_first_line(error)}") from error
-        if providers and self._session.get_providers()[0] != providers[0]:
-            raise GraphError("onnxruntime cannot use CUDA here; its libraries or cuDNN may be missing")
-        _check_contract(self._session)
-        self._pads = device == "cuda"
-        self._batch_sizes = batch_sizes(max_batch_size)
+
+class OnnxBackend:
+    """One lane: memory for the boards and the answers of a batch, bound to a session.
+
+    On CUDA a batch is filled up to the next of `batch_sizes`, because the work of the GPU is chosen, and
+    recorded, for each shape. On a CPU a new shape costs nothing measurable and filling up would: batches run
+    at their exact size, and `batch_sizes` serve the warm-up alone.
+    """
+
+    def __init__(self, session: onnxruntime.InferenceSession, layout: Layout) -> None:
+        self._session = session
+        self._batch_sizes = batch_sizes(layout.max_batch_size)
+        self._bound: dict[int, _Bound] = {}
+        self._memory = _HostMemory(layout.max_batch_size) if layout.device == "cpu" else None
 
     def run(self, boards: NDArray[np.uint8]) -> Moves:
         """The moves of boards [N, 16] uint8; raises what onnxruntime raises."""
         count = len(boards)
-        if self._pads:
-            padded = next(size for size in self._batch_sizes if size >= count)
-            boards = np.pad(boards, ((0, padded - count), (0, 0)))
-        outputs = Moves(*self._session.run(FETCHED, {"boards": boards}))
-        return outputs.rows(0, count) if self._pads else outputs
+        size = count
+        if self._memory is None:
+            size = next(size for size in self._batch_sizes if size >= count)
+        return self._bound_to(size).run(boards)
 
     def warm_up(self) -> None:
         """Run every batch size once, so that no caller pays for a first run, and look at the answers.
@@ -116,42 +103,92 @@ class OnnxBackend:
             try:
                 moves = self.run(boards)
             except Exception as error:
-                raise GraphError(f"a batch of {len(boards)} boards fails: {_first_line(error)}") from error
+                raise GraphError(f"a batch of {len(boards)} boards fails: {first_line(error)}") from error
             _check_answers(boards, moves)
+
+    def _bound_to(self, size: int) -> _Bound:
+        bound = self._bound.get(size)
+        if bound is None:
+            if self._memory is None:
+                bound = _DeviceBatch(self._session, size)
+            else:
+                bound = _HostBatch(self._session, self._memory, size)
+            if self._memory is None or size <= LARGEST_KEPT:
+                self._bound[size] = bound
+        return bound
+
+
+class _Bound(Protocol):
+    """Memory for one batch size, bound to a session."""
+
+    def run(self, boards: NDArray[np.uint8]) -> Moves:
+        """The moves of boards, at most as many as there is room for."""
+        ...
+
+
+class _HostMemory:
+    """Room for the largest batch, in which smaller ones take the first rows."""
+
+    def __init__(self, boards: int) -> None:
+        self.boards = np.zeros((boards, 16), np.uint8)
+        self.outputs = [np.zeros((boards, *shape), dtype) for dtype, shape in FETCHED.values()]
+
+
+class _HostBatch:
+    def __init__(self, session: onnxruntime.InferenceSession, memory: _HostMemory, size: int) -> None:
+        self._session = session
+        self._boards = memory.boards[:size]
+        self._outputs = [output[:size] for output in memory.outputs]
+        self._binding = session.io_binding()
+        self._binding.bind_input("boards", "cpu", 0, np.uint8, self._boards.shape, self._boards.ctypes.data)
+        for name, output in zip(FETCHED, self._outputs, strict=True):
+            self._binding.bind_output(name, "cpu", 0, output.dtype.type, output.shape, output.ctypes.data)
+
+    def run(self, boards: NDArray[np.uint8]) -> Moves:
+        self._boards[:] = boards
+        self._session.run_with_iobinding(self._binding)
+        return Moves(*(output.copy() for output in self._outputs))
+
+
+class _DeviceBatch:
+    """Fixed addresses on the GPU, which a recorded graph of its work takes for granted."""
+
+    def __init__(self, session: onnxruntime.InferenceSession, size: int) -> None:
+        self._session = session
+        self._host = np.zeros(
+            (size, 16), np.uint8
+        )  # the rows behind a short batch hold what was there before
+        self._boards = onnxruntime.OrtValue.ortvalue_from_shape_and_type([size, 16], np.uint8, "cuda", 0)
+        self._outputs = {
+            name: onnxruntime.OrtValue.ortvalue_from_shape_and_type([size, *shape], dtype, "cuda", 0)
+            for name, (dtype, shape) in FETCHED.items()
+        }
+        self._binding = session.io_binding()
+        self._binding.bind_ortvalue_input("boards", self._boards)
+        for name, output in self._outputs.items():
+            self._binding.bind_ortvalue_output(name, output)
+        self._options = onnxruntime.RunOptions()
+        self._options.add_run_config_entry("gpu_graph_id", str(size))
+
+    def run(self, boards: NDArray[np.uint8]) -> Moves:
+        self._host[: len(boards)] = boards
+        self._boards.update_inplace(self._host)
+        self._session.run_with_iobinding(self._binding, self._options)
+        return Moves(*(output.numpy() for output in self._outputs.values())).rows(0, len(boards))
 
 
 def batch_sizes(largest: int) -> tuple[int, ...]:
-    """The powers of two below `largest`, and `largest`: the sizes for warm-up and for padding."""
+    """The powers of two below `largest`, and `largest`: the sizes for warm-up and for filling up."""
     return (*(1 << power for power in range((largest - 1).bit_length())), largest)
 
 
-def cuda_is_available() -> bool:
-    """Whether onnxruntime was built with CUDA, and the driver finds a GPU."""
-    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
-        return False
+def _captured(model: bytes, layout: Layout, tensors: Tensors) -> onnxruntime.InferenceSession:
+    """A session that records the GPU's work, if every node of the graph runs there."""
     try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return False
-    count = ctypes.c_int()
-    return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
-
-
-def _check_contract(session: onnxruntime.InferenceSession) -> None:
-    for kind, arguments, contract in (
-        ("input", session.get_inputs(), INPUTS),
-        ("output", session.get_outputs(), OUTPUTS),
-    ):
-        found = {argument.name: (argument.type, list(argument.shape[1:])) for argument in arguments}
-        for name in (*contract, *found):
-            if found.get(name) != contract.get(name):
-                raise GraphError(
-                    f"its {kind} {name!r} is {found.get(name, 'missing')}; "
-                    f"the graph contract says {contract.get(name, 'there is none')}"
-                )
-        for argument in arguments:
-            if not argument.shape or isinstance(argument.shape[0], int):
-                raise GraphError(f"its {kind} {argument.name!r} has no dynamic batch dimension")
+        return new_session(model, layout, tensors, capture=True)
+    except GraphError as error:
+        _log.info("its work on the GPU is not recorded: %s", error)
+        return new_session(model, layout, tensors)
 
 
 def _check_answers(boards: NDArray[np.uint8], answers: Moves) -> None:
@@ -169,7 +206,3 @@ def _check_answers(boards: NDArray[np.uint8], answers: Moves) -> None:
         total = probabilities.sum()  # 0 where no move is legal
         if not (probabilities >= 0).all() or min(abs(total), abs(total - 1)) > MAX_SUM_ERROR:
             raise GraphError(f"{asked} is answered with the probabilities {probabilities.tolist()}")
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]

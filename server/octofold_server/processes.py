@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from octofold_server.config import Config
+from octofold_server.cpus import usable_cores
 from octofold_server.ports import hold_port, port_written
 from octofold_server.siblings import Place
 from octofold_server.signals import Signals
@@ -56,7 +57,7 @@ def serve_together(config: Config, run: Run) -> int:
         if rest_port is not None:
             rest_port = ending.enter_context(hold_port(config.host, rest_port))
         folder = Path(ending.enter_context(tempfile.TemporaryDirectory(prefix="octofold-")))
-        lanes = config.lanes or max(1, len(os.sched_getaffinity(0)) // config.processes)
+        lanes = config.lanes or max(1, usable_cores() // config.processes)
         shared = replace(config, port=port, rest_port=rest_port, rest_port_file=None, lanes=lanes)
         family = _Family(shared, folder, run)
         signals = Signals(lambda: family.signal(signal.SIGHUP))

@@ -189,7 +189,7 @@ def serve_backend(write_version: WriteVersion, tmp_path: Path) -> ServeBackend:
     @asynccontextmanager
     async def serve(backend: Backend, **options: Any) -> AsyncIterator[OctofoldServiceStub]:
         config = Config(models=tmp_path / "models", **{"lanes": 1, **options})
-        models = Models(config, lambda *_: backend)
+        models = Models(config, lambda _, layout, __: [backend] * layout.lanes)
         door = Door(models, Limits(boards=options.get("queue_capacity", 65_536)))
         server = WireServer(grpc.server(ThreadPoolExecutor(32)), Arrivals(16, door.refusals))
         OctofoldMethods(door).add_to(server)
@@ -250,7 +250,7 @@ def open_doors(write_version: WriteVersion, tmp_path: Path) -> OpenAllDoors:
         **options: Any,
     ) -> Iterator[OpenDoors]:
         config = Config(models=tmp_path / "models", **{"lanes": 1, **options})
-        door = Door(Models(config, lambda *_: backend), limits)
+        door = Door(Models(config, lambda _, layout, __: [backend] * layout.lanes), limits)
         service = OpenInference(door)
         access = Access(config.tokens, config.admin_tokens, admin=config.admin, refusals=door.refusals)
         server = WireServer(grpc.server(ThreadPoolExecutor(32)), Arrivals(16, door.refusals))

@@ -11,4 +11,4 @@ from octofold_server.logs import set_up_log
 
 config = read_config([*sys.argv[2:], "--lanes", "1"])
 set_up_log(config.log_format, config.log_level)
-serve(config, lambda *_: SlowBackend(float(sys.argv[1])))
+serve(config, lambda *_: [SlowBackend(float(sys.argv[1]))])

@@ -40,7 +40,7 @@ def models(write_version: WriteVersion, tmp_path: Path, backend: RecordingBacken
     write_version()
     policy = parse_policies("latest:1")
     config = Config(models=tmp_path / "models", lanes=1, queue_capacity=100, versions=policy)
-    models = Models(config, lambda *_: backend)
+    models = Models(config, lambda *_: [backend])
     models.start()
     yield models
     backend.gate.set()

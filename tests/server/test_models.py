@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from octofold_proto.errors import ModelError, Unavailable, UnknownModel
-from octofold_server.backend import Moves
+from octofold_server.backend import Layout, Moves
 from octofold_server.config import Config
 from octofold_server.fakes import FakeBackend, RecordingBackend
 from octofold_server.models import Models
@@ -34,16 +34,16 @@ class Backends:
         self.held: list[RecordingBackend] = []
         self.alive: weakref.WeakSet[Any] = weakref.WeakSet()
 
-    def __call__(self, model: bytes, device: str, max_batch_size: int, _tensors: object) -> Any:
+    def __call__(self, model: bytes, layout: Layout, _tensors: object) -> Any:
         if model == b"bad":
-            raise RuntimeError(f"a bug for {device}\nof {max_batch_size} boards")
+            raise RuntimeError(f"a bug for {layout.device}\nof {layout.max_batch_size} boards")
         if model == b"huge":
             raise MemoryError
         backend: Any = RecordingBackend() if model == b"recording" else Another()
         if model == b"recording":
             self.held.append(backend)
         self.alive.add(backend)
-        return backend
+        return [backend]
 
 
 class Another(FakeBackend):

@@ -8,12 +8,19 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from octofold_server.backend import Layout, Tensors
 from octofold_server.fakes import fake_moves
-from octofold_server.onnx_backend import GraphError, OnnxBackend, batch_sizes
+from octofold_server.onnx_backend import NO_TENSORS, OnnxBackend, batch_sizes, onnx_lanes
+from octofold_server.onnx_session import GraphError
+
+
+def one_lane(model: bytes, max_batch_size: int = 32, tensors: Tensors = NO_TENSORS) -> OnnxBackend:
+    (lane,) = onnx_lanes(model, Layout("cpu", max_batch_size, lanes=1), tensors)
+    return lane
 
 
 def test_a_session_answers_as_the_graph_says(graph: bytes) -> None:
-    backend = OnnxBackend(graph, "cpu", 32)
+    backend = one_lane(graph)
     backend.warm_up()
     boards = np.random.default_rng(0).integers(0, 15, (32, 16), dtype=np.uint8)
     boards[5] = 0
@@ -22,11 +29,13 @@ def test_a_session_answers_as_the_graph_says(graph: bytes) -> None:
         assert got.dtype == wanted.dtype
 
 
-def test_one_session_serves_several_threads_at_once(graph: bytes) -> None:
-    backend = OnnxBackend(graph, "cpu", 32)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_lanes_run_at_the_same_time_and_keep_their_answers_apart(graph: bytes, threads: int) -> None:
+    lanes = onnx_lanes(graph, Layout("cpu", 32, lanes=4, threads=threads))
     wrong: list[int] = []
 
     def run(seed: int) -> None:
+        backend = lanes[seed]
         boards = np.random.default_rng(seed).integers(0, 15, (seed + 1, 16), dtype=np.uint8)
         for _ in range(300):
             if not np.array_equal(backend.run(boards).moves, fake_moves(boards).moves):
@@ -43,7 +52,7 @@ def test_one_session_serves_several_threads_at_once(graph: bytes) -> None:
 @pytest.mark.parametrize("size", [0, 1, 100])
 def test_bytes_that_are_no_graph_are_refused(graph: bytes, size: int) -> None:
     with pytest.raises(GraphError, match="cannot load it"):
-        OnnxBackend(graph[:size], "cpu", 32)
+        one_lane(graph[:size])
 
 
 def changed(graph: bytes, change: str) -> bytes:
@@ -83,7 +92,7 @@ def test_a_graph_that_breaks_the_contract_is_refused_and_says_where(
     graph: bytes, change: str, message: str
 ) -> None:
     with pytest.raises(GraphError, match=message):
-        OnnxBackend(changed(graph, change), "cpu", 32)
+        one_lane(changed(graph, change))
 
 
 def with_tensor_outside(graph: bytes, location: str) -> bytes:
@@ -101,7 +110,7 @@ def with_tensor_outside(graph: bytes, location: str) -> bytes:
 
 def test_tensors_outside_of_the_graph_are_given_to_it(graph: bytes) -> None:
     moves = {"outside": np.arange(4, dtype=np.float32)}
-    backend = OnnxBackend(with_tensor_outside(graph, "moves.bin"), "cpu", 32, moves)
+    backend = one_lane(with_tensor_outside(graph, "moves.bin"), tensors=moves)
     boards = np.random.default_rng(0).integers(0, 15, (32, 16), dtype=np.uint8)
     assert (backend.run(boards).moves == fake_moves(boards).moves).all()
 
@@ -115,14 +124,14 @@ def test_paths_in_a_graph_are_not_followed(
         (folder / "moves.bin").write_bytes(np.arange(4, dtype=np.float32).tobytes())
     monkeypatch.chdir(tmp_path / "below")
     with pytest.raises(GraphError, match="cannot load it"):
-        OnnxBackend(with_tensor_outside(graph, location.format(folder=tmp_path)), "cpu", 32)
+        one_lane(with_tensor_outside(graph, location.format(folder=tmp_path)))
 
 
 @pytest.mark.parametrize("tensors", [{"outside": [0, 1]}, {"outside": [0, 1, 2, 3], "more": [1]}])
 def test_tensors_that_do_not_fit_the_graph_are_refused(graph: bytes, tensors: dict[str, list[int]]) -> None:
     given = {name: np.array(values, np.float32) for name, values in tensors.items()}
     with pytest.raises(GraphError, match="cannot load it"):
-        OnnxBackend(with_tensor_outside(graph, "moves.bin"), "cpu", 32, given)
+        one_lane(with_tensor_outside(graph, "moves.bin"), tensors=given)
 
 
 @pytest.mark.parametrize(
@@ -160,9 +169,24 @@ def test_a_graph_that_answers_nonsense_does_not_pass_the_warm_up(
         model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([factor], np.float32), "factor"))
         nodes["counts"].input[0] = "chances"
         model.graph.node.append(onnx.helper.make_node("Mul", ["chances", "factor"], ["probabilities"]))
-    backend = OnnxBackend(model.SerializeToString(), "cpu", max_batch_size)
+    backend = one_lane(model.SerializeToString(), max_batch_size)
     with pytest.raises(GraphError, match=message):
         backend.warm_up()
+
+
+def test_an_answer_stays_when_the_lane_runs_again(graph: bytes) -> None:
+    lane = one_lane(graph)
+    boards = np.random.default_rng(0).integers(0, 15, (8, 16), dtype=np.uint8)
+    first = lane.run(boards)
+    lane.run(np.zeros_like(boards))
+    np.testing.assert_array_equal(first.moves, fake_moves(boards).moves)
+
+
+def test_batches_of_every_size_are_answered(graph: bytes) -> None:
+    lane = one_lane(graph, 100)
+    boards = np.random.default_rng(0).integers(0, 15, (100, 16), dtype=np.uint8)
+    for size in (*range(100, 0, -7), 100, 1):
+        np.testing.assert_array_equal(lane.run(boards[:size]).moves, fake_moves(boards[:size]).moves)
 
 
 def test_batch_sizes_are_a_short_list_that_ends_with_the_largest() -> None:

@@ -1,0 +1,43 @@
+"""Chooses how a model uses the device: what the flags say, else what was measured here, else good defaults.
+
+Knows the flags and the defaults, not how anything is measured or run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from octofold_server.backend import Layout
+from octofold_server.config import Config
+from octofold_server.cpus import usable_cores
+
+__all__ = ["choose_layout", "default_layout"]
+
+CPU_BATCH_SIZE = 32
+CUDA_BATCH_SIZE = 1024
+
+
+def choose_layout(config: Config, device: str, measured: Layout | None = None) -> Layout:
+    """The layout for a model on `device`; `measured` is what `--tune` found best, if it was asked."""
+    layout = measured or default_layout(device)
+    threads = config.threads or layout.threads
+    lanes = config.lanes or layout.lanes
+    if config.threads and not config.lanes and device == "cpu":
+        lanes = max(1, usable_cores() // threads)
+    engines = None if config.tensorrt is None or device != "cuda" else config.tensorrt.resolve()
+    return replace(
+        layout,
+        lanes=lanes,
+        threads=threads,
+        max_batch_size=config.max_batch_size or layout.max_batch_size,
+        spinning=config.spinning or layout.spinning,
+        tf32=config.tf32,
+        engines=engines,
+    )
+
+
+def default_layout(device: str) -> Layout:
+    """A lane of one thread for each core, or one lane on a GPU."""
+    if device == "cuda":
+        return Layout(device, CUDA_BATCH_SIZE, lanes=1)
+    return Layout(device, CPU_BATCH_SIZE, lanes=usable_cores())
