@@ -174,8 +174,7 @@ class Config:
     tensorrt: Path | None = _option(
         None,
         _PATH,
-        "run models by TensorRT, where onnxruntime finds it, and keep its engines in this folder: they take "
-        "minutes to build",
+        "run models in fp16 by TensorRT, and keep its engines, which take minutes to build, in this folder",
     )
     tune: bool = _option(
         False,

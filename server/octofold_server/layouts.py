@@ -17,14 +17,17 @@ CPU_BATCH_SIZE = 32
 CUDA_BATCH_SIZE = 1024
 
 
-def choose_layout(config: Config, device: str, measured: Layout | None = None) -> Layout:
-    """The layout for a model on `device`; `measured` is what `--tune` found best, if it was asked."""
+def choose_layout(config: Config, device: str, precision: str, measured: Layout | None = None) -> Layout:
+    """The layout for a model file of that precision; `measured` is what `--tune` found best, if it was asked.
+
+    TensorRT is for fp16 alone: it is told that it may round to float16.
+    """
     layout = measured or default_layout(device)
     threads = config.threads or layout.threads
     lanes = config.lanes or layout.lanes
     if config.threads and not config.lanes and device == "cpu":
         lanes = max(1, usable_cores() // threads)
-    engines = None if config.tensorrt is None or device != "cuda" else config.tensorrt.resolve()
+    by_tensorrt = config.tensorrt is not None and device == "cuda" and precision == "fp16"
     return replace(
         layout,
         lanes=lanes,
@@ -32,7 +35,7 @@ def choose_layout(config: Config, device: str, measured: Layout | None = None) -
         max_batch_size=config.max_batch_size or layout.max_batch_size,
         spinning=config.spinning or layout.spinning,
         tf32=config.tf32,
-        engines=engines,
+        engines=config.tensorrt if by_tensorrt else None,
     )
 
 

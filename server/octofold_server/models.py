@@ -301,7 +301,7 @@ class Models:
         precision = choose_precision(card, self._config.precision, device=self._device, vnni=cpu_has_vnni())
         file = card.precisions[precision]
         layout = choose_layout(
-            self._config, self._device, read_tuning(folder.path, self._device, file.sha256)
+            self._config, self._device, precision, read_tuning(folder.path, self._device, file.sha256)
         )
         backends = self._new_warm_backends(file, layout)
         statistics = self._index.statistics_of(folder.name, folder.version)

@@ -18,7 +18,7 @@ from octofold_game.rules import legal_moves
 from octofold_server.backend import Layout, Moves, Tensors
 from octofold_server.onnx_session import GraphError, first_line, new_session
 
-__all__ = ["GraphError", "OnnxBackend", "batch_sizes", "onnx_lanes"]
+__all__ = ["DeviceBatch", "GraphError", "OnnxBackend", "batch_sizes", "onnx_lanes"]
 
 _log = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ class OnnxBackend:
         bound = self._bound.get(size)
         if bound is None:
             if self._memory is None:
-                bound = _DeviceBatch(self._session, size)
+                bound = DeviceBatch(self._session, size, "cuda")
             else:
                 bound = _HostBatch(self._session, self._memory, size)
             if self._memory is None or size <= LARGEST_KEPT:
@@ -150,17 +150,17 @@ class _HostBatch:
         return Moves(*(output.copy() for output in self._outputs))
 
 
-class _DeviceBatch:
+class DeviceBatch:
     """Fixed addresses on the GPU, which a recorded graph of its work takes for granted."""
 
-    def __init__(self, session: onnxruntime.InferenceSession, size: int) -> None:
+    def __init__(self, session: onnxruntime.InferenceSession, size: int, device: str) -> None:
         self._session = session
         self._host = np.zeros(
             (size, 16), np.uint8
         )  # the rows behind a short batch hold what was there before
-        self._boards = onnxruntime.OrtValue.ortvalue_from_shape_and_type([size, 16], np.uint8, "cuda", 0)
+        self._boards = onnxruntime.OrtValue.ortvalue_from_shape_and_type([size, 16], np.uint8, device, 0)
         self._outputs = {
-            name: onnxruntime.OrtValue.ortvalue_from_shape_and_type([size, *shape], dtype, "cuda", 0)
+            name: onnxruntime.OrtValue.ortvalue_from_shape_and_type([size, *shape], dtype, device, 0)
             for name, (dtype, shape) in FETCHED.items()
         }
         self._binding = session.io_binding()

@@ -80,7 +80,7 @@ def gpu_providers(layout: Layout, *, capture: bool) -> list[tuple[str, dict[str,
         "trt_timing_cache_enable": True,
         "trt_engine_cache_path": str(layout.engines),
         "trt_timing_cache_path": str(layout.engines),
-        "trt_fp16_enable": True,  # a graph in float32 is left to CUDA
+        "trt_fp16_enable": True,  # it is asked to run no graphs but those in float16
         "trt_profile_min_shapes": "boards:1x16",
         "trt_profile_opt_shapes": f"boards:{layout.max_batch_size}x16",
         "trt_profile_max_shapes": f"boards:{layout.max_batch_size}x16",

@@ -84,7 +84,9 @@ def _tune(
     name = f"{folder.name}/{folder.version}"
     _log.info("%s: measuring %s on %s", name, precision, device_name(device))
 
-    layouts = list(dict.fromkeys(choose_layout(config, device, layout) for layout in candidates(device)))
+    layouts = list(
+        dict.fromkeys(choose_layout(config, device, precision, layout) for layout in candidates(device))
+    )
     lanes = {layout: new_backends(model, layout, tensors) for layout in _largest_batches(layouts)}
     for backends in lanes.values():
         for backend in backends:

@@ -1,6 +1,7 @@
 """The float32 graph, against the rules and against a naive numpy player that shares no code with it."""
 
 import re
+from collections.abc import Callable
 from itertools import combinations, product
 
 import numpy as np
@@ -9,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from octofold_export.floating import float_form
-from octofold_export.folding import fold
+from octofold_export.floating import float_form, half_form
+from octofold_export.folding import Form, fold
 from octofold_export.heads import PolicyHead
 from octofold_export.pieces import Rule
 from octofold_export.runner import Answers, FoldedGraph
@@ -145,6 +146,23 @@ def test_the_graph_answers_as_a_naive_player_does_at_any_batch_size(
             assert answers.move[at] == move
             assert answers.votes[at].tolist() == votes.tolist()
     assert clear > 0.9 * size
+
+
+CUDA_KERNELS = {
+    *("Add", "And", "ArgMax", "Cast", "Concat", "Div", "Equal", "Gather", "Gemm", "Greater", "Min", "Mul"),
+    *("Or", "ReduceMax", "ReduceMean", "ReduceSum", "Relu", "Reshape", "Round", "Slice", "Softmax"),
+    *("Unsqueeze", "Where"),
+}
+"""Operators of opset 18 that onnxruntime runs on a GPU, in the types in which these graphs use them."""
+
+
+@pytest.mark.parametrize("form", [float_form, half_form])
+def test_every_operator_of_the_graphs_for_gpus_has_a_cuda_kernel(
+    network: FoldableNetwork, form: Callable[[FoldableNetwork], Form]
+) -> None:
+    """Without that, onnxruntime cannot record what the GPU does for a shape and play it back."""
+    graph = fold(PolicyHead(form(network)), "vote", 8).graph
+    assert {node.op_type for node in graph.node} <= CUDA_KERNELS
 
 
 def test_outputs_have_the_promised_names_types_and_shapes(network: FoldableNetwork) -> None:

@@ -10,8 +10,8 @@ import onnx
 import pytest
 from octofold_server.backend import Layout, Tensors
 from octofold_server.fakes import fake_moves
-from octofold_server.onnx_backend import NO_TENSORS, OnnxBackend, batch_sizes, onnx_lanes
-from octofold_server.onnx_session import GraphError
+from octofold_server.onnx_backend import NO_TENSORS, DeviceBatch, OnnxBackend, batch_sizes, onnx_lanes
+from octofold_server.onnx_session import GraphError, gpu_providers, new_session
 
 
 def one_lane(model: bytes, max_batch_size: int = 32, tensors: Tensors = NO_TENSORS) -> OnnxBackend:
@@ -187,6 +187,28 @@ def test_batches_of_every_size_are_answered(graph: bytes) -> None:
     boards = np.random.default_rng(0).integers(0, 15, (100, 16), dtype=np.uint8)
     for size in (*range(100, 0, -7), 100, 1):
         np.testing.assert_array_equal(lane.run(boards[:size]).moves, fake_moves(boards[:size]).moves)
+
+
+def test_short_batches_ride_in_memory_of_a_fixed_address_as_they_do_on_a_gpu(graph: bytes) -> None:
+    batch = DeviceBatch(new_session(graph, Layout("cpu", 8, lanes=1), NO_TENSORS), 8, "cpu")
+    boards = np.random.default_rng(0).integers(0, 15, (8, 16), dtype=np.uint8)
+    for count in (8, 3, 1, 8):
+        for got, wanted in zip(batch.run(boards[:count]), fake_moves(boards[:count]), strict=True):
+            np.testing.assert_array_equal(got, wanted)
+
+
+def test_a_gpu_that_is_not_there_is_an_error_and_not_a_slow_cpu(graph: bytes) -> None:
+    with pytest.raises(GraphError, match="CUDAExecutionProvider"):
+        onnx_lanes(graph, Layout("cuda", 8, lanes=1))
+
+
+def test_tensorrt_comes_before_cuda_and_builds_one_profile_for_all_batch_sizes(tmp_path: Path) -> None:
+    layout = Layout("cuda", 256, lanes=1, tf32=True, engines=tmp_path)
+    (tensorrt, options), (cuda, others) = gpu_providers(layout, capture=False)
+    assert (tensorrt, cuda) == ("TensorrtExecutionProvider", "CUDAExecutionProvider")
+    assert options["trt_profile_max_shapes"] == "boards:256x16"
+    assert options["trt_engine_cache_path"] == str(tmp_path)
+    assert (others["use_tf32"], others["enable_cuda_graph"]) == (1, 0)
 
 
 def test_batch_sizes_are_a_short_list_that_ends_with_the_largest() -> None:

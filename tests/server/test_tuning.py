@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -72,15 +74,22 @@ def test_flags_are_not_varied_and_win_over_what_was_measured(
     config = Config(models=tmp_path / "models", device="cpu", lanes=5, threads=1, max_batch_size=4)
     tune(config, remember, seconds=0.1)
     assert {(layout.lanes, layout.threads, layout.max_batch_size) for layout in seen} == {(5, 1, 4)}
-    assert choose_layout(config, "cpu", LAYOUT).lanes == 5
-    assert choose_layout(Config(), "cpu", LAYOUT) == LAYOUT
+    assert choose_layout(config, "cpu", "int8", LAYOUT).lanes == 5
+    assert choose_layout(Config(), "cpu", "int8", LAYOUT) == LAYOUT
 
 
 def test_without_a_result_each_core_has_a_lane_of_one_thread() -> None:
-    assert choose_layout(Config(), "cpu") == default_layout("cpu")
+    assert choose_layout(Config(), "cpu", "int8") == default_layout("cpu")
     assert default_layout("cpu") == Layout("cpu", 32, lanes=usable_cores(), threads=1)
-    assert choose_layout(Config(threads=usable_cores()), "cpu").lanes == 1
+    assert choose_layout(Config(threads=usable_cores()), "cpu", "int8").lanes == 1
     assert default_layout("cuda").lanes == 1
+
+
+def test_tensorrt_runs_what_is_in_float16_on_a_gpu(tmp_path: Path) -> None:
+    config = Config(tensorrt=tmp_path, tf32=True)
+    assert choose_layout(config, "cuda", "fp16").engines == tmp_path
+    assert choose_layout(config, "cuda", "fp32") == Layout("cuda", 1024, lanes=1, tf32=True)
+    assert choose_layout(config, "cpu", "fp16").engines is None
 
 
 def test_the_plainest_candidate_is_the_default_layout() -> None:
@@ -126,6 +135,13 @@ def test_a_damaged_or_foreign_file_is_ignored_with_a_warning_and_replaced_by_the
 def test_no_models_is_an_error_that_says_where(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=str(tmp_path)):
         tune(Config(models=tmp_path, device="cpu"))
+
+
+def test_the_command_measures_instead_of_serving(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "octofold_server.cli", "--tune", "--models", str(tmp_path)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == 1
+    assert f"no models in {tmp_path}" in run.stderr
 
 
 @pytest.mark.parametrize(
