@@ -44,6 +44,7 @@ teacher: $(VENV)/dev ## models/ntuple: an n-tuple network, trained from nothing 
 bench: $(VENV)/dev ## measure the rules, the graph and the service on this machine
 	$(BIN)/python bench/rules.py
 	$(BIN)/python bench/training.py
+	$(BIN)/python bench/graph.py --model $(MODEL)
 	$(BIN)/python bench/serving.py --model $(MODEL)
 
 table: ## rebuild the README's table of results from the model cards
