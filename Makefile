@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 SERVER ?= server# or server-gpu, where an NVIDIA card is at hand
 GAMES ?= 100
-MODEL ?= cnn5
+MODEL ?= flagship
 HOST ?= 127.0.0.1
 PORT ?= 50051
 REST_PORT ?= 8000
@@ -28,7 +28,7 @@ play: $(VENV)/light ## play GAMES full games against MODEL, served on a free loo
 	$(BIN)/octofold play --games $(GAMES) --model $(MODEL)
 
 serve: $(VENV)/light ## serve the models of models/: gRPC on HOST:PORT, REST and /metrics on HOST:REST_PORT
-	$(BIN)/octofold-serve --host $(HOST) --port $(PORT) --rest-port $(REST_PORT)
+	$(BIN)/octofold-serve --default-model $(MODEL) --host $(HOST) --port $(PORT) --rest-port $(REST_PORT)
 
 train: $(VENV)/dev ## checkpoints/NAME by training/recipes/NAME.toml, in hours; goes on where it stopped
 	$(BIN)/octofold-train teacher training/recipes/teacher.toml
