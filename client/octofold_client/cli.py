@@ -79,8 +79,8 @@ def _parser() -> argparse.ArgumentParser:
         "evaluate",
         help="play games and judge them",
         description="Plays full games against a server, or by a player in this process, and prints how well "
-        "they went. Every finished game is kept: after Ctrl-C or a lost connection, the same command goes on "
-        "where it stopped.",
+        "they went. Every move is kept: after Ctrl-C or a lost connection, the same command goes on where it "
+        "stopped.",
     )
     _add_servers(evaluate)
     evaluate.add_argument(
@@ -320,6 +320,8 @@ def _game(text: str) -> str | int:
 
 def _listed(text: str) -> list[str]:
     listed = text.split(",")
+    if not all(listed):
+        raise argparse.ArgumentTypeError(f"{text!r} has an empty name")
     if len(set(listed)) < len(listed):
         raise argparse.ArgumentTypeError(f"{text} names something twice")
     return listed

@@ -20,7 +20,7 @@ from octofold_client.board_text import parse_board, parse_lines
 from octofold_client.calls import RetryPolicy
 from octofold_client.client import Client
 from octofold_client.credentials import Credentials
-from octofold_client.errors import EvaluationError, FolderInUse, OctofoldError
+from octofold_client.errors import DeadlinePassed, EvaluationError, FolderInUse, OctofoldError, Unavailable
 from octofold_client.evaluation import Source
 from octofold_client.evaluation import evaluate as run_evaluation
 from octofold_client.interrupts import DeferredInterrupts
@@ -38,7 +38,7 @@ BOARDS_A_CALL = 4096
 READY_SECONDS = 3.0
 PARALLEL, LOCAL_PARALLEL = 1024, 64
 """Games at a time. A server wants large batches; a slow local player should rather finish some games soon,
-for those that run are lost by Ctrl-C.
+so that there is something to see.
 """
 
 
@@ -88,6 +88,8 @@ def evaluate(options: Namespace) -> None:
         check_writable(options.out)
     # The server's default model plays only where nobody is named at all.
     models = options.models or ([] if options.players else [""])
+    if models:
+        options.targets = answering(options.targets, credentials_of(options))
     every: list[Contender] = [
         select_on(options.targets, *asked_for(model, options.version), credentials_of(options))
         for model in models
@@ -149,8 +151,10 @@ def evaluate_into(
                 while_waiting=interrupts.check,
             )
     except (KeyboardInterrupt, OctofoldError):
-        if progress.done:
+        if progress.done or progress.running:
             kept = f"{progress.done:,} of {counted} are kept in {folder.path}"
+            if progress.running:
+                kept += f", and the {progress.running:,} that were running"
             print(f"{kept}; the same command goes on from there.", file=sys.stderr)
         raise
     return folder, evaluation
@@ -189,6 +193,24 @@ def select_on(targets: Sequence[str], name: str, version: str, credentials: Cred
                 f"{differences(Conditions.of(first[1], 0), Conditions.of(selected, 0))}"
             )
     return first[1]
+
+
+def answering(targets: Sequence[str], credentials: Credentials) -> Sequence[str]:
+    """Those of the servers that are there; each other one is named on standard error, so that an evaluation
+    that lost a server goes on by the same command. Raises as `Client` does where none is there.
+    """
+    missing: dict[str, OctofoldError] = {}
+    for target in targets:
+        try:
+            with _first_client_of(target, credentials) as client:
+                client.list_models()
+        except (Unavailable, DeadlinePassed) as error:
+            missing[target] = error
+    if len(missing) == len(targets):
+        raise missing[targets[0]]
+    for target, reason in missing.items():
+        print(f"{target} is not asked: {reason}", file=sys.stderr)
+    return [target for target in targets if target not in missing]
 
 
 def folder_of(contender: Contender, options: Namespace, alone: bool) -> ResultFolder:

@@ -7,7 +7,14 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from octofold_client.commands import asked_for, credentials_of, evaluate_into, folder_of, select_on
+from octofold_client.commands import (
+    answering,
+    asked_for,
+    credentials_of,
+    evaluate_into,
+    folder_of,
+    select_on,
+)
 from octofold_client.comparison import Comparison, markdown
 from octofold_client.errors import EvaluationError
 from octofold_client.local_players import local_player
@@ -58,6 +65,8 @@ def _of_folders(first: Path, second: Path) -> Comparison:
 def _of_contenders(options: Namespace) -> Comparison:
     if options.out:
         check_writable(options.out)
+    if options.sides:
+        options.targets = answering(options.targets, credentials_of(options))
     every: list[Contender] = [
         select_on(options.targets, *asked_for(side), credentials_of(options)) for side in options.sides
     ]

@@ -6,6 +6,7 @@ terminal nor where the server came from.
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from typing import Protocol
 
@@ -45,46 +46,55 @@ def evaluate(
     while_waiting: Callable[[], None] = lambda: None,
 ) -> Evaluation:
     """Plays those of the games 0 .. `games` - 1 that `folder` does not hold yet, then writes the result.
+    Those that an earlier run left unfinished go on from where they stood.
 
     Every one of `sources` must answer with the moves of `contender`; they share the games, and those of a
     server that fails go on at the others. At most `parallel` games run at a time. `while_waiting` is
     called between any two steps and every moment between them; what it raises ends the evaluation, with all
-    finished games kept.
+    games kept, the unfinished ones too.
 
     Raises:
         OtherEvaluation: the folder holds games of other conditions.
         FolderInUse: another program is playing games into it.
-        OctofoldError: the last server failed; finished games are in the folder.
+        OctofoldError: the last server failed; all games are kept in the folder.
         ReplayError: the folder's replay file is damaged.
         OSError: the folder cannot be written.
     """
     conditions = Conditions.of(contender, seed)
+    largest = contender.largest_exponent or LARGEST_EXPONENT
     programs = sorted({program for source in sources if (program := source.server_version()) is not None})
     with folder.open(conditions) as kept:
         done = {game.game: game for game in kept.games if game.game < games}
-        progress.resume(list(done.values()))
+        # Of a player that has learnt of larger tiles since, games begin anew.
+        unfinished = [episode for episode in kept.unfinished if episode.largest_exponent == largest]
+        begun = {episode.game: episode for episode in unfinished if episode.game < games}
+        beyond = [episode for episode in unfinished if episode.game >= games]
+        known = done.keys() | begun.keys()
+        progress.resume(list(done.values()), sum(map(len, begun.values())))
         started = time.monotonic()
         moves = requests = queue_us = inference_us = 0
         steps = play(
             [partial(source.begin_next_moves, with_probabilities=False) for source in sources],
             seed,
-            [game for game in range(games) if game not in done],
+            [*begun.values(), *(game for game in range(games) if game not in known)],
             parallel,
-            contender.largest_exponent or LARGEST_EXPONENT,
+            largest,
             while_waiting,
             lambda server, error: progress.remark(
                 f"{sources[server].target} is asked no more, its games go on elsewhere: {error}"
             ),
+            lambda unfinished: kept.leave(unfinished + beyond),
         )
-        for step in steps:
-            finished = kept.append(step.finished)
-            done.update((game.game, game) for game in finished)
-            moves += step.moves
-            requests += 1
-            queue_us += step.queue_us
-            inference_us += step.inference_us
-            progress.update(step.moves, step.running, step.best_tile, finished)
-            while_waiting()
+        with closing(steps):
+            for step in steps:
+                finished = kept.append(step.finished)
+                done.update((game.game, game) for game in finished)
+                moves += step.moves
+                requests += 1
+                queue_us += step.queue_us
+                inference_us += step.inference_us
+                progress.update(step.moves, step.running, step.best_tile, finished)
+                while_waiting()
         seconds = time.monotonic() - started
     evaluation = Evaluation(
         conditions=conditions,

@@ -15,7 +15,7 @@ from octofold_game.player import Player
 from rich.console import Console
 
 from octofold_client.client import PLAINTEXT
-from octofold_client.commands import client_of, select_on
+from octofold_client.commands import answering, client_of, select_on
 from octofold_client.credentials import Credentials
 from octofold_client.evaluation import Source
 from octofold_client.evaluation import evaluate as run
@@ -85,8 +85,8 @@ def evaluate(
     version: str = "",
     credentials: Credentials = PLAINTEXT,
 ) -> EvaluationResult:
-    """Plays full games and sums them up. Finished games are kept in `folder`, and the same call goes on from
-    them, after Ctrl-C or a lost connection too. Progress is shown in the notebook, else on standard error.
+    """Plays full games and sums them up. All games are kept in `folder`, and the same call goes on from
+    there, after Ctrl-C or a lost connection too. Progress is shown in the notebook, else on standard error.
 
     Args:
         player: the address of a server, several that share the games, or a player in this process.
@@ -111,7 +111,7 @@ def evaluate(
         check = stack.enter_context(DeferredInterrupts()).check if in_main_thread else lambda: None
         sources: list[Source]
         if isinstance(player, str | Sequence):
-            targets = [player] if isinstance(player, str) else player
+            targets = answering([player] if isinstance(player, str) else player, credentials)
             contender = select_on(targets, model, version, credentials)
             sources = [
                 stack.enter_context(client_of(target, contender, credentials, check)) for target in targets

@@ -8,7 +8,7 @@ knows nothing about files.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -70,19 +70,22 @@ class _Group:
 def play(
     asks: Sequence[Ask],
     seed: int,
-    games: Sequence[int],
+    games: Sequence[int | Episode],
     parallel: int,
     largest_exponent: int,
     while_waiting: Callable[[], None] = lambda: None,
     on_lost: Callable[[int, OctofoldError], None] = lambda _server, _error: None,
-) -> Iterator[Step]:
-    """Plays the games with these indices of `seed`, at most `parallel` (at least 1) at a time.
+    on_left: Callable[[list[Episode]], None] = lambda _unfinished: None,
+) -> Generator[Step, None, None]:
+    """Plays the games with these indices of `seed`, at most `parallel` (at least 1) at a time; an unfinished
+    `Episode` goes on from where it stands.
 
     `while_waiting` is called every 0.2 s while no answer comes; `on_lost` with the index in `asks` of a
-    server that failed, which is asked no more, as long as others are left.
+    server that failed, which is asked no more, as long as others are left; `on_left`, whatever ends the
+    iterator, with the games that had begun and have not finished.
 
     Raises what it is told by `while_waiting`, the failure of the last server, and `BrokenAnswer` for a move
-    that is not legal. Games that are still running when the iterator is left are lost.
+    that is not legal.
     """
     waiting = deque(games)
     places = min(parallel, len(games))
@@ -103,7 +106,9 @@ def play(
             group = ready.popleft()
             room = group.places - len(group.episodes.running)
             if room and waiting:
-                group.episodes.start([waiting.popleft() for _ in range(min(room, len(waiting)))])
+                joining = [waiting.popleft() for _ in range(min(room, len(waiting)))]
+                group.episodes.resume([game for game in joining if isinstance(game, Episode)])
+                group.episodes.start([game for game in joining if not isinstance(game, Episode)])
             if len(group.episodes.running):
                 server = max(free, key=lambda server: server.answered)
                 free.remove(server)
@@ -111,42 +116,46 @@ def play(
                 in_flight += 1
                 answer.add_done_callback(partial(answers.put, (server, group, answer)))
 
-    send()
-    while in_flight:
-        server, group, answer = _next(answers, while_waiting)
-        in_flight -= 1
-        try:
-            # What a lost server still says is not waited for: another will be asked the same.
-            answered = None if server.lost else answer.result()
-        except BrokenAnswer:
-            raise
-        except OctofoldError as error:
-            server.lost = True
-            free = [other for other in free if other is not server]
-            if all(other.lost for other in servers):
-                raise
-            on_lost(server.number, error)
-            answered = None
-        ready.append(group)
-        if answered is None:
-            send()
-            continue
-        free.append(server)
-        server.answered += len(answered.moves)
-        try:
-            finished = group.episodes.step(answered.moves)
-        except ValueError as error:
-            raise BrokenAnswer(f"the moves cannot be played: {error}") from None
+    try:
         send()
-        boards = group.episodes.boards
-        yield Step(
-            moves=len(answered.moves),
-            finished=finished,
-            running=sum(len(group.episodes.running) for group in groups),
-            best_tile=1 << int(boards.max()) if len(boards) else 0,
-            queue_us=answered.queue_us,
-            inference_us=answered.inference_us,
-        )
+        while in_flight:
+            server, group, answer = _next(answers, while_waiting)
+            in_flight -= 1
+            try:
+                # What a lost server still says is not waited for: another will be asked the same.
+                answered = None if server.lost else answer.result()
+            except BrokenAnswer:
+                raise
+            except OctofoldError as error:
+                server.lost = True
+                free = [other for other in free if other is not server]
+                if all(other.lost for other in servers):
+                    raise
+                on_lost(server.number, error)
+                answered = None
+            ready.append(group)
+            if answered is None:
+                send()
+                continue
+            free.append(server)
+            server.answered += len(answered.moves)
+            try:
+                finished = group.episodes.step(answered.moves)
+            except ValueError as error:
+                raise BrokenAnswer(f"the moves cannot be played: {error}") from None
+            send()
+            boards = group.episodes.boards
+            yield Step(
+                moves=len(answered.moves),
+                finished=finished,
+                running=sum(len(group.episodes.running) for group in groups),
+                best_tile=1 << int(boards.max()) if len(boards) else 0,
+                queue_us=answered.queue_us,
+                inference_us=answered.inference_us,
+            )
+    finally:
+        left = [episode for group in groups for episode in group.episodes.unfinished()]
+        on_left(left + [game for game in waiting if isinstance(game, Episode)])
 
 
 def _next(

@@ -49,9 +49,10 @@ class Progress(ABC):
         self._marks: deque[tuple[float, int]] = deque([(now, 0)])
         self._next_show = now
 
-    def resume(self, finished: list[GameSummary]) -> None:
-        """Takes note of games that an earlier run finished."""
+    def resume(self, finished: list[GameSummary], running_moves: int = 0) -> None:
+        """Takes note of games that an earlier run finished, and of the moves of those that it left."""
         self._finish(finished)
+        self._running_moves += running_moves
 
     def update(self, moves: int, running: int, best_tile: int, finished: list[GameSummary]) -> None:
         """Takes note of one step: `moves` made, `running` games now, `best_tile` on their boards."""

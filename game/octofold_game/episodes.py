@@ -6,7 +6,7 @@ who plays, and nothing about files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
@@ -27,7 +27,7 @@ class IllegalMoveError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """One finished game, with all that is needed to replay it."""
+    """One game, finished or as far as it has come, with all that is needed to replay it."""
 
     game: int
     """Index of the game among those of its seed."""
@@ -40,7 +40,7 @@ class Episode:
     """One byte a move: move in bits 0-1, spawn cell in bits 2-5, bit 6 set where a 4 spawned, bit 7 clear."""
     score: int
     final_board: NDArray[np.uint8]
-    """`[16]`"""
+    """`[16]`: of an unfinished game, the board as it stands."""
 
     def __len__(self) -> int:
         """The number of moves."""
@@ -92,12 +92,31 @@ class Episodes:
         if (indices < 0).any():
             raise ValueError(f"game index {indices.min()} is negative")
         boards = starting_boards(self._stream, indices.astype(np.uint64))
-        self.running = np.concatenate([self.running, indices])
-        self.boards = np.concatenate([self.boards, boards])
-        self.scores = np.concatenate([self.scores, np.zeros(len(indices), dtype=np.int64)])
-        self._starts = np.concatenate([self._starts, boards])
-        self._logs += [bytearray() for _ in indices]
-        self._afterstates, self._rewards, self._legal = afterstates(self.boards)
+        self._join(indices, boards, boards, np.zeros(len(indices), dtype=np.int64), [b""] * len(indices))
+
+    def resume(self, episodes: Sequence[Episode]) -> None:
+        """Lets games go on that were `unfinished` before, behind those that are running.
+
+        Raises `ValueError` for a game of another seed or largest exponent.
+        """
+        for episode in episodes:
+            if (episode.seed, episode.largest_exponent) != (self._stream.seed, self.largest_exponent):
+                raise ValueError(
+                    f"game {episode.game} is of seed {episode.seed} and largest exponent "
+                    f"{episode.largest_exponent}, not {self._stream.seed} and {self.largest_exponent}"
+                )
+        if episodes:
+            self._join(
+                np.array([episode.game for episode in episodes], dtype=np.int64),
+                np.stack([episode.start for episode in episodes]),
+                np.stack([episode.final_board for episode in episodes]),
+                np.array([episode.score for episode in episodes], dtype=np.int64),
+                [episode.moves for episode in episodes],
+            )
+
+    def unfinished(self) -> list[Episode]:
+        """The running games as they stand, for `resume`."""
+        return [self._episode(row) for row in range(len(self.running))]
 
     def step(self, moves: ArrayLike) -> list[Episode]:
         """Makes one move in every running game and returns the games that ended with it, in row order.
@@ -116,6 +135,21 @@ class Episodes:
         for log, byte in zip(self._logs, (chosen | cells << 2 | exponents - 1 << 6).tolist(), strict=True):
             log.append(byte)
         return self._take_finished()
+
+    def _join(
+        self,
+        games: NDArray[np.int64],
+        starts: NDArray[np.uint8],
+        boards: NDArray[np.uint8],
+        scores: NDArray[np.int64],
+        logs: Iterable[bytes],
+    ) -> None:
+        self.running = np.concatenate([self.running, games])
+        self.boards = np.concatenate([self.boards, boards])
+        self.scores = np.concatenate([self.scores, scores])
+        self._starts = np.concatenate([self._starts, starts])
+        self._logs += map(bytearray, logs)
+        self._afterstates, self._rewards, self._legal = afterstates(self.boards)
 
     def _check(self, moves: ArrayLike) -> NDArray[np.intp]:
         chosen = np.asarray(moves)

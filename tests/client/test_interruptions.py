@@ -1,5 +1,6 @@
 """Evaluations that end early, by Ctrl-C, a dead server, a closed terminal: nothing is lost or left behind."""
 
+import json
 import os
 import signal
 import subprocess
@@ -85,7 +86,7 @@ def uninterrupted(target: str, tmp_path_factory: pytest.TempPathFactory) -> Repl
     return replays_of(folder / "out")
 
 
-def test_after_ctrl_c_the_same_command_goes_on_and_ends_with_the_same_games(
+def test_after_ctrl_c_the_same_command_goes_on_move_by_move_and_ends_with_the_same_games(
     start: Start, target: str, tmp_path: Path, uninterrupted: Replays
 ) -> None:
     command = ["evaluate", *OPTIONS, "--target", target, "--out", "out"]
@@ -95,12 +96,15 @@ def test_after_ctrl_c_the_same_command_goes_on_and_ends_with_the_same_games(
     _, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 130, errors
     kept, interrupted = errors.splitlines()[-2:]
-    assert f"of {GAMES} games are kept in out; the same command goes on from there." in kept
+    assert f"of {GAMES} games are kept in out, and the " in kept
+    assert kept.endswith("that were running; the same command goes on from there.")
     assert interrupted == "octofold: interrupted"
     assert "Traceback" not in errors
     before = replays_of(tmp_path / "out")
     assert 0 < len(before) < GAMES
     assert not (tmp_path / "out" / "result.json").exists()
+    unfinished = list(read_replays(tmp_path / "out" / "unfinished.replay"))
+    assert unfinished
 
     process = start(*command)
     process.communicate(timeout=SECONDS)
@@ -108,7 +112,10 @@ def test_after_ctrl_c_the_same_command_goes_on_and_ends_with_the_same_games(
     after = replays_of(tmp_path / "out")
     assert list(after)[: len(before)] == list(before)
     assert after == uninterrupted
-    assert (tmp_path / "out" / "result.json").exists()
+    kept_moves = sum(map(len, unfinished)) + sum(len(moves) for _, moves, _ in before.values())
+    result = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert result["run"]["moves"] + kept_moves == sum(len(moves) for _, moves, _ in after.values())
+    assert not (tmp_path / "out" / "unfinished.replay").exists()
 
 
 def test_a_client_that_is_killed_loses_at_most_the_game_that_it_was_writing(

@@ -76,6 +76,18 @@ def test_a_server_that_dies_loses_no_game_and_is_named(
     assert replays_of(tmp_path / "out") == alone
 
 
+def test_the_same_command_goes_on_without_the_server_that_died(
+    target: str, second: LocalServer, tmp_path: Path, alone: Replays
+) -> None:
+    command = [*OPTIONS, "--target", f"{second.target},{target}", "--out", "out"]
+    assert second.pid is not None
+    os.kill(second.pid, signal.SIGKILL)
+    done = evaluate(tmp_path, *command)
+    assert done.returncode == 0, done
+    assert f"{second.target} is not asked: no octofold server answers at {second.target}" in done.stderr
+    assert replays_of(tmp_path / "out") == alone
+
+
 def test_when_all_servers_die_the_finished_games_are_kept(
     second: LocalServer, repository: Path, tmp_path: Path
 ) -> None:
@@ -99,7 +111,8 @@ def test_when_all_servers_die_the_finished_games_are_kept(
             os.kill(server.pid, signal.SIGKILL)
         _, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 1
-    assert "are kept in out; the same command goes on from there." in errors
+    assert "are kept in out" in errors
+    assert "the same command goes on from there." in errors
     assert "Traceback" not in errors
     assert 0 < len(replays_of(tmp_path / "out")) < GAMES
 
@@ -149,6 +162,19 @@ def test_servers_of_different_files_do_not_share_an_evaluation(
         f"octofold: {server.target} answers with another small version 1 than {target}: sha256 "
         in done.stderr
     )
+
+
+def test_where_no_server_answers_the_first_is_named(tmp_path: Path) -> None:
+    done = evaluate(tmp_path, "--target", "127.0.0.1:1,127.0.0.1:2", "--out", "out")
+    assert done.returncode == 1
+    assert "octofold: no octofold server answers at 127.0.0.1:1: " in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--target", "--model"])
+def test_a_list_with_an_empty_name_is_refused(tmp_path: Path, option: str) -> None:
+    done = evaluate(tmp_path, option, "a:1,")
+    assert done.returncode == 2
+    assert "'a:1,' has an empty name" in done.stderr
 
 
 def test_the_same_server_twice_is_refused(tmp_path: Path) -> None:

@@ -129,6 +129,30 @@ def test_moves_that_are_no_integers_are_refused() -> None:
         Episodes(1, [0]).step([1.0])
 
 
+def test_games_that_were_left_go_on_as_though_nothing_had_happened() -> None:
+    whole, left = Episodes(5, range(6), 6), Episodes(5, range(6), 6)
+    for episodes in (whole, left):
+        for _ in range(20):
+            episodes.step(episodes.legal.argmax(axis=1))
+    resumed = Episodes(5, [6], 6)
+    resumed.resume(left.unfinished())
+    whole.start([6])
+    ended: list[dict[int, tuple[bytes, bytes, int]]] = []
+    for episodes in (whole, resumed):
+        ended.append({})
+        while len(episodes.running):
+            for episode in episodes.step(episodes.legal.argmax(axis=1)):
+                ended[-1][episode.game] = episode.start.tobytes(), episode.moves, episode.score
+    assert sorted(ended[0]) == list(range(7))
+    assert ended[0] == ended[1]
+
+
+@pytest.mark.parametrize(("seed", "largest"), [(6, 15), (5, 14)])
+def test_games_of_other_conditions_do_not_go_on_here(seed: int, largest: int) -> None:
+    with pytest.raises(ValueError, match=f"game 3 is of seed 5 and largest exponent 15, not {seed}"):
+        Episodes(seed, (), largest).resume(Episodes(5, [3], 15).unfinished())
+
+
 def test_no_games_make_no_moves() -> None:
     episodes = Episodes(1)
     assert episodes.boards.shape == (0, 16)
