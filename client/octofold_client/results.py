@@ -1,20 +1,21 @@
 """The folder of an evaluation: its conditions, the replay of every finished game, the result and the report.
 
-The replays grow game by game, so that whatever ends a run early, nothing finished is lost; the other files
-are written beside and renamed. It knows nothing about servers.
+The replays grow game by game, so that whatever ends a run early, nothing finished is lost; games that were
+running are kept as they stood. The other files are written beside and renamed. It knows nothing about
+servers.
 """
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from octofold_game.episodes import Episode
-from octofold_game.files import write_text
-from octofold_game.replays import ReplayInUse, ReplayWriter, read_replays
+from octofold_game.files import whole_file, write_text
+from octofold_game.replays import ReplayError, ReplayInUse, ReplayWriter, read_replays
 
 from octofold_client.errors import EvaluationError, FolderInUse, OtherEvaluation
 from octofold_client.selection import Contender
@@ -51,6 +52,7 @@ class ResultFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.replays = path / "games.replay"
+        self.unfinished = path / "unfinished.replay"
         self.result = path / "result.json"
         self.report = path / "report.md"
         self._conditions = path / "conditions.json"
@@ -75,7 +77,7 @@ class ResultFolder:
             FolderInUse: another program has it open.
             OtherEvaluation: its games were played under other conditions.
             EvaluationError: it cannot be written, or holds replays without saying of what.
-            ReplayError: the replay file is damaged.
+            ReplayError: a replay file is damaged.
         """
         check_writable(self.path)
         try:
@@ -93,15 +95,26 @@ class ResultFolder:
                 raise OtherEvaluation(
                     f"{self.path} holds games of {differences(before, conditions)}; {_ELSEWHERE}"
                 )
-            yield KeptGames(games, writer)
+            yield KeptGames(games, writer, self.unfinished)
 
     def finished(self) -> Iterator[Episode]:
         """The games in the folder, in the order in which they ended, one at a time.
 
-        Raises `EvaluationError` where there is no evaluation, and `ReplayError` for a damaged replay file.
+        Raises `EvaluationError` where there is no evaluation, and `ReplayError` for a damaged replay file, or
+        one that holds a game twice, of another seed, or without a move.
         """
+        conditions, seen = self.conditions(), set[int]()
         try:
-            yield from read_replays(self.replays)
+            for episode in read_replays(self.replays):
+                named = f"{self.replays}: game {episode.game} of seed {episode.seed}"
+                if episode.game in seen:
+                    raise ReplayError(f"{named} is there twice", episode.game)
+                if conditions is not None and episode.seed != conditions.seed:
+                    raise ReplayError(f"{named} is among games of seed {conditions.seed}", episode.game)
+                if not episode.moves:
+                    raise ReplayError(f"{named} has no moves", episode.game)
+                seen.add(episode.game)
+                yield episode
         except (FileNotFoundError, NotADirectoryError):
             raise EvaluationError(f"{self.path} holds no evaluation: there is no {self.replays}") from None
 
@@ -112,18 +125,38 @@ class ResultFolder:
 
 
 class KeptGames:
-    """The finished games of an open folder."""
+    """The games of an open folder."""
 
-    def __init__(self, games: list[GameSummary], writer: ReplayWriter) -> None:
+    def __init__(self, games: list[GameSummary], writer: ReplayWriter, unfinished: Path) -> None:
         self.games = games
-        """Those of earlier runs, in the order in which they finished."""
+        """Those that earlier runs finished, in that order."""
+        # A run that was killed may have finished some of those that the one before it left.
+        finished = {game.game for game in games}
+        self.unfinished = [
+            episode
+            for episode in (read_replays(unfinished) if unfinished.exists() else ())
+            if episode.game not in finished
+        ]
+        """Those that the last run left, as they stood."""
         self._writer = writer
+        self._unfinished_file = unfinished
 
     def append(self, episodes: list[Episode]) -> list[GameSummary]:
         """Writes finished games to the replay file at once. Raises `OSError`."""
         for episode in episodes:
             self._writer.append(episode)
         return [GameSummary.of(episode) for episode in episodes]
+
+    def leave(self, episodes: Sequence[Episode]) -> None:
+        """Keeps games as they stand for the next run, in place of those of the last. Raises `OSError`."""
+        if not episodes:
+            self._unfinished_file.unlink(missing_ok=True)
+            return
+        with whole_file(self._unfinished_file) as partial:
+            partial.unlink(missing_ok=True)  # of a run that was killed: a writer would go on behind it
+            with ReplayWriter(partial) as writer:
+                for episode in episodes:
+                    writer.append(episode)
 
 
 def check_writable(folder: Path) -> None:

@@ -195,6 +195,27 @@ def test_memory_hardly_grows_with_the_number_of_games(folder: Path) -> None:
     assert many - few < FEW_MB
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, "game 0 of seed 7 is there twice"),
+        ({"game": 40, "seed": 8}, "game 40 of seed 8 is among games of seed 7"),
+        ({"game": 40, "moves": b""}, "game 40 of seed 7 has no moves"),
+    ],
+)
+@pytest.mark.parametrize("command", ["report", "analyse"])
+def test_games_that_do_not_belong_to_an_evaluation_are_named_instead_of_counted(
+    folder: Path, command: str, change: dict[str, Any], said: str
+) -> None:
+    first = next(episode for episode in read_replays(folder / "games.replay") if episode.game == 0)
+    with ReplayWriter(folder / "games.replay") as writer:
+        writer.append(replace(first, **change))
+    done = subprocess.run([OCTOFOLD, command, folder], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == f"octofold: {folder / 'games.replay'}: {said}\n"
+    assert not (folder / "result.json").exists()
+
+
 def test_only_the_module_of_the_pictures_imports_matplotlib() -> None:
     program = "import sys, octofold_client.cli; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
