@@ -153,7 +153,8 @@ def test_levels_are_a_number_a_list_or_a_range(text: str, values: list[float]) -
             "soap",
             "soap is no form of call; there are unary, packed, stream, oip, such as packed:16",
         ),
-        (arguments.form, "packed:x", "packed:x: 'x' is not a number of boards, 1 or more"),
+        (arguments.form, "packed:x", "packed:x: 'x' is not a number of boards, 1 to 65,536"),
+        (arguments.form, "packed:65537", "packed:65537: '65537' is not a number of boards, 1 to 65,536"),
         (arguments.form, "unary:2", "unary:2: a unary call asks about one board; packed:2 about more"),
     ],
 )

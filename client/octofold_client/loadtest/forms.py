@@ -30,6 +30,8 @@ Moves = NDArray[np.int8]
 
 BROKEN_ANSWER = "BROKEN_ANSWER"
 """Counted among the status codes: OK, but not an answer to the question."""
+MOST_BOARDS = 65_536
+"""In a call: more than that a server refuses, unless it was told otherwise."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,8 @@ class Form:
             raise InvalidRequest(
                 f"{text} is no form of call; there are {', '.join(ASKERS)}, such as packed:16"
             )
-        if colon and not (boards.isdecimal() and int(boards) >= 1):
-            raise InvalidRequest(f"{text}: {boards!r} is not a number of boards, 1 or more")
+        if colon and not (boards.isdecimal() and 1 <= int(boards) <= MOST_BOARDS):
+            raise InvalidRequest(f"{text}: {boards!r} is not a number of boards, 1 to {MOST_BOARDS:,}")
         form = cls(name, int(boards) if colon else 1)
         if form.name == "unary" and form.boards > 1:
             raise InvalidRequest(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from octofold_client.loadtest.histogram import Histogram
 from octofold_client.loadtest.loads import Open, per_second
@@ -84,7 +84,8 @@ def _curve(latencies: Histogram) -> tuple[list[float], list[float]]:
 def _canvas(test: LoadTest, x: str) -> tuple[Figure, Axes]:
     figure, axes = canvas(test.title, x, "latency, ms")
     axes.set_yscale("log")
-    plain = FuncFormatter(lambda value, _: f"{value:g}")
-    axes.yaxis.set_major_formatter(plain)
-    axes.yaxis.set_minor_formatter(plain)
+    # Every step of a decade by its number would be one number over the other.
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
     return figure, axes
