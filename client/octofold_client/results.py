@@ -184,4 +184,7 @@ def differences(before: Conditions, now: Conditions) -> str:
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
-    write_text(path, json.dumps(content, indent=2) + "\n")
+    # Piece by piece: as one text, a result of many games is larger than everything else in memory.
+    with whole_file(path) as partial, partial.open("w", encoding="utf-8") as file:
+        json.dump(content, file, indent=2)
+        file.write("\n")
