@@ -108,7 +108,7 @@ def judge_positions(judge: Judge, positions: Positions, verdicts: Verdicts) -> b
 
 def _title(conditions: Conditions, games: int, last: int) -> str:
     return (
-        f"{conditions.model} version {conditions.version}: the last {last} moves of {games:,} "
+        f"{conditions.player}: the last {last} moves of {games:,} "
         f"game{'' if games == 1 else 's'}, seed {conditions.seed}"
     )
 

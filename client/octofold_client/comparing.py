@@ -52,7 +52,7 @@ def _of_folders(first: Path, second: Path) -> Comparison:
             f"{first} holds games of seed {ours.seed}, {second} of seed {theirs.seed}: "
             "only the same games can be compared"
         )
-    names = [f"{side.model} version {side.version}" for side in (ours, theirs)]
+    names = [side.player for side in (ours, theirs)]
     if names[0] == names[1]:
         names = [str(first), str(second)]
     scores = [_scores(folder) for folder in (first, second)]

@@ -57,7 +57,7 @@ def report(evaluation: Evaluation, pictures: Iterable[str] = ()) -> str:
         for row in summary.largest_tiles
     ]
     facts = [
-        ("model", f"{conditions.model} version {conditions.version}"),
+        ("model", conditions.player),
         ("SHA-256", conditions.sha256),
         ("decision rule", evaluation.decision_rule),
         ("precision", conditions.precision),

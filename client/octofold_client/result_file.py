@@ -63,8 +63,7 @@ class Evaluation:
     @property
     def title(self) -> str:
         games = f"{self.summary.games:,} game{'' if self.summary.games == 1 else 's'}"
-        version = f"{self.conditions.model} version {self.conditions.version}"
-        return f"{version}: {games}, seed {self.conditions.seed}"
+        return f"{self.conditions.player}: {games}, seed {self.conditions.seed}"
 
     @property
     def missing_games(self) -> int:

@@ -42,6 +42,11 @@ class Conditions:
         version = contender.version
         return cls(contender.model, version.version, version.precision, contender.sha256, seed)
 
+    @property
+    def player(self) -> str:
+        """For people. A player of somebody's own has no version."""
+        return f"{self.model} version {self.version}" if self.version else self.model
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 

@@ -56,7 +56,7 @@ def test_a_player_in_this_process_is_judged_on_the_games_of_the_seed(tmp_path: P
         (game.game, game.score, game.largest_tile) for game in result.games
     }
     assert result.summary.games == 12
-    assert result._repr_markdown_().startswith("**first legal")
+    assert result._repr_markdown_().startswith("**first legal: 12 games, seed 5**\n")
     assert "average score" in str(result)
 
 
