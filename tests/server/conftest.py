@@ -35,7 +35,7 @@ from octofold_server.arrivals import Arrivals
 from octofold_server.backend import Backend
 from octofold_server.config import Config
 from octofold_server.door import Door, Limits
-from octofold_server.fakes import RecordingBackend
+from octofold_server.fakes import FakeBackend, RecordingBackend
 from octofold_server.models import Models
 from octofold_server.oip_service import OpenInference
 from octofold_server.oip_servicer import OpenInferenceMethods, OpenInferenceServicer
@@ -309,3 +309,10 @@ def _ask(server: Any, method: str, path: str, body: Any = None, **headers: str) 
 def ask() -> Callable[..., RestReply]:
     """Ask whatever has a `rest_port`: method, path, body (an object is sent as JSON), headers as keywords."""
     return _ask
+
+
+@pytest.fixture
+def server(open_doors: OpenAllDoors) -> Iterator[Any]:
+    """All doors of a server whose backend answers at once."""
+    with open_doors(FakeBackend()) as doors:
+        yield doors

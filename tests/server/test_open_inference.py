@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -48,12 +48,6 @@ def outputs(response: pb.ModelInferResponse) -> dict[str, np.ndarray]:
         output.name: np.frombuffer(raw, dtypes[output.datatype]).reshape(output.shape)
         for output, raw in zip(response.outputs, response.raw_output_contents, strict=True)
     }
-
-
-@pytest.fixture
-def server(open_doors: Open) -> Iterator[Any]:
-    with open_doors(FakeBackend()) as doors:
-        yield doors
 
 
 def test_every_output_comes_back_unless_some_are_requested(server: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +40,6 @@ def binary(request: dict[str, Any], *tensors: bytes) -> tuple[bytes, dict[str, s
     """A body of JSON and tensors, and the headers that it takes."""
     text = json.dumps(request).encode()
     return b"".join((text, *tensors)), {"Inference_Header_Content_Length": str(len(text))}
-
-
-@pytest.fixture
-def server(open_doors: Open) -> Iterator[Any]:
-    with open_doors(FakeBackend()) as doors:
-        yield doors
 
 
 @pytest.mark.parametrize("data", [BOARDS.tolist(), BOARDS.ravel().tolist()])

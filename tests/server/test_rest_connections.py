@@ -10,7 +10,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -48,12 +48,6 @@ def binary(request: dict[str, Any], *tensors: bytes) -> tuple[bytes, dict[str, s
     """A body of JSON and tensors, and the headers that it takes."""
     text = json.dumps(request).encode()
     return b"".join((text, *tensors)), {"Inference_Header_Content_Length": str(len(text))}
-
-
-@pytest.fixture
-def server(open_doors: Open) -> Iterator[Any]:
-    with open_doors(FakeBackend()) as doors:
-        yield doors
 
 
 def test_a_client_that_leaves_withdraws_its_boards(ask: Ask, open_doors: Open) -> None:
