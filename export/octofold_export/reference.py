@@ -128,13 +128,24 @@ def ntuple_evaluation(network: NTupleNetwork) -> Evaluate:
     """Eight times what an n-tuple network's tables hold for a view: its mean over the views is their sum."""
 
     def evaluate(views: NDArray[np.uint8]) -> Numbers:
-        tables = network.values.reshape(len(network.tuples), -1)
+        tables = network.values.reshape(len(network.stages) + 1, len(network.tuples), -1)
+        stages = _stages(network, views)
         total = np.zeros(len(views))
-        for table, cells in zip(tables, network.tuples, strict=True):
-            total += table[(views[:, cells].astype(np.int64) << 4 * np.arange(len(cells))).sum(axis=1)]
+        for number, cells in enumerate(network.tuples):
+            digits = views[:, cells].astype(np.int64) << 4 * np.arange(len(cells))
+            total += tables[stages, number, digits.sum(axis=1)]
         return 8 * total[:, None]
 
     return evaluate
+
+
+def _stages(network: NTupleNetwork, boards: NDArray[np.uint8]) -> NDArray[np.intp]:
+    held = np.ones(len(boards), bool)
+    stages = np.zeros(len(boards), np.intp)
+    for number, exponent in enumerate(network.stages):
+        held &= (boards >= exponent if number == 0 else boards == exponent).any(axis=1)
+        stages += held
+    return stages
 
 
 def _softmax(scores: Numbers) -> Numbers:

@@ -134,11 +134,11 @@ def ntuple_source(network: NTupleNetwork) -> Source:
         raise ExportError(f"the network has {network.values.size:,} values, at most {_MOST_ENTRIES:,} fit")
     largest = 15  # what a digit of the tables' indices can be
     return Source(
-        head=ValueHead(TupleTables(network.tuples, network.values), largest),
+        head=ValueHead(TupleTables(network.tuples, network.values, network.stages), largest),
         plain=PlainValue(ntuple_evaluation(network), largest),
         largest_exponent=largest,
         card={
-            "architecture": {"kind": "ntuple", "tuples": network.tuples},
+            "architecture": {"kind": "ntuple", "tuples": network.tuples, "stages": network.stages},
             "weights": network.values.size,
             "checkpoint_sha256": hashlib.sha256(network.values.data).hexdigest(),
             "temperature": TEMPERATURE,

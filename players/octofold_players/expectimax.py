@@ -27,15 +27,15 @@ def expected_values(network: NTupleNetwork, boards: NDArray[np.uint64], depth: i
     if depth == 1:
         return network.action_values(boards)
     values = np.empty((len(boards), 4), np.float32)
-    _fill(boards, depth, network.values, *network.runs, values)
+    _fill(boards, depth, network.values, network.layout, values)
     return values
 
 
 @njit(cache=True, parallel=True, nogil=True)
-def _fill(boards, depth, values, shifts, masks, result):
+def _fill(boards, depth, values, layout, result):
     for chunk in prange(_CHUNKS):
         symmetric = np.empty(8, np.uint64)
-        indices = np.empty((4, 8 * shifts.shape[0]), np.uint64)
+        indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
         for n in range(chunk, len(boards), _CHUNKS):  # neighbours cost alike: deal them out
             for move in range(4):
                 afterstate, reward = slide(boards[n], move)
@@ -43,14 +43,14 @@ def _fill(boards, depth, values, shifts, masks, result):
                     result[n, move] = reward & POINTS
                 elif afterstate != boards[n]:
                     result[n, move] = reward + expected_value(
-                        afterstate, depth - 1, values, shifts, masks, symmetric, indices
+                        afterstate, depth - 1, values, layout, symmetric, indices
                     )
                 else:
                     result[n, move] = -np.inf
 
 
 @njit(cache=True, nogil=True)
-def expected_value(afterstate, depth, values, shifts, masks, symmetric, indices):
+def expected_value(afterstate, depth, values, layout, symmetric, indices):
     """Value of an afterstate: the mean over its spawns of the best answer, looking `depth` moves ahead."""
     expected = 0.0
     for exponent, share in ((_U(1), 0.9), (_U(2), 0.1)):
@@ -60,7 +60,7 @@ def expected_value(afterstate, depth, values, shifts, masks, symmetric, indices)
                 board = afterstate | exponent << shift
                 best = 0.0  # of a game that is over
                 if depth == 1:
-                    fetch_afterstates(board, values, shifts, masks, symmetric, indices)
+                    fetch_afterstates(board, values, layout, symmetric, indices)
                 for move in range(4):
                     if depth == 1:
                         worth = float(move_value(board, move, values, indices)[0])
@@ -70,7 +70,7 @@ def expected_value(afterstate, depth, values, shifts, masks, symmetric, indices)
                             worth = float(reward & POINTS)
                         elif next_afterstate != board:
                             worth = reward + expected_value(
-                                next_afterstate, depth - 1, values, shifts, masks, symmetric, indices
+                                next_afterstate, depth - 1, values, layout, symmetric, indices
                             )
                         else:
                             continue

@@ -2,8 +2,9 @@
 
 A tuple is a list of cells; its exponents, read as one number in base 16, index its table. Every tuple is
 read from the eight symmetric boards, so one table learns from all of them. The shapes are those of
-Szubert and Jaskowski, "Temporal Difference Learning of N-Tuple Networks for the Game 2048" (CIG 2014);
-how the tables learn is `octofold_training.ntuple_td`'s business.
+Szubert and Jaskowski, "Temporal Difference Learning of N-Tuple Networks for the Game 2048" (CIG 2014).
+Late boards can have tables of their own, as Wu and others propose in "Multi-Stage Temporal Difference
+Learning for 2048" (TAAI 2014). How the tables learn is `octofold_training.ntuple_td`'s business.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit, prange
@@ -29,6 +31,7 @@ FOUR_SIX_TUPLES = (
     (4, 5, 6, 8, 9, 10),
 )
 _U = np.uint64
+_EVERY_CELL = _U(0x1111111111111111)
 _FORMAT = 1
 
 
@@ -36,29 +39,47 @@ class NTupleFileError(ValueError):
     """A saved network that is missing, damaged, or of another shape than asked for."""
 
 
+class Layout(NamedTuple):
+    """Where the entries of a board are: all that compiled code has to know beside the values.
+
+    Neighbouring cells of a tuple are neighbouring nibbles, so a run of them moves as one: a tuple's index is
+    the OR over its runs of `board >> shift & mask`. Six cells in two runs cost two steps, not six.
+    """
+
+    shifts: NDArray[np.uint64]
+    "[T, R]"
+    masks: NDArray[np.uint64]
+    "[T, R]"
+    stages: NDArray[np.uint64]
+    "[S - 1]: see `NTupleNetwork`"
+
+
 @dataclass(frozen=True)
 class NTupleNetwork:
-    """Tables `values` `[T * 16**L] float32` for T tuples of L cells each."""
+    """Tables `values` `[S * T * 16**L] float32` for S stages and T tuples of L cells each.
+
+    `stages` are the S - 1 tiles, as falling exponents, that lead from one stage to the next: a board belongs
+    to the stage of as many of them as it holds before the first that it lacks. A tile above the first counts
+    as the first.
+    """
 
     tuples: tuple[tuple[int, ...], ...]
     values: NDArray[np.float32]
+    stages: tuple[int, ...] = ()
 
     @staticmethod
     def size(tuples: tuple[tuple[int, ...], ...]) -> int:
-        """Number of table entries."""
+        """Number of table entries of one stage."""
         return len(tuples) << 4 * len(tuples[0])
 
     @cached_property
-    def runs(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Shifts and masks `[T, R] uint64` that gather a tuple's index from a 64-bit board.
-
-        Neighbouring cells of a tuple are neighbouring nibbles, so a run of them moves as one: the index
-        is the OR over runs of `board >> shift & mask`. Six cells in two runs cost two steps, not six.
-        """
+    def layout(self) -> Layout:
+        """How compiled code reads a board."""
         per_tuple = [_runs(cells) for cells in self.tuples]
         longest = max(map(len, per_tuple))
         padded = np.array([runs + [(0, 0)] * (longest - len(runs)) for runs in per_tuple], np.uint64)
-        return np.ascontiguousarray(padded[:, :, 0]), np.ascontiguousarray(padded[:, :, 1])
+        shifts, masks = (np.ascontiguousarray(padded[:, :, part]) for part in (0, 1))
+        return Layout(shifts, masks, np.array(self.stages, np.uint64))
 
     def action_values(self, boards: NDArray[np.uint64]) -> NDArray[np.float32]:
         """Reward plus afterstate value of each move of packed boards `[N]`: `[N, 4]`, `-inf` where illegal.
@@ -66,7 +87,7 @@ class NTupleNetwork:
         A move that outgrows the 64-bit board counts its reward and ends the game.
         """
         values = np.empty((len(boards), 4), np.float32)
-        action_values(boards, self.values, *self.runs, values)
+        action_values(boards, self.values, self.layout, values)
         return values
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
@@ -80,7 +101,8 @@ class NTupleNetwork:
         """Write the tables and their description into `folder`; an interrupted save leaves the old ones."""
         folder.mkdir(parents=True, exist_ok=True)
         save_array(folder / "values.npy", self.values)
-        write_text(folder / "network.json", json.dumps({"format": _FORMAT, "tuples": self.tuples}) + "\n")
+        description = {"format": _FORMAT, "tuples": self.tuples, "stages": self.stages}
+        write_text(folder / "network.json", json.dumps(description) + "\n")
 
     @classmethod
     def load(cls, folder: Path) -> NTupleNetwork:
@@ -89,14 +111,15 @@ class NTupleNetwork:
         try:
             description = json.loads(file.read_text())
             if description["format"] != _FORMAT:
-                raise NTupleFileError(f"{file}: format {description['format']}, this version reads {_FORMAT}")
+                raise ValueError(f"format {description['format']}, this version reads {_FORMAT}")
             tuples = tuple(tuple(int(cell) for cell in cells) for cells in description["tuples"])
-            size = cls.size(tuples)
+            stages = tuple(int(exponent) for exponent in description.get("stages", ()))
+            size = cls.size(tuples) * (len(stages) + 1)
         except FileNotFoundError as error:
             raise NTupleFileError(f"{file}: no such file; train the network first") from error
-        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, IndexError) as error:
+        except (ValueError, KeyError, TypeError, IndexError) as error:
             raise NTupleFileError(f"{file}: not the description of an n-tuple network ({error})") from error
-        return cls(tuples, load_array(folder / "values.npy", (size,)))
+        return cls(tuples, load_array(folder / "values.npy", (size,)), stages)
 
 
 def save_array(file: Path, array: NDArray[np.float32]) -> None:
@@ -148,21 +171,45 @@ def symmetric_boards(board, symmetric):
 
 
 @njit(cache=True, nogil=True)
-def fetch(board, values, shifts, masks, symmetric, indices):
+def _holds(board, exponent):
+    """Whether any cell is that exponent."""
+    differences = board ^ exponent * _EVERY_CELL
+    return (differences - _EVERY_CELL) & ~differences & (_EVERY_CELL << _U(3)) != _U(0)
+
+
+@njit(cache=True, nogil=True)
+def stage_of(board, stages):
+    """Which stage's tables a board reads, see `NTupleNetwork`."""
+    if len(stages) == 0:
+        return 0
+    late = False
+    for exponent in range(stages[0], 16):
+        late |= _holds(board, _U(exponent))
+    if not late:
+        return 0
+    stage = 1
+    while stage < len(stages) and _holds(board, stages[stage]):
+        stage += 1
+    return stage
+
+
+@njit(cache=True, nogil=True)
+def fetch(board, values, layout, symmetric, indices):
     """Fill `indices` `[T * 8] uint64` with the entries of `values` that make up the board's value.
 
     Starts to load them, too. A table's eight views lie together: the loop over them is one vector operation.
     """
-    tables = shifts.shape[0]
-    size = _U(len(values) // tables)
+    tables = layout.shifts.shape[0]
+    size = _U(len(values) // (tables * (len(layout.stages) + 1)))
+    before = stage_of(board, layout.stages) * tables
     symmetric_boards(board, symmetric)
     for table in range(tables):
         first = 8 * table
         for view in range(8):
-            indices[first + view] = _U(table) * size
-        for run in range(shifts.shape[1]):
-            shift = shifts[table, run]
-            mask = masks[table, run]
+            indices[first + view] = _U(before + table) * size
+        for run in range(layout.shifts.shape[1]):
+            shift = layout.shifts[table, run]
+            mask = layout.masks[table, run]
             for view in range(8):
                 indices[first + view] += symmetric[view] >> shift & mask
     for entry in indices:
@@ -179,12 +226,12 @@ def total(values, indices):
 
 
 @njit(cache=True, nogil=True)
-def fetch_afterstates(board, values, shifts, masks, symmetric, indices):
+def fetch_afterstates(board, values, layout, symmetric, indices):
     """`fetch` for the afterstate of each legal move, into its row of `indices` `[4, T * 8] uint64`."""
     for move in range(4):
         afterstate, _ = slide(board, move)
         if afterstate != board:
-            fetch(afterstate, values, shifts, masks, symmetric, indices[move])
+            fetch(afterstate, values, layout, symmetric, indices[move])
 
 
 @njit(cache=True, nogil=True)
@@ -204,12 +251,12 @@ def move_value(board, move, values, indices):
 
 
 @njit(cache=True, nogil=True)
-def best_move(board, values, shifts, masks, symmetric, indices):
+def best_move(board, values, layout, symmetric, indices):
     """Move, afterstate and reward with the largest reward plus value; move -1 when none is legal.
 
     `symmetric` `[8] uint64` and `indices` `[4, T * 8] uint64` are room to work in.
     """
-    fetch_afterstates(board, values, shifts, masks, symmetric, indices)
+    fetch_afterstates(board, values, layout, symmetric, indices)
     best = -1
     best_value = np.float32(-np.inf)
     best_afterstate = board
@@ -222,13 +269,13 @@ def best_move(board, values, shifts, masks, symmetric, indices):
 
 
 @njit(cache=True, parallel=True, nogil=True)
-def action_values(boards, values, shifts, masks, result):
+def action_values(boards, values, layout, result):
     """Fill `result` `[N, 4] float32` for packed `boards` `[N] uint64`, on all of numba's threads."""
     chunks = 16
     for chunk in prange(chunks):
         symmetric = np.empty(8, np.uint64)
-        indices = np.empty((4, 8 * shifts.shape[0]), np.uint64)
+        indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
         for n in range(chunk * len(boards) // chunks, (chunk + 1) * len(boards) // chunks):
-            fetch_afterstates(boards[n], values, shifts, masks, symmetric, indices)
+            fetch_afterstates(boards[n], values, layout, symmetric, indices)
             for move in range(4):
                 result[n, move] = move_value(boards[n], move, values, indices)[0]

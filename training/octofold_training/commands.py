@@ -21,13 +21,15 @@ from octofold_players.ntuple import NTupleFileError, NTupleNetwork
 
 from octofold_training import distil, long_run, ntuple_td, ppo, value_td
 from octofold_training.checkpoints import CheckpointError
-from octofold_training.distil import Distillation, DistilOptions, DistilProgress
+from octofold_training.curves import Curves
+from octofold_training.distil import Distillation, DistilOptions
+from octofold_training.long_run import Run, RunProgress
 from octofold_training.networks import ArchitectureError
 from octofold_training.ntuple_td import NTupleLearner, NTupleOptions, NTupleProgress
-from octofold_training.ppo import PPOOptions, PPOProgress
+from octofold_training.ppo import PPOOptions
 from octofold_training.progress import ProgressLine
 from octofold_training.recipes import Recipe, read_recipe
-from octofold_training.value_td import ValueLearning, ValueOptions, ValueProgress
+from octofold_training.value_td import ValueLearning, ValueOptions
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -50,9 +52,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _train_teacher(parsed: argparse.Namespace) -> None:
-    recipe = read_recipe(parsed.recipe)
+    recipe = _read_recipe(parsed)
     options = recipe.options("ntuple", NTupleOptions)
-    parsed.state = parsed.state or Path("runs") / recipe.name
     with ProgressLine() as line:
 
         def report(learner: NTupleLearner, progress: NTupleProgress) -> None:
@@ -68,74 +69,45 @@ def _train_teacher(parsed: argparse.Namespace) -> None:
 
 
 def _train_student(parsed: argparse.Namespace) -> None:
-    recipe = read_recipe(parsed.recipe)
+    recipe = _read_recipe(parsed)
     options = recipe.options("distil", DistilOptions)
-    folders = _folders(parsed, recipe)
-    run = Distillation(options, recipe.table("network"), NTupleNetwork.load(parsed.teacher))
-    with ProgressLine() as line:
-
-        def report(progress: DistilProgress) -> None:
-            line.show(
-                f"{progress.seconds / 60:.1f} min  "
-                f"{progress.positions / 1e6:.2f} of {options.positions / 1e6:g}M positions  "
-                f"{progress.positions_per_second:,.0f}/s  loss {progress.loss:.4f}  "
-                f"accuracy {progress.accuracy:.1%}  regret {progress.regret:.1f}"
-            )
-
-        long_run.train(run, *folders, distil.CURVES, report, parsed.minutes)
-    _say_where(parsed)
+    teacher = NTupleNetwork.load(parsed.teacher)
+    _train(Distillation(options, recipe.table("network"), teacher), parsed, distil.CURVES)
 
 
 def _train_value(parsed: argparse.Namespace) -> None:
-    recipe = read_recipe(parsed.recipe)
+    recipe = _read_recipe(parsed)
     options = recipe.options("value", ValueOptions)
-    folders = _folders(parsed, recipe)
-    run = ValueLearning(options, recipe.table("network"), NTupleNetwork.load(parsed.teacher))
-    with ProgressLine() as line:
-
-        def report(progress: ValueProgress) -> None:
-            line.show(
-                f"{progress.seconds / 60:.1f} min  "
-                f"{progress.positions / 1e6:.2f} of {options.positions / 1e6:g}M positions  "
-                f"{progress.positions_per_second:,.0f}/s  loss {progress.loss:.4f}  "
-                f"accuracy {progress.accuracy:.1%}  regret {progress.regret:.1f}  "
-                f"off the teacher by {progress.value_error:,.0f}, the next move by {progress.td_error:,.0f}"
-            )
-
-        long_run.train(run, *folders, value_td.CURVES, report, parsed.minutes)
-    _say_where(parsed)
+    teacher = NTupleNetwork.load(parsed.teacher)
+    _train(ValueLearning(options, recipe.table("network"), teacher), parsed, value_td.CURVES)
 
 
 def _train_ppo(parsed: argparse.Namespace) -> None:
-    recipe = read_recipe(parsed.recipe)
+    recipe = _read_recipe(parsed)
     options = recipe.options("ppo", PPOOptions)
     if parsed.device == "cuda" and not torch.cuda.is_available():
         raise ValueError("there is no CUDA device that this build of torch can use")
-    state, checkpoint = _folders(parsed, recipe)
-    run = ppo.fine_tuning(options, checkpoint, torch.device(parsed.device))
+    run = ppo.fine_tuning(options, parsed.checkpoint, torch.device(parsed.device))
+    _train(run, parsed, ppo.CURVES)
+
+
+def _train(run: Run[RunProgress], parsed: argparse.Namespace, curves: Curves) -> None:
     with ProgressLine() as line:
 
-        def report(progress: PPOProgress) -> None:
-            line.show(
-                f"{progress.seconds / 60:.1f} min  "
-                f"{progress.positions / 1e6:.2f} of {options.positions / 1e6:g}M positions  "
-                f"{progress.positions_per_second:,.0f}/s  average {progress.average_score or 0:,.0f}  "
-                f"divergence {progress.kl:.4f}  explained {progress.explained_variance:.1%}"
-            )
+        def report(progress: RunProgress) -> None:
+            line.show(progress.line(run.options.positions))
 
-        long_run.train(run, state, checkpoint, ppo.CURVES, report, parsed.minutes, save_every_seconds=60.0)
-    _say_where(parsed)
-
-
-def _folders(parsed: argparse.Namespace, recipe: Recipe) -> tuple[Path, Path]:
-    """Of the run and of its checkpoint, by default named after the recipe."""
-    parsed.state = parsed.state or Path("runs") / recipe.name
-    parsed.checkpoint = parsed.checkpoint or Path("checkpoints") / recipe.name
-    return parsed.state, parsed.checkpoint
-
-
-def _say_where(parsed: argparse.Namespace) -> None:
+        long_run.train(run, parsed.state, parsed.checkpoint, curves, report, parsed.minutes)
     print(f"checkpoint in {parsed.checkpoint}, curves in {parsed.state / 'curves.png'}")
+
+
+def _read_recipe(parsed: argparse.Namespace) -> Recipe:
+    """Reads it, and names the folders that the command line does not after it."""
+    recipe = read_recipe(parsed.recipe)
+    parsed.state = parsed.state or Path("runs") / recipe.name
+    if "checkpoint" in parsed:
+        parsed.checkpoint = parsed.checkpoint or Path("checkpoints") / recipe.name
+    return recipe
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -28,7 +28,7 @@ from octofold_training.long_run import TrainingError
 from octofold_training.networks import Architecture
 from octofold_training.options import option
 from octofold_training.stages import TypicalLeads, stages
-from octofold_training.supervised import SupervisedOptions, SupervisedRun
+from octofold_training.supervised import SupervisedOptions, SupervisedProgress, SupervisedRun
 
 LARGEST_REGRET = 5_000.0
 """Points that the loss counts for a move at most: what an illegal move and one that loses the game count."""
@@ -56,29 +56,14 @@ class DistilOptions(SupervisedOptions):
     regret_weight: float = option(0.0, "of the points that the policy is expected to lose, in the loss")
 
 
-@dataclass(frozen=True)
-class DistilProgress:
-    """Averages since the last report."""
-
-    seconds: float
-    positions: int
-    positions_per_second: float
-    loss: float
-    accuracy: float
-    regret: float
-    "points a move by which the student's choice falls short of the best, in its own games"
-    learning_rate: float
-    student_games: int
-
-
-class Distillation(SupervisedRun[DistilOptions, DistilProgress]):
+class Distillation(SupervisedRun[DistilOptions, SupervisedProgress]):
     """One run: a student, its optimiser and the games it learns from."""
 
     def __init__(self, options: DistilOptions, architecture: Architecture, teacher: NTupleNetwork) -> None:
         """Raises `TrainingError` for a network that values afterstates."""
         if architecture.get("head", "policy") != "policy":
             raise TrainingError("the network values afterstates; `octofold-train value` trains it")
-        super().__init__(options, architecture, teacher, fastest_type())
+        super().__init__(options, architecture, teacher, fastest_type(), SupervisedProgress)
         self._leads = TypicalLeads()
 
     @property
@@ -139,18 +124,6 @@ class Distillation(SupervisedRun[DistilOptions, DistilProgress]):
             expected = (policy * shortfall).sum(dim=1).mean()
             loss = loss + self.options.regret_weight * expected / self.options.temperature
         return loss
-
-    def _progress(self, averages: dict[str, float], updates: int, per_second: float) -> DistilProgress:
-        return DistilProgress(
-            seconds=round(self.seconds, 1),
-            positions=self.positions,
-            positions_per_second=per_second,
-            loss=round(averages["loss"], 5),
-            accuracy=round(averages["accuracy"], 5),
-            regret=round(averages["regret"], 3),
-            learning_rate=self.learning_rate(),
-            student_games=round(averages["games"] * updates),
-        )
 
     def state(self) -> dict[str, Any]:
         """Everything that `restore` needs."""

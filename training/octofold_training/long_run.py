@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -17,17 +17,39 @@ from octofold_training.curves import Curves, draw_curves
 from octofold_training.history import History
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
     from torch.optim.swa_utils import AveragedModel
-
-Progress = TypeVar("Progress", bound="DataclassInstance")
-Reports = TypeVar("Reports", bound="DataclassInstance", covariant=True)
 
 STATE = "state.pt"
 
 
 class TrainingError(RuntimeError):
     """Training cannot go on; the message says why and what is left on disk."""
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """What a run did since its last report, and how far it is."""
+
+    seconds: float
+    positions: int
+    positions_per_second: float
+    loss: float
+    learning_rate: float
+
+    def line(self, positions: float) -> str:
+        """For people, of a run that is to have that many positions."""
+        return (
+            f"{self.seconds / 60:.1f} min  {self.positions / 1e6:.2f} of {positions / 1e6:g}M positions  "
+            f"{self.positions_per_second:,.0f}/s  {self.details()}"
+        )
+
+    def details(self) -> str:
+        """What there is to say about runs of this kind."""
+        return f"loss {self.loss:.4f}"
+
+
+Progress = TypeVar("Progress", bound=RunProgress)
+Reports = TypeVar("Reports", bound=RunProgress, covariant=True)
 
 
 class Run(Protocol[Reports]):
@@ -98,7 +120,7 @@ def train(
     curves: Curves,
     report: Callable[[Progress], None],
     minutes: float = math.inf,
-    save_every_seconds: float = 120.0,
+    save_every_seconds: float = 60.0,
 ) -> None:
     """Let a new `run` learn until it has its positions, or for `minutes` more; go on from `folder` if it can.
 

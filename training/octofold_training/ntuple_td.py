@@ -8,8 +8,10 @@ with G1 the target of s1' and l lambda. Every table entry has its own rate |E| /
 and of their sizes (temporal coherence; Beal and Smith 1999, for 2048 Jaskowski, "Mastering 2048 with
 Delayed Temporal Coherence Learning", 2016). After an episode the next one restarts from the middle of it
 until the rest is short, so that late positions are seen often (Matsuzaki, "Developing 2048 Player with
-Backward Temporal Coherence Learning and Restart", ACG 2017). Threads share the tables without locks: they
-are so large that two updates rarely meet.
+Backward Temporal Coherence Learning and Restart", ACG 2017). Where late boards have tables of their own,
+a share of the games begins with a board at which an earlier one came to them (carousel shaping, in
+Jaskowski's article as well). Threads share the tables without locks: they are so large that two updates
+rarely meet.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from pathlib import Path
 
 import numpy as np
 from numba import njit
-from octofold_game.bitboards import OUTGROWN, POINTS, new_game, spawn
+from octofold_game.bitboards import OUTGROWN, POINTS, new_game, next_random, spawn
 from octofold_game.files import whole_file, write_text
 from octofold_players.ntuple import (
     FOUR_SIX_TUPLES,
@@ -34,6 +36,7 @@ from octofold_players.ntuple import (
     fetch,
     load_array,
     save_array,
+    stage_of,
     total,
 )
 
@@ -43,6 +46,9 @@ from octofold_training.options import option
 
 _CURVES = Curves({"recent_average": "Average score of the games that it learns from"})
 _LONGEST_EPISODE = 1 << 17  # moves; a game that reaches 65536 takes about 60,000
+_REMEMBERED = 1e-3  # of the errors behind a learning rate, by a stage that begins with it: it adapts soon
+_MOST_STAGES = 16
+_KEPT = 1024  # boards to begin a late stage with
 _U = np.uint64
 
 
@@ -53,11 +59,29 @@ class NTupleOptions:
     tuples: tuple[tuple[int, ...], ...] = option(FOUR_SIX_TUPLES, "cells of each tuple, in rising order")
     first_tuples: int = option(4, "tuples that learn alone at first: fewer learn faster", minimum=1)
     first_moves: float = option(0.0, "moves of the run after which the others join them")
+    stages: tuple[int, ...] = option((), "falling exponents: boards that hold them have tables of their own")
+    stage_moves: float = option(0.0, "moves of the run after which they get them")
     moves: float = option(1e9, "moves that the whole run learns from, resumed parts included")
+    late_share: float = option(0.5, "share of the games that begin where a late stage does", maximum=1)
     trace_decay: float = option(0.5, "lambda: share of the target from the rest of the episode")
     shortest_restart: int = option(10, "moves: a shorter episode is not restarted from its middle", minimum=2)
     threads: int = option(2, "threads that play and learn at once", minimum=1)
     seed: int = option(1, "of the spawns")
+
+    def __post_init__(self) -> None:
+        if any(not 1 <= exponent <= 15 for exponent in self.stages):
+            raise ValueError(f"stages {list(self.stages)}: an exponent is 1 to 15")
+        if list(self.stages) != sorted(set(self.stages), reverse=True):
+            raise ValueError(f"stages {list(self.stages)}: must fall from one to the next")
+
+    def shape(self, moves: float) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
+        """The tuples and the stages of a run that has learned from that many moves."""
+        tuples = self.tuples if moves >= self.first_moves else self.tuples[: self.first_tuples]
+        return tuples, self.stages if moves >= self.stage_moves else ()
+
+    def next_change(self, moves: float) -> float:
+        """How many moves the run has when its shape changes next, or when it ends."""
+        return min(due for due in (self.first_moves, self.stage_moves, self.moves) if due > moves)
 
 
 @dataclass(frozen=True)
@@ -79,8 +103,7 @@ class NTupleLearner:
 
     def __init__(self, options: NTupleOptions) -> None:
         self.options = options
-        alone = options.first_tuples if options.first_moves else None
-        self._hold(options.tuples[:alone])
+        self._hold(*options.shape(0))
         self._threads = [_Thread(options.seed, number) for number in range(options.threads)]
         self._stop = np.zeros(1, np.bool_)
         self.episodes = 0
@@ -89,16 +112,18 @@ class NTupleLearner:
 
     @classmethod
     def resume(cls, options: NTupleOptions, folder: Path) -> NTupleLearner:
-        """Go on from what `save` left in `folder`, with the tuples that the run had by then.
+        """Go on from what `save` left in `folder`, with the tuples and stages that the run had by then.
 
-        Raises `NTupleFileError` if the run had tuples that `options` does not begin with, or a file of it is
-        damaged.
+        Raises `NTupleFileError` if the run had tuples or stages that those of `options` do not begin with, or
+        a file of it is damaged.
         """
         saved = NTupleNetwork.load(folder)
         if options.tuples[: len(saved.tuples)] != saved.tuples:
             raise NTupleFileError(f"{folder}: trained with tuples {saved.tuples}, asked for {options.tuples}")
+        if options.stages[: len(saved.stages)] != saved.stages:
+            raise NTupleFileError(f"{folder}: trained with stages {saved.stages}, asked for {options.stages}")
         learner = cls(options)
-        learner._hold(saved.tuples)
+        learner._hold(saved.tuples, saved.stages)
         learner._entries[:, 0] = saved.values
         learner._entries[:, 1:] = load_array(folder / "coherence.npy", (len(saved.values), 2))
         try:
@@ -111,16 +136,31 @@ class NTupleLearner:
             thread.reseed(learner.moves)  # new spawns, not those of the start again
         return learner
 
-    def _hold(self, tuples: tuple[tuple[int, ...], ...]) -> None:
+    def _hold(self, tuples: tuple[tuple[int, ...], ...], stages: tuple[int, ...]) -> None:
         # Value, sum of errors, sum of their sizes: an update that has loaded one of them has them all.
-        self._entries = np.zeros((NTupleNetwork.size(tuples), 3), np.float32)
-        self.network = NTupleNetwork(tuples, self._entries[:, 0])
+        self._entries = np.zeros((NTupleNetwork.size(tuples) * (len(stages) + 1), 3), np.float32)
+        self.network = NTupleNetwork(tuples, self._entries[:, 0], stages)
 
     def grow(self) -> None:
-        """Let all tuples learn. Those that join start at 0, so that nothing changes at first."""
-        learned = self._entries
-        self._hold(self.options.tuples)
-        self._entries[: len(learned)] = learned
+        """Take the shape that is due. Tuples that join start at 0, so that nothing changes at first.
+
+        The tables of a new stage start as those of the stage before, read as if each tile that leads to it
+        were half as large: what is known of 8192 is the best guess at what a first 16384 is worth.
+        """
+        before, learned = self.network, self._entries
+        tuples, stages = self.options.shape(self.moves)
+        self._hold(tuples, stages)
+        each = NTupleNetwork.size(tuples)
+        known = learned.reshape(len(before.stages) + 1, -1, 3)
+        grown = self._entries.reshape(len(stages) + 1, each, 3)
+        grown[: len(known), : known.shape[1]] = known
+        for stage in range(len(known), len(grown)):
+            tile = stages[stage - 1]
+            read = [e - (e >= tile if stage == 1 else e == tile) for e in range(16)]
+            entries = grown[stage - 1].reshape(len(tuples), *[16] * len(tuples[0]), 3)
+            for axis in range(1, entries.ndim - 1):
+                entries = entries.take(read, axis)
+            grown[stage] = entries.reshape(-1, 3) * [1, _REMEMBERED, _REMEMBERED]
 
     def save(self, folder: Path) -> None:
         """Write everything that `resume` needs; an interrupted save leaves the last one readable."""
@@ -164,15 +204,18 @@ class NTupleLearner:
     def _run(self, thread: _Thread, moves: int) -> None:
         _learn(
             self._entries,
-            *self.network.runs,
+            self.network.layout,
             np.float32(self.options.trace_decay),
             self.options.shortest_restart,
+            self.options.late_share,
             moves,
             self._stop,
             thread.random,
             thread.states,
             thread.afterstates,
             thread.rewards,
+            thread.late_starts,
+            thread.late_counts,
             thread.counts,
         )
 
@@ -187,6 +230,8 @@ class _Thread:
         self.states = np.empty(_LONGEST_EPISODE, np.uint64)
         self.afterstates = np.empty(_LONGEST_EPISODE, np.uint64)
         self.rewards = np.empty(_LONGEST_EPISODE, np.float32)
+        self.late_starts = np.empty((_MOST_STAGES, _KEPT), np.uint64)
+        self.late_counts = np.zeros(_MOST_STAGES, np.uint64)
         self.counts = np.zeros(5, np.int64)  # episodes, whole games, moves, their scores, best score
 
     def reseed(self, moves: int) -> None:
@@ -196,30 +241,42 @@ class _Thread:
 @njit(cache=True, nogil=True)
 def _learn(
     entries,
-    shifts,
-    masks,
+    layout,
     trace_decay,
     shortest_restart,
+    late_share,
     moves,
     stop,
     random,
     states,
     afterstates,
     rewards,
+    late_starts,
+    late_counts,
     counts,
 ):
     """Play whole games, restarts included, until `counts` holds at least `moves` moves or `stop` is set."""
     values = entries[:, 0]
     symmetric = np.empty(8, np.uint64)
-    indices = np.empty((4, 8 * shifts.shape[0]), np.uint64)
+    indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
+    late = np.float64(0)  # games that are due to begin late
+    turn = 0  # of the late stages to begin them
     while counts[2] < moves and not stop[0]:
-        board = new_game(random)
-        from_start = True
+        late += late_share * (late_counts[1] > 0)
+        from_start = late < 1
+        if from_start:
+            board = new_game(random)
+        else:
+            late -= 1
+            turn = turn % len(layout.stages) + 1
+            stage = turn if late_counts[turn] > 0 else 1
+            board = late_starts[stage, next_random(random) % min(late_counts[stage], _U(_KEPT))]
         while True:
             length = 0
             score = 0
+            stage = stage_of(board, layout.stages)
             while length < len(states):
-                move, afterstate, reward = best_move(board, values, shifts, masks, symmetric, indices)
+                move, afterstate, reward = best_move(board, values, layout, symmetric, indices)
                 if move < 0:
                     break
                 if reward >= OUTGROWN:
@@ -231,9 +288,11 @@ def _learn(
                 score += reward
                 length += 1
                 board = spawn(afterstate, random)
-            _learn_backwards(
-                afterstates[:length], rewards, trace_decay, entries, shifts, masks, symmetric, indices
-            )
+                if stage_of(board, layout.stages) > stage:
+                    stage = stage_of(board, layout.stages)
+                    late_starts[stage, late_counts[stage] % _U(_KEPT)] = board
+                    late_counts[stage] += _U(1)
+            _learn_backwards(afterstates[:length], rewards, trace_decay, entries, layout, symmetric, indices)
             counts[0] += 1
             counts[2] += length
             if from_start:
@@ -247,17 +306,17 @@ def _learn(
 
 
 @njit(cache=True, nogil=True)
-def _learn_backwards(afterstates, rewards, trace_decay, entries, shifts, masks, symmetric, indices):
+def _learn_backwards(afterstates, rewards, trace_decay, entries, layout, symmetric, indices):
     """Learn one episode from its end; two rows of `indices` take turns, so that one is loaded ahead."""
     values = entries[:, 0]
     target = np.float32(0)
     last = len(afterstates) - 1
     if last >= 0:
-        fetch(afterstates[last], values, shifts, masks, symmetric, indices[last & 1])
+        fetch(afterstates[last], values, layout, symmetric, indices[last & 1])
     for step in range(last, -1, -1):
         if step > 0:
             ahead = step - 1
-            fetch(afterstates[ahead], values, shifts, masks, symmetric, indices[ahead & 1])
+            fetch(afterstates[ahead], values, layout, symmetric, indices[ahead & 1])
         value = _update(entries, indices[step & 1], target)
         target = rewards[step] + (1 - trace_decay) * value + trace_decay * target
 
@@ -300,10 +359,10 @@ def train(
     slice_moves = 200_000
     try:
         while learner.moves < options.moves and learner.seconds < end:
-            if learner.moves >= options.first_moves and learner.network.tuples != options.tuples:
+            if (learner.network.tuples, learner.network.stages) != options.shape(learner.moves):
                 learner.grow()
-            due = options.moves if learner.network.tuples == options.tuples else options.first_moves
-            progress = learner.learn(min(slice_moves, math.ceil(due - learner.moves)))
+            left_to_change = options.next_change(learner.moves) - learner.moves
+            progress = learner.learn(min(slice_moves, math.ceil(left_to_change)))
             left = end - learner.seconds
             slice_moves = int(progress.moves / progress.seconds * min(10.0, max(left, 0.1)))
             report(learner, progress)

@@ -45,7 +45,7 @@ class PositionPool:
         """Spread the games over all stages: the teacher plays each for a random number of moves."""
         for start in range(0, len(self.boards), _GAMES_AT_ONCE):
             end = min(start + _GAMES_AT_ONCE, len(self.boards))
-            _play(self.boards, start, end, teacher.values, *teacher.runs, self.random, _LONGEST_START_MOVES)
+            _play(self.boards, start, end, teacher.values, teacher.layout, self.random, _LONGEST_START_MOVES)
         _keep_all(self.boards, self._archive, self._archived)
 
     def batch(self) -> NDArray[np.uint64]:
@@ -110,13 +110,13 @@ def _is_over(board):
 
 
 @njit(cache=True, nogil=True)
-def _play(boards, start, end, values, shifts, masks, random, longest):
+def _play(boards, start, end, values, layout, random, longest):
     symmetric = np.empty(8, np.uint64)
-    indices = np.empty((4, 8 * shifts.shape[0]), np.uint64)
+    indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
     for n in range(start, end):
         board = new_game(random)
         for _ in range((n * 2_654_435_761 >> 8) % longest):
-            move, afterstate, reward = best_move(board, values, shifts, masks, symmetric, indices)
+            move, afterstate, reward = best_move(board, values, layout, symmetric, indices)
             board = new_game(random) if move < 0 or reward >= OUTGROWN else spawn(afterstate, random)
         if _is_over(board):
             board = new_game(random)

@@ -25,7 +25,7 @@ from octofold_training.checkpoints import Checkpoint
 from octofold_training.curves import Curves
 from octofold_training.encoding import fastest_type
 from octofold_training.environment import Environment
-from octofold_training.long_run import TrainingError
+from octofold_training.long_run import RunProgress, TrainingError
 from octofold_training.options import option
 from octofold_training.rollouts import Rollouts, Turn, generalised_advantages
 from octofold_training.value_network import ValueNetwork
@@ -71,21 +71,22 @@ class PPOOptions:
 
 
 @dataclass(frozen=True)
-class PPOProgress:
+class PPOProgress(RunProgress):
     """What the last turn did. Scores are of games from their first move, by moves drawn on one view."""
 
-    seconds: float
-    positions: int
-    positions_per_second: float
     games: int
     average_score: float | None
     best_score: int
-    loss: float
     kl: float
     entropy: float
     clipped: float
     explained_variance: float
-    learning_rate: float
+
+    def details(self) -> str:
+        return (
+            f"average {self.average_score or 0:,.0f}  divergence {self.kl:.4f}  "
+            f"explained {self.explained_variance:.1%}"
+        )
 
 
 class PPO:

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from octofold_training.encoding import OneHot
-from octofold_training.long_run import TrainingError
+from octofold_training.long_run import RunProgress, TrainingError
 from octofold_training.networks import Architecture, build
 from octofold_training.options import option
 from octofold_training.positions import PositionPool
@@ -51,18 +51,37 @@ class SupervisedOptions:
     seed: int = option(1, "of the weights, the symmetries and the games")
 
 
+@dataclass(frozen=True)
+class SupervisedProgress(RunProgress):
+    """Averages since the last report."""
+
+    accuracy: float
+    regret: float
+    "points a move by which the student's choice falls short of the best, in its own games"
+    student_games: int
+
+    def details(self) -> str:
+        return f"{super().details()}  accuracy {self.accuracy:.1%}  regret {self.regret:.1f}"
+
+
 Options = TypeVar("Options", bound=SupervisedOptions)
-Progress = TypeVar("Progress")
+Progress = TypeVar("Progress", bound=SupervisedProgress)
 
 
 class SupervisedRun(ABC, Generic[Options, Progress]):
     """One run: a student, its optimiser and the games it learns from."""
 
     def __init__(
-        self, options: Options, architecture: Architecture, teacher: NTupleNetwork, dtype: torch.dtype
+        self,
+        options: Options,
+        architecture: Architecture,
+        teacher: NTupleNetwork,
+        dtype: torch.dtype,
+        progress: type[Progress],
     ) -> None:
         """The student computes in `dtype`. Raises `TrainingError` if it cannot see the teacher's tiles."""
         self.options = options
+        self._progress = progress
         self.architecture = architecture
         torch.manual_seed(options.seed)
         self.student = build(architecture)
@@ -113,16 +132,21 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         averages = {name: math.fsum(each[name] for each in measures) / updates for name in measures[0]}
         if not math.isfinite(averages["loss"]):
             raise TrainingError(f"the loss became {averages['loss']} near position {self.positions:,}")
-        per_second = updates * self.options.batch_size / (time.perf_counter() - start)
-        return self._progress(averages, updates, round(per_second, 1))
+        return self._progress(
+            seconds=round(self.seconds, 1),
+            positions=self.positions,
+            positions_per_second=round(updates * self.options.batch_size / (time.perf_counter() - start), 1),
+            learning_rate=self.learning_rate(),
+            student_games=round(averages.pop("games") * updates),
+            **{name: round(average, 5) for name, average in averages.items()},
+        )
 
     @abstractmethod
     def _update(self) -> dict[str, float]:
-        """Learn from one batch and move its games on; measures of it by name, `loss` among them."""
+        """Learn from one batch and move its games on.
 
-    @abstractmethod
-    def _progress(self, averages: dict[str, float], updates: int, per_second: float) -> Progress:
-        """The report on some updates: averages of their measures, positions a second."""
+        Returns the student's `games` that ended, and by its name each measure that the report averages.
+        """
 
     def _step(self, loss: Tensor, positions: int) -> None:
         """Let the student follow the gradient of `loss`, which came from that many positions."""

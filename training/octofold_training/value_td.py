@@ -31,7 +31,7 @@ from octofold_training.curves import Curves
 from octofold_training.long_run import TrainingError
 from octofold_training.networks import Architecture
 from octofold_training.options import option
-from octofold_training.supervised import SupervisedOptions, SupervisedRun
+from octofold_training.supervised import SupervisedOptions, SupervisedProgress, SupervisedRun
 
 _ILLEGAL = -1e9  # points of an illegal move: probability 0, and no NaN where it is multiplied by 0
 
@@ -58,22 +58,17 @@ class ValueOptions(SupervisedOptions):
 
 
 @dataclass(frozen=True)
-class ValueProgress:
+class ValueProgress(SupervisedProgress):
     """Averages since the last report."""
 
-    seconds: float
-    positions: int
-    positions_per_second: float
-    loss: float
-    accuracy: float
-    regret: float
-    "points a move by which the student's choice falls short of the best, in its own games"
     value_error: float
     "points"
     td_error: float
     "points"
-    learning_rate: float
-    student_games: int
+
+    def details(self) -> str:
+        errors = f"off the teacher by {self.value_error:,.0f}, the next move by {self.td_error:,.0f}"
+        return f"{super().details()}  {errors}"
 
 
 class _Choices(NamedTuple):
@@ -113,7 +108,7 @@ class ValueLearning(SupervisedRun[ValueOptions, ValueProgress]):
         if architecture.get("head", "policy") != "value":
             raise TrainingError('the network is a policy; a value network has head = "value"')
         # In bfloat16, a value of 100,000 would be known to some hundreds: as much as moves differ.
-        super().__init__(options, architecture, teacher, torch.float32)
+        super().__init__(options, architecture, teacher, torch.float32, ValueProgress)
         self._scale = float(architecture["value_scale"])
         self._left: deque[_Left | None] = deque([None] * options.slices)
 
@@ -196,20 +191,6 @@ class ValueLearning(SupervisedRun[ValueOptions, ValueProgress]):
         moves = student_moves[own]
         self._left.append(_Left(choices.afterstates[own, moves], choices.valued[own, moves], ended[own]))
         return ended
-
-    def _progress(self, averages: dict[str, float], updates: int, per_second: float) -> ValueProgress:
-        return ValueProgress(
-            seconds=round(self.seconds, 1),
-            positions=self.positions,
-            positions_per_second=per_second,
-            loss=round(averages["loss"], 5),
-            accuracy=round(averages["accuracy"], 5),
-            regret=round(averages["regret"], 3),
-            value_error=round(averages["value_error"], 1),
-            td_error=round(averages["td_error"], 1),
-            learning_rate=self.learning_rate(),
-            student_games=round(averages["games"] * updates),
-        )
 
 
 def _mean_distance(values: Tensor, targets: Tensor) -> float:
