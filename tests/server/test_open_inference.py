@@ -14,6 +14,7 @@ import pytest
 from octofold_game.rules import legal_moves
 from octofold_proto.inference import grpc_service_pb2 as pb
 from octofold_server.fakes import FakeBackend, RecordingBackend, fake_moves
+from support.waiting import wait_for
 
 Open = Callable[..., Any]
 BOARDS = np.random.default_rng(3).integers(0, 12, (40, 16), dtype=np.uint8)
@@ -177,13 +178,6 @@ def hold(doors: Any, backend: RecordingBackend) -> Any:
     backend.started.acquire()
     backend.batches.clear()
     return holding
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
 
 
 def test_interactive_requests_run_before_bulk_ones_that_came_earlier(open_doors: Open) -> None:

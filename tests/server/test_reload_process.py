@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from support.waiting import wait_for
 
 WriteVersion = Callable[..., Path]
 Start = Callable[..., Any]
@@ -72,13 +72,6 @@ def states(stub: OctofoldServiceStub) -> dict[str, Any]:
         for model in stub.ListModels(pb.ListModelsRequest()).models
         for version in model.versions
     }
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + LIMIT_SECONDS
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
 
 
 def is_ready(stub: OctofoldServiceStub, version: int) -> bool:

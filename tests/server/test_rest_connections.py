@@ -24,30 +24,11 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.config import Config
 from octofold_server.fakes import FakeBackend, RecordingBackend, fake_moves
+from support.rest_requests import BOARDS, INFER, JSON_LENGTH, binary, described
+from support.waiting import wait_for
 
 Open = Callable[..., Any]
 Ask = Callable[..., Any]
-BOARDS = np.random.default_rng(3).integers(0, 12, (40, 16), dtype=np.uint8)
-INFER = "/v2/models/fake/infer"
-JSON_LENGTH = "Inference-Header-Content-Length"
-
-
-def described(**fields: Any) -> dict[str, Any]:
-    """The input of BOARDS without its contents; keywords overwrite its fields."""
-    return {"name": "boards", "datatype": "UINT8", "shape": list(BOARDS.shape), **fields}
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
-
-
-def binary(request: dict[str, Any], *tensors: bytes) -> tuple[bytes, dict[str, str]]:
-    """A body of JSON and tensors, and the headers that it takes."""
-    text = json.dumps(request).encode()
-    return b"".join((text, *tensors)), {"Inference_Header_Content_Length": str(len(text))}
 
 
 def test_a_client_that_leaves_withdraws_its_boards(ask: Ask, open_doors: Open) -> None:

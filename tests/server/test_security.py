@@ -8,7 +8,6 @@ import json
 import os
 import socket
 import ssl
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -35,6 +34,7 @@ from octofold_proto.status import error_of, status_of_call
 from octofold_server.reread import FileError
 from octofold_server.rest_server import MAX_CONNECTIONS
 from octofold_server.tls import Tls
+from support.waiting import wait_for
 
 WriteVersion = Callable[..., Path]
 Start = Callable[..., Any]
@@ -45,13 +45,6 @@ ASKED = pb.NextMovesRequest(boards=bytes([1] * 16))
 
 def bearer(token: str) -> tuple[tuple[str, str], ...]:
     return (("authorization", f"Bearer {token}"),)
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + LIMIT_SECONDS
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.05)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""What tests of several files share and no fixture is needed for."""
