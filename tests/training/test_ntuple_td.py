@@ -117,7 +117,7 @@ def test_tuples_that_join_later_change_nothing_at_first_and_then_learn(tmp_path:
 
 
 def test_a_stage_that_joins_later_begins_as_the_one_before_with_smaller_tiles(tmp_path: Path) -> None:
-    options = _options(stages=(8, 7), stage_moves=20_000.0, moves=60_000.0)
+    options = _options(stages=(8, 7), stage_moves=20_000.0, guided_share=0.5, moves=60_000.0)
     learner = NTupleLearner(options)
     learner.learn(20_000)
     learner.network.values[:] = np.arange(len(learner.network.values))  # each says where it comes from

@@ -10,8 +10,9 @@ Delayed Temporal Coherence Learning", 2016). After an episode the next one resta
 until the rest is short, so that late positions are seen often (Matsuzaki, "Developing 2048 Player with
 Backward Temporal Coherence Learning and Restart", ACG 2017). Where late boards have tables of their own,
 a share of the games begins with a board at which an earlier one came to them (carousel shaping, in
-Jaskowski's article as well). Threads share the tables without locks: they are so large that two updates
-rarely meet.
+Jaskowski's article as well), and a share of these is played by what is known of smaller tiles: who has
+never seen a way on values the boards that lead there by how games ended so far, and avoids them. Threads
+share the tables without locks: they are so large that two updates rarely meet.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from pathlib import Path
 
 import numpy as np
 from numba import njit
-from octofold_game.bitboards import OUTGROWN, POINTS, new_game, next_random, spawn
+from octofold_game.bitboards import OUTGROWN, POINTS, new_game, next_random, slide, spawn
 from octofold_game.files import whole_file, write_text
 from octofold_players.ntuple import (
     FOUR_SIX_TUPLES,
@@ -41,6 +42,7 @@ from octofold_players.ntuple import (
 )
 
 from octofold_training.curves import Curves, draw_curves
+from octofold_training.downgrading import downgraded
 from octofold_training.history import History
 from octofold_training.options import option
 
@@ -63,6 +65,7 @@ class NTupleOptions:
     stage_moves: float = option(0.0, "moves of the run after which they get them")
     moves: float = option(1e9, "moves that the whole run learns from, resumed parts included")
     late_share: float = option(0.5, "share of the games that begin where a late stage does", maximum=1)
+    guided_share: float = option(0.0, "share of those that play as if their tiles were smaller", maximum=1)
     trace_decay: float = option(0.5, "lambda: share of the target from the rest of the episode")
     shortest_restart: int = option(10, "moves: a shorter episode is not restarted from its middle", minimum=2)
     threads: int = option(2, "threads that play and learn at once", minimum=1)
@@ -208,6 +211,7 @@ class NTupleLearner:
             np.float32(self.options.trace_decay),
             self.options.shortest_restart,
             self.options.late_share,
+            self.options.guided_share,
             moves,
             self._stop,
             thread.random,
@@ -245,6 +249,7 @@ def _learn(
     trace_decay,
     shortest_restart,
     late_share,
+    guided_share,
     moves,
     stop,
     random,
@@ -259,15 +264,19 @@ def _learn(
     values = entries[:, 0]
     symmetric = np.empty(8, np.uint64)
     indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
-    late = np.float64(0)  # games that are due to begin late
+    late = guided = np.float64(0)  # games that are due to begin late, to be guided
     turn = 0  # of the late stages to begin them
     while counts[2] < moves and not stop[0]:
         late += late_share * (late_counts[1] > 0)
         from_start = late < 1
+        guide = False
         if from_start:
             board = new_game(random)
         else:
             late -= 1
+            guided += guided_share
+            guide = guided >= 1
+            guided -= guide
             turn = turn % len(layout.stages) + 1
             stage = turn if late_counts[turn] > 0 else 1
             board = late_starts[stage, next_random(random) % min(late_counts[stage], _U(_KEPT))]
@@ -276,7 +285,10 @@ def _learn(
             score = 0
             stage = stage_of(board, layout.stages)
             while length < len(states):
-                move, afterstate, reward = best_move(board, values, layout, symmetric, indices)
+                if guide:
+                    move, afterstate, reward = _guided_move(board, values, layout, symmetric, indices)
+                else:
+                    move, afterstate, reward = best_move(board, values, layout, symmetric, indices)
                 if move < 0:
                     break
                 if reward >= OUTGROWN:
@@ -303,6 +315,18 @@ def _learn(
             if length < shortest_restart:
                 break
             board = states[length // 2]
+
+
+@njit(cache=True, nogil=True)
+def _guided_move(board, values, layout, symmetric, indices):
+    """As `best_move`, but the best by the tables of the first stage, to which the board is downgraded."""
+    seen = downgraded(board, np.int64(layout.stages[0]))
+    move, _, _ = best_move(seen, values, layout, symmetric, indices)
+    if move >= 0:
+        afterstate, reward = slide(board, move)
+        if afterstate != board or reward >= OUTGROWN:
+            return move, afterstate, reward
+    return best_move(board, values, layout, symmetric, indices)
 
 
 @njit(cache=True, nogil=True)

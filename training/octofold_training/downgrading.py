@@ -1,0 +1,38 @@
+"""Late boards seen as earlier ones, with their largest tiles half as large (tile downgrading).
+
+Guei, Chen and Wu, "Optimistic Temporal Difference Learning for 2048" (IEEE Transactions on Games, 2022), let
+a network play so where it knows too little of the tiles that it has come to.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+_U = np.uint64
+
+
+@njit(cache=True, nogil=True)
+def downgraded(board, exponent):
+    """A packed board whose tiles are all below `exponent`, or as near to that as is possible.
+
+    The largest tile and those that follow it without a gap are halved together, so that they keep their
+    order, and nothing becomes equal that was not. Where the chain goes down to a 4, no tile is halved.
+    """
+    while True:
+        held = 0
+        for cell in range(16):
+            held |= 1 << np.int64(board >> _U(4 * cell) & _U(0xF))
+        largest = 15
+        while not held >> largest & 1:
+            largest -= 1
+        below = largest - 1
+        while below > 0 and held >> below & 1:
+            below -= 1
+        if largest < exponent or below < 2:
+            return board
+        halved = _U(0)
+        for cell in range(16):
+            tile = board >> _U(4 * cell) & _U(0xF)
+            halved |= (tile - _U(tile > _U(below))) << _U(4 * cell)
+        board = halved
