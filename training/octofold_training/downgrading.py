@@ -22,7 +22,7 @@ def downgraded(board, exponent):
     while True:
         held = 0
         for cell in range(16):
-            held |= 1 << np.int64(board >> _U(4 * cell) & _U(0xF))
+            held |= 1 << int(board >> _U(4 * cell) & _U(0xF))
         largest = 15
         while not held >> largest & 1:
             largest -= 1
