@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_server.backend import Moves
 from octofold_server.config import read_config
-from octofold_server.lifecycle import serve
 from octofold_server.logs import set_up_log
+from octofold_server.polling import read_where_calls_are_awaited
 
 
 class Table:
@@ -34,6 +34,9 @@ class Table:
 def main() -> None:
     config = read_config(sys.argv[1:])
     set_up_log(config.log_format, config.log_level)
+    read_where_calls_are_awaited()
+    from octofold_server.lifecycle import serve  # which loads gRPC
+
     serve(config, lambda _model, layout, _tensors: [Table(layout.max_batch_size)] * layout.lanes)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from octofold_server.config import Config, ConfigError, read_config, unknown_variables
 from octofold_server.logs import set_up_log
+from octofold_server.polling import read_where_calls_are_awaited
 
 if TYPE_CHECKING:
     from octofold_server.siblings import Place
@@ -49,6 +50,7 @@ def run(config: Config, place: Place | None = None) -> int:
         place: see `octofold_server.lifecycle.serve`.
     """
     set_up_log(config.log_format, config.log_level)
+    read_where_calls_are_awaited()
     # Only now: --help must not take the half second that onnxruntime and gRPC need to load.
     try:
         from octofold_server.lifecycle import StartupError, serve

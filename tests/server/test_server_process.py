@@ -72,6 +72,27 @@ def test_a_ready_server_answers_every_rpc(write_version: WriteVersion, start_ser
         assert versions(stub)["tiny", "1"].state == pb.ModelVersion.STATE_READY
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks at threads as Linux shows them")
+def test_messages_are_read_by_the_thread_that_waits_for_calls(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    def wakes_of_the_pool() -> int:
+        threads = Path(f"/proc/{server.process.pid}/task").iterdir()
+        statuses = [(thread / "status").read_text() for thread in threads]
+        pool = [status for status in statuses if status.startswith("Name:\tevent_engine")]
+        return sum(int(re.findall(r"^voluntary_ctxt_switches:\t(\d+)", s, re.MULTILINE)[0]) for s in pool)
+
+    write_version()
+    server = start_server()
+    with grpc.insecure_channel(server.target) as channel:
+        stub = OctofoldServiceStub(channel)
+        ask(stub, boards_of(1))
+        before = wakes_of_the_pool()
+        for _ in range(300):
+            ask(stub, boards_of(1))
+        assert wakes_of_the_pool() - before < 150
+
+
 def test_the_newest_ready_version_answers_unless_another_is_asked_for(
     write_version: WriteVersion, start_server: Start
 ) -> None:
@@ -428,7 +449,7 @@ async def test_one_connection_cannot_take_all_the_streams(
     ):
         streams = [await open_stream(greedy) for _ in range(2)]
         with pytest.raises(grpc.aio.AioRpcError, match="2 streams are open on this connection") as failure:
-            await open_stream(greedy)
+            await OctofoldServiceStub(greedy).StreamNextMoves().read()  # to write, it may be over already
         assert failure.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
         streams.append(await open_stream(modest))
 
@@ -450,7 +471,7 @@ async def test_streams_beyond_the_limit_are_refused_and_leave_threads_for_calls(
 
         streams = [await open_stream() for _ in range(20)]
         with pytest.raises(grpc.aio.AioRpcError, match="20 streams are open") as failure:
-            await open_stream()
+            await stub.StreamNextMoves().read()  # to write, it may be over already
         assert failure.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
         await stub.NextMoves(message.request)
         await streams[0].done_writing()
