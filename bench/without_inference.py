@@ -27,6 +27,10 @@ class Table:
     def warm_up(self) -> None:
         """There is nothing to warm up."""
 
+    def batch_seconds(self, _boards: int) -> float:
+        """Nothing worth measuring."""
+        return 0.0
+
     def run(self, boards: NDArray[np.uint8]) -> Moves:
         return self._moves.rows(0, len(boards))
 

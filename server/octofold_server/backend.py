@@ -56,6 +56,12 @@ class Backend(Protocol):
         """
         ...
 
+    def batch_seconds(self, boards: int, /) -> float:
+        """How long a batch of so many boards keeps its thread at work, measured now; 0 where that says
+        nothing, because something other than the thread does the work.
+        """
+        ...
+
     def run(self, boards: NDArray[np.uint8]) -> Moves:
         """The moves of boards [N, 16] uint8, N from 1 to the batch size that the backend was made for.
 

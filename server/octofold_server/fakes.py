@@ -30,6 +30,10 @@ class FakeBackend:
     def warm_up(self) -> None:
         """There is nothing to warm up."""
 
+    def batch_seconds(self, _boards: int) -> float:
+        """Nothing worth measuring."""
+        return 0.0
+
     def run(self, boards: NDArray[np.uint8]) -> Moves:
         return fake_moves(boards)
 
@@ -62,6 +66,10 @@ class RecordingBackend:
 
     def warm_up(self) -> None:
         """There is nothing to warm up."""
+
+    def batch_seconds(self, _boards: int) -> float:
+        """Nothing worth measuring."""
+        return 0.0
 
     @property
     def rows(self) -> int:

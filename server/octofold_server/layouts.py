@@ -5,16 +5,23 @@ Knows the flags and the defaults, not how anything is measured or run.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from octofold_server.backend import Layout
 from octofold_server.config import Config
 from octofold_server.cpus import usable_cores
 
-__all__ = ["choose_layout", "default_layout"]
+__all__ = ["choose_batch_size", "choose_layout", "default_layout"]
 
 CPU_BATCH_SIZE = 32
 CUDA_BATCH_SIZE = 1024
+
+SMALLER_CPU_BATCH_SIZES = (8, 16)
+
+WORTHWHILE_SECONDS = 0.0025
+"""What a batch costs besides its run, some 0.1 ms, is little beside this. A longer one makes callers wait,
+and its activations leave the core's cache."""
 
 
 def choose_layout(config: Config, device: str, precision: str, measured: Layout | None = None) -> Layout:
@@ -44,3 +51,21 @@ def default_layout(device: str) -> Layout:
     if device == "cuda":
         return Layout(device, CUDA_BATCH_SIZE, lanes=1)
     return Layout(device, CPU_BATCH_SIZE, lanes=usable_cores())
+
+
+def choose_batch_size(layout: Layout, batch_seconds: Callable[[int], float]) -> int:
+    """The batch size for a layout on a CPU of which nobody has said or measured what is best.
+
+    One lane alone has the largest: between two of its batches all other threads have their turn, and find
+    their caches cold, which costs 1.3 ms. Of several lanes, another runs meanwhile.
+
+    Args:
+        layout: with the largest size in question.
+        batch_seconds: see `Backend.batch_seconds`.
+    """
+    if layout.lanes == 1:
+        return layout.max_batch_size
+    for size in SMALLER_CPU_BATCH_SIZES:
+        if size < layout.max_batch_size and batch_seconds(size) >= WORTHWHILE_SECONDS:
+            return size
+    return layout.max_batch_size

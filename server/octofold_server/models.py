@@ -17,7 +17,7 @@ from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 from octofold_server.backend import Backend, BackendError, BackendFactory, Layout
 from octofold_server.batcher import Batcher
 from octofold_server.config import Config
-from octofold_server.layouts import choose_layout
+from octofold_server.layouts import choose_batch_size, choose_layout
 from octofold_server.onnx_backend import onnx_lanes
 from octofold_server.onnx_session import cuda_is_available
 from octofold_server.quoting import quoted
@@ -300,20 +300,26 @@ class Models:
     def _load(self, folder: VersionFolder, card: Card) -> ServedModel:
         precision = choose_precision(card, self._config.precision, device=self._device, vnni=cpu_has_vnni())
         file = card.precisions[precision]
-        layout = choose_layout(
-            self._config, self._device, precision, read_tuning(folder.path, self._device, file.sha256)
-        )
+        tuned = read_tuning(folder.path, self._device, file.sha256)
+        layout = choose_layout(self._config, self._device, precision, tuned)
         backends = self._new_warm_backends(file, layout)
+        batch_size = layout.max_batch_size
+        if self._device == "cpu" and not self._config.max_batch_size and tuned is None:
+            batch_size = choose_batch_size(layout, backends[0].batch_seconds)
         statistics = self._index.statistics_of(folder.name, folder.version)
         name, version = folder.name, str(folder.version)
         batcher = Batcher(
             backends,
-            max_batch_size=layout.max_batch_size,
+            max_batch_size=batch_size,
             queue_capacity=self._config.queue_capacity,
             name=f"{name}-{version}",
             statistics=statistics,
         )
-        _log.info("%s/%s is ready: %s on %s, %d lanes", name, version, precision, self._device, len(backends))
+        lanes = f"{len(backends)} lane{'s' * (len(backends) > 1)}"
+        _log.info(
+            "%s/%s is ready: %s on %s, %s, batches of up to %d",
+            name, version, precision, self._device, lanes, batch_size,
+        )  # fmt: skip
         return ServedModel(name, version, card.largest_exponent, card, precision, batcher, statistics)
 
     def _new_warm_backends(self, file: PrecisionFile, layout: Layout) -> Sequence[Backend]:

@@ -29,6 +29,11 @@ def test_a_session_answers_as_the_graph_says(graph: bytes) -> None:
         assert got.dtype == wanted.dtype
 
 
+def test_a_batch_of_many_boards_takes_more_time_than_one_board(graph: bytes) -> None:
+    backend = one_lane(graph, max_batch_size=20_000)
+    assert 0.0 < backend.batch_seconds(1) < backend.batch_seconds(20_000)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_lanes_run_at_the_same_time_and_keep_their_answers_apart(graph: bytes, threads: int) -> None:
     lanes = onnx_lanes(graph, Layout("cpu", 32, lanes=4, threads=threads))

@@ -37,6 +37,16 @@ class BestAtSixteen(FakeBackend):
         return super().run(boards)
 
 
+class Taking(FakeBackend):
+    """Says that a board takes so many seconds of a batch's time."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def batch_seconds(self, boards: int) -> float:
+        return self._seconds * boards
+
+
 def best_at_sixteen(_model: bytes, layout: Layout, _tensors: object) -> Sequence[Backend]:
     return [BestAtSixteen() for _ in range(layout.lanes)]
 
@@ -90,6 +100,29 @@ def test_tensorrt_runs_what_is_in_float16_on_a_gpu(tmp_path: Path) -> None:
     assert choose_layout(config, "cuda", "fp16").engines == tmp_path
     assert choose_layout(config, "cuda", "fp32") == Layout("cuda", 1024, lanes=1, tf32=True)
     assert choose_layout(config, "cpu", "fp16").engines is None
+
+
+def test_without_flags_and_tuning_the_first_batch_size_that_is_worth_its_cost_is_taken(
+    tmp_path: Path, write_version: WriteVersion
+) -> None:
+    folder = write_version("m", 1)
+
+    def batch_size(milliseconds_a_board: float, lanes: int = 2, **flags: int) -> int:
+        def backends(_model: bytes, layout: Layout, _tensors: object) -> Sequence[Backend]:
+            return [Taking(milliseconds_a_board / 1e3) for _ in range(layout.lanes)]
+
+        config = Config(models=tmp_path / "models", device="cpu", lanes=lanes, **flags)
+        models = Models(config, backends)
+        models.start()
+        models.close()
+        return models.resolve("", "").batcher.max_batch_size
+
+    assert [batch_size(milliseconds) for milliseconds in (9.0, 0.4, 0.2, 0.1)] == [8, 8, 16, 32]
+    assert batch_size(0.4, lanes=1) == 32
+    assert batch_size(0.4, max_batch_size=64) == 64
+    digest = json.loads((folder / "card.json").read_text())["precisions"]["fp32"]["sha256"]
+    write_tuning(folder, digest, Layout("cpu", 32, lanes=1), 1.0)
+    assert batch_size(0.4) == 32
 
 
 def test_the_plainest_candidate_is_the_default_layout() -> None:
