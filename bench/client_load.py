@@ -81,6 +81,31 @@ async def tasks(target: str, callers: int, boards: Boards, seconds: float, laten
         return _pace(times, begin, latencies)
 
 
+async def streams(target: str, callers: int, boards: Boards, seconds: float, latencies: Histogram) -> float:
+    """The same of streams over one connection, a board a message."""
+    times: list[list[float]] = [[] for _ in range(callers)]
+    async with grpc.aio.insecure_channel(target) as channel:
+        await channel.channel_ready()
+        method = OctofoldServiceStub(channel).StreamNextMoves  # type: ignore[no-untyped-call]  # generated
+        begin = time.perf_counter()
+
+        async def ask(caller: int) -> None:
+            own = times[caller]
+            stream = method()
+            while (start := time.perf_counter()) < begin + seconds:
+                board = boards[(caller + callers * len(own)) % len(boards)]
+                question = pb.NextMovesRequest(boards=board.tobytes())
+                await stream.write(pb.StreamNextMovesRequest(request=question))
+                answer = await stream.read()
+                if len(answer.response.moves) != 1:
+                    raise RuntimeError(f"no answer: {answer}")
+                own.append(time.perf_counter() - start)
+            await stream.done_writing()
+
+        await asyncio.gather(*map(ask, range(callers)))
+        return _pace(times, begin, latencies)
+
+
 def beside_bulk(
     target: str, boards: Boards, seconds: float, latencies: Histogram, batch_seconds: list[float]
 ) -> float:

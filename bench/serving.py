@@ -42,10 +42,11 @@ SAMPLE_SECONDS = 10.0
 LOADS = {
     "4 callers of 64 boards": (4, "packed:64"),
     "64 callers of 1 board": (64, "unary"),
-    "64 streams of 1 board a message": (64, "stream:1"),
+    "64 callers on one stream": (64, "stream:1"),
     "1 caller of 1 board": (1, "unary"),
 }
-SINGLE = ("64 callers of 1 board", "64 streams of 1 board a message")
+STREAMS = "64 streams of 1 board a message"
+SINGLE = ("64 callers of 1 board", STREAMS, "64 callers on one stream")
 """Loads that have a ceiling: the wire's own work for every board comes on top of inference."""
 
 
@@ -118,8 +119,7 @@ def main() -> None:
             return Task(target, options.model, "", Form.parse(form), boards, LARGEST_EXPONENT)
 
         if options.memory_minutes:
-            for name in ("4 callers of 64 boards", *SINGLE):
-                callers, form = LOADS[name]
+            for name, (callers, form) in LOADS.items():
                 measures.add_workers(name, task(server.target, form), callers)
             _watch_memory(process, list(measures.rates.values()), options.memory_minutes * 60)
             return
@@ -128,6 +128,12 @@ def main() -> None:
         for name, (callers, form) in LOADS.items():
             measures.add_workers(f"served, {name}", task(server.target, form), callers)
             measures.add_workers(f"table, {name}", task(table, form), callers)
+        for kind, target in (("served", server.target), ("table", table)):
+
+            def streams(times: Histogram, target: str = target) -> float:
+                return asyncio.run(client_load.streams(target, 64, boards, options.seconds, times))
+
+            measures.add(f"{kind}, {STREAMS}", streams)
         client = stack.enter_context(Client(server.target))
         for callers in (64, 1):
             threads = partial(client_load.threads, client, callers, boards, options.seconds)
