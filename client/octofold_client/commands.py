@@ -88,6 +88,8 @@ def evaluate(options: Namespace) -> None:
         check_writable(options.out)
     # The server's default model plays only where nobody is named at all.
     models = options.models or ([] if options.players else [""])
+    if options.version and not models:
+        raise EvaluationError("--version is of a server's model, and only local players are to play")
     if models:
         options.targets = answering(options.targets, credentials_of(options))
     every: list[Contender] = [

@@ -72,7 +72,7 @@ class ResultFolder:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (ValueError, TypeError):
-            raise EvaluationError(f"{self._conditions} is damaged; {_ELSEWHERE}") from None
+            raise EvaluationError(f"{self._conditions} is damaged: whose games are these?") from None
 
     @contextmanager
     def open(self, conditions: Conditions) -> Iterator["KeptGames"]:

@@ -141,6 +141,13 @@ def test_an_evaluation_by_a_local_player_is_one_like_any_other(tmp_path: Path) -
     assert games_of(tmp_path / "other") == games_of(folder)
 
 
+def test_a_version_is_of_no_use_to_a_local_player_and_refused(tmp_path: Path) -> None:
+    done = octofold("evaluate", "--player", "random", "--version", "3", folder=tmp_path)
+    assert done.returncode == 1
+    assert "--version is of a server's model" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_local_player_and_a_served_model_are_compared_on_the_same_games(
     target: str, tmp_path: Path
 ) -> None:
