@@ -71,5 +71,6 @@ class TupleTables:
             reached = graph.add("And", [reached, held], f"reached_{number}") if reached else held
             one = graph.add("Cast", [reached], f"one_{number}", to=TensorProto.INT32)
             stage = graph.add("Add", [stage, one], f"stage_{number}") if stage else one  # [N, P]
-        by_view = graph.add("Gather", [stage, graph.constant("shown", shown)], "view_stages", axis=1)
+        shown_by = graph.constant("positions_of_views", shown.reshape(-1))
+        by_view = graph.add("Gather", [stage, shown_by], "view_stages", axis=1)
         return graph.add("Unsqueeze", [by_view, graph.integers(2)], "view_stage")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -113,13 +114,22 @@ class NTupleNetwork:
             if description["format"] != _FORMAT:
                 raise ValueError(f"format {description['format']}, this version reads {_FORMAT}")
             tuples = tuple(tuple(int(cell) for cell in cells) for cells in description["tuples"])
-            stages = tuple(int(exponent) for exponent in description.get("stages", ()))
+            stages = tuple(description.get("stages", ()))
+            check_stages(stages)
             size = cls.size(tuples) * (len(stages) + 1)
         except FileNotFoundError as error:
             raise NTupleFileError(f"{file}: no such file; train the network first") from error
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise NTupleFileError(f"{file}: not the description of an n-tuple network ({error})") from error
         return cls(tuples, load_array(folder / "values.npy", (size,)), stages)
+
+
+def check_stages(stages: tuple[int, ...]) -> None:
+    """Raises `ValueError` unless these are falling exponents of 1 to 15."""
+    if any(type(exponent) is not int or not 1 <= exponent <= 15 for exponent in stages):
+        raise ValueError(f"stages {list(stages)}: each is a whole number from 1 to 15")
+    if any(following >= exponent for exponent, following in pairwise(stages)):
+        raise ValueError(f"stages {list(stages)}: they must fall from one to the next")
 
 
 def save_array(file: Path, array: NDArray[np.float32]) -> None:

@@ -108,7 +108,7 @@ def test_a_damaged_network_is_named(network: NTupleNetwork, tmp_path: Path, dama
     elif damage == "description":
         description.write_text('{"format": 1}')
     elif damage == "stages":
-        description.write_text('{"format": 1, "tuples": [[0, 1, 2, 3]], "stages": ["late"]}')
+        description.write_text('{"format": 1, "tuples": [[0, 1, 2, 3]], "stages": [16]}')
     else:
         values.unlink()
     with pytest.raises(NTupleFileError, match=str(tmp_path)):

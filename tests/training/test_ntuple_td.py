@@ -117,7 +117,7 @@ def test_tuples_that_join_later_change_nothing_at_first_and_then_learn(tmp_path:
 
 
 def test_a_stage_that_joins_later_begins_as_the_one_before_with_smaller_tiles(tmp_path: Path) -> None:
-    options = _options(stages=(8, 7), stage_moves=20_000.0, guided_share=0.5, moves=60_000.0)
+    options = _options(stages=(8, 7), stage_moves=20_000.0, moves=60_000.0)
     learner = NTupleLearner(options)
     learner.learn(20_000)
     learner.network.values[:] = np.arange(len(learner.network.values))  # each says where it comes from
@@ -139,8 +139,64 @@ def test_a_stage_that_joins_later_begins_as_the_one_before_with_smaller_tiles(tm
         NTupleLearner.resume(_options(stages=(9, 7)), tmp_path)
 
 
-@pytest.mark.parametrize("stages", [(7, 8), (8, 8), (16,)])
-def test_stages_that_cannot_be_are_refused(stages: tuple[int, ...]) -> None:
+def test_a_new_stage_keeps_the_rates_that_it_starts_with_and_forgets_what_they_rest_on(
+    tmp_path: Path,
+) -> None:
+    options = _options(stages=(8,), stage_moves=20_000.0)
+    learner = NTupleLearner(options)
+    learner.learn(20_000)
+    learner.grow()
+    learner.save(tmp_path)
+    early, late = np.split(np.load(tmp_path / "coherence.npy"), 2)
+    small = np.arange(len(early) // 4) % 16**2 // 16 < 8  # of the first tuple; their other cells are 0 below
+    same = np.flatnonzero(small[: 16**2])[:128]
+    same = same[same % 16 < 8]
+    np.testing.assert_allclose(late[same], early[same] / 1000, rtol=1e-5)
+    assert early[same].any()
+
+
+def test_what_ends_a_run_while_it_grows_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = _options(stages=(8,), stage_moves=20_000.0, moves=60_000.0)
+    learner = NTupleLearner(options)
+    learner.learn(20_000)
+    learner.save(tmp_path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("octofold_training.ntuple_td._REMEMBERED", None)  # fails when half of it is done
+        with pytest.raises(TypeError):
+            train(options, tmp_path, lambda *_: None)
+    kept = NTupleNetwork.load(tmp_path)
+    assert kept.stages == ()
+    np.testing.assert_array_equal(kept.values, learner.network.values)
+
+
+def test_a_run_never_loses_tables_to_a_recipe_that_would_give_them_later(tmp_path: Path) -> None:
+    train(_options(stages=(8,), moves=30_000.0), tmp_path, lambda *_: None)
+    before = np.abs(NTupleNetwork.load(tmp_path).values).sum()
+    train(_options(stages=(8,), stage_moves=50_000.0, moves=40_000.0), tmp_path, lambda *_: None)
+    after = NTupleNetwork.load(tmp_path)
+    assert after.stages == (8,)
+    assert np.abs(after.values).sum() > before / 2
+
+
+def test_most_games_begin_late_when_they_are_told_to() -> None:
+    shares = []
+    for late_share in (0.0, 0.9):
+        learner = NTupleLearner(_options(stages=(7,), late_share=late_share, guided_share=0.5))
+        learner.learn(20_000)
+        progress = learner.learn(40_000)
+        shares.append(progress.games / progress.episodes)
+    assert shares[1] < shares[0] / 3
+
+
+def test_a_run_ends_however_few_moves_are_left(tmp_path: Path) -> None:
+    assert train(_options(threads=2, moves=1.0), tmp_path, lambda *_: None).moves >= 1
+
+
+@pytest.mark.parametrize("stages", [(7, 8), (8, 8), (16,), (0,), ("8",), (7.5,)])
+def test_stages_that_cannot_be_are_refused(stages: tuple[object, ...]) -> None:
     with pytest.raises(ValueError, match="stages"):
         _options(stages=stages)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+from octofold_game.bitboards import OUTGROWN, slide
+from octofold_players.ntuple import best_move
 
 _U = np.uint64
 
@@ -36,3 +38,14 @@ def downgraded(board, exponent):
             tile = board >> _U(4 * cell) & _U(0xF)
             halved |= (tile - _U(tile > _U(below))) << _U(4 * cell)
         board = halved
+
+
+@njit(cache=True, nogil=True)
+def guided_move(board, values, layout, symmetric, indices):
+    """As `best_move`, but the best move on the board downgraded to the first stage, if it is legal here."""
+    move, _, _ = best_move(downgraded(board, np.int64(layout.stages[0])), values, layout, symmetric, indices)
+    if move >= 0:
+        afterstate, reward = slide(board, move)
+        if afterstate != board or reward >= OUTGROWN:
+            return move, afterstate, reward
+    return best_move(board, values, layout, symmetric, indices)

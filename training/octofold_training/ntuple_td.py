@@ -27,13 +27,15 @@ from pathlib import Path
 
 import numpy as np
 from numba import njit
-from octofold_game.bitboards import OUTGROWN, POINTS, new_game, next_random, slide, spawn
+from numpy.typing import NDArray
+from octofold_game.bitboards import OUTGROWN, POINTS, new_game, next_random, spawn
 from octofold_game.files import whole_file, write_text
 from octofold_players.ntuple import (
     FOUR_SIX_TUPLES,
     NTupleFileError,
     NTupleNetwork,
     best_move,
+    check_stages,
     fetch,
     load_array,
     save_array,
@@ -42,13 +44,13 @@ from octofold_players.ntuple import (
 )
 
 from octofold_training.curves import Curves, draw_curves
-from octofold_training.downgrading import downgraded
+from octofold_training.downgrading import guided_move
 from octofold_training.history import History
 from octofold_training.options import option
 
 _CURVES = Curves({"recent_average": "Average score of the games that it learns from"})
 _LONGEST_EPISODE = 1 << 17  # moves; a game that reaches 65536 takes about 60,000
-_REMEMBERED = 1e-3  # of the errors behind a learning rate, by a stage that begins with it: it adapts soon
+_REMEMBERED = 1e-3  # share of the error sums that a new stage inherits: rates are kept, but change quickly
 _MOST_STAGES = 16
 _KEPT = 1024  # boards to begin a late stage with
 _U = np.uint64
@@ -64,7 +66,7 @@ class NTupleOptions:
     stages: tuple[int, ...] = option((), "falling exponents: boards that hold them have tables of their own")
     stage_moves: float = option(0.0, "moves of the run after which they get them")
     moves: float = option(1e9, "moves that the whole run learns from, resumed parts included")
-    late_share: float = option(0.5, "share of the games that begin where a late stage does", maximum=1)
+    late_share: float = option(0.5, "share of the games that begin where a late stage does", maximum=0.9)
     guided_share: float = option(0.0, "share of those that play as if their tiles were smaller", maximum=1)
     trace_decay: float = option(0.5, "lambda: share of the target from the rest of the episode")
     shortest_restart: int = option(10, "moves: a shorter episode is not restarted from its middle", minimum=2)
@@ -72,10 +74,7 @@ class NTupleOptions:
     seed: int = option(1, "of the spawns")
 
     def __post_init__(self) -> None:
-        if any(not 1 <= exponent <= 15 for exponent in self.stages):
-            raise ValueError(f"stages {list(self.stages)}: an exponent is 1 to 15")
-        if list(self.stages) != sorted(set(self.stages), reverse=True):
-            raise ValueError(f"stages {list(self.stages)}: must fall from one to the next")
+        check_stages(self.stages)
 
     def shape(self, moves: float) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
         """The tuples and the stages of a run that has learned from that many moves."""
@@ -92,10 +91,12 @@ class NTupleProgress:
     """What the last slice of training did. Scores are those of games played from their first move."""
 
     episodes: int
+    games: int
+    "of the episodes, those from a first move"
     moves: int
     seconds: float
     recent_average: float | None
-    "None if no such game ended"
+    "of these games; None if there are none"
     best: int
     positions: int
     "moves of the whole run"
@@ -106,7 +107,9 @@ class NTupleLearner:
 
     def __init__(self, options: NTupleOptions) -> None:
         self.options = options
-        self._hold(*options.shape(0))
+        tuples, stages = options.shape(0)
+        size = NTupleNetwork.size(tuples) * (len(stages) + 1)
+        self._hold(tuples, stages, np.zeros((size, 3), np.float32))
         self._threads = [_Thread(options.seed, number) for number in range(options.threads)]
         self._stop = np.zeros(1, np.bool_)
         self.episodes = 0
@@ -126,9 +129,8 @@ class NTupleLearner:
         if options.stages[: len(saved.stages)] != saved.stages:
             raise NTupleFileError(f"{folder}: trained with stages {saved.stages}, asked for {options.stages}")
         learner = cls(options)
-        learner._hold(saved.tuples, saved.stages)
-        learner._entries[:, 0] = saved.values
-        learner._entries[:, 1:] = load_array(folder / "coherence.npy", (len(saved.values), 2))
+        coherence = load_array(folder / "coherence.npy", (len(saved.values), 2))
+        learner._hold(saved.tuples, saved.stages, np.column_stack([saved.values, coherence]))
         try:
             state = json.loads((folder / "learner.json").read_text())
             learner.episodes, learner.moves = state["episodes"], state["moves"]
@@ -139,23 +141,30 @@ class NTupleLearner:
             thread.reseed(learner.moves)  # new spawns, not those of the start again
         return learner
 
-    def _hold(self, tuples: tuple[tuple[int, ...], ...], stages: tuple[int, ...]) -> None:
+    def _hold(
+        self,
+        tuples: tuple[tuple[int, ...], ...],
+        stages: tuple[int, ...],
+        entries: NDArray[np.float32],
+    ) -> None:
         # Value, sum of errors, sum of their sizes: an update that has loaded one of them has them all.
-        self._entries = np.zeros((NTupleNetwork.size(tuples) * (len(stages) + 1), 3), np.float32)
-        self.network = NTupleNetwork(tuples, self._entries[:, 0], stages)
+        self._entries = entries
+        self.network = NTupleNetwork(tuples, entries[:, 0], stages)
 
     def grow(self) -> None:
-        """Take the shape that is due. Tuples that join start at 0, so that nothing changes at first.
+        """Take the tuples and stages that are due, unless the run has them; it never loses any.
 
-        The tables of a new stage start as those of the stage before, read as if each tile that leads to it
-        were half as large: what is known of 8192 is the best guess at what a first 16384 is worth.
+        Tuples that join start at 0, so that nothing changes at first. The tables of a new stage start as
+        those of the stage before, read as if each tile that leads to it were half as large: what is known of
+        8192 is the best guess at what a first 16384 is worth.
         """
-        before, learned = self.network, self._entries
-        tuples, stages = self.options.shape(self.moves)
-        self._hold(tuples, stages)
-        each = NTupleNetwork.size(tuples)
-        known = learned.reshape(len(before.stages) + 1, -1, 3)
-        grown = self._entries.reshape(len(stages) + 1, each, 3)
+        before = self.network
+        due_tuples, due_stages = self.options.shape(self.moves)
+        tuples, stages = max(before.tuples, due_tuples, key=len), max(before.stages, due_stages, key=len)
+        if (tuples, stages) == (before.tuples, before.stages):
+            return
+        known = self._entries.reshape(len(before.stages) + 1, -1, 3)
+        grown = np.zeros((len(stages) + 1, NTupleNetwork.size(tuples), 3), np.float32)
         grown[: len(known), : known.shape[1]] = known
         for stage in range(len(known), len(grown)):
             tile = stages[stage - 1]
@@ -163,7 +172,9 @@ class NTupleLearner:
             entries = grown[stage - 1].reshape(len(tuples), *[16] * len(tuples[0]), 3)
             for axis in range(1, entries.ndim - 1):
                 entries = entries.take(read, axis)
-            grown[stage] = entries.reshape(-1, 3) * [1, _REMEMBERED, _REMEMBERED]
+            grown[stage] = entries.reshape(-1, 3)
+            grown[stage, :, 1:] *= _REMEMBERED
+        self._hold(tuples, stages, grown.reshape(-1, 3))  # only now: what ends this halfway changes nothing
 
     def save(self, folder: Path) -> None:
         """Write everything that `resume` needs; an interrupted save leaves the last one readable."""
@@ -179,7 +190,7 @@ class NTupleLearner:
         """Play and learn for at least `moves` moves over all threads."""
         start = time.perf_counter()
         self._stop[0] = False
-        share = moves // len(self._threads)
+        share = math.ceil(moves / len(self._threads))
         try:
             with ThreadPoolExecutor(len(self._threads)) as pool:
                 learning = [pool.submit(self._run, thread, share) for thread in self._threads]
@@ -202,7 +213,7 @@ class NTupleLearner:
         self.moves += learned
         self.seconds += seconds
         average, best = total / played if played else None, int(counts[:, 4].max())
-        return NTupleProgress(episodes, learned, seconds, average, best, self.moves)
+        return NTupleProgress(episodes, played, learned, seconds, average, best, self.moves)
 
     def _run(self, thread: _Thread, moves: int) -> None:
         _learn(
@@ -286,7 +297,7 @@ def _learn(
             stage = stage_of(board, layout.stages)
             while length < len(states):
                 if guide:
-                    move, afterstate, reward = _guided_move(board, values, layout, symmetric, indices)
+                    move, afterstate, reward = guided_move(board, values, layout, symmetric, indices)
                 else:
                     move, afterstate, reward = best_move(board, values, layout, symmetric, indices)
                 if move < 0:
@@ -315,18 +326,6 @@ def _learn(
             if length < shortest_restart:
                 break
             board = states[length // 2]
-
-
-@njit(cache=True, nogil=True)
-def _guided_move(board, values, layout, symmetric, indices):
-    """As `best_move`, but the best by the tables of the first stage, to which the board is downgraded."""
-    seen = downgraded(board, np.int64(layout.stages[0]))
-    move, _, _ = best_move(seen, values, layout, symmetric, indices)
-    if move >= 0:
-        afterstate, reward = slide(board, move)
-        if afterstate != board or reward >= OUTGROWN:
-            return move, afterstate, reward
-    return best_move(board, values, layout, symmetric, indices)
 
 
 @njit(cache=True, nogil=True)
@@ -383,8 +382,7 @@ def train(
     slice_moves = 200_000
     try:
         while learner.moves < options.moves and learner.seconds < end:
-            if (learner.network.tuples, learner.network.stages) != options.shape(learner.moves):
-                learner.grow()
+            learner.grow()
             left_to_change = options.next_change(learner.moves) - learner.moves
             progress = learner.learn(min(slice_moves, math.ceil(left_to_change)))
             left = end - learner.seconds

@@ -48,7 +48,10 @@ class Recipe:
             if key not in known:
                 raise RecipeError(f"{self.file}: [{name}] has no {key!r}; it takes {', '.join(known)}")
             self._check(f"[{name}] {key}", value, known[key])
-        return kind(**{key: _frozen(value) for key, value in table.items()})
+        try:
+            return kind(**{key: _frozen(value) for key, value in table.items()})
+        except ValueError as error:
+            raise RecipeError(f"{self.file}: [{name}] {error}") from error
 
     def _check(self, place: str, value: Any, known: Field[Any]) -> None:
         kind = type(known.default)

@@ -132,12 +132,13 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         averages = {name: math.fsum(each[name] for each in measures) / updates for name in measures[0]}
         if not math.isfinite(averages["loss"]):
             raise TrainingError(f"the loss became {averages['loss']} near position {self.positions:,}")
+        games = averages.pop("games") * updates
         return self._progress(
             seconds=round(self.seconds, 1),
             positions=self.positions,
             positions_per_second=round(updates * self.options.batch_size / (time.perf_counter() - start), 1),
             learning_rate=self.learning_rate(),
-            student_games=round(averages.pop("games") * updates),
+            student_games=round(games),
             **{name: round(average, 5) for name, average in averages.items()},
         )
 
