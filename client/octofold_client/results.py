@@ -72,7 +72,9 @@ class ResultFolder:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (ValueError, TypeError):
-            raise EvaluationError(f"{self._conditions} is damaged: whose games are these?") from None
+            raise EvaluationError(
+                f"{self._conditions} is damaged; it should say whose games are here"
+            ) from None
 
     @contextmanager
     def open(self, conditions: Conditions) -> Iterator["KeptGames"]:

@@ -145,8 +145,8 @@ class Config:
         0,
         _integer(0, 65_536),
         "boards in a batch at most; larger is no faster once the device is full, only slower to answer; "
-        "0 takes what --tune found, else 1024 on a GPU, and on a CPU 32, or of several lanes the first of 8, "
-        "16 and 32 that is worth a batch's cost, measured when the model is loaded",
+        "0 takes what --tune found, else 1024 on a GPU and 32 on a CPU; with several lanes there, the "
+        "smallest of 8, 16 and 32 whose batch takes long enough to be worth its overhead, measured at load",
     )
     queue_capacity: int = _option(
         131_072,

@@ -20,8 +20,7 @@ CUDA_BATCH_SIZE = 1024
 SMALLER_CPU_BATCH_SIZES = (8, 16)
 
 WORTHWHILE_SECONDS = 0.0025
-"""What a batch costs besides its run, some 0.1 ms, is little beside this. A longer one makes callers wait,
-and its activations leave the core's cache."""
+"""What a batch costs besides its run, some 0.1 ms, is little beside this; a longer one makes callers wait."""
 
 
 def choose_layout(config: Config, device: str, precision: str, measured: Layout | None = None) -> Layout:
@@ -57,13 +56,17 @@ def choose_batch_size(layout: Layout, batch_seconds: Callable[[int], float]) -> 
     """The batch size for a layout on a CPU of which nobody has said or measured what is best.
 
     One lane alone has the largest: between two of its batches all other threads have their turn, and find
-    their caches cold, which costs 1.3 ms. Of several lanes, another runs meanwhile.
+    their caches cold, which costs 1.3 ms. Of several lanes, another runs meanwhile. So have lanes of several
+    threads, whose work the time of one does not tell.
 
     Args:
         layout: with the largest size in question.
         batch_seconds: see `Backend.batch_seconds`.
+
+    Returns:
+        8, 16, or the layout's own: the smallest whose batch takes long enough to be worth its overhead.
     """
-    if layout.lanes == 1:
+    if layout.lanes == 1 or layout.threads > 1:
         return layout.max_batch_size
     for size in SMALLER_CPU_BATCH_SIZES:
         if size < layout.max_batch_size and batch_seconds(size) >= WORTHWHILE_SECONDS:

@@ -1,7 +1,7 @@
 """Has gRPC's C core read connections in the thread that waits for calls, and not in threads of its own.
 
-Newer releases have a pool that reads and then wakes whoever waits. Each message so wakes one thread more, a
-fifth of what a call costs the server besides inference. Knows nothing about calls.
+Newer releases have a pool that reads and then wakes whoever waits. So each message wakes one more
+thread, a fifth of what a call costs the server besides inference. Knows nothing about calls.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -74,14 +74,19 @@ def test_a_ready_server_answers_every_rpc(write_version: WriteVersion, start_ser
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks at threads as Linux shows them")
 def test_messages_are_read_by_the_thread_that_waits_for_calls(
-    write_version: WriteVersion, start_server: Start
+    write_version: WriteVersion, start_server: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def wakes_of_the_pool() -> int:
-        threads = Path(f"/proc/{server.process.pid}/task").iterdir()
-        statuses = [(thread / "status").read_text() for thread in threads]
-        pool = [status for status in statuses if status.startswith("Name:\tevent_engine")]
-        return sum(int(re.findall(r"^voluntary_ctxt_switches:\t(\d+)", s, re.MULTILINE)[0]) for s in pool)
+        pool = []
+        for thread in Path(f"/proc/{server.process.pid}/task").iterdir():
+            with suppress(FileNotFoundError):  # it ended meanwhile
+                status = (thread / "status").read_text()
+                if status.startswith("Name:\tevent_engine"):
+                    pool += re.findall(r"^voluntary_ctxt_switches:\t(\d+)", status, re.MULTILINE)
+        assert pool
+        return sum(map(int, pool))
 
+    monkeypatch.delenv("GRPC_EXPERIMENTS", raising=False)
     write_version()
     server = start_server()
     with grpc.insecure_channel(server.target) as channel:
