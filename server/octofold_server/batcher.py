@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull, Unavailable
 
 from octofold_server.backend import Backend
-from octofold_server.calls import Batch, Call, OnDone, Part, Priority
+from octofold_server.calls import TURN_BOARDS, Batch, Call, OnDone, Part, Priority
 from octofold_server.deadlines import Deadlines
 from octofold_server.statistics import ModelStatistics
 
@@ -142,7 +142,7 @@ class Batcher:
             QueueFull: no room for N boards; none of them is queued.
             Unavailable: the batcher is closed.
         """
-        call = Call(boards, deadline, on_done, priority)
+        call = Call(boards, deadline, on_done, priority, min(TURN_BOARDS, self.max_batch_size))
         level = self._levels[priority]
         with self._lock:
             if self._closed:

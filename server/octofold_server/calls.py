@@ -22,8 +22,8 @@ WHOLE_BOARDS = 64
 """A call of up to so many boards runs whole, in order of arrival."""
 
 TURN_BOARDS = 32
-"""A larger call goes behind those that came later each time that so many of its boards have run: a lone board
-waits for no more than one turn of a call of 60,000."""
+"""A larger call goes behind those that came later each time that so many of its boards have run, or as many
+as a smaller batch holds: a lone board waits for no more than one turn of a call of 60,000."""
 
 
 class Priority(IntEnum):
@@ -67,11 +67,17 @@ class Call:
 
     __slots__ = (
         "__weakref__", "answered", "boards", "deadline", "done", "error", "finished", "inference_seconds",
-        "may_yield", "on_done", "parts", "priority", "queue_seconds", "submitted", "taken", "turn",
+        "longest_turn", "may_yield", "on_done", "parts", "priority", "queue_seconds", "submitted", "taken",
+        "turn",
     )  # fmt: skip
 
     def __init__(
-        self, boards: NDArray[np.uint8], deadline: float, on_done: OnDone | None, priority: Priority
+        self,
+        boards: NDArray[np.uint8],
+        deadline: float,
+        on_done: OnDone | None,
+        priority: Priority,
+        turn: int = TURN_BOARDS,
     ) -> None:
         self.boards = boards
         self.deadline = deadline
@@ -79,7 +85,9 @@ class Call:
         self.priority = priority
         self.submitted = time.monotonic()
         self.taken = 0  # boards that batches have taken
-        self.turn = self.longest_turn  # boards left of it
+        # Boards that may run before other calls have their turn, and those left of it.
+        self.longest_turn = WHOLE_BOARDS if len(boards) <= WHOLE_BOARDS else turn
+        self.turn = self.longest_turn
         self.may_yield = False  # has had a turn since a call that came later went first
         self.answered = 0
         self.parts: list[Part] = []  # in order of completion
@@ -89,11 +97,6 @@ class Call:
         self.done = False
         self.finished = threading.Lock()
         self.finished.acquire()
-
-    @property
-    def longest_turn(self) -> int:
-        """Boards that may run before other calls have their turn."""
-        return WHOLE_BOARDS if len(self.boards) <= WHOLE_BOARDS else TURN_BOARDS
 
     @property
     def waiting(self) -> int:

@@ -131,6 +131,19 @@ def test_a_large_call_that_has_had_its_turn_lets_one_that_comes_later_go_first_b
     assert np.flatnonzero(order == 3).tolist() == [2 * TURN_BOARDS + 1]
 
 
+def test_a_turn_is_no_longer_than_a_batch(new_batcher: NewBatcher) -> None:
+    backend = RecordingBackend()
+    batcher = new_batcher(backend, max_batch_size=8)
+    backend.gate.clear()
+    large = batcher.submit(marked(1, 100))
+    backend.started.acquire()  # its first turn runs
+    lone = batcher.submit(marked(2))
+    backend.gate.set()
+    wait_for([large, lone])
+    order = np.concatenate(backend.batches)[:, 0]
+    assert np.flatnonzero(order == 2).tolist() == [8]
+
+
 def test_two_large_calls_take_turns(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
     batcher = new_batcher(backend)
