@@ -80,6 +80,16 @@ def test_the_expected_regret_is_what_a_policy_loses_by_its_worse_moves(teacher: 
     assert difference.item() == pytest.approx(2.0 * (200 / 2) / 100)
 
 
+def test_only_legal_moves_count_in_the_loss(teacher: NTupleNetwork) -> None:
+    run = Distillation(_options(temperature=100.0), ARCHITECTURE, teacher)
+    values = torch.tensor([[100.0, 0.0, -torch.inf, -torch.inf], [7.0, -torch.inf, -torch.inf, -torch.inf]])
+    logits = torch.tensor([[1.0, 0.0, 40.0, -40.0], [-3.0, 9.0, 9.0, 9.0]], requires_grad=True)
+    loss = run._loss(logits, values, torch.tensor(100.0))
+    assert loss.item() == pytest.approx(0.0, abs=1e-6)  # the preferences among them are the teacher's
+    (gradient,) = torch.autograd.grad(loss, logits)
+    assert (gradient[values.isinf()] == 0).all()
+
+
 def test_a_share_of_the_labels_looks_two_moves_ahead(teacher: NTupleNetwork) -> None:
     run = Distillation(_options(batch_size=400, slices=1, deep_share=0.25), ARCHITECTURE, teacher)
     run.warm_up()

@@ -54,6 +54,9 @@ def trainers(teacher: NTupleNetwork, start: Checkpoint, architecture: dict[str, 
         sizes = architecture | {"channels": 17 if other else 16}
         return Distillation(DistilOptions(**(SUPERVISED | changes)), sizes, teacher)
 
+    def student_with_muon(**changes: Any) -> Run[Any]:
+        return student(muon=True, **changes)
+
     def value(other: bool = False, **changes: Any) -> Run[Any]:
         sizes = architecture | VALUE | {"channels": 17 if other else 16}
         return ValueLearning(ValueOptions(**(SUPERVISED | changes)), sizes, teacher)
@@ -64,12 +67,13 @@ def trainers(teacher: NTupleNetwork, start: Checkpoint, architecture: dict[str, 
 
     return {
         "student": Trainer(student, distil.CURVES, {"slices": 3}, "asked for"),
+        "muon": Trainer(student_with_muon, distil.CURVES, {"slices": 3}, "asked for"),
         "value": Trainer(value, value_td.CURVES, {"slices": 3}, "asked for"),
         "ppo": Trainer(reinforced, ppo.CURVES, {"games": 48}, "started from weights"),
     }
 
 
-@pytest.fixture(params=["student", "value", "ppo"])
+@pytest.fixture(params=["student", "muon", "value", "ppo"])
 def trainer(request: pytest.FixtureRequest, trainers: dict[str, Trainer]) -> Trainer:
     """Each of them, where what is claimed depends on it."""
     return trainers[request.param]

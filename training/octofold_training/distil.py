@@ -9,7 +9,6 @@ it learns from.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +31,8 @@ from octofold_training.supervised import SupervisedOptions, SupervisedProgress, 
 
 LARGEST_REGRET = 5_000.0
 """Points that the loss counts for a move at most: what an illegal move and one that loses the game count."""
+
+_ILLEGAL = -1e9  # a logit whose probability is exactly 0, and whose product with 0 is
 
 CURVES = Curves(
     {
@@ -115,13 +116,16 @@ class Distillation(SupervisedRun[DistilOptions, SupervisedProgress]):
         return temperature * torch.from_numpy(relative.astype(np.float32))[:, None]
 
     def _loss(self, logits: Tensor, values: Tensor, temperatures: Tensor) -> Tensor:
-        """Mean divergence of the policy from the teacher's preferences among `values` `[B, 4]`, in nats."""
+        """Mean divergence of the policy from the teacher's preferences among `values` `[B, 4]`, in nats.
+
+        Both are over the legal moves: who plays knows these, so the network need not learn them.
+        """
         targets = torch.softmax(values / temperatures, dim=1)
+        logits = logits.masked_fill(values.isinf(), _ILLEGAL)
         loss = nn.functional.cross_entropy(logits, targets) - _entropy(targets)
         if self.options.regret_weight:
             shortfall = (values.amax(dim=1, keepdim=True) - values).clamp(max=LARGEST_REGRET)
-            policy = torch.softmax(logits.masked_fill(values.isinf(), -math.inf), dim=1)
-            expected = (policy * shortfall).sum(dim=1).mean()
+            expected = (torch.softmax(logits, dim=1) * shortfall).sum(dim=1).mean()
             loss = loss + self.options.regret_weight * expected / self.options.temperature
         return loss
 

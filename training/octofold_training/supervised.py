@@ -21,6 +21,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from octofold_training.encoding import OneHot
 from octofold_training.long_run import RunProgress, TrainingError
+from octofold_training.muon import HiddenMuon
 from octofold_training.networks import Architecture, build
 from octofold_training.options import option
 from octofold_training.positions import PositionPool
@@ -38,7 +39,8 @@ class SupervisedOptions:
     learning_rate: float = option(2e-3, "peak, after the warm-up")
     warm_up: float = option(200e3, "positions over which the learning rate rises from 0", minimum=1)
     cool_down: float = option(0.3, "last share of the run, in which the learning rate falls to 0", maximum=1)
-    weight_decay: float = option(0.01, "of AdamW")
+    weight_decay: float = option(0.01, "of AdamW and of Muon")
+    muon: bool = option(False, "convolutions between hidden layers follow Muon, in place of AdamW")
     averaged: float = option(
         2e6, "positions over which the weights of the checkpoint are averaged", minimum=1
     )
@@ -107,6 +109,7 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
             weight_decay=options.weight_decay,
             fused=True,
         )
+        self._muon = HiddenMuon(self.student, options.weight_decay) if options.muon else None
         decay = max(0.0, 1 - options.batch_size / options.averaged)
         self.averaged = AveragedModel(self.student, multi_avg_fn=get_ema_multi_avg_fn(decay))  # type: ignore[no-untyped-call]
 
@@ -151,10 +154,13 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
 
     def _step(self, loss: Tensor, positions: int) -> None:
         """Let the student follow the gradient of `loss`, which came from that many positions."""
+        rate = self.learning_rate()
         for group in self._optimiser.param_groups:
-            group["lr"] = self.learning_rate()
+            group["lr"] = rate
         self._optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
+        if self._muon:
+            self._muon.step(rate)
         self._optimiser.step()
         self.averaged.update_parameters(self.student)
         self.positions += positions
@@ -170,6 +176,7 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
             "student": self.student.state_dict(),
             "averaged": self.averaged.state_dict(),
             "optimiser": self._optimiser.state_dict(),
+            **({"muon": self._muon.state()} if self._muon else {}),
             "pool": {name: torch.from_numpy(part.view(np.int64)) for name, part in self.pool.state().items()},
         }
 
@@ -184,4 +191,6 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         self.student.load_state_dict(state["student"])
         self.averaged.load_state_dict(state["averaged"])
         self._optimiser.load_state_dict(state["optimiser"])
+        if self._muon and "muon" in state:  # a run may turn to Muon later
+            self._muon.restore(state["muon"])
         self._random = np.random.default_rng([self.options.seed, self.positions])

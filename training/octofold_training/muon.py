@@ -1,0 +1,52 @@
+"""Muon for the convolutions between hidden layers.
+
+Muon (Jordan and others, "Muon: An optimizer for hidden layers in neural networks", 2024) makes the singular
+values of an update alike and learns more from each. That takes matrix products as large as the layer itself:
+a convolution, which uses its weights on many cells of every board, hardly notices them; a dense layer would
+spend longer on them than on its gradients (`EXPERIMENTS.md`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from octofold_training.long_run import TrainingError
+from torch import nn
+
+
+class HiddenMuon:
+    """Steps the weights of all convolutions of a network but the first, each as the matrix `[C_out, C_in * 4]`
+    of what its window sees.
+
+    Its steps are as long as AdamW's would be, so that both take the same learning rate and weight decay (Liu
+    and others, "Muon is Scalable for LLM Training", 2025).
+    """
+
+    def __init__(self, network: nn.Module, weight_decay: float) -> None:
+        """Raises `TrainingError` for a network without such convolutions."""
+        convolutions = [each.weight for each in network.modules() if isinstance(each, nn.Conv2d)]
+        self._weights = convolutions[1:]
+        if not self._weights:
+            raise TrainingError("the network has no convolutions between hidden layers, which `muon` is for")
+        self._matrices = [nn.Parameter(each.detach().flatten(1)) for each in self._weights]  # the same memory
+        self._muon = torch.optim.Muon(
+            self._matrices, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw"
+        )
+
+    def step(self, learning_rate: float) -> None:
+        """Follow the gradients and take them away: who steps the other weights finds none here."""
+        for weight, matrix in zip(self._weights, self._matrices, strict=True):
+            assert weight.grad is not None
+            matrix.grad, weight.grad = weight.grad.flatten(1), None
+        for group in self._muon.param_groups:
+            group["lr"] = learning_rate
+        self._muon.step()
+
+    def state(self) -> dict[str, Any]:
+        """Everything that `restore` needs."""
+        return self._muon.state_dict()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from `state`. Raises `ValueError` if it is of other layers."""
+        self._muon.load_state_dict(state)
