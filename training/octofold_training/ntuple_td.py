@@ -311,8 +311,9 @@ def _learn(
                 score += reward
                 length += 1
                 board = spawn(afterstate, random)
-                if stage_of(board, layout.stages) > stage:
-                    stage = stage_of(board, layout.stages)
+                reached = stage_of(board, layout.stages)
+                if reached > stage:
+                    stage = reached
                     late_starts[stage, late_counts[stage] % _U(_KEPT)] = board
                     late_counts[stage] += _U(1)
             _learn_backwards(afterstates[:length], rewards, trace_decay, entries, layout, symmetric, indices)
