@@ -28,6 +28,16 @@ def test_self_play_learns() -> None:
     assert last.recent_average > 3 * first.recent_average
 
 
+def test_in_the_cool_down_all_rates_fall_to_nothing() -> None:
+    options = _options(moves=40_000.0, cool_down=0.5)
+    assert [options.rates(moves) for moves in (0, 20_000, 30_000, 40_000)] == [1.0, 1.0, 0.5, 0.0]
+    learner = NTupleLearner(options)
+    learner.learn(40_000)
+    learned = learner.network.values.copy()
+    learner.learn(1_000)
+    np.testing.assert_array_equal(learner.network.values, learned)
+
+
 def test_threads_share_the_tables_and_count_every_move() -> None:
     learner = NTupleLearner(_options(threads=2))
     progress = learner.learn(50_000)

@@ -68,6 +68,7 @@ class NTupleOptions:
     moves: float = option(1e9, "moves that the whole run learns from, resumed parts included")
     late_share: float = option(0.5, "share of the games that begin where a late stage does", maximum=0.9)
     guided_share: float = option(0.0, "share of those that play as if their tiles were smaller", maximum=1)
+    cool_down: float = option(0.0, "last share of the run, in which all rates fall to 0", maximum=1)
     trace_decay: float = option(0.5, "lambda: share of the target from the rest of the episode")
     shortest_restart: int = option(10, "moves: a shorter episode is not restarted from its middle", minimum=2)
     threads: int = option(2, "threads that play and learn at once", minimum=1)
@@ -80,6 +81,11 @@ class NTupleOptions:
         """The tuples and the stages of a run that has learned from that many moves."""
         tuples = self.tuples if moves >= self.first_moves else self.tuples[: self.first_tuples]
         return tuples, self.stages if moves >= self.stage_moves else ()
+
+    def rates(self, moves: float) -> float:
+        """What all rates are multiplied by after that many moves: 1, and less in the cool-down."""
+        left = max(0.0, 1 - moves / self.moves)
+        return min(1.0, left / max(self.cool_down, 1e-9))
 
     def next_change(self, moves: float) -> float:
         """How many moves the run has when its shape changes next, or when it ends."""
@@ -219,6 +225,7 @@ class NTupleLearner:
         _learn(
             self._entries,
             self.network.layout,
+            np.float32(self.options.rates(self.moves)),
             np.float32(self.options.trace_decay),
             self.options.shortest_restart,
             self.options.late_share,
@@ -257,6 +264,7 @@ class _Thread:
 def _learn(
     entries,
     layout,
+    rates,
     trace_decay,
     shortest_restart,
     late_share,
@@ -316,7 +324,9 @@ def _learn(
                     stage = reached
                     late_starts[stage, late_counts[stage] % _U(_KEPT)] = board
                     late_counts[stage] += _U(1)
-            _learn_backwards(afterstates[:length], rewards, trace_decay, entries, layout, symmetric, indices)
+            _learn_backwards(
+                afterstates[:length], rewards, rates, trace_decay, entries, layout, symmetric, indices
+            )
             counts[0] += 1
             counts[2] += length
             if from_start:
@@ -330,7 +340,7 @@ def _learn(
 
 
 @njit(cache=True, nogil=True)
-def _learn_backwards(afterstates, rewards, trace_decay, entries, layout, symmetric, indices):
+def _learn_backwards(afterstates, rewards, rates, trace_decay, entries, layout, symmetric, indices):
     """Learn one episode from its end; two rows of `indices` take turns, so that one is loaded ahead."""
     values = entries[:, 0]
     target = np.float32(0)
@@ -341,17 +351,17 @@ def _learn_backwards(afterstates, rewards, trace_decay, entries, layout, symmetr
         if step > 0:
             ahead = step - 1
             fetch(afterstates[ahead], values, layout, symmetric, indices[ahead & 1])
-        value = _update(entries, indices[step & 1], target)
+        value = _update(entries, indices[step & 1], target, rates)
         target = rewards[step] + (1 - trace_decay) * value + trace_decay * target
 
 
 @njit(cache=True, nogil=True)
-def _update(entries, indices, target):
+def _update(entries, indices, target, rates):
     """Move the value of the afterstate at `indices` towards `target` and return it."""
     value = total(entries[:, 0], indices)
     error = target - value
     size = abs(error)
-    share = error / np.float32(len(indices))
+    share = rates * error / np.float32(len(indices))
     for index in indices:
         errors = entries[index, 1]
         sizes = entries[index, 2]
