@@ -76,13 +76,15 @@ def main() -> None:
     }
     measures |= {
         student: lambda: run.learn(UPDATES).positions_per_second,
-        ALONE: lambda: _passes(run.student, run.student, batch),
+        ALONE: lambda: _passes(run.student, run.micro_batches or run.student, batch),
         f"labels of {LABELS:,} boards, ms": lambda: _ms(lambda: teacher.action_values(boards)),
         f"labels of {LABELS:,} boards, two moves deep, ms": lambda: _ms(
             lambda: expected_values(teacher, boards, depth=2), times=2
         ),
         STEPPING: lambda: _stepping_ms(run.pool, teacher),
     }
+    if run.micro_batches:
+        measures["the same in whole batches, positions/s"] = lambda: _passes(run.student, run.student, batch)
     if isinstance(run.student, CNN):
         on_conv2d = _on_conv2d(run.student)
         measures["the same on conv2d, positions/s"] = lambda: _passes(run.student, on_conv2d, batch)

@@ -55,7 +55,7 @@ def trainers(teacher: NTupleNetwork, start: Checkpoint, architecture: dict[str, 
         return Distillation(DistilOptions(**(SUPERVISED | changes)), sizes, teacher)
 
     def student_with_muon(**changes: Any) -> Run[Any]:
-        return student(muon=True, **changes)
+        return student(muon=True, micro_batch_size=6, **changes)
 
     def value(other: bool = False, **changes: Any) -> Run[Any]:
         sizes = architecture | VALUE | {"channels": 17 if other else 16}

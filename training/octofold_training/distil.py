@@ -79,8 +79,7 @@ class Distillation(SupervisedRun[DistilOptions, SupervisedProgress]):
         views = np.take_along_axis(unpack(boards), CELLS[symmetries], axis=1)
         moves_in_view = torch.from_numpy(MOVES[symmetries].astype(np.int64))
 
-        logits = self.student(self._one_hot(torch.from_numpy(views)))
-        logits = logits.gather(1, moves_in_view)  # as on the board itself
+        logits = self._answers(views).gather(1, moves_in_view)  # as on the board itself
         loss = self._loss(logits, torch.from_numpy(values), self._temperatures(boards, values))
         self._step(loss, len(boards))
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from octofold_training.long_run import TrainingError
 from torch import nn
+
+from octofold_training.long_run import TrainingError
 
 
 class HiddenMuon:
-    """Steps the weights of all convolutions of a network but the first, each as the matrix `[C_out, C_in * 4]`
-    of what its window sees.
+    """Steps the weights of all convolutions but the first, each as a matrix `[C_out, C_in * 4]`.
 
     Its steps are as long as AdamW's would be, so that both take the same learning rate and weight decay (Liu
     and others, "Muon is Scalable for LLM Training", 2025).
@@ -41,7 +41,7 @@ class HiddenMuon:
             matrix.grad, weight.grad = weight.grad.flatten(1), None
         for group in self._muon.param_groups:
             group["lr"] = learning_rate
-        self._muon.step()
+        self._muon.step()  # type: ignore[no-untyped-call]
 
     def state(self) -> dict[str, Any]:
         """Everything that `restore` needs."""

@@ -15,12 +15,14 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from octofold_players.ntuple import NTupleNetwork
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from octofold_training.encoding import OneHot
 from octofold_training.long_run import RunProgress, TrainingError
+from octofold_training.micro_batches import MicroBatches
 from octofold_training.muon import HiddenMuon
 from octofold_training.networks import Architecture, build
 from octofold_training.options import option
@@ -35,6 +37,9 @@ class SupervisedOptions:
 
     positions: float = option(100e6, "positions that the whole run learns from, resumed parts included")
     batch_size: int = option(1024, "positions of one update", minimum=2)
+    micro_batch_size: int = option(
+        0, "positions that one thread takes through the network; 0: all threads share the whole batch"
+    )
     slices: int = option(4, "batches of games that take turns, so that neighbours share no game", minimum=1)
     learning_rate: float = option(2e-3, "peak, after the warm-up")
     warm_up: float = option(200e3, "positions over which the learning rate rises from 0", minimum=1)
@@ -103,6 +108,8 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         self._teacher = teacher
         self._random = np.random.default_rng(options.seed)
         self._one_hot = OneHot(architecture["exponents"], dtype)
+        size = options.micro_batch_size
+        self.micro_batches = MicroBatches(self.student, size) if size else None
         self._optimiser = torch.optim.AdamW(
             self.student.parameters(),
             lr=options.learning_rate,
@@ -151,6 +158,11 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
 
         Returns the student's `games` that ended, and by its name each measure that the report averages.
         """
+
+    def _answers(self, views: NDArray[np.uint8]) -> Tensor:
+        """The student's answers `[N, 4]` or `[N, 1]` to boards `[N, 16]`."""
+        answers: Tensor = (self.micro_batches or self.student)(self._one_hot(torch.from_numpy(views)))
+        return answers
 
     def _step(self, loss: Tensor, positions: int) -> None:
         """Let the student follow the gradient of `loss`, which came from that many positions."""

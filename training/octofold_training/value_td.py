@@ -161,7 +161,7 @@ class ValueLearning(SupervisedRun[ValueOptions, ValueProgress]):
             own_views = views[-len(left.ended) :]
             before = np.take_along_axis(left.afterstates, own_views, axis=1)[left.valued]
             seen = np.concatenate([seen, before])
-        values: Tensor = self.student(self._one_hot(torch.from_numpy(seen)))[:, 0] * self._scale
+        values = self._answers(seen)[:, 0] * self._scale
         return values[:ahead], values[ahead:]
 
     def _td_targets(self, worth: Tensor, left: _Left | None) -> Tensor:
