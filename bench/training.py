@@ -47,9 +47,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
 
-    learning = replace(
-        read_recipe(RECIPES / "teacher.toml").options("ntuple", NTupleOptions), first_moves=0.0
-    )
+    recipe_of_teacher = read_recipe(RECIPES / "teacher.toml").options("ntuple", NTupleOptions)
+    learning = replace(recipe_of_teacher, first_moves=0.0, cool_down=0.0)
     teachers: dict[str, NTupleLearner] = {}
     memory: dict[str, float] = {}
     for tuples in (4, 8):

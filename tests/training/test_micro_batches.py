@@ -29,7 +29,7 @@ def test_answers_and_gradients_are_those_of_the_whole_batch(
 ) -> None:
     torch.manual_seed(1)
     network, boards, weights = build(architecture), _boards(32), torch.randn(32, 4)
-    whole, split = network(boards), MicroBatches(network, size)(boards)
+    whole, split = network(boards), MicroBatches(network, size, threads=3)(boards)
     torch.testing.assert_close(split, whole)
     expected, actual = _gradients(network, whole, weights), _gradients(network, split, weights)
     for ours, theirs in zip(actual, expected, strict=True):
@@ -38,7 +38,7 @@ def test_answers_and_gradients_are_those_of_the_whole_batch(
 
 def test_the_same_batch_gives_the_same_gradients_whichever_thread_ends_first() -> None:
     network, boards, weights = build(CNN), _boards(64), torch.randn(64, 4)
-    passes = MicroBatches(network, 4)
+    passes = MicroBatches(network, 4, threads=4)
     first, *others = (_gradients(network, passes(boards), weights) for _ in range(5))
     for other in others:
         assert all(torch.equal(*pair) for pair in zip(first, other, strict=True))
@@ -46,7 +46,7 @@ def test_the_same_batch_gives_the_same_gradients_whichever_thread_ends_first() -
 
 def test_what_fails_in_a_thread_is_raised() -> None:
     with pytest.raises(RuntimeError, match="shape"):
-        MicroBatches(build(CNN), 4)(_boards(16)[:, :9])
+        MicroBatches(build(CNN), 4, threads=2)(_boards(16)[:, :9])
 
 
 def test_a_run_learns_alike_with_and_without(teacher: NTupleNetwork) -> None:

@@ -5,6 +5,7 @@ import signal
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -28,11 +29,14 @@ def test_self_play_learns() -> None:
     assert last.recent_average > 3 * first.recent_average
 
 
-def test_in_the_cool_down_all_rates_fall_to_nothing() -> None:
+def test_in_the_cool_down_all_rates_fall_to_nothing(tmp_path: Path) -> None:
     options = _options(moves=40_000.0, cool_down=0.5)
-    assert [options.rates(moves) for moves in (0, 20_000, 30_000, 40_000)] == [1.0, 1.0, 0.5, 0.0]
-    learner = NTupleLearner(options)
-    learner.learn(40_000)
+    rates: list[float] = []
+    learner = train(options, tmp_path, lambda learner, _: rates.append(options.rates(learner.moves)))
+    assert rates[0] > 0.9
+    assert len(rates) > 10
+    assert all(0 <= fallen < rate for rate, fallen in pairwise(rates))
+    assert options.rates(learner.moves) == 0.0
     learned = learner.network.values.copy()
     learner.learn(1_000)
     np.testing.assert_array_equal(learner.network.values, learned)

@@ -32,7 +32,7 @@ from octofold_training.supervised import SupervisedOptions, SupervisedProgress, 
 LARGEST_REGRET = 5_000.0
 """Points that the loss counts for a move at most: what an illegal move and one that loses the game count."""
 
-_ILLEGAL = -1e9  # a logit whose probability is exactly 0, and whose product with 0 is
+_ILLEGAL = -1e9  # logit of an illegal move: probability 0, and no NaN where it is multiplied by 0
 
 CURVES = Curves(
     {

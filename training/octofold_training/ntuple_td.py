@@ -84,12 +84,17 @@ class NTupleOptions:
 
     def rates(self, moves: float) -> float:
         """What all rates are multiplied by after that many moves: 1, and less in the cool-down."""
-        left = max(0.0, 1 - moves / self.moves)
-        return min(1.0, left / max(self.cool_down, 1e-9))
+        if not self.cool_down:
+            return 1.0
+        return min(1.0, max(0.0, 1 - moves / self.moves) / self.cool_down)
 
     def next_change(self, moves: float) -> float:
-        """How many moves the run has when its shape changes next, or when it ends."""
-        return min(due for due in (self.first_moves, self.stage_moves, self.moves) if due > moves)
+        """How many moves the run has when its shape or its rates change next, or when it ends.
+
+        The rates fall in steps of a twentieth.
+        """
+        steps: list[float] = np.linspace(self.moves * (1 - self.cool_down), self.moves, 21).tolist()
+        return min(due for due in (self.first_moves, self.stage_moves, *steps) if due > moves)
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class SupervisedOptions:
     positions: float = option(100e6, "positions that the whole run learns from, resumed parts included")
     batch_size: int = option(1024, "positions of one update", minimum=2)
     micro_batch_size: int = option(
-        0, "positions that one thread takes through the network; 0: all threads share the whole batch"
+        0, "boards that one thread takes through the network; 0: all threads share the whole batch"
     )
     slices: int = option(4, "batches of games that take turns, so that neighbours share no game", minimum=1)
     learning_rate: float = option(2e-3, "peak, after the warm-up")
@@ -168,7 +168,7 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         """Let the student follow the gradient of `loss`, which came from that many positions."""
         rate = self.learning_rate()
         for group in self._optimiser.param_groups:
-            group["lr"] = rate
+            group["lr"], group["weight_decay"] = rate, self.options.weight_decay
         self._optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         if self._muon:
