@@ -61,7 +61,8 @@ class _Passes(torch.autograd.Function):
 
         of_answers = torch.split(gradient, [len(each) for each in ctx.answers])
         total, *others = ctx.pool.map(through, ctx.answers, of_answers)
-        for of_weights in others:
-            torch._foreach_add_(total, of_weights)
+        for of_part in others:
+            for of_weights, more in zip(total, of_part, strict=True):
+                of_weights += more
         ctx.answers = None
         return (None, None, None, *total)
