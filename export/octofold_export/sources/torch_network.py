@@ -39,7 +39,7 @@ class TorchNetwork:
 
     def __init__(self, module: nn.Module, name: str) -> None:
         """Raises `ExportError` for weights that are not finite numbers."""
-        self.module = module.eval().requires_grad_(False)
+        self.module = module.eval()
         self._name = name
         for parameter, values in (*module.named_parameters(), *module.named_buffers()):
             if values.is_floating_point() and not bool(torch.isfinite(values).all()):
@@ -53,7 +53,8 @@ class TorchNetwork:
     @property
     def operators(self) -> str:
         """The classes of its parts."""
-        kinds = [type(part).__name__ for part in self.module.modules() if not list(part.children())]
+        parts = (part for part in self.module.modules() if not list(part.children()))
+        kinds = [str(getattr(part, "original_name", type(part).__name__)) for part in parts]
         return ", ".join(f"{kind} {kinds.count(kind)}" for kind in dict.fromkeys(kinds))
 
     def run(self, inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
@@ -70,9 +71,9 @@ class TorchNetwork:
         """See `described.TrainedNetwork`."""
         inputs = torch.from_numpy(example)
         if isinstance(self.module, torch.jit.ScriptModule):
-            names = list(self.run(example))
+            names = [f"output_{name}" for name in self.run(example)]
             model = _script_to_onnx(self.module, inputs, names, self._name)
-            return prepare(model, output, example)
+            return prepare(model, f"output_{output}", example)
         model = _module_to_onnx(_Selected(self.module, output), inputs, self._name)
         return prepare(model, model.graph.output[0].name, example)
 
