@@ -23,11 +23,6 @@ class Lessons:
     leads: NDArray[np.float32]
     "[M, 4], far below 0 where illegal"
 
-    @property
-    def moves(self) -> Tensor:
-        """`[M]`: the sensible player's."""
-        return torch.from_numpy(self.leads.argmax(axis=1))
-
 
 def record_lessons(games: int = 24, moves: int = 250) -> Lessons:
     """From the beginnings of some games."""
