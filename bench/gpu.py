@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 from octofold_client.local_server import LocalServer
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.backend import Backend, Layout
-from octofold_server.layouts import default_layout
-from octofold_server.onnx_backend import batch_sizes, onnx_lanes
-from octofold_server.onnx_session import cuda_is_available
-from octofold_server.repository import Card, find_versions, read_card, read_model, read_tensors
-from octofold_server.tuning import boards_per_second, random_boards
-from octofold_server.tunings import device_name
+from octofold_server.backends.backend import Backend, Layout
+from octofold_server.backends.onnx_backend import batch_sizes, onnx_lanes
+from octofold_server.backends.onnx_session import cuda_is_available
+from octofold_server.models.layouts import default_layout
+from octofold_server.models.repository import Card, find_versions, read_card, read_model, read_tensors
+from octofold_server.models.tuning import boards_per_second, random_boards
+from octofold_server.models.tuning_file import device_name
 
 LOWEST_AGREEMENT = {"fp32": 0.999, "int8": 0.99, "fp16": 0.99}
 """Share of moves that must be those of float32 on the CPU; near ties fall differently in another order."""

@@ -27,10 +27,10 @@ import numpy as np
 import onnxruntime
 from harness import report
 from numpy.typing import NDArray
-from octofold_server.backend import Backend, Layout
-from octofold_server.cpus import cpu_name, usable_cores
-from octofold_server.onnx_backend import onnx_lanes
-from octofold_server.tuning import boards_per_second, random_boards
+from octofold_server.backends.backend import Backend, Layout
+from octofold_server.backends.onnx_backend import onnx_lanes
+from octofold_server.models.tuning import boards_per_second, random_boards
+from octofold_server.system.cpus import cpu_name, usable_cores
 from onnx import TensorProto, helper, numpy_helper
 
 BATCHES = (1, 8, 32)

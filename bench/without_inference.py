@@ -11,10 +11,10 @@ import sys
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_server.backend import Moves
-from octofold_server.config import read_config
-from octofold_server.logs import set_up_log
-from octofold_server.polling import read_where_calls_are_awaited
+from octofold_server.backends.backend import Moves
+from octofold_server.config.options import read_config
+from octofold_server.system.grpc_core import read_where_calls_are_awaited
+from octofold_server.system.logs import set_up_log
 
 
 class Table:
@@ -39,7 +39,7 @@ def main() -> None:
     config = read_config(sys.argv[1:])
     set_up_log(config.log_format, config.log_level)
     read_where_calls_are_awaited()
-    from octofold_server.lifecycle import serve  # which loads gRPC
+    from octofold_server.process.lifecycle import serve  # which loads gRPC
 
     serve(config, lambda _model, layout, _tensors: [Table(layout.max_batch_size)] * layout.lanes)
 

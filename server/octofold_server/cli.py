@@ -10,12 +10,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from octofold_server.config import Config, ConfigError, read_config, unknown_variables
-from octofold_server.logs import set_up_log
-from octofold_server.polling import read_where_calls_are_awaited
+from octofold_server.config.options import Config, ConfigError, read_config, unknown_variables
+from octofold_server.system.grpc_core import read_where_calls_are_awaited
+from octofold_server.system.logs import set_up_log
 
 if TYPE_CHECKING:
-    from octofold_server.siblings import Place
+    from octofold_server.system.siblings import Place
 
 __all__ = ["main", "run"]
 
@@ -33,8 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _log.warning("not a variable of octofold-serve: %s", variable)
     if config.processes == 1 or config.tune:
         return run(config)
-    from octofold_server.ports import StartupError
-    from octofold_server.processes import serve_together
+    from octofold_server.process.supervisor import serve_together
+    from octofold_server.system.sockets import StartupError
 
     try:
         return serve_together(config, run)
@@ -47,15 +47,15 @@ def run(config: Config, place: Place | None = None) -> int:
 
     Args:
         config: see there.
-        place: see `octofold_server.lifecycle.serve`.
+        place: see `octofold_server.process.lifecycle.serve`.
     """
     set_up_log(config.log_format, config.log_level)
     read_where_calls_are_awaited()
     # Only now: --help must not take the half second that onnxruntime and gRPC need to load.
     try:
-        from octofold_server.lifecycle import StartupError, serve
-        from octofold_server.repository import ModelError
-        from octofold_server.tuning import tune
+        from octofold_server.models.repository import ModelError
+        from octofold_server.models.tuning import tune
+        from octofold_server.process.lifecycle import StartupError, serve
     except ModuleNotFoundError as error:  # the base installation has this command, but not what it needs
         return _fail(f"{error.name} is missing: install it with the extra: octofold[server]", 1)
 

@@ -30,20 +30,20 @@ from octofold_proto.octofold.v1.inference_pb2_grpc import (
     OctofoldServiceStub,
     add_OctofoldServiceServicer_to_server,
 )
-from octofold_server.access import Access
-from octofold_server.arrivals import Arrivals
-from octofold_server.backend import Backend
-from octofold_server.config import Config
-from octofold_server.door import Door, Limits
-from octofold_server.fakes import FakeBackend, RecordingBackend
-from octofold_server.models import Models
-from octofold_server.oip_service import OpenInference
-from octofold_server.oip_servicer import OpenInferenceMethods, OpenInferenceServicer
-from octofold_server.rest import JSON_LENGTH, application
-from octofold_server.rest_server import RestServer
-from octofold_server.servicer import OctofoldMethods, OctofoldServicer
-from octofold_server.undecodable import RefusingUndecodable
-from octofold_server.wire import WireServer
+from octofold_server.admission.admission import Door, Limits
+from octofold_server.backends.backend import Backend
+from octofold_server.backends.fakes import FakeBackend, RecordingBackend
+from octofold_server.config.options import Config
+from octofold_server.models.registry import Models
+from octofold_server.protocols.octofold_v1.service import OctofoldMethods, OctofoldServicer
+from octofold_server.protocols.open_inference.grpc_service import OpenInferenceMethods, OpenInferenceServicer
+from octofold_server.protocols.open_inference.operations import OpenInference
+from octofold_server.protocols.open_inference.rest import JSON_LENGTH, application
+from octofold_server.transport.access import Access
+from octofold_server.transport.arrivals import Arrivals
+from octofold_server.transport.grpc_direct import WireServer
+from octofold_server.transport.http_server import RestServer
+from octofold_server.transport.undecodable import RefusingUndecodable
 from onnx import TensorProto, helper
 
 START_LIMIT_SECONDS = 60
@@ -51,7 +51,7 @@ START_LIMIT_SECONDS = 60
 
 @pytest.fixture(scope="session")
 def graph() -> bytes:
-    """A graph that keeps the contract and answers as `octofold_server.fakes.fake_moves` does."""
+    """A graph that keeps the contract and answers as `octofold_server.backends.fakes.fake_moves` does."""
     constants = {
         "cells": np.array([1], np.int64),
         "four": np.array([4], np.int32),

@@ -1,0 +1,207 @@
+"""A server's life: listen, load and warm up, serve, drain on a signal, end.
+
+Health tells load balancers which of these it is. Knows nothing about what the RPCs do.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from concurrent.futures import Future
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from octofold_server.admission.admission import Door, Limits
+from octofold_server.admission.metrics import exposition
+from octofold_server.backends.backend import BackendFactory
+from octofold_server.backends.onnx_backend import onnx_lanes
+from octofold_server.config.options import Config
+from octofold_server.models.registry import Models
+from octofold_server.models.reloading import Reloading
+from octofold_server.process.assembly import SERVICES, listen, new_grpc_server
+from octofold_server.protocols.health import Health
+from octofold_server.protocols.open_inference.operations import OpenInference
+from octofold_server.system.native_log import NativeLog
+from octofold_server.system.reread import FileError
+from octofold_server.system.siblings import Place, Siblings
+from octofold_server.system.signals import Signals
+from octofold_server.system.sockets import StartupError, address_of, listener_on, port_written
+from octofold_server.system.tls import Tls
+from octofold_server.transport.access import Access
+from octofold_server.transport.grpc_direct import WireServer
+
+if TYPE_CHECKING:  # what most servers do without, and need not load
+    from octofold_server.admission.tracing import Tracing
+    from octofold_server.transport.http_server import RestServer
+
+__all__ = ["StartupError", "serve"]
+
+LAST_BYTES_SECONDS = 1.0
+"""For answers on their way out, and for whoever watches health, before connections are cut."""
+
+LAST_LOAD_SECONDS = 1.0
+"""For whoever is loading to notice that it should end. Reading a file or making a session may take longer; it
+is not waited for."""
+
+LAST_SPANS_SECONDS = 2.0
+"""For a collector to take the last spans; there may be none."""
+
+_log = logging.getLogger(__name__)
+
+
+def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Place | None = None) -> None:
+    """Run a server until SIGTERM or SIGINT; return once everything accepted has been answered.
+
+    To be called by the main thread, which receives the signals. A second one ends the grace period at once;
+    SIGHUP brings the models up to date. When a model is still being loaded in the end, the process ends here.
+
+    Args:
+        config: see there.
+        new_backends: makes the lanes that compute the moves of a version.
+        place: among the processes that serve the same port; None when there is only this one.
+
+    Raises:
+        StartupError: the address cannot be listened on, a file of certificates or tokens is not what it
+            should be, or the port file cannot be written.
+        ModelError: there is nothing to serve.
+    """
+    health = Health(SERVICES)
+    models = Models(config, new_backends, health.set_model)
+    tracing = _tracing() if config.tracing else None
+    door = Door(models, _limits(config), tracing)
+    try:
+        tls = _tls(config)
+        access = Access(config.tokens, config.admin_tokens, admin=config.admin, refusals=door.refusals)
+    except FileError as error:
+        raise StartupError(str(error)) from error
+    siblings = _siblings(place, door) if place is not None else None
+    service = OpenInference(door, siblings)
+    server = new_grpc_server(config, door, health, access, service)
+    port = listen(server, config.host, config.port, tls, shared=place is not None)
+    rest = _new_rest_server(config, door, access, service, tls)
+    reloading = Reloading(models, config.models, config.watch)
+    signals = Signals(reloading.request)
+    _log.info("the configuration", extra={"fields": config.effective()})
+
+    with ExitStack() as ending:  # what is entered last ends first
+        if tls is not None:
+            ending.enter_context(NativeLog(door.refusals.add_handshake))
+        if tracing is not None:
+            ending.callback(tracing.close, LAST_SPANS_SECONDS)
+        ending.callback(models.close)
+        ending.callback(reloading.close, LAST_LOAD_SECONDS)
+        server.start()
+        if rest is not None:
+            rest.start()
+        ending.callback(_stop, server, rest)
+        if _loaded(models, signals):
+            reloading.start()
+            door.open()
+            health.serve()
+            if rest is not None:
+                ending.enter_context(port_written(config.rest_port_file, rest.port))
+            with port_written(config.port_file, port):
+                _log.info("serving on %s", address_of(config.host, port))
+                signals.wait()
+                _log.info("stopping: still serving for %g seconds", config.grace)
+                models.load_no_more()
+                door.leave()
+                health.leave()
+                signals.wait(config.grace)
+                door.refuse()
+                _drain(door, config.drain)
+    _log.info("stopped")
+    if not models.has_settled(LAST_LOAD_SECONDS):
+        # The interpreter would wait for a thread that loads, or pull the ground from under a native library.
+        logging.shutdown()
+        os._exit(0)
+
+
+def _loaded(models: Models, signals: Signals) -> bool:
+    """Load the models on a thread of its own; False when told to stop before all are loaded."""
+    loading: Future[None] = Future()
+
+    def load() -> None:
+        try:
+            models.start()
+        except BaseException as error:
+            loading.set_exception(error)
+        else:
+            loading.set_result(None)
+
+    loading.add_done_callback(lambda _: signals.wake())
+    threading.Thread(target=load, name="loading", daemon=True).start()
+    if signals.wait():
+        _log.info("stopping: not everything is loaded")
+        models.load_no_more()
+        return False
+    loading.result()
+    return not signals.wait(0)
+
+
+def _drain(door: Door, limit_seconds: float) -> None:
+    door.drain(limit_seconds)
+    if door.open_calls:
+        boards = sum(served.batcher.waiting for served in door.models.served())
+        _log.warning(
+            "after %g seconds of draining, %d calls and streams are given up; %d boards were still waiting",
+            limit_seconds,
+            door.open_calls,
+            boards,
+        )
+
+
+def _stop(server: WireServer, rest: RestServer | None) -> None:
+    stopped = server.stop(LAST_BYTES_SECONDS)
+    if rest is not None:
+        rest.stop()
+    stopped.wait()
+
+
+def _limits(config: Config) -> Limits:
+    return Limits(
+        boards=min(config.max_boards, config.queue_capacity),
+        calls=config.max_calls,
+        streams=config.max_streams,
+        streams_per_connection=config.max_streams_per_connection,
+    )
+
+
+def _tracing() -> Tracing:
+    try:
+        from octofold_server.admission.tracing import Tracing
+    except ModuleNotFoundError as error:
+        raise StartupError(f"{error.name} is missing: install it with the extra: octofold[tracing]") from None
+    return Tracing()
+
+
+def _siblings(place: Place, door: Door) -> Siblings:
+    def page(_: str) -> str:
+        return exposition(door.models, door.refusals, ready=door.ready and door.models.any_ready)
+
+    return Siblings(place, {"page": page, "load": door.models.load, "unload": door.models.unload})
+
+
+def _tls(config: Config) -> Tls | None:
+    if config.tls_certificate is None or config.tls_key is None:
+        return None
+    return Tls(config.tls_certificate, config.tls_key, config.tls_client_ca)
+
+
+def _new_rest_server(
+    config: Config, door: Door, access: Access, service: OpenInference, tls: Tls | None
+) -> RestServer | None:
+    if config.rest_port is None:
+        return None
+    # Only now: aiohttp takes a third of a second and 13 MB.
+    from octofold_server.protocols.open_inference.rest import application
+    from octofold_server.transport.http_server import RestServer
+
+    return RestServer(
+        application(door, service, access, config.max_message_bytes),
+        listener_on(config.host, config.rest_port, shared=config.processes > 1),
+        tls.context() if tls is not None else None,
+        door.refusals.add_handshake,
+        LAST_BYTES_SECONDS,
+    )

@@ -1,0 +1,149 @@
+"""What every gRPC method does around its own work: the caller's identity and leaving, the end of a call that
+went wrong, and a call of one message from there to its reply.
+
+Knows nothing about the messages of any protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NoReturn, Protocol, TypeVar
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+from octofold_proto.errors import InvalidRequest
+from octofold_proto.status import DETAILS_KEY, grpc_code
+
+from octofold_server.admission.admission import TRACE_HEADERS, Door, Ticket, WhenAnswered, code_name
+from octofold_server.admission.refusals import failure_status, request_id
+
+__all__ = [
+    "NEVER",
+    "REQUEST_ID_KEY",
+    "Call",
+    "Metadata",
+    "abort_badly",
+    "answer_later",
+    "decoded",
+    "end_badly",
+    "request_id_of",
+    "trace_of",
+]
+
+NEVER = float("inf")
+YEAR_SECONDS = 3.2e7
+"""For a caller without a deadline, gRPC's C core reports the largest time that it can express."""
+
+REQUEST_ID_KEY = "x-request-id"
+"""The metadata key under which a caller may name its call, and under which a failed call's id comes back."""
+
+AnyMessage = TypeVar("AnyMessage", bound=Message)
+
+Metadata = Sequence[tuple[str, str | bytes]]
+
+
+class Call(Protocol):
+    """As much of a `WireCall` as unary methods and streams use."""
+
+    on_message: Callable[[bytes | None], None]
+    on_sent: Callable[[], None]
+    on_left: Callable[[], None]
+
+    @property
+    def metadata(self) -> Metadata: ...
+    @property
+    def deadline(self) -> float: ...
+    def peer(self) -> str: ...
+    def read(self) -> None: ...
+    def send(self, message: bytes, *, more: bool = False) -> None: ...
+    def reply(self, message: bytes) -> None: ...
+    def end(self, code: int = 0, details: str = "", trailing: Metadata = ()) -> None: ...
+
+
+def answer_later(
+    door: Door,
+    call: Call,
+    name: str,
+    submit: Callable[[WhenAnswered], Ticket],
+    reply: Callable[[Ticket], bytes],
+    known_as: str = "",
+) -> None:
+    """Let a call of one message through the door, and reply to it once it is answered.
+
+    Args:
+        door: see there.
+        call: ended here, by and by.
+        name: of the method.
+        submit: hands its boards to the door; raises what is wrong with them.
+        reply: makes the reply of a ticket that has its answer; raises what became of it otherwise.
+        known_as: see `end_badly`.
+    """
+
+    def answered(ticket: Ticket) -> None:
+        try:
+            message = reply(ticket)
+        except Exception as error:
+            end_badly(call, error, name, known_as)
+        else:
+            call.reply(message)
+        door.end_call()
+
+    try:
+        door.begin_call()
+    except Exception as error:
+        end_badly(call, error, name, known_as)
+        return
+    try:
+        call.on_left = submit(answered).cancel
+    except Exception as error:
+        end_badly(call, error, name, known_as)
+        door.end_call()
+
+
+def decoded(kind: type[AnyMessage], message: bytes, name: str, door: Door) -> AnyMessage:
+    """A message of this kind.
+
+    Raises:
+        InvalidRequest: the bytes are none; that is counted.
+    """
+    try:
+        return kind.FromString(message)
+    except DecodeError:
+        error = InvalidRequest(f"the bytes are no message of {name}")
+        door.refusals.add(code_name(error))
+        raise error from None
+
+
+def trace_of(call: Call) -> dict[str, str]:
+    """The caller's trace, for `Door.submit`."""
+    return {name: str(value) for name, value in call.metadata if name in TRACE_HEADERS}
+
+
+def request_id_of(metadata: Metadata) -> str:
+    """The id of the call that came with this: its caller's, or a new one at each time of asking."""
+    return request_id(next((str(value) for key, value in metadata if key == REQUEST_ID_KEY), None))
+
+
+def end_badly(call: Call, error: Exception, name: str, known_as: str = "") -> None:
+    """End the call with the status of an exception, and tell its id.
+
+    Args:
+        call: to be ended.
+        error: see `failure_status`.
+        name: of the method.
+        known_as: the call's id, where the protocol has a place for it of its own.
+    """
+    identity = known_as or request_id_of(call.metadata)
+    status = failure_status(error, name, identity, call.peer())
+    trailing = ((DETAILS_KEY, status.SerializeToString()), (REQUEST_ID_KEY, identity))
+    call.end(status.code, status.message, trailing)
+
+
+def abort_badly(context: grpc.ServicerContext, error: Exception, name: str) -> NoReturn:
+    """`end_badly` for a call of grpc's own server, which has a thread."""
+    identity = request_id_of(context.invocation_metadata())
+    status = failure_status(error, name, identity, context.peer())
+    context.set_trailing_metadata(
+        ((DETAILS_KEY, status.SerializeToString()), (REQUEST_ID_KEY, identity)),
+    )
+    context.abort(grpc_code(status), status.message)
