@@ -60,6 +60,14 @@ lint: $(VENV)/dev ## style, types, import directions, generated stubs
 test: $(VENV)/dev ## all tests
 	$(BIN)/pytest
 
+format: $(VENV)/dev ## write the code in the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove the environment and everything that tools keep; models, checkpoints and runs stay
+	rm -rf $(VENV) .*_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './runs/*' -prune -exec rm -rf {} +
+
 proto: $(VENV)/dev ## generate the stubs from the .proto files
 	$(BIN)/python -m octofold_proto.generate
 
@@ -76,9 +84,11 @@ $(VENV)/light: $(VENV)/bin/pip pyproject.toml constraints.txt
 	$(PIP) --editable '.[$(SERVER)]'
 	@touch $@
 
+# Older releases of pip know no dependency groups.
 $(VENV)/dev: $(VENV)/light
 	$(PIP) $(TORCH)
-	$(PIP) --editable '.[dev]'
+	$(PIP) 'pip>=25.1'
+	$(PIP) --editable '.[server,plots,gymnasium,tracing,training,export]' --group dev
 	@touch $@
 
-.PHONY: help setup play serve train export teacher bench table lint test proto docker
+.PHONY: help setup play serve train export teacher bench table lint test format clean proto docker

@@ -34,7 +34,7 @@ CALLS = 20
 
 
 class Watch:
-    """While it is on, records the functions of this project that are called on any thread, with their files."""
+    """While it is on, records every function of this project that any thread calls, and its file."""
 
     def __init__(self) -> None:
         self.is_on = False
