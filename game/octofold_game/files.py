@@ -1,6 +1,6 @@
-"""Files that are whole or not there: written beside their place and renamed into it.
+"""Writes files atomically: to a temporary file in the same folder, which is then renamed.
 
-A reader never meets half a file, and a full disk or an interruption leaves what was there before.
+A reader never sees half a file. A full disk or an interruption leaves the previous file in place.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["whole_file", "write_text"]
 
 @contextmanager
 def whole_file(file: Path) -> Iterator[Path]:
-    """A path to write to, which takes the place of `file` when the block ends and is gone if it fails."""
+    """Yield a temporary path. It replaces `file` when the block ends and is deleted if the block fails."""
     partial = file.with_name(file.name + ".partial")
     try:
         yield partial
@@ -25,6 +25,6 @@ def whole_file(file: Path) -> Iterator[Path]:
 
 
 def write_text(file: Path, text: str) -> None:
-    """Write `text` as UTF-8, whole or not at all."""
+    """Write `text` to `file` atomically, as UTF-8."""
     with whole_file(file) as partial:
         partial.write_text(text, encoding="utf-8")

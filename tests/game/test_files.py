@@ -1,4 +1,4 @@
-"""Files are whole or as they were."""
+"""A write replaces the whole file or leaves it unchanged."""
 
 from pathlib import Path
 
