@@ -92,6 +92,8 @@ def _train_ppo(parsed: argparse.Namespace) -> None:
 
 
 def _train(run: Run[RunProgress], parsed: argparse.Namespace, curves: Curves) -> None:
+    for warning in run.warnings:
+        print(f"octofold-train: warning: {parsed.recipe}: {warning}", file=sys.stderr)
     with ProgressLine() as line:
 
         def report(progress: RunProgress) -> None:

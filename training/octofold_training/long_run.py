@@ -57,6 +57,8 @@ class Run(Protocol[Reports]):
 
     options: Any
     "a dataclass; its `positions` is where the run ends"
+    warnings: list[str]
+    "what of the recipe the run does not follow, a line of text each"
     architecture: dict[str, Any]
     averaged: AveragedModel
     "the network that the checkpoint gets"
