@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from octofold_players.ntuple import NTupleNetwork
-from octofold_training import commands
+from octofold_training import cli
 from octofold_training.checkpoints import Checkpoint
 from octofold_training.distil import Distillation, DistilOptions
 from octofold_training.long_run import Run
@@ -70,7 +70,7 @@ def test_the_command_warns_of_what_it_cuts(
     recipe.write_text(f"{network}[distil]\npositions = 2_000\nbatch_size = 64\nslices = 2\n{chosen}")
     folders = ["--teacher", "teacher", "--state", "run", "--checkpoint", "net"]
     folders = [name if name.startswith("--") else str(tmp_path / name) for name in folders]
-    assert commands.main(["student", str(recipe), *folders]) == 0
+    assert cli.main(["student", str(recipe), *folders]) == 0
     value = "4,000,000" if chosen else "2,000,000"
     warning = f"short.toml: averaged is cut from {value} to 200 positions, 10% of a run of 2,000"
     assert any(
