@@ -15,10 +15,10 @@ PublishModel = Callable[..., Path]
 def small_model() -> bytes:
     """The ONNX file of an untrained network of one small layer: it plays legal moves, fast and badly."""
     import torch
-    from octofold_export.floating import float_form
-    from octofold_export.folding import fold
-    from octofold_export.heads import PolicyHead
-    from octofold_export.weights import foldable
+    from octofold_export.graph.folding import fold
+    from octofold_export.graph.heads import PolicyHead
+    from octofold_export.handmade.floating import float_form
+    from octofold_export.handmade.weights import foldable
     from octofold_training.networks import build
 
     torch.manual_seed(1)
