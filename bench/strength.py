@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness import report
-from octofold_client.comparison import Comparison
+from octofold_client.evaluation.comparison import Comparison
 from octofold_export.export import ExportOptions, export
 from octofold_export.pieces import Rule
 from octofold_export.sources import from_checkpoint

@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 import torch
 from numpy.typing import NDArray
-from octofold_client.summary import GameSummary, Summary
+from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_export.cli import main
 from octofold_export.errors import ExportError
 from octofold_export.strength import Alternative, record_alternatives
