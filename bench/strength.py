@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness import report
-from octofold_client.comparison import Comparison
+from octofold_client.evaluation.comparison import Comparison
 from octofold_export.export import ExportOptions, export
 from octofold_export.graph.decision import Rule
 from octofold_export.publishing.strength import Alternative, record_alternatives, record_strength

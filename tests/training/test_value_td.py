@@ -10,7 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from octofold_client import Client
-from octofold_client.local_server import LocalServer
+from octofold_client.rpc.local_server import LocalServer
 from octofold_export.cli import main as export
 from octofold_game import rules
 from octofold_game.bitboards import unpack
