@@ -18,12 +18,12 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 from octofold_client import AsyncClient, Client
-from octofold_client.evaluation import evaluate
+from octofold_client.contenders.served_model import select
+from octofold_client.evaluation.evaluate import evaluate
+from octofold_client.evaluation.result_folder import ResultFolder
+from octofold_client.evaluation.summary import GameSummary
 from octofold_client.loadtest.histogram import Histogram
-from octofold_client.progress import Progress
-from octofold_client.results import ResultFolder
-from octofold_client.selection import select
-from octofold_client.summary import GameSummary
+from octofold_client.terminal.progress import Progress
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb

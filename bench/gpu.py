@@ -22,7 +22,7 @@ import grpc
 import numpy as np
 from harness import interleave, medians, report
 from numpy.typing import NDArray
-from octofold_client.local_server import LocalServer
+from octofold_client.rpc.local_server import LocalServer
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.backend import Backend, Layout

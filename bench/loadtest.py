@@ -20,7 +20,7 @@ from octofold_client.loadtest.loads import Closed
 from octofold_client.loadtest.result import latencies_ms
 from octofold_client.loadtest.steps import Plan, Step, hold
 from octofold_client.loadtest.workers import Task, Workers
-from octofold_client.local_server import LocalServer
+from octofold_client.rpc.local_server import LocalServer
 from perf_analyzer import input_data, measure
 
 LARGEST_EXPONENT = 15

@@ -29,7 +29,7 @@ from direct import newest_version
 from harness import interleave, medians, report
 from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.histogram import Histogram
-from octofold_client.local_server import LocalServer
+from octofold_client.rpc.local_server import LocalServer
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb

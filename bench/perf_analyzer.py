@@ -21,7 +21,7 @@ import numpy as np
 from harness import report
 from numpy.typing import NDArray
 from octofold_client.loadtest.boards import played_boards
-from octofold_client.local_server import LocalServer
+from octofold_client.rpc.local_server import LocalServer
 
 BOARDS, LARGEST_EXPONENT = 256, 15
 LIMIT_SECONDS = 300.0

@@ -16,9 +16,9 @@ from contextlib import suppress
 from typing import Any
 
 from harness import report
-from octofold_client.local_players import local_player
-from octofold_client.report import rows_of
-from octofold_client.summary import GameSummary, Summary
+from octofold_client.contenders.player_specs import local_player
+from octofold_client.evaluation.report import rows_of
+from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_game.episodes import Episode, Episodes
 
 PLAYERS = (

@@ -34,7 +34,7 @@ from octofold_client.loadtest.forms import Form
 from octofold_client.loadtest.histogram import Histogram, merged
 from octofold_client.loadtest.loads import Closed
 from octofold_client.loadtest.workers import Task, Workers
-from octofold_client.local_server import LocalServer
+from octofold_client.rpc.local_server import LocalServer
 
 LARGEST_EXPONENT = 15
 RAMP_SECONDS = 0.2

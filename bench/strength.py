@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness import report
-from octofold_client.comparison import Comparison
+from octofold_client.evaluation.comparison import Comparison
 from octofold_export.export import ExportOptions, export
-from octofold_export.pieces import Rule
-from octofold_export.sources import from_checkpoint
-from octofold_export.strength import Alternative, record_alternatives, record_strength
+from octofold_export.graph.decision import Rule
+from octofold_export.publishing.strength import Alternative, record_alternatives, record_strength
+from octofold_export.sources.checkpoint import from_checkpoint
 from octofold_training import checkpoints
 
 

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from harness import report
-from octofold_client.summary import GameSummary, Summary
+from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_game.episodes import Episode, Episodes
 from octofold_players.ntuple_player import NTuplePlayer
 from rich.progress import track

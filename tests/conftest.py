@@ -15,10 +15,10 @@ PublishModel = Callable[..., Path]
 def small_model() -> bytes:
     """The ONNX file of an untrained network of one small layer: it plays legal moves, fast and badly."""
     import torch
-    from octofold_export.floating import float_form
-    from octofold_export.folding import fold
-    from octofold_export.heads import PolicyHead
-    from octofold_export.weights import foldable
+    from octofold_export.graph.folding import fold
+    from octofold_export.graph.heads import PolicyHead
+    from octofold_export.handmade.floating import float_form
+    from octofold_export.handmade.weights import foldable
     from octofold_training.networks import build
 
     torch.manual_seed(1)
@@ -65,7 +65,7 @@ def repository(publish_model: PublishModel, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture(scope="session")
 def target(repository: Path) -> Iterator[str]:
     """The address of a real server of `repository`, one for all tests that leave it as it is."""
-    from octofold_client.local_server import LocalServer
+    from octofold_client.rpc.local_server import LocalServer
 
     with LocalServer(repository) as server:
         yield server.target

@@ -1,7 +1,6 @@
 """An evaluation as one call, for programs and notebooks: who plays, where the games are kept, how many.
 
-It only brings together what the command `octofold evaluate` is made of too, and knows nothing about how games
-are played, kept or summed up.
+It is made of the same parts as the command `octofold evaluate`.
 """
 
 import threading
@@ -12,28 +11,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from octofold_game.player import Player
-from rich.console import Console
 
-from octofold_client.client import PLAINTEXT
-from octofold_client.commands import answering, client_of, select_on
-from octofold_client.credentials import Credentials
-from octofold_client.evaluation import Source
-from octofold_client.evaluation import evaluate as run
-from octofold_client.interrupts import DeferredInterrupts
-from octofold_client.judging import pictures_module
-from octofold_client.local_players import LocalContender
-from octofold_client.local_source import LocalSource
-from octofold_client.notebook import NotebookProgress
-from octofold_client.progress import Progress, progress_on
-from octofold_client.report import markdown
-from octofold_client.result_file import Evaluation
-from octofold_client.results import ResultFolder
-from octofold_client.selection import Contender
-from octofold_client.summary import GameSummary, Summary
-from octofold_client.trajectories import GAMES_AT_ONCE, Climb, batched
+from octofold_client.analysis.trajectories import GAMES_AT_ONCE, Climb, batched
+from octofold_client.contenders.contender import Contender
+from octofold_client.contenders.player_specs import LocalContender
+from octofold_client.contenders.player_thread import LocalSource
+from octofold_client.evaluation.evaluate import Source
+from octofold_client.evaluation.evaluate import evaluate as run
+from octofold_client.evaluation.report import markdown
+from octofold_client.evaluation.result import Evaluation
+from octofold_client.evaluation.result_folder import ResultFolder
+from octofold_client.evaluation.servers import answering, client_of, select_on
+from octofold_client.evaluation.summary import GameSummary, Summary
+from octofold_client.extras import pictures_of
+from octofold_client.rpc.credentials import PLAINTEXT, Credentials
+from octofold_client.terminal.interrupts import DeferredInterrupts
 
 if TYPE_CHECKING:  # an extra
     from matplotlib.figure import Figure
+
+    from octofold_client.terminal.progress import Progress
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,7 +57,7 @@ class EvaluationResult:
         Raises `EvaluationError` where matplotlib is missing (`octofold[plots]`), `ReplayError` for a replay
         file that was damaged since.
         """
-        drawing = pictures_module()  # asked before the work
+        drawing = pictures_of("octofold_client.analysis.pictures")  # asked before the work
         climb = Climb()
         for episodes in batched(self.folder.finished(), GAMES_AT_ONCE):
             climb.add(episodes)
@@ -120,10 +117,7 @@ def evaluate(
             contender = LocalContender(player, "")
             sources = [stack.enter_context(LocalSource(contender))]
         title = f"{contender.title}: {games:,} game{'' if games == 1 else 's'}, seed {seed}"
-        console = Console(stderr=True)
-        progress: Progress = (
-            NotebookProgress(games, title) if console.is_jupyter else progress_on(console, games, title)
-        )
+        progress = _progress(games, title)
         stack.enter_context(progress)
         evaluation = run(
             sources,
@@ -136,3 +130,14 @@ def evaluate(
             while_waiting=check,
         )
     return EvaluationResult(evaluation, kept)
+
+
+def _progress(games: int, title: str) -> "Progress":
+    # Imported here: a program that only asks for moves needs no terminal library.
+    from rich.console import Console
+
+    from octofold_client.terminal.notebook import NotebookProgress
+    from octofold_client.terminal.progress import progress_on
+
+    console = Console(stderr=True)
+    return NotebookProgress(games, title) if console.is_jupyter else progress_on(console, games, title)

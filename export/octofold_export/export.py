@@ -17,25 +17,25 @@ import onnx
 from numpy.typing import NDArray
 from octofold_game.symmetries import CELLS
 
-from octofold_export.builder import external_file
-from octofold_export.card import CARD_FILE, FORMAT, README_FILE, Card, describe, encode
-from octofold_export.errors import ExportError
-from octofold_export.folding import fold
-from octofold_export.gates import (
+from octofold_export.checks.gates import (
     check_agreement,
     check_equivariance,
     check_moves,
     check_parity,
     sample,
 )
-from octofold_export.heads import Head
-from octofold_export.pieces import Rule
-from octofold_export.publishing import Content, check_name, check_place, next_version, publish
-from octofold_export.recording import Report, play_boards, read_boards
-from octofold_export.reference import reference_answers
-from octofold_export.runner import FoldedGraph
-from octofold_export.sources import Quantise, Source
-from octofold_export.triton import config
+from octofold_export.checks.recording import Report, play_boards, read_boards
+from octofold_export.checks.reference import reference_answers
+from octofold_export.checks.runner import FoldedGraph
+from octofold_export.errors import ExportError
+from octofold_export.graph.builder import external_file
+from octofold_export.graph.decision import Rule
+from octofold_export.graph.folding import fold
+from octofold_export.graph.heads import Head
+from octofold_export.publishing.card import CARD_FILE, FORMAT, README_FILE, Card, describe, encode
+from octofold_export.publishing.triton import config
+from octofold_export.publishing.versions import Content, check_name, check_place, next_version, publish
+from octofold_export.sources.source import Quantise, Source
 
 Precision = Literal["fp32", "int8", "fp16"]
 FILES: dict[Precision, str] = {"fp32": "model.onnx", "int8": "model.int8.onnx", "fp16": "model.fp16.onnx"}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from octofold_export.weights import FoldableNetwork, foldable
+from octofold_export.handmade.weights import FoldableNetwork, foldable
 from octofold_game.episodes import Episodes
 from octofold_game.rules import legal_moves
 from octofold_training import checkpoints

@@ -103,6 +103,14 @@ def test_a_full_disk_leaves_the_last_good_state(tmp_path: Path, full_disk: FullD
     assert not list(tmp_path.glob("*.partial*"))
 
 
+def test_a_learning_state_that_cannot_be_read_is_named_without_an_error_number(tmp_path: Path) -> None:
+    NTupleLearner(_options()).save(tmp_path)
+    (tmp_path / "learner.json").unlink()
+    (tmp_path / "learner.json").mkdir()
+    with pytest.raises(NTupleFileError, match=r"learner\.json: Is a directory$"):
+        NTupleLearner.resume(_options(), tmp_path)
+
+
 def test_a_damaged_learning_state_is_named(tmp_path: Path) -> None:
     NTupleLearner(_options()).save(tmp_path)
     (tmp_path / "coherence.npy").write_bytes(b"\x93NUMPY")

@@ -7,7 +7,7 @@ import pytest
 import torch
 from octofold_game import rules
 from octofold_game.symmetries import CELLS
-from octofold_training import checkpoints, commands
+from octofold_training import checkpoints, cli
 from octofold_training.checkpoints import Checkpoint
 from octofold_training.environment import Environment
 from octofold_training.long_run import TrainingError
@@ -126,7 +126,7 @@ def test_the_penalty_keeps_the_policy_near_its_start(start: Checkpoint) -> None:
 
 
 def test_the_values_learn_first(start: Checkpoint) -> None:
-    run = PPO(_options(value_head_start=512.0), start, CPU)
+    run = PPO(_options(value_head_start=512.0, positions=5_120.0), start, CPU)
     before = {name: value.clone() for name, value in run.policy.state_dict().items()}
     value_before = run.value_network.last.weight.clone()
     run.learn()
@@ -167,14 +167,14 @@ def test_the_command_follows_a_recipe(
     start_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folders = ["--state", str(tmp_path / "run"), "--checkpoint", str(tmp_path / "net"), "--device", "cpu"]
-    assert commands.main(["ppo", str(_recipe(tmp_path, start_folder)), *folders]) == 0
+    assert cli.main(["ppo", str(_recipe(tmp_path, start_folder)), *folders]) == 0
     assert "curves.png" in capsys.readouterr().out
     assert checkpoints.load(tmp_path / "net").training["positions"] == 512
 
 
 def test_a_start_that_is_missing_ends_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = _recipe(tmp_path, tmp_path / "nowhere")
-    assert commands.main(["ppo", str(recipe), "--state", str(tmp_path / "run"), "--device", "cpu"]) == 1
+    assert cli.main(["ppo", str(recipe), "--state", str(tmp_path / "run"), "--device", "cpu"]) == 1
     error = capsys.readouterr().err
     assert "nowhere: no checkpoint here" in error
     assert error.count("\n") == 1

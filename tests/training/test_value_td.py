@@ -10,14 +10,14 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from octofold_client import Client
-from octofold_client.local_server import LocalServer
+from octofold_client.rpc.local_server import LocalServer
 from octofold_export.cli import main as export
 from octofold_game import rules
 from octofold_game.bitboards import unpack
 from octofold_game.episodes import Episodes
 from octofold_game.symmetries import CELLS
 from octofold_players.ntuple import NTupleNetwork
-from octofold_training import checkpoints, commands
+from octofold_training import checkpoints, cli
 from octofold_training.long_run import TrainingError
 from octofold_training.value_td import ValueLearning, ValueOptions
 from torch import nn
@@ -112,7 +112,7 @@ def test_an_exported_value_network_plays_as_well_as_the_trained_one(
     teacher.save(tmp_path / "teacher")
     folders = ["--state", str(tmp_path / "run"), "--teacher", str(tmp_path / "teacher")]
     net, models = tmp_path / "net", tmp_path / "models"
-    assert commands.main(["value", str(_recipe(tmp_path)), *folders, "--checkpoint", str(net)]) == 0
+    assert cli.main(["value", str(_recipe(tmp_path)), *folders, "--checkpoint", str(net)]) == 0
     network, seen = checkpoints.load(net).network, []
 
     def native_moves(boards: NDArray[np.uint8]) -> NDArray[np.intp]:

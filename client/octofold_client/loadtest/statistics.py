@@ -14,8 +14,8 @@ import grpc
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference import grpc_service_pb2_grpc
 
-from octofold_client.calls import CHANNEL_OPTIONS
-from octofold_client.credentials import Credentials
+from octofold_client.rpc.credentials import Credentials
+from octofold_client.rpc.methods import CHANNEL_OPTIONS
 
 ASK_SECONDS = 5.0
 

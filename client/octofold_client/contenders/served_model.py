@@ -1,0 +1,85 @@
+"""Which model version of a server a program means.
+
+A server is asked once, before the work starts. So a misspelled name is answered with the names that exist,
+and one version plays all games of an evaluation even if a newer one is published meanwhile.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from octofold_client.errors import UnknownModel
+from octofold_client.rpc.answers import Model, ModelVersion
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A model version that is ready to answer."""
+
+    model: str
+    version: ModelVersion
+
+    @property
+    def title(self) -> str:
+        return f"{self.model} version {self.version.version}"
+
+    @property
+    def largest_exponent(self) -> int | None:
+        """The largest that the model's card allows; None when the card does not say."""
+        value = (self.version.card or {}).get("largest_exponent")
+        return value if isinstance(value, int) else None
+
+    @property
+    def sha256(self) -> str | None:
+        """Digest of the file that answers, by the card; None when the card does not say."""
+        precisions = (self.version.card or {}).get("precisions")
+        entry = precisions.get(self.version.precision) if isinstance(precisions, dict) else None
+        digest = entry.get("sha256") if isinstance(entry, dict) else None
+        return digest if isinstance(digest, str) else None
+
+
+def select(models: Sequence[Model], name: str = "", version: str = "") -> ServedModel:
+    """The version that a call with this `name` and `version` (empty: default, newest) would be answered by.
+
+    Raises:
+        UnknownModel: there is none, or it is not ready; the message says what there is.
+    """
+    if name:
+        model = next((model for model in models if model.name == name), None)
+        if model is None:
+            names = [model.name for model in models]
+            close = get_close_matches(name, names, 1)
+            hint = (
+                f"did you mean {close[0]}? It has {_listed(names)}" if close else f"it has {_listed(names)}"
+            )
+            raise UnknownModel(f"the server has no model {name}; {hint}")
+    else:
+        model = next((model for model in models if model.is_default), None)
+        if model is None:
+            raise UnknownModel(
+                f"the server has no default model; name one of {_listed(m.name for m in models)}"
+            )
+    if not version:
+        newest = model.newest_ready
+        if newest is None:
+            reasons = "; ".join(_state(known) for known in model.versions)
+            raise UnknownModel(f"no version of {model.name} is ready: {reasons or 'it has none'}")
+        return ServedModel(model.name, newest)
+    for known in model.versions:
+        if known.version == version and known.ready:
+            return ServedModel(model.name, known)
+        if known.version == version:
+            raise UnknownModel(f"{model.name} {_state(known)}")
+    raise UnknownModel(
+        f"{model.name} has no version {version}; it has {_listed(known.version for known in model.versions)}"
+    )
+
+
+def _state(version: ModelVersion) -> str:
+    return f"version {version.version} is {version.state}" + (
+        f" ({version.reason})" if version.reason else ""
+    )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none at all"

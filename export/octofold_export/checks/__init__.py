@@ -1,0 +1,1 @@
+"""What a graph must pass before anyone may load it."""

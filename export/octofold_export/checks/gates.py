@@ -1,0 +1,118 @@
+"""The checks that a graph passes before anyone may load it: parity, equivariance, agreement, moves.
+
+Each raises `GateError` with one line that names the first offending board. They know graphs and boards, not
+files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_game.rules import MOVE_NAMES
+from octofold_game.symmetries import CELLS, MOVES
+
+from octofold_export.checks.reference import Reference
+from octofold_export.checks.runner import Answers, FoldedGraph
+from octofold_export.errors import GateError
+
+LOWEST_AGREEMENT = 0.99
+"""Share of moves that a reduced precision must leave as they are in float32."""
+
+TIE = 0.25
+"""Points between two moves that count as equal; float32 sums of some 100,000 points differ by about 0.05."""
+
+_BATCH_BOARDS = 512
+_SINGLE_BOARDS = 16
+_FINISHED = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8)  # no legal move
+
+
+def sample(boards: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The boards for parity and equivariance: some of the recorded ones, and a finished game."""
+    return np.concatenate([_FINISHED, boards[: _BATCH_BOARDS - 1]])
+
+
+def check_parity(graph: FoldedGraph, boards: NDArray[np.uint8], reference: Reference) -> None:
+    """The graph answers boards `[N, 16]` as the trained network does, one by one and in one batch.
+
+    Legality must be equal, probabilities close; moves and votes equal wherever a margin decides them.
+    """
+    for batch, count in ((1, _SINGLE_BOARDS), (len(boards), len(boards))):
+        expected = Answers(*(output[:count] for output in astuple(reference.answers)))
+        actual = graph.answer(boards[:count], batch)
+        _compare(f"parity at batch {batch}", boards[:count], expected, actual, reference)
+
+
+def check_equivariance(graph: FoldedGraph, boards: NDArray[np.uint8], reference: Reference) -> None:
+    """Turning or mirroring the board turns or mirrors the answer; for graphs over all eight symmetries.
+
+    `reference` tells on which of the boards no rounding changes moves and votes.
+    """
+    upright = graph.answer(boards)
+    for symmetry, (cells, moves) in enumerate(zip(CELLS, MOVES, strict=True)):
+        turned = graph.answer(np.ascontiguousarray(boards[:, cells]))
+        move_back = np.append(np.argsort(moves), -1).astype(np.int8)  # the last entry keeps -1
+        answers = Answers(
+            move_back[turned.move],
+            turned.probabilities[:, moves],
+            turned.votes[:, moves],
+            turned.legal[:, moves],
+        )
+        _compare(f"equivariance under symmetry {symmetry}", boards, upright, answers, reference)
+
+
+def check_agreement(
+    precision: str, graph: FoldedGraph, boards: NDArray[np.uint8], expected: NDArray[np.int8]
+) -> float:
+    """Share of boards on which the graph plays the float32 move; raises below `LOWEST_AGREEMENT`."""
+    agreement = float(np.mean(graph.next_moves(boards) == expected))
+    if agreement < LOWEST_AGREEMENT:
+        raise GateError(
+            f"{precision} leaves {agreement:.2%} of {len(boards):,} moves as they are in fp32, "
+            f"at least {LOWEST_AGREEMENT:.0%} are needed"
+        )
+    return agreement
+
+
+def check_moves(graph: FoldedGraph, boards: NDArray[np.uint8], action_values: NDArray[np.float32]) -> None:
+    """The graph plays a move of the largest value `[N, 4]`, up to `TIE`."""
+    moves = graph.next_moves(boards)
+    behind = action_values.max(axis=1) - action_values[np.arange(len(boards)), moves]
+    wrong = ~(behind <= TIE)
+    if wrong.any():
+        at = int(np.flatnonzero(wrong)[0])
+        raise GateError(
+            f"moves: {wrong.sum()} of {len(boards)} boards get another move than the player's own, first "
+            f"{boards[at].tolist()}: {MOVE_NAMES[moves[at]]}, worth {behind[at]:.2f} points less"
+        )
+
+
+def _compare(
+    check: str,
+    boards: NDArray[np.uint8],
+    expected: Answers,
+    actual: Answers,
+    reference: Reference,
+) -> None:
+    decided = reference.decided[: len(boards)]
+    difference = np.abs(expected.probabilities - actual.probabilities).max(axis=1)
+    failures = {
+        "legal moves differ": (expected.legal != actual.legal).any(axis=1),
+        "probabilities differ": ~(difference <= reference.tolerance),
+        "votes differ": decided & (expected.votes != actual.votes).any(axis=1),
+        "moves differ": decided & (expected.move != actual.move),
+    }
+    for what, failed in failures.items():
+        if failed.any():
+            at = int(np.flatnonzero(failed)[0])
+            raise GateError(
+                f"{check}: {what} on {failed.sum()} of {len(boards)} boards, first on "
+                f"{boards[at].tolist()}: expected {_name(expected, at)}, got {_name(actual, at)}"
+            )
+
+
+def _name(answers: Answers, at: int) -> str:
+    move = answers.move[at]
+    shares = " ".join(f"{share:.4f}" for share in answers.probabilities[at])
+    return f"{MOVE_NAMES[move] if move >= 0 else 'no move'} ({shares})"

@@ -1,0 +1,1 @@
+"""The folded graph: the pieces that every network shares, and their assembly."""

@@ -1,0 +1,141 @@
+"""What the first layer of a network sees of a board: each cell by itself, or what tables say of four cells.
+
+Knows nothing of the layers behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from octofold_export.graph.builder import GraphBuilder
+
+Floats = NDArray[np.float32]
+Places = NDArray[np.intp]
+
+_EXPONENT_CODES = 256  # all of uint8: a board that the network was not made for must not crash the runtime
+
+
+class Encoder(Protocol):
+    """The start of a network in some number format."""
+
+    def encode(self, graph: GraphBuilder, cells: str, views: Places) -> tuple[str, Places]:
+        """`[N, P] int32` exponents to `[N, Q, inputs]`, in the type that the first layer takes.
+
+        `views` `[V, 16]` says which of the P cells the sixteen cells of each view show; what is returned
+        beside, `[V, places]`, says which of the Q places each view shows. An exponent above the largest reads
+        as the largest.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class CellCodes:
+    """Looks up a row of `codes` `[exponents, inputs]` for each cell."""
+
+    codes: Floats
+
+    def encode(self, graph: GraphBuilder, cells: str, views: Places) -> tuple[str, Places]:
+        table = self.codes[np.minimum(np.arange(_EXPONENT_CODES), len(self.codes) - 1)]
+        return graph.add("Gather", [graph.constant("codes", table), cells], "encoded", axis=0), views
+
+
+@dataclass(frozen=True)
+class OneHot:
+    """Each cell by itself."""
+
+    exponents: int
+
+    def encoder(self) -> Encoder:
+        """The same as nodes, in float32."""
+        return CellCodes(np.eye(self.exponents, dtype=np.float32))
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """Where a pattern lies, and what the pairs of its four cells say."""
+
+    name: str
+    places: NDArray[np.intp]
+    "[places, 4] cells"
+    pairs: NDArray[np.intp]
+    "[pairs, 2]: which of the four"
+    table: Floats
+    "[pairs, exponents, exponents, features]"
+
+
+@dataclass(frozen=True, eq=False)
+class PatternSums:
+    """The ReLU of sums over the pairs of four cells, for every place of every pattern."""
+
+    exponents: int
+    patterns: tuple[Pattern, ...]
+
+    def encoder(self) -> Encoder:
+        """The same as nodes, in float32."""
+        return _FloatPatterns(self)
+
+
+Encoding = OneHot | PatternSums
+"""The start of a trained network; `exponents` is one more than the largest that a cell may hold."""
+
+
+@dataclass(frozen=True, eq=False)
+class _FloatPatterns:
+    sums: PatternSums
+
+    def encode(self, graph: GraphBuilder, cells: str, views: Places) -> tuple[str, Places]:
+        known = readable(graph, cells, self.sums.exponents)
+        squared = self.sums.exponents**2
+        exponents = graph.constant("exponents", np.array(self.sums.exponents, np.int32))
+
+        def features(pattern: Pattern, seen: Places) -> str:
+            # The row of a pair's table is the number that its two exponents are the digits of.
+            first, second = (
+                _cells(graph, known, f"{pattern.name}_{which}", seen[:, pattern.pairs[:, number]])
+                for number, which in enumerate(("first", "second"))
+            )
+            tens = graph.add("Mul", [first, exponents], f"{pattern.name}_tens")
+            numbers = graph.add("Add", [tens, second], f"{pattern.name}_numbers")
+            starts = np.tile(np.arange(len(pattern.pairs)) * squared, len(seen)).astype(np.int32)
+            offsets = graph.constant(f"{pattern.name}_starts", starts)
+            rows = graph.add("Add", [numbers, offsets], f"{pattern.name}_rows")
+            flat = pattern.table.reshape(-1, pattern.table.shape[-1])
+            table = graph.constant(f"{pattern.name}_table", flat)
+            found = graph.add("Gather", [table, rows], f"{pattern.name}_found", axis=0)
+            shape = graph.integers(0, len(seen), len(pattern.pairs), flat.shape[1])
+            by_place = graph.add("Reshape", [found, shape], f"{pattern.name}_by_place")
+            total = graph.add("ReduceSum", [by_place, graph.integers(2)], f"{pattern.name}_sums", keepdims=0)
+            return graph.add("Relu", [total], f"{pattern.name}_features")
+
+        return _join(graph, self.sums.patterns, views, features)
+
+
+def readable(graph: GraphBuilder, cells: str, exponents: int) -> str:
+    """Cells in which an exponent above the largest reads as the largest."""
+    largest = graph.constant("largest_exponent", np.array(exponents - 1, np.int32))
+    return graph.add("Min", [cells, largest], "readable_cells")
+
+
+def _cells(graph: GraphBuilder, cells: str, name: str, places: Places) -> str:
+    index = graph.constant(f"{name}_places", places.ravel().astype(np.int64))
+    return graph.add("Gather", [cells, index], f"{name}_cells", axis=1)
+
+
+def _join(
+    graph: GraphBuilder, patterns: Sequence[Pattern], views: Places, features: Any
+) -> tuple[str, Places]:
+    """The features of all patterns, each computed once however many views show it; and who shows which."""
+    parts, places, before = [], [], 0
+    for pattern in patterns:
+        shown = views[:, pattern.places]  # [V, places, 4]
+        seen, which = np.unique(shown.reshape(-1, 4), axis=0, return_inverse=True)
+        parts.append(features(pattern, seen))
+        places.append(which.reshape(shown.shape[:2]) + before)
+        before += len(seen)
+    joined = parts[0] if len(parts) == 1 else graph.add("Concat", parts, "encoded", axis=1)
+    return joined, np.concatenate(places, axis=1)

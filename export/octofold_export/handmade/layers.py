@@ -1,0 +1,72 @@
+"""The layers of our own kinds of network as matrix products over all views at once.
+
+    cells [N, P] --encoder--> [N, Q, E] --layers--> [N * V, 1, outputs]
+
+The views of a board ride in the batch, so every layer is a few large matrix products. The arithmetic of those
+products (float32, or integers between quantized layers) is the layers' own; this file only lays cells out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from octofold_export.graph.builder import GraphBuilder
+from octofold_export.handmade.encoding import Encoder
+from octofold_export.handmade.geometry import LayerShape
+
+
+class FoldedLayer(Protocol):
+    """A layer in some number format."""
+
+    @property
+    def shape(self) -> LayerShape: ...
+
+    def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
+        """`[M, end - first]` by rows `first:end` of the weights: `[M, shape.outputs]`, in the type that the
+        next layer takes.
+        """
+        ...
+
+
+def network(graph: GraphBuilder, encoded: str, layers: Sequence[FoldedLayer], views: NDArray[np.intp]) -> str:
+    """`[N, P, E]` to the outputs of the last layer for every view: `[N * S, 1, outputs]`.
+
+    Row s of `views` `[S, P]` says where the places of view s lie in `encoded`. The views cost nothing: the
+    first layer reads the places of every view out of the one encoded board.
+    """
+    activations, places = encoded, views
+    for layer in layers:
+        shape, parts = layer.shape, []
+        for region in shape.regions:
+            name = f"{shape.name}_{region.name}"
+            rows = activations
+            if not np.array_equal(region.sources.ravel(), places):  # else it takes everything as it lies
+                index = graph.constant(f"{name}_sources", places[..., region.sources].astype(np.int64))
+                rows = graph.add("Gather", [activations, index], f"{name}_neighbours", axis=1)
+            width = graph.integers(-1, region.taps * shape.inputs)
+            rows = graph.add("Reshape", [rows, width], f"{name}_rows")
+            first, end = region.first_tap * shape.inputs, region.end_tap * shape.inputs
+            product = layer.multiply(graph, rows, first, end, f"{name}_product")
+            by_view = graph.integers(-1, region.cells, shape.outputs)
+            parts.append(graph.add("Reshape", [product, by_view], name))
+        activations = parts[0] if len(parts) == 1 else graph.add("Concat", parts, shape.name, axis=1)
+        places = np.arange(sum(region.cells for region in shape.regions))
+    return activations
+
+
+@dataclass(frozen=True)
+class Form:
+    """A network in one number format, as an evaluator: see `heads.Evaluator`."""
+
+    encoder: Encoder
+    layers: tuple[FoldedLayer, ...]
+    "the last one gives float32"
+
+    def evaluate(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
+        encoded, places = self.encoder.encode(graph, cells, views)
+        return network(graph, encoded, self.layers, places)

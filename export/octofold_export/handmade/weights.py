@@ -1,0 +1,124 @@
+"""The weights of a trained network as plain matrices, in the order that the folded graph multiplies them.
+
+This is the only place that looks inside a torch module; what follows works on arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from octofold_training.networks import CNN, ValidCNN
+from octofold_training.pair_network import PAIRS, PATTERNS, PairNetwork
+from torch import Tensor, nn
+
+from octofold_export.errors import ExportError
+from octofold_export.handmade.encoding import Encoding, OneHot, Pattern, PatternSums
+from octofold_export.handmade.geometry import (
+    TAPS,
+    LayerShape,
+    Places,
+    Region,
+    board_places,
+    convolution,
+    dense,
+)
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """A layer of the trained network."""
+
+    shape: LayerShape
+    weights: Floats
+    "[taps, inputs, outputs]"
+    bias: Floats
+    "[outputs]"
+
+
+@dataclass(frozen=True, eq=False)
+class FoldableNetwork:
+    """Boards in, a few numbers out: hidden layers with a ReLU each, then an output layer."""
+
+    encoding: Encoding
+    hidden: tuple[Layer, ...]
+    output: Layer
+
+
+def foldable(network: nn.Module, scale: float = 1.0) -> FoldableNetwork:
+    """Take the weights out of `network`, whose outputs are multiplied by `scale`.
+
+    Raises `ExportError` for a module of an unknown class and for weights that are not finite numbers.
+    """
+    if not all(bool(torch.isfinite(parameter).all()) for parameter in network.parameters()):
+        raise ExportError("the checkpoint holds weights that are not finite numbers")
+    encoding: Encoding
+    if isinstance(network, PairNetwork):
+        patterns = tuple(_patterns(network))
+        encoding = PatternSums(network.exponents, patterns)
+        places = np.arange(sum(len(pattern.places) for pattern in patterns))[None]
+        layers = _dense_layers(network.dense, places)
+    elif isinstance(network, CNN | ValidCNN):
+        padded = isinstance(network, CNN)
+        layers, places = _convolutions(network.convolutions, padded=padded)
+        encoding = OneHot(layers[0].shape.inputs)
+        # The padded network flattens channel by channel, the other one cell by cell.
+        linears = [network.dense] if isinstance(network, CNN) else network.dense
+        layers += _dense_layers(linears, places, channels_first=padded)
+    else:
+        raise ExportError(f"cannot fold a network of class {type(network).__name__}")
+    *hidden, last = layers
+    output = replace(last, weights=last.weights * np.float32(scale), bias=last.bias * np.float32(scale))
+    return FoldableNetwork(encoding, tuple(hidden), output)
+
+
+def _patterns(network: PairNetwork) -> Iterable[Pattern]:
+    for name, table in zip(network.patterns, network.tables, strict=True):
+        by_pair = _array(table).reshape(len(PAIRS), network.exponents, network.exponents, -1)
+        yield Pattern(name, PATTERNS[name], np.array(PAIRS), by_pair)
+
+
+def _convolutions(modules: Iterable[nn.Module], *, padded: bool) -> tuple[list[Layer], Places]:
+    """The layers in order, and the places of what they make."""
+    places, layers = board_places(), []
+    for depth, module in enumerate(modules):
+        regions, places = convolution(places, padded=padded)
+        layers.append(_convolution(f"conv{depth}", module, regions))
+    return layers, places
+
+
+def _dense_layers(
+    modules: Iterable[nn.Module], places: Places, *, channels_first: bool = False
+) -> list[Layer]:
+    layers = []
+    for depth, module in enumerate(modules):
+        layers.append(_dense(f"dense{depth}", module, places, channels_first=channels_first))
+        places = places[:1, :1]
+    return layers
+
+
+def _convolution(name: str, module: nn.Module, regions: tuple[Region, ...]) -> Layer:
+    kernel = _array(module.get_parameter("weight"))  # [outputs, inputs, 2, 2]
+    taps = np.stack([kernel[:, :, row, column].T for row, column in TAPS])
+    return _layer(name, regions, taps, module)
+
+
+def _dense(name: str, module: nn.Module, places: Places, *, channels_first: bool) -> Layer:
+    weights = _array(module.get_parameter("weight"))  # [outputs, cells and channels]
+    shape = (len(weights), -1, places.size) if channels_first else (len(weights), places.size, -1)
+    by_cell = weights.reshape(shape).transpose((2, 1, 0) if channels_first else (1, 2, 0))
+    return _layer(name, (dense(places.size),), by_cell[np.argsort(places, axis=None)], module)
+
+
+def _layer(name: str, regions: tuple[Region, ...], weights: Floats, module: nn.Module) -> Layer:
+    shape = LayerShape(name, regions, inputs=weights.shape[1], outputs=weights.shape[2])
+    return Layer(shape, np.ascontiguousarray(weights), _array(module.get_parameter("bias")))
+
+
+def _array(parameter: Tensor) -> Floats:
+    return parameter.detach().cpu().float().numpy().copy()

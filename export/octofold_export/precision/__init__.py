@@ -1,0 +1,1 @@
+"""Networks in 8 bits: how weights and activations become integers."""

@@ -1,0 +1,138 @@
+"""Chooses the integers of the 8-bit form from what the network does on real boards.
+
+Layer by layer, each seeing the rounded outputs of those before it:
+
+- Channels of very different ranges share one scale badly. Since ReLU(a x) = a ReLU(x) for a > 0, each
+  channel is divided by the root of its relative range and the next layer's weights are multiplied by it: the
+  same network, with evener channels (after Nagel et al., "Data-Free Quantization Through Weight Equalization
+  and Bias Correction", ICCV 2019, but with measured ranges).
+- The scale of a layer's outputs ends at a high quantile of them instead of the rarest peak.
+- Weights are rounded together, see `rounding`, and the bias takes up the mean error that is left.
+- The first layer is a table, see `lookups`: its weights are not rounded at all.
+- The output layer, on which the choice of a move hangs most, keeps 15 bits of its weights as two columns of
+  8, which cost nothing beside the hidden layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from octofold_export.handmade.layers import Form
+from octofold_export.handmade.weights import Floats, FoldableNetwork, Layer
+from octofold_export.precision.lookups import first_layer
+from octofold_export.precision.neighbourhoods import gram, multiply
+from octofold_export.precision.quantized import IntegerProduct, QuantizedHidden, QuantizedOutput
+from octofold_export.precision.rounding import LARGEST_WEIGHT, refit, round_weights
+from octofold_export.precision.widening import widened
+
+CLIP_QUANTILES = (1.0, 0.999999)
+"""Ends of the activations' scale that are tried; 1 keeps the largest activation seen."""
+
+_WIDTH = 32  # channels come in multiples of it: 222 are slower than 224, in products and in copies
+_LARGEST_ACTIVATION = 255
+_FINE_STEPS = 254  # fine steps in a coarse one: the rest of rounding, at most half a step, fills 8 bits
+_SMALLEST_RANGE = 1e-3  # of a channel, relative to the widest; keeps dead channels finite
+_LARGEST_BIAS = 2.0**30  # as an integer; leaves the other half of int32 to the sum
+
+
+def quantise(network: FoldableNetwork, views: NDArray[np.uint8], error: Callable[[Form], float]) -> Form:
+    """The 8-bit form of `network` with the smallest `error`, of those that the clip quantiles give.
+
+    Calibrated on `views` `[N, 16]`: boards as the network sees them.
+    """
+    return min((calibrate(network, views, quantile) for quantile in CLIP_QUANTILES), key=error)
+
+
+def calibrate(network: FoldableNetwork, views: NDArray[np.uint8], clip_quantile: float) -> Form:
+    """The 8-bit form of `network`, calibrated on `views` `[N, 16]`."""
+    network = widened(network, _WIDTH)
+    first, layers = first_layer(network)
+    exact = first.activations(views)  # [N, places, inputs], layer by layer
+    spread = _spread(exact)  # [inputs]: what the channels are divided by
+    scale = _output_scale(exact / spread, clip_quantile)
+    encoder = first.rounded(spread, scale)
+    rounded = _round(exact / spread, scale)
+    hidden = []
+    for layer in layers:
+        name, regions = layer.shape.name, layer.shape.regions
+        inputs = exact / spread
+        sums = multiply(exact, layer.weights, regions) + layer.bias
+        exact = np.maximum(sums, 0)
+        next_spread = _spread(exact)
+        weights = layer.weights * spread[:, None] / next_spread
+        output_scale = _output_scale(exact / next_spread, clip_quantile)
+
+        squares = gram(rounded, rounded, regions)
+        change = gram(rounded, inputs - rounded, regions)
+        flat = refit(weights.reshape(-1, layer.bias.size), squares, change)
+        weight_scales = _weight_scales(flat, layer.bias / next_spread, scale)
+        integers = round_weights(flat, weight_scales, squares)
+
+        sums_rounded = multiply(rounded, (integers * weight_scales).reshape(weights.shape), regions)
+        bias = _round_bias((sums / next_spread - sums_rounded).mean(axis=(0, 1)), scale * weight_scales)
+        sums_rounded += bias * (scale * weight_scales)
+        product = IntegerProduct(name, integers, weight_scales, bias, scale)
+        hidden.append(QuantizedHidden(layer.shape, product, output_scale))
+        rounded = _round(sums_rounded, output_scale)
+        spread, scale = next_spread, output_scale
+    output = _calibrate_output(network.output, exact, rounded, spread, scale)
+    return Form(encoder, (*hidden, output))
+
+
+def _calibrate_output(
+    layer: Layer, exact: Floats, rounded: Floats, spread: Floats, scale: np.float32
+) -> QuantizedOutput:
+    outputs = multiply(exact, layer.weights, layer.shape.regions) + layer.bias
+    weights = layer.weights * spread[:, None]  # [taps, inputs, outputs]
+    coarse_scales = _weight_scales(weights.reshape(-1, layer.bias.size), layer.bias, scale)
+    coarse = np.rint(weights / coarse_scales)
+    fine_scales = coarse_scales / np.float32(_FINE_STEPS)
+    fine = np.rint((weights - coarse * coarse_scales) / fine_scales)
+
+    steps = coarse * coarse_scales + fine * fine_scales
+    outputs_rounded = multiply(rounded, steps, layer.shape.regions)
+    bias = _round_bias((outputs - outputs_rounded).mean(axis=(0, 1)), scale * fine_scales)
+    both = np.concatenate([coarse, fine], axis=2).clip(-LARGEST_WEIGHT, LARGEST_WEIGHT).astype(np.int8)
+    product = IntegerProduct(
+        layer.shape.name,
+        both.reshape(-1, both.shape[2]),
+        np.concatenate([coarse_scales, fine_scales]),
+        np.concatenate([np.zeros_like(bias), bias]),
+        scale,
+    )
+    return QuantizedOutput(layer.shape, product)
+
+
+def _spread(activations: Floats) -> Floats:
+    """`[channels]`: root of each channel's range, relative to the widest."""
+    ranges = activations.max(axis=(0, 1))
+    widest = ranges.max() or np.float32(1)
+    spread: Floats = np.sqrt(np.maximum(ranges / widest, np.float32(_SMALLEST_RANGE)))
+    return spread
+
+
+def _output_scale(activations: Floats, clip_quantile: float) -> np.float32:
+    largest = np.quantile(activations, clip_quantile) or activations.max() or 1.0
+    return np.float32(largest / _LARGEST_ACTIVATION)
+
+
+def _round(activations: Floats, scale: np.float32) -> Floats:
+    rounded: Floats = np.clip(np.rint(activations / scale), 0, _LARGEST_ACTIVATION) * scale
+    return rounded
+
+
+def _weight_scales(weights: Floats, bias: Floats, input_scale: np.float32) -> Floats:
+    """`[outputs]`: wide enough for the largest weight, and for the bias as a 32-bit integer."""
+    largest = np.abs(weights).max(axis=0)
+    for_bias = np.abs(bias) / (input_scale * np.float32(_LARGEST_BIAS / _FINE_STEPS))
+    smallest = np.finfo(np.float32).tiny * 2.0**40
+    scales: Floats = np.maximum(np.maximum(largest / LARGEST_WEIGHT, for_bias), smallest).astype(np.float32)
+    return scales
+
+
+def _round_bias(bias: Floats, scales: Floats) -> NDArray[np.int32]:
+    integers: NDArray[np.int32] = np.rint(bias / scales).clip(-_LARGEST_BIAS, _LARGEST_BIAS).astype(np.int32)
+    return integers

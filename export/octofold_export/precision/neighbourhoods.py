@@ -1,0 +1,43 @@
+"""The layout of the graph's layers in numpy, for calibration: what a cell looks at as a row of a matrix.
+
+Activations are `[N, places, channels]`. Knows nothing of number formats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from octofold_export.handmade.geometry import Region
+from octofold_export.handmade.weights import Floats
+
+
+def multiply(inputs: Floats, weights: Floats, regions: Sequence[Region]) -> Floats:
+    """`[N, places, inputs]` by `[taps, inputs, outputs]` to `[N, cells of all regions, outputs]`."""
+    parts = []
+    for region in regions:
+        used = weights[region.first_tap : region.end_tap]
+        product = _rows(inputs, region) @ used.reshape(-1, used.shape[2])
+        parts.append(product.reshape(len(inputs), region.cells, -1))
+    return np.concatenate(parts, axis=1)
+
+
+def gram(left: Floats, right: Floats, regions: Sequence[Region]) -> NDArray[np.float64]:
+    """`[taps * inputs, taps * inputs]`: mean product of what any two weights are multiplied with.
+
+    `left` and `right` are `[N, places, inputs]`; taps that a cell does not have count as zero.
+    """
+    channels = left.shape[2]
+    size = channels * max(region.end_tap for region in regions)
+    products = np.zeros((size, size))
+    for region in regions:
+        used = slice(region.first_tap * channels, region.end_tap * channels)
+        products[used, used] += _rows(left, region).T @ _rows(right, region)
+    return products / (len(left) * sum(region.cells for region in regions))
+
+
+def _rows(inputs: Floats, region: Region) -> Floats:
+    """`[N * cells, taps * inputs]`: for each cell of the region, the activations under its taps."""
+    return inputs[:, region.sources].reshape(len(inputs) * region.cells, -1)

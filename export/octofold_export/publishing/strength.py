@@ -1,0 +1,118 @@
+"""Puts the measured strength of a published version, from the JSON results of evaluations, into its card.
+
+The graphs of a version never change; what is known about them may. Knows the results' fields, not how games
+are played.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from octofold_export.errors import ExportError
+from octofold_export.publishing.card import CARD_FILE, README_FILE, Card, describe, encode
+from octofold_export.publishing.versions import check_name, replace_file
+
+_SCHEMA = 2  # of the evaluation's result
+
+
+def record_strength(models: Path, name: str, version: int, result_file: Path) -> Path:
+    """Write the figures of an evaluation into card.json and README.md; returns the version's folder.
+
+    Raises `ExportError` if either file is missing or damaged, or if the games were not played by a graph of
+    this version.
+    """
+    check_name(name)
+    folder = models / name / str(version)
+    card = _read(folder / CARD_FILE)
+    result = _read(result_file)
+    try:
+        if result["schema"] != _SCHEMA:
+            raise ExportError(f"{result_file}: schema {result['schema']}, this version reads {_SCHEMA}")
+        played_by = card["precisions"].get(result["precision"], {}).get("sha256")
+        if played_by is None or result["sha256"] != played_by:
+            raise ExportError(
+                f"{result_file}: games of {result['model']} version {result['version']} "
+                f"({result['precision']}, SHA-256 {result['sha256']}), which is no file of {folder}"
+            )
+        card["strength"] = _strength(result)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ExportError(f"{result_file}: not the result of an evaluation ({error!r})") from error
+    _write(folder, card)
+    return folder
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """How another export of a version's checkpoint, or another precision of it, did in the same games."""
+
+    symmetries: int
+    decision_rule: str
+    precision: str
+    games: int
+    average: float
+    average_interval: tuple[float, float] | None
+    difference: float
+    """Of the averages: this one's less the version's own."""
+    difference_interval: tuple[float, float] | None
+    """At 95%, from the differences game by game."""
+    moves_per_second: float | None
+
+
+def record_alternatives(folder: Path, checkpoint: str, rows: Sequence[Alternative], command: str) -> None:
+    """Write what other choices at export would score into the card and README.md of the version in `folder`.
+
+    `checkpoint` is the SHA-256 of the weights that played; `command` measures the rows again. Raises
+    `ExportError` if the version was made from other weights, or its card is missing or damaged.
+    """
+    card = _read(folder / CARD_FILE)
+    if card.get("checkpoint_sha256") != checkpoint:
+        raise ExportError(f"{folder}: made from another checkpoint than {checkpoint}")
+    card["alternatives"] = {"rows": [asdict(row) for row in rows], "command": command}
+    _write(folder, card)
+
+
+def _write(folder: Path, card: Card) -> None:
+    try:
+        content = encode(card), describe(card)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ExportError(f"{folder / CARD_FILE}: not the card of a model ({error!r})") from error
+    try:
+        for file, text in zip((CARD_FILE, README_FILE), content, strict=True):
+            replace_file(folder / file, text)
+    except OSError as error:
+        raise ExportError(f"{folder}: {error.strerror}") from error
+
+
+def _strength(result: dict[str, Any]) -> dict[str, Any]:
+    statistics = result["statistics"]
+    figures = ("average", "average_interval", "median", "median_interval", "best")
+    return {
+        "games": result["games"],
+        "seed": result["seed"],
+        "precision": result["precision"],
+        **{figure: statistics[figure] for figure in figures},
+        "reached": [
+            {"tile": row["tile"], "share": row["share"], "interval": row["interval"]}
+            for row in statistics["reached"]
+        ],
+        "outgrown": statistics["outgrown"],
+        "moves_per_second": result["run"]["moves_per_second"],
+        "command": f"octofold evaluate --model {result['model']} --version {result['version']} "
+        f"--games {result['games']} --seed {result['seed']}",
+    }
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(file.read_text())
+    except OSError as error:
+        raise ExportError(f"{file}: {error.strerror}") from error
+    except ValueError as error:
+        raise ExportError(f"{file}: not JSON") from error
+    if not isinstance(content, dict):
+        raise ExportError(f"{file}: not a JSON object")
+    return content

@@ -1,0 +1,76 @@
+"""An n-tuple network, whose tables lie in a file beside the graph."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_game.bitboards import pack
+from octofold_players.ntuple import NTupleFileError, NTupleNetwork
+
+from octofold_export.checks.reference import Evaluate, Numbers, PlainValue
+from octofold_export.errors import ExportError
+from octofold_export.graph.heads import TEMPERATURE, ValueHead
+from octofold_export.handmade.tables import TENSOR, TupleTables
+from octofold_export.sources.source import Source
+
+_MOST_ENTRIES = 2**31  # their indices are 32-bit integers
+
+
+def from_ntuple(folder: Path) -> Source:
+    """An n-tuple network as `NTupleNetwork.save` wrote it. Raises `ExportError` if it cannot be read."""
+    try:
+        network = NTupleNetwork.load(folder)
+    except NTupleFileError as error:
+        raise ExportError(str(error)) from error
+    if not np.isfinite(network.values).all():
+        raise ExportError(f"{folder}: the tables hold values that are not finite numbers")
+    return ntuple_source(network)
+
+
+def ntuple_source(network: NTupleNetwork) -> Source:
+    """An n-tuple network whose values are finite numbers. Raises `ExportError` if it has too many of them."""
+    if network.values.size > _MOST_ENTRIES:
+        raise ExportError(f"the network has {network.values.size:,} values, at most {_MOST_ENTRIES:,} fit")
+    largest = 15  # what a digit of the tables' indices can be
+    return Source(
+        head=ValueHead(TupleTables(network.tuples, network.values, network.stages), largest),
+        plain=PlainValue(ntuple_evaluation(network), largest),
+        largest_exponent=largest,
+        card={
+            "architecture": {"kind": "ntuple", "tuples": network.tuples, "stages": network.stages},
+            "weights": network.values.size,
+            "checkpoint_sha256": hashlib.sha256(network.values.data).hexdigest(),
+            "temperature": TEMPERATURE,
+        },
+        rule="mean",
+        fewest_symmetries=8,
+        tensors={TENSOR: network.values},
+        action_values=lambda boards: network.action_values(pack(boards)),
+    )
+
+
+def ntuple_evaluation(network: NTupleNetwork) -> Evaluate:
+    """Eight times what an n-tuple network's tables hold for a view: its mean over the views is their sum."""
+
+    def evaluate(views: NDArray[np.uint8]) -> Numbers:
+        tables = network.values.reshape(len(network.stages) + 1, len(network.tuples), -1)
+        stages = _stages(network, views)
+        total = np.zeros(len(views))
+        for number, cells in enumerate(network.tuples):
+            digits = views[:, cells].astype(np.int64) << 4 * np.arange(len(cells))
+            total += tables[stages, number, digits.sum(axis=1)]
+        return 8 * total[:, None]
+
+    return evaluate
+
+
+def _stages(network: NTupleNetwork, boards: NDArray[np.uint8]) -> NDArray[np.intp]:
+    held = np.ones(len(boards), bool)
+    stages = np.zeros(len(boards), np.intp)
+    for number, exponent in enumerate(network.stages):
+        held &= (boards >= exponent if number == 0 else boards == exponent).any(axis=1)
+        stages += held
+    return stages

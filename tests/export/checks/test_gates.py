@@ -1,0 +1,82 @@
+"""What the checks before publishing catch, and that they name it."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from octofold_export.checks.gates import check_agreement, check_equivariance, check_parity, sample
+from octofold_export.checks.reference import PlainPolicy, reference_answers, torch_evaluation
+from octofold_export.checks.runner import FoldedGraph
+from octofold_export.errors import GateError
+from octofold_export.graph.decision import Rule
+from octofold_export.graph.folding import fold
+from octofold_export.graph.heads import PolicyHead
+from octofold_export.handmade.floating import float_form
+from octofold_export.handmade.weights import FoldableNetwork, foldable
+from octofold_training.networks import build
+from torch import nn
+
+
+@pytest.fixture(scope="module")
+def other(architecture: dict[str, Any]) -> FoldableNetwork:
+    torch.manual_seed(4)
+    return foldable(build(architecture))
+
+
+@pytest.mark.parametrize(("rule", "symmetries"), [("vote", 8), ("mean", 8), ("vote", 1)])
+def test_a_faithful_graph_passes(
+    module: nn.Module, network: FoldableNetwork, boards: NDArray[np.uint8], rule: Rule, symmetries: int
+) -> None:
+    checked = sample(boards)
+    reference = reference_answers(PlainPolicy(torch_evaluation(module, 16)), checked, rule, symmetries)
+    graph = FoldedGraph(fold(PolicyHead(float_form(network)), rule, symmetries))
+    check_parity(graph, checked, reference)
+    if symmetries == 8:
+        check_equivariance(graph, checked, reference)
+    assert reference.decided.mean() > 0.9
+
+
+def test_parity_catches_a_graph_of_other_weights(
+    module: nn.Module, other: FoldableNetwork, boards: NDArray[np.uint8]
+) -> None:
+    checked = sample(boards)
+    reference = reference_answers(PlainPolicy(torch_evaluation(module, 16)), checked, "vote", 8)
+    with pytest.raises(GateError, match=r"parity at batch 1: probabilities differ on 1\d of 16 boards"):
+        check_parity(FoldedGraph(fold(PolicyHead(float_form(other)), "vote", 8)), checked, reference)
+
+
+def test_parity_catches_the_wrong_decision_rule(
+    module: nn.Module, network: FoldableNetwork, boards: NDArray[np.uint8]
+) -> None:
+    checked = sample(boards)
+    reference = reference_answers(PlainPolicy(torch_evaluation(module, 16)), checked, "mean", 8)
+    with pytest.raises(GateError, match="moves differ"):
+        check_parity(FoldedGraph(fold(PolicyHead(float_form(network)), "vote", 8)), checked, reference)
+
+
+def test_equivariance_catches_a_player_that_sees_only_one_view(
+    module: nn.Module, network: FoldableNetwork, boards: NDArray[np.uint8]
+) -> None:
+    checked = sample(boards)
+    reference = reference_answers(PlainPolicy(torch_evaluation(module, 16)), checked, "vote", 1)
+    graph = FoldedGraph(fold(PolicyHead(float_form(network)), "vote", 1))
+    with pytest.raises(GateError, match="equivariance under symmetry 1: probabilities differ"):
+        check_equivariance(graph, checked, reference)
+
+
+def test_agreement_is_the_share_of_equal_moves_and_99_percent_are_needed(
+    network: FoldableNetwork, boards: NDArray[np.uint8]
+) -> None:
+    graph = FoldedGraph(fold(PolicyHead(float_form(network)), "vote", 8))
+    boards = boards[:200]
+    expected = graph.next_moves(boards)
+    assert check_agreement("int8", graph, boards, expected) == 1.0
+    expected[:2] = -1
+    assert check_agreement("int8", graph, boards, expected) == 0.99
+    expected[:3] = -1
+    message = "int8 leaves 98.50% of 200 moves as they are in fp32, at least 99% are needed"
+    with pytest.raises(GateError, match=re.escape(message)):
+        check_agreement("int8", graph, boards, expected)

@@ -1,0 +1,75 @@
+"""Recorded boards: from a player's own games, and from a file."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from octofold_export.checks.recording import FEWEST_BOARDS, play_boards, read_boards
+from octofold_export.checks.runner import FoldedGraph
+from octofold_export.errors import ExportError
+from octofold_export.graph.folding import fold
+from octofold_export.graph.heads import PolicyHead
+from octofold_export.handmade.floating import float_form
+from octofold_export.handmade.weights import FoldableNetwork
+from octofold_game.rules import legal_moves
+
+
+@pytest.fixture(scope="module")
+def player(network: FoldableNetwork) -> FoldedGraph:
+    return FoldedGraph(fold(PolicyHead(float_form(network)), "mean", 1))
+
+
+def test_played_boards_are_different_and_running_and_from_all_stages(player: FoldedGraph) -> None:
+    lines: list[str] = []
+    boards = play_boards(player, 3_000, 15, seed=1, report=lines.append)
+    assert boards.shape == (3_000, 16)
+    assert len(np.unique(boards, axis=0)) == 3_000
+    assert legal_moves(boards).any(axis=1).all()
+    sums = (1 << boards.astype(int)).sum(axis=1) - (boards == 0).sum(axis=1)
+    assert sums.min() < 20
+    assert sums.max() > 150
+    assert lines[-1].endswith("different boards")
+
+
+def test_the_same_seed_gives_the_same_boards_and_another_seed_others(player: FoldedGraph) -> None:
+    def play(seed: int) -> NDArray[np.uint8]:
+        return play_boards(player, 300, 15, seed, report=lambda _: None)
+
+    assert (play(1) == play(1)).all()
+    assert (play(1) != play(2)).any()
+
+
+def test_a_file_gives_its_boards_without_finished_games(boards: NDArray[np.uint8], tmp_path: Path) -> None:
+    finished = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.int64)
+    np.save(tmp_path / "boards.npy", np.concatenate([finished, boards]))
+    read = read_boards(tmp_path / "boards.npy", 15)
+    assert sorted(map(bytes, read)) == sorted(map(bytes, boards))
+    assert read.dtype == np.uint8
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "No such file"),
+        (b"", "not an .npy file"),
+        (b"boards of a game", "not an .npy file"),
+        (np.zeros((300, 4, 4), np.uint8), r"shape \[N, 16\], not \[300, 4, 4\]"),
+        (np.zeros((300, 16)), "integers"),
+        (np.full((300, 16), 16, np.uint8), "board 0, cell 0: exponent 16"),
+        (np.eye(16, dtype=np.uint8), f"at least {FEWEST_BOARDS} are needed"),
+        (np.array(["up"], dtype=object), "not an .npy file"),
+    ],
+    ids=["missing", "empty", "text", "4x4", "floats", "too large", "too few", "objects"],
+)
+def test_a_file_of_something_else_is_named(
+    tmp_path: Path, content: bytes | NDArray[np.generic] | None, message: str
+) -> None:
+    file = tmp_path / "boards.npy"
+    if isinstance(content, bytes):
+        file.write_bytes(content)
+    elif content is not None:
+        np.save(file, content)
+    with pytest.raises(ExportError, match=message) as raised:
+        read_boards(file, 15)
+    assert str(raised.value).startswith(f"{file}: ")

@@ -1,0 +1,118 @@
+"""Value networks as graphs that make the afterstates themselves: against a naive player, and published."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from octofold_export.checks.runner import FoldedGraph
+from octofold_export.cli import main
+from octofold_export.graph.decision import Rule
+from octofold_export.graph.folding import fold
+from octofold_export.graph.heads import ValueHead
+from octofold_export.handmade.floating import float_form
+from octofold_export.handmade.weights import foldable
+from octofold_export.precision.calibration import calibrate
+from octofold_game.rules import legal_moves, slide
+from octofold_game.symmetries import CELLS
+from octofold_training import checkpoints
+from torch import nn
+
+FINISHED = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8)
+CLOSE = 1.0  # points; smaller margins may go either way by rounding
+SCALE = 20_000
+
+
+def folded(module: nn.Module, rule: Rule, symmetries: int) -> FoldedGraph:
+    return FoldedGraph(fold(ValueHead(float_form(foldable(module, SCALE)), 15), rule, symmetries))
+
+
+def naive_values(module: nn.Module, board: NDArray[np.uint8], symmetries: int) -> NDArray[np.float64]:
+    """Reward plus value `[S, 4]` of the moves on each view, `-inf` where illegal."""
+    worth = np.full((symmetries, 4), -np.inf)
+    for move in np.flatnonzero(legal_moves(board[None])[0]):
+        (after,), (reward,) = slide(board[None], [move])
+        views = torch.from_numpy(after[CELLS[:symmetries]].astype(np.int64))
+        planes = torch.eye(17)[views][..., :16].view(-1, 4, 4, 16).permute(0, 3, 1, 2)
+        with torch.no_grad():
+            values = SCALE * module(planes).double().numpy()[:, 0]
+        worth[:, move] = reward + (0 if after.max() > 15 else values)
+    return worth
+
+
+def lead(scores: NDArray[np.float64]) -> float:
+    """By how much the best of scores `[..., 4]` leads, where it leads by the least."""
+    ranked = np.sort(scores, axis=-1)
+    return float((ranked[..., 3] - ranked[..., 2]).min())
+
+
+@pytest.mark.parametrize(("rule", "symmetries"), [("mean", 8), ("vote", 8), ("mean", 1)])
+def test_the_graph_answers_as_a_naive_player_does_at_any_batch_size(
+    value_module: nn.Module, boards: NDArray[np.uint8], rule: Rule, symmetries: int
+) -> None:
+    graph = folded(value_module, rule, symmetries)
+    asked = boards[:64]
+    answers = graph.answer(asked)
+    alone = graph.answer(asked, batch=1)
+    assert (alone.move == answers.move).all()
+    clear = 0
+    for at, board in enumerate(asked):
+        worth = naive_values(value_module, board, symmetries)
+        mean = worth.mean(axis=0)
+        odds = np.exp((mean - mean.max()) / 300)
+        np.testing.assert_allclose(answers.probabilities[at], odds / odds.sum(), atol=1e-4)
+        votes = np.bincount(worth.argmax(axis=1), minlength=4)
+        best = np.where(votes == votes.max(), mean, -np.inf) if rule == "vote" else mean
+        if lead(worth) > CLOSE and lead(best) > CLOSE:
+            clear += 1
+            assert answers.votes[at].tolist() == votes.tolist()
+            assert answers.move[at] == best.argmax()
+    assert clear > 50
+
+
+def test_turning_the_board_turns_the_answer_and_a_finished_game_gets_none(
+    value_module: nn.Module, boards: NDArray[np.uint8]
+) -> None:
+    graph = folded(value_module, "mean", 8)
+    upright = graph.answer(np.concatenate([boards[:200], FINISHED]))
+    turned = graph.answer(np.ascontiguousarray(np.concatenate([boards[:200], FINISHED])[:, CELLS[1]]))
+    np.testing.assert_allclose(
+        np.sort(turned.probabilities, axis=1), np.sort(upright.probabilities, axis=1), atol=1e-4
+    )
+    assert (upright.move[200], turned.move[200]) == (-1, -1)
+    assert upright.probabilities[200].sum() == 0
+
+
+def test_exponents_that_the_network_never_saw_are_answered_legally(value_module: nn.Module) -> None:
+    asked = np.random.default_rng(7).integers(0, 256, (64, 16)).astype(np.uint8)
+    asked[:, ::3] = 0  # room to move
+    answers = folded(value_module, "mean", 8).answer(asked)
+    assert answers.legal[np.arange(64), answers.move].all()
+
+
+def test_in_8_bits_nearly_all_moves_stay_as_they_are(
+    value_module: nn.Module, boards: NDArray[np.uint8]
+) -> None:
+    network = foldable(value_module, SCALE)
+    exact, rounded = (
+        FoldedGraph(fold(ValueHead(form, 15), "mean", 8)).answer(boards[512:])
+        for form in (float_form(network), calibrate(network, boards[:512], 1.0))
+    )
+    assert np.mean(exact.move == rounded.move) > 0.97
+    assert (exact.legal == rounded.legal).all()
+
+
+def test_a_value_network_is_published(
+    value_module: nn.Module, value_architecture: dict[str, Any], boards_file: Path, tmp_path: Path
+) -> None:
+    checkpoints.save(tmp_path / "checkpoint", value_module, value_architecture, training={})
+    models = tmp_path / "models"
+    arguments = ["--checkpoint", str(tmp_path / "checkpoint"), "--name", "value", "--models", str(models)]
+    assert main([*arguments, "--boards", str(boards_file), "--precisions", "fp32"]) == 0
+    card = json.loads((models / "value/1/card.json").read_text())
+    assert card["architecture"] == value_architecture
+    assert (card["decision_rule"], card["temperature"], card["largest_exponent"]) == ("mean", 300, 15)
+    assert "reward plus the value of its afterstate" in (models / "value/1/README.md").read_text()

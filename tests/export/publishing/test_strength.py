@@ -1,0 +1,134 @@
+"""A measured strength in the card of a published version: what is written, and which results are refused."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from octofold_client.evaluation.summary import GameSummary, Summary
+from octofold_export.cli import main
+from octofold_export.errors import ExportError
+from octofold_export.publishing.strength import Alternative, record_alternatives
+
+
+@pytest.fixture(scope="module")
+def models(checkpoint: Path, boards_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository in which `small` was published once."""
+    folder = tmp_path_factory.mktemp("repository") / "models"
+    arguments = ["--checkpoint", str(checkpoint), "--name", "small", "--models", str(folder)]
+    assert main([*arguments, "--boards", str(boards_file)]) == 0
+    return folder
+
+
+def contents(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def read_card(models: Path, version: int = 1) -> dict[str, Any]:
+    card: dict[str, Any] = json.loads((models / "small" / str(version) / "card.json").read_text())
+    return card
+
+
+def evaluation_result(card: dict[str, Any], precision: str = "int8") -> dict[str, Any]:
+    """What an evaluation of a version writes."""
+    scores = [20_000, 40_000, 60_000, 80_000]
+    games = [GameSummary(at, score, 2048, 1500, outgrown=False) for at, score in enumerate(scores)]
+    return {
+        "schema": 2,
+        "model": card["name"],
+        "version": str(card["version"]),
+        "precision": precision,
+        "sha256": card["precisions"][precision]["sha256"],
+        "seed": 5,
+        "games": len(games),
+        "statistics": Summary.of(games).to_json(),
+        "run": {"moves_per_second": 1234.5},
+    }
+
+
+def record(models: Path, result: Path) -> int:
+    return main(
+        ["--record-strength", str(result), "--name", "small", "--version", "1", "--models", str(models)]
+    )
+
+
+def test_a_measured_strength_goes_into_the_card_and_nothing_else_changes(
+    models: Path, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(models, tmp_path / "models"))
+    before = contents(copy)
+    card = read_card(copy)
+    (tmp_path / "result.json").write_text(json.dumps(evaluation_result(card)))
+    assert record(copy, tmp_path / "result.json") == 0
+    assert contents(copy) == before
+    strength = read_card(copy)["strength"]
+    assert (strength["games"], strength["average"], strength["median"]) == (4, 50_000, 50_000)
+    assert (strength["best"], strength["seed"], strength["precision"]) == (80_000, 5, "int8")
+    assert strength["moves_per_second"] == 1234.5
+    shares = {row["tile"]: row["share"] for row in strength["reached"]}
+    assert (shares[2048], shares[4096]) == (1.0, 0.0)
+    assert {**read_card(copy), "strength": None} == card
+    text = (copy / "small/1/README.md").read_text()
+    assert "4 games in int8, 95% intervals in brackets: average 50,000 (" in text
+    assert "octofold evaluate --model small --version 1 --games 4 --seed 5" in text
+
+
+ALTERNATIVE = Alternative(
+    symmetries=1,
+    decision_rule="vote",
+    precision="int8",
+    games=4,
+    average=45_000.0,
+    average_interval=(40_000.0, 50_000.0),
+    difference=-5_000.0,
+    difference_interval=None,
+    moves_per_second=9_000.0,
+)
+
+
+def test_what_other_exports_of_the_checkpoint_score_stands_in_the_card(models: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(models, tmp_path / "models"))
+    card = read_card(copy)
+    record_alternatives(copy / "small/1", card["checkpoint_sha256"], [ALTERNATIVE], "python measure.py")
+    assert read_card(copy)["alternatives"]["rows"][0]["average"] == 45_000
+    text = (copy / "small/1/README.md").read_text()
+    assert "| 1 |  | int8 | 4 | 45,000 (40,000 to 50,000) | -5,000 | 9,000 |" in text
+    assert "Measured with `python measure.py`." in text
+
+
+def test_games_of_another_checkpoint_do_not_enter_the_card(models: Path) -> None:
+    card = read_card(models)
+    with pytest.raises(ExportError, match="another checkpoint"):
+        record_alternatives(models / "small/1", "0" * 64, [ALTERNATIVE], "python measure.py")
+    assert read_card(models) == card
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sha256": "0" * 64}, "which is no file of"),
+        ({"precision": "fp16"}, "which is no file of"),
+        ({"schema": 1}, "schema 1"),
+        ({"statistics": {}}, "not the result of an evaluation"),
+    ],
+)
+def test_a_result_of_something_else_is_refused(
+    models: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    change: dict[str, Any],
+    message: str,
+) -> None:
+    card = read_card(models)
+    (tmp_path / "result.json").write_text(json.dumps({**evaluation_result(card), **change}))
+    assert record(models, tmp_path / "result.json") == 1
+    assert message in capsys.readouterr().err
+    assert read_card(models) == card
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", "{}"])
+def test_a_damaged_result_is_refused(models: Path, tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "result.json").write_text(text)
+    assert record(models, tmp_path / "result.json") == 1

@@ -1,0 +1,109 @@
+"""Model repositories: versions that appear whole, never change, and leave nothing behind when they fail."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from octofold_export.errors import ExportError
+from octofold_export.publishing.versions import check_name, check_place, next_version, publish
+
+FILES = {"model.onnx": b"graph", "card.json": b"{}"}
+
+
+def everything_below(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def test_a_version_holds_its_files_and_the_model_its_configuration(tmp_path: Path) -> None:
+    folder = publish(tmp_path / "models", "cnn5", 1, FILES, "name: cnn5")
+    assert folder == tmp_path / "models/cnn5/1"
+    assert everything_below(tmp_path / "models/cnn5") == [
+        "1",
+        "1/card.json",
+        "1/model.onnx",
+        "config.pbtxt",
+    ]
+    assert (folder / "model.onnx").read_bytes() == b"graph"
+    assert (tmp_path / "models/cnn5/config.pbtxt").read_text() == "name: cnn5"
+
+
+def test_arrays_are_written_as_the_bytes_that_they_are(tmp_path: Path) -> None:
+    values = np.array([1, -2, 0.5], np.float32)
+    folder = publish(tmp_path, "ntuple", 1, {**FILES, "tables.bin": values.data}, "")
+    assert (folder / "tables.bin").read_bytes() == values.tobytes()
+
+
+def test_other_accounts_may_read_what_is_published(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        folder = publish(tmp_path, "cnn5", 1, FILES, "")
+    finally:
+        os.umask(before)
+    assert folder.stat().st_mode & 0o777 == 0o755
+    assert (folder / "model.onnx").stat().st_mode & 0o777 == 0o644
+
+
+def test_versions_count_up_past_the_largest_and_past_other_files(tmp_path: Path) -> None:
+    assert next_version(tmp_path, "cnn5") == 1
+    for name in ("1", "10", ".publishing-11-1", "notes"):
+        (tmp_path / "cnn5" / name).mkdir(parents=True)
+    assert next_version(tmp_path, "cnn5") == 11
+
+
+def test_an_existing_version_is_never_touched(tmp_path: Path) -> None:
+    publish(tmp_path, "cnn5", 1, FILES, "old")
+    with pytest.raises(ExportError, match="never replaced"):
+        check_place(tmp_path, "cnn5", 1)
+    before = everything_below(tmp_path)
+    with pytest.raises(ExportError, match="never replaced"):
+        publish(tmp_path, "cnn5", 1, {"model.onnx": b"other"}, "old")
+    assert everything_below(tmp_path) == before
+    assert (tmp_path / "cnn5/1/model.onnx").read_bytes() == b"graph"
+
+
+def test_a_failure_half_way_leaves_nothing_behind(tmp_path: Path) -> None:
+    unwritable = {"model.onnx": b"graph", "missing/card.json": b"{}"}
+    with pytest.raises(ExportError, match="No such file"):
+        publish(tmp_path / "models", "cnn5", 1, unwritable, "")
+    assert everything_below(tmp_path) == []
+
+
+def test_a_failure_half_way_leaves_the_older_versions_alone(tmp_path: Path) -> None:
+    publish(tmp_path, "cnn5", 1, FILES, "old")
+    before = everything_below(tmp_path)
+    with pytest.raises(ExportError):
+        publish(tmp_path, "cnn5", 2, {"missing/card.json": b""}, "new")
+    assert everything_below(tmp_path) == before
+    assert (tmp_path / "cnn5/config.pbtxt").read_text() == "old"
+
+
+def test_a_file_in_the_place_of_the_repository_is_named(tmp_path: Path) -> None:
+    (tmp_path / "models").write_text("")
+    for attempt in (
+        lambda: check_place(tmp_path / "models", "cnn5", None),
+        lambda: publish(tmp_path / "models", "cnn5", 1, FILES, ""),
+    ):
+        with pytest.raises(ExportError, match="models"):
+            attempt()
+    assert everything_below(tmp_path) == ["models"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_write_permission_is_named(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(ExportError, match="not writable"):
+        check_place(tmp_path / "models", "cnn5", None)
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "a/b", "/a", "a\\b", ".hidden", "-x", "a b", "a" * 129, "a\n"]
+)
+def test_names_with_surprises_are_refused(name: str) -> None:
+    with pytest.raises(ExportError, match="model name"):
+        check_name(name)
+
+
+@pytest.mark.parametrize("name", ["cnn5", "cnn5-mean", "Cnn_5.2", "5"])
+def test_plain_names_are_accepted(name: str) -> None:
+    check_name(name)

@@ -1,0 +1,222 @@
+"""N-tuple networks as graphs with their tables beside them: moves, files, and a server's answers."""
+
+import hashlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from numpy.typing import NDArray
+from octofold_client import Client
+from octofold_export.checks.gates import TIE, check_moves
+from octofold_export.checks.runner import FoldedGraph
+from octofold_export.cli import main
+from octofold_export.errors import ExportError, GateError
+from octofold_export.graph.folding import fold
+from octofold_export.sources.ntuple import ntuple_source
+from octofold_game.bitboards import pack
+from octofold_game.rules import legal_moves
+from octofold_players.ntuple import NTupleNetwork
+
+TUPLES = ((0, 1, 2), (1, 5, 6))
+STAGES = (8, 7, 5)
+
+
+@pytest.fixture(scope="module")
+def network() -> NTupleNetwork:
+    size = NTupleNetwork.size(TUPLES) * (len(STAGES) + 1)
+    return NTupleNetwork(TUPLES, np.random.default_rng(8).uniform(0, 5_000, size).astype(np.float32), STAGES)
+
+
+@pytest.fixture(scope="module")
+def saved(network: NTupleNetwork, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("ntuple") / "tiny"
+    network.save(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def models(saved: Path, boards_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("repository")
+    assert export(saved, folder, "--boards", str(boards_file)) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def graph(network: NTupleNetwork) -> FoldedGraph:
+    return graph_of(network)
+
+
+def graph_of(network: NTupleNetwork) -> FoldedGraph:
+    source = ntuple_source(network)
+    return FoldedGraph(fold(source.head, "mean", 8), source.tensors)
+
+
+def export(saved: Path, models: Path, *more: str) -> int:
+    return main(["--ntuple", str(saved), "--name", "tiny", "--models", str(models), *more])
+
+
+def read_card(models: Path) -> dict[str, Any]:
+    card: dict[str, Any] = json.loads((models / "tiny/1/card.json").read_text())
+    return card
+
+
+def behind(network: NTupleNetwork, boards: NDArray[np.uint8], moves: NDArray[np.int8]) -> NDArray[np.float32]:
+    """`[N]`: how many points the move of each board is worth less than the native player's."""
+    values = network.action_values(pack(boards))
+    everyone = np.arange(len(boards))
+    difference: NDArray[np.float32] = values[everyone, network.next_moves(boards)] - values[everyone, moves]
+    return difference
+
+
+def test_moves_are_the_native_players_up_to_ties(
+    graph: FoldedGraph, network: NTupleNetwork, boards: NDArray[np.uint8]
+) -> None:
+    moves = graph.next_moves(boards)
+    assert (behind(network, boards, moves) <= TIE).all()
+    assert np.mean(moves == network.next_moves(boards)) > 0.98
+
+
+def test_probabilities_are_the_softmax_of_reward_plus_value_at_300_points(
+    graph: FoldedGraph, network: NTupleNetwork, boards: NDArray[np.uint8]
+) -> None:
+    values = network.action_values(pack(boards)).astype(np.float64)
+    odds = np.exp((values - values.max(axis=1, keepdims=True)) / 300)
+    expected = odds / odds.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(graph.answer(boards).probabilities, expected, atol=1e-4)
+
+
+def test_a_merge_that_outgrows_the_tables_is_worth_its_reward_alone() -> None:
+    board = np.array([[15, 15, 1, 0, 2, 1, 2, 1, 1, 2, 1, 2, 2, 1, 2, 1]], np.uint8)
+    cheap, dear = (NTupleNetwork(TUPLES, np.full(2 * 16**3, value, np.float32)) for value in (0, 9_999))
+    for player, merges in ((cheap, True), (dear, False)):
+        moves = graph_of(player).next_moves(board)
+        assert (moves == player.next_moves(board)).all()
+        assert (moves[0] in (1, 3)) == merges
+
+
+def test_every_view_votes_and_a_finished_game_gets_no_move(
+    graph: FoldedGraph, boards: NDArray[np.uint8]
+) -> None:
+    finished = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8)
+    answers = graph.answer(np.concatenate([boards[:64], finished]))
+    assert answers.votes.sum(axis=1).tolist() == [8] * 64 + [0]
+    assert answers.move[64] == -1
+    assert legal_moves(boards[:64])[np.arange(64), answers.move[:64]].all()
+
+
+def test_the_published_tables_are_a_file_that_the_card_names_and_describes(
+    models: Path, network: NTupleNetwork
+) -> None:
+    folder, card = models / "tiny/1", read_card(models)
+    assert sorted(file.name for file in folder.iterdir()) == [
+        "README.md",
+        "card.json",
+        "model.onnx",
+        "tables.bin",
+    ]
+    content = (folder / "tables.bin").read_bytes()
+    assert content == network.values.tobytes()
+    digest = hashlib.sha256(content).hexdigest()
+    assert card["precisions"]["fp32"]["tensors"] == {"tables": {"file": "tables.bin", "sha256": digest}}
+    assert "| fp32 | `model.onnx`, `tables.bin` | 100.00% |" in (folder / "README.md").read_text()
+    assert card["architecture"] == {
+        "kind": "ntuple",
+        "tuples": [[0, 1, 2], [1, 5, 6]],
+        "stages": [8, 7, 5],
+    }
+    assert (card["weights"], card["checkpoint_sha256"]) == (4 * 2 * 16**3, digest)
+    assert (card["decision_rule"], card["largest_exponent"], card["temperature"]) == ("mean", 15, 300)
+
+
+def test_other_tables_make_another_model_file(models: Path, network: NTupleNetwork) -> None:
+    other = ntuple_source(NTupleNetwork(TUPLES, network.values + 1, STAGES))
+    published = onnx.load(models / "tiny/1/model.onnx", load_external_data=False)
+    assert fold(other.head, "mean", 8) != published
+
+
+def test_a_bare_onnxruntime_finds_the_tables_beside_the_model(
+    models: Path, network: NTupleNetwork, boards: NDArray[np.uint8]
+) -> None:
+    session = onnxruntime.InferenceSession(
+        str(models / "tiny/1/model.onnx"), providers=["CPUExecutionProvider"]
+    )
+    (moves,) = session.run(["move"], {"boards": boards})
+    assert (behind(network, boards, moves) <= TIE).all()
+
+
+@pytest.fixture(scope="module")
+def target(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server process that serves `models`."""
+    port_file = tmp_path_factory.mktemp("server") / "port"
+    command = [sys.executable, "-m", "octofold_server.cli", "--port", "0", "--port-file", str(port_file)]
+    server = subprocess.Popen([*command, "--models", str(models)], stderr=subprocess.DEVNULL)
+    try:
+        give_up = time.monotonic() + 60
+        while not port_file.exists():
+            assert server.poll() is None
+            assert time.monotonic() < give_up
+            time.sleep(0.02)
+        yield f"127.0.0.1:{port_file.read_text().strip()}"
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_a_server_answers_with_the_native_players_moves(
+    target: str, network: NTupleNetwork, boards: NDArray[np.uint8]
+) -> None:
+    with Client(target) as client:
+        moves = client.next_moves(boards).moves
+    assert (behind(network, boards, moves) <= TIE).all()
+
+
+def test_moves_that_are_worse_than_the_players_own_are_caught(
+    graph: FoldedGraph, network: NTupleNetwork, boards: NDArray[np.uint8]
+) -> None:
+    values = network.action_values(pack(boards))
+    values[:, 0] += np.float32(1e6)  # as if up were always better
+    with pytest.raises(GateError, match="another move than the player's own"):
+        check_moves(graph, boards, values)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--symmetries", "1"], "needs all 8 symmetries"),
+        (["--precisions", "fp32,int8"], "has no 8-bit form"),
+        (["--ntuple", "absent"], "train the network first"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_and_no_file(
+    saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], message: str
+) -> None:
+    assert export(saved, tmp_path / "models", *flags) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("octofold-export: ")
+    assert message in line
+    assert not (tmp_path / "models").exists()
+
+
+def test_tables_too_large_for_their_indices_are_refused() -> None:
+    tuples = ((0, 1, 2, 3, 4, 5, 6),) * 9
+    values = np.broadcast_to(np.float32(0), NTupleNetwork.size(tuples))  # takes no memory
+    with pytest.raises(ExportError, match="2,415,919,104 values"):
+        ntuple_source(NTupleNetwork(tuples, values))
+
+
+def test_tables_with_values_that_are_no_numbers_are_refused(
+    network: NTupleNetwork, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = network.values.copy()
+    values[17] = np.nan
+    NTupleNetwork(TUPLES, values, STAGES).save(tmp_path / "damaged")
+    assert export(tmp_path / "damaged", tmp_path / "models") == 1
+    assert "not finite numbers" in capsys.readouterr().err

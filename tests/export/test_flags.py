@@ -1,0 +1,63 @@
+"""The flags of `octofold-export`: help without torch, and one line for wrong usage."""
+
+import subprocess
+import sys
+
+import pytest
+from octofold_export.cli import main
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ([], "say what to export"),
+        (["--checkpoint", "a"], "--name is missing"),
+        (["--checkpoint", "a", "--name", "b", "--version", "0"], "argument --version: '0'"),
+        (["--checkpoint", "a", "--name", "b", "--symmetries", "3"], "invalid choice: 3"),
+        (["--checkpoint", "a", "--name", "b", "--precisions", "int8"], "allowed are fp32 and, after it"),
+        (["--checkpoint", "a", "--name", "b", "--precisions", "fp32,fp8"], "'fp32,fp8'"),
+        (["--record-strength", "a", "--name", "b"], "--record-strength needs --version"),
+        (["--record-strength", "a", "--checkpoint", "b", "--name", "c"], "not allowed with"),
+        (["--chekpoint", "a", "--name", "b"], "unknown argument '--chekpoint'; did you mean --checkpoint?"),
+        (["--checkpoint", "a", "--name", "b", "--zzz=1"], "unknown argument '--zzz'; see --help"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_usage_is_one_line_and_exits_2(
+    flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(flags)
+    assert raised.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("octofold-export: ")
+    assert message in line
+
+
+def without(*modules: str) -> str:
+    """A program that runs the command where `modules` are not installed."""
+    return f"""
+import sys
+for module in {modules}:
+    sys.modules[module] = None
+from octofold_export.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def run(*flags: str) -> subprocess.CompletedProcess[str]:
+    program = without("torch", "onnx", "onnxruntime", "numba")
+    return subprocess.run([sys.executable, "-c", program, *flags], capture_output=True, text=True)
+
+
+def test_help_needs_neither_torch_nor_onnx() -> None:
+    done = run("--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "--record-strength" in done.stdout
+
+
+def test_an_export_without_its_libraries_says_what_to_install() -> None:
+    done = run("--checkpoint", "a", "--name", "b")
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert "is not installed; in a clone, run `make .venv/dev`" in line
