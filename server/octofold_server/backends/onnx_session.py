@@ -32,7 +32,9 @@ class GraphError(BackendError):
 def new_session(
     model: bytes, layout: Layout, tensors: Tensors, *, capture: bool = False
 ) -> onnxruntime.InferenceSession:
-    """A session of the graph `model` and what it refers to by name, which is copied; no path is followed.
+    """A session of the graph `model` and what it refers to by name. No path is followed.
+
+    The session has copies of both: they need not outlive this call.
 
     Args:
         model: the graph.

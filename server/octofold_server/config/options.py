@@ -20,6 +20,8 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Any
 
+from octofold_game.files import read_regular
+
 from octofold_server.config.policies import VersionPolicies, parse_policies
 
 __all__ = ["Config", "ConfigError", "read_config", "unknown_variables"]
@@ -27,6 +29,7 @@ __all__ = ["Config", "ConfigError", "read_config", "unknown_variables"]
 ENVIRONMENT_PREFIX = "OCTOFOLD_"
 CLIENTS_VARIABLES = {"OCTOFOLD_TOKEN"}
 FILE_OPTION = "config"
+MAX_FILE_BYTES = 1 << 20
 
 
 class ConfigError(Exception):
@@ -348,8 +351,7 @@ def _parser() -> argparse.ArgumentParser:
 def _read_file(path: Path) -> dict[str, str]:
     """The values of a configuration file as text, by the names of Config's fields."""
     try:
-        with path.open("rb") as file:
-            content = tomllib.load(file)
+        content = tomllib.loads(read_regular(path, MAX_FILE_BYTES).decode())
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
     except ValueError as error:

@@ -323,9 +323,9 @@ class Models:
         return ServedModel(name, version, card.largest_exponent, card, precision, batcher, statistics)
 
     def _new_warm_backends(self, file: PrecisionFile, layout: Layout) -> Sequence[Backend]:
-        model, tensors = read_model(file), read_tensors(file)
         try:
-            backends = self._new_backends(model, layout, tensors)
+            # Their files' bytes are freed as soon as the sessions have their copies.
+            backends = self._new_backends(read_model(file), layout, read_tensors(file))
             for backend in backends:
                 backend.warm_up()
         except BackendError as error:

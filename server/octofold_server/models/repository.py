@@ -1,7 +1,8 @@
 """Reads a model repository: which versions there are, what their cards say, and the bytes to load.
 
 A card is believed only after its fields have been checked, and a model file only after its SHA-256 matched
-the card: the bytes that were hashed are the bytes that are loaded. Knows nothing about onnxruntime.
+the card: the bytes that were hashed are the bytes that are loaded. Nothing is mapped: a file that is cut off
+while it is mapped ends the process with SIGBUS. Knows nothing about onnxruntime.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.files import open_regular, read_regular
 from octofold_game.rules import LARGEST_EXPONENT
 from octofold_proto.errors import ModelError
 
@@ -44,6 +47,13 @@ MODEL_NAME = re.compile(r"\w[\w.-]*")
 # A card must not make the server read files outside of its folder, nor put into a reply what has no UTF-8.
 FILE_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
 SHA256 = re.compile("[0-9A-Fa-f]{64}")
+
+MAX_CARD_BYTES = 1 << 20
+MAX_MODEL_BYTES = (1 << 31) - 1
+"""No ONNX graph is larger: Protobuf has no larger messages."""
+MAX_TENSOR_BYTES = 1 << 33
+PIECE_BYTES = 1 << 22
+"""What is read of a tensor before it is hashed: little enough to be in the CPU's cache still."""
 
 _log = logging.getLogger(__name__)
 
@@ -122,7 +132,7 @@ def read_card(folder: VersionFolder) -> Card:
         ModelError: it is missing, is not what a card should be, or belongs to another model or version.
     """
     try:
-        text = (folder.path / "card.json").read_text(encoding="utf-8")
+        text = read_regular(folder.path / "card.json", MAX_CARD_BYTES).decode()
         card = json.loads(text)
     except OSError as error:
         raise ModelError(f"card.json cannot be read: {error.strerror}") from error
@@ -169,30 +179,24 @@ def read_model(file: PrecisionFile) -> bytes:
         ModelError: it cannot be read, or its SHA-256 is not the card's.
     """
     try:
-        model = file.path.read_bytes()
+        model = read_regular(file.path, MAX_MODEL_BYTES)
     except OSError as error:
         raise ModelError(f"{file.path.name} cannot be read: {error.strerror}") from error
-    _check_digest(file, model)
+    _check_digest(file, hashlib.sha256(model).hexdigest())
     return model
 
 
 def read_tensors(file: PrecisionFile) -> dict[str, NDArray[np.float32]]:
-    """The tensors that the model file refers to: vectors of little-endian float32, mapped from their files.
+    """The tensors that the model file refers to: vectors of little-endian float32, in memory of our own.
+
+    onnxruntime copies them once more for every session. A version is loaded with twice the size of its
+    tensors, and serves with once their size.
 
     Raises:
         ModelError: one cannot be read, or its SHA-256 is not the card's.
+        MemoryError: they do not fit into memory.
     """
-    tensors = {}
-    for name, listed in file.tensors.items():
-        try:
-            tensor: NDArray[np.float32] = np.memmap(listed.path, "<f4", mode="r")
-        except OSError as error:
-            raise ModelError(f"{listed.path.name} cannot be read: {error.strerror}") from error
-        except ValueError as error:
-            raise ModelError(f"{listed.path.name} is not a file of float32: {error}") from error
-        _check_digest(listed, tensor.data)
-        tensors[name] = tensor
-    return tensors
+    return {name: _read_tensor(listed) for name, listed in file.tensors.items()}
 
 
 def cpu_has_vnni(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
@@ -258,8 +262,28 @@ def _listed_file(folder: Path, where: str, entry: Any) -> ListedFile:
     return ListedFile(folder / file, sha256.lower())
 
 
-def _check_digest(file: ListedFile, content: bytes | memoryview) -> None:
-    digest = hashlib.sha256(content).hexdigest()
+def _read_tensor(file: ListedFile) -> NDArray[np.float32]:
+    """Every piece is hashed where it was read to: what becomes of the file afterwards does not matter."""
+    digest = hashlib.sha256()
+    try:
+        with open_regular(file.path, MAX_TENSOR_BYTES) as content:
+            size = os.fstat(content.fileno()).st_size
+            if not size or size % 4:
+                raise ModelError(f"{file.path.name} is not a file of float32: it has {size} bytes")
+            tensor = np.empty(size // 4, "<f4")
+            memory = tensor.data.cast("B")
+            for start in range(0, size, PIECE_BYTES):
+                piece = memory[start : start + PIECE_BYTES]
+                if content.readinto(piece) < len(piece):
+                    raise ModelError(f"{file.path.name} became shorter while it was read")
+                digest.update(piece)
+    except OSError as error:
+        raise ModelError(f"{file.path.name} cannot be read: {error.strerror}") from error
+    _check_digest(file, digest.hexdigest())
+    return tensor
+
+
+def _check_digest(file: ListedFile, digest: str) -> None:
     if digest != file.sha256:
         raise ModelError(
             f"{file.path.name} is not the file that the card describes: its SHA-256 is {digest}, "

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
-from octofold_game.files import whole_file
+from octofold_game.files import read_regular, whole_file
 
 from octofold_server.backends.backend import Layout
 from octofold_server.backends.onnx_session import gpu_name
@@ -20,6 +20,7 @@ from octofold_server.system.cpus import cpu_name, usable_cores
 __all__ = ["FILE", "device_name", "read_tuning", "write_tuning"]
 
 FILE = "tuning.json"
+MAX_BYTES = 1 << 20
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=65_536)]
 
@@ -75,7 +76,7 @@ def write_tuning(folder: Path, sha256: str, layout: Layout, boards_per_second: f
 def _read(file: Path) -> _Tunings:
     nothing = _Tunings(1, {})
     try:
-        return msgspec.json.decode(file.read_bytes(), type=_Tunings)
+        return msgspec.json.decode(read_regular(file, MAX_BYTES), type=_Tunings)
     except FileNotFoundError:
         return nothing
     except (OSError, ValueError) as error:

@@ -124,13 +124,17 @@ class _Family:
 
     def end(self, signals: Signals) -> int:
         """End all, each with its grace and drain; the exit code. A further signal is handed on."""
-        self.signal(signal.SIGTERM)
+        self._terminate()
         end = time.monotonic() + self._config.grace + self._config.drain + LAST_SECONDS
         while any(member.is_alive() for member in self._members) and time.monotonic() < end:
             if signals.wait(LOOK_SECONDS):
-                self.signal(signal.SIGTERM)
+                self._terminate()
         well = (0, -signal.SIGTERM)  # the latter of one that did not serve yet
         return int(self._failed or any(member.exitcode not in well for member in self._members))
+
+    def _terminate(self) -> None:
+        self.signal(signal.SIGTERM)
+        self.signal(signal.SIGCONT)  # one that is stopped has calls to finish, too
 
     def kill(self) -> None:
         """End what has not ended."""

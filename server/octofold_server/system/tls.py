@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import grpc
+from octofold_game.files import read_regular
 
 from octofold_server.system.certificate_dates import wrong_date
 from octofold_server.system.reread import FileError, Reread
 
 __all__ = ["Tls"]
+
+MAX_FILE_BYTES = 1 << 22
 
 _log = logging.getLogger(__name__)
 
@@ -106,7 +109,7 @@ def _server_context() -> ssl.SSLContext:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular(path, MAX_FILE_BYTES)
     except OSError as error:
         raise FileError(f"{path} cannot be read: {error.strerror}") from error
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import grpc
+from octofold_game.files import read_regular
 from octofold_proto.errors import NotAllowed, Unauthenticated
 
 from octofold_server.admission.admission import code_name
@@ -26,6 +27,8 @@ __all__ = ["Access", "AccessInterceptor", "Right"]
 
 LOOK_SECONDS = 1.0
 """Between two looks at the files of tokens, for which no call should pay."""
+
+MAX_FILE_BYTES = 1 << 24
 
 AUTHORIZATION_KEY = "authorization"
 
@@ -174,7 +177,7 @@ def _tokens(path: Path | None) -> Reread[tuple[bytes, ...]] | None:
             _log.warning("%s: no token of it is good any more", error)
             return ()
 
-    return Reread([path], read, LOOK_SECONDS)
+    return Reread([path], read, LOOK_SECONDS, settle=True)
 
 
 class _NoTokens(FileError):
@@ -183,7 +186,7 @@ class _NoTokens(FileError):
 
 def _read_tokens(path: Path) -> tuple[bytes, ...]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_regular(path, MAX_FILE_BYTES).decode().splitlines()
     except OSError as error:
         kind = _NoTokens if isinstance(error, FileNotFoundError) else FileError
         raise kind(f"{path} cannot be read: {error.strerror}") from error

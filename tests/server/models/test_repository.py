@@ -13,6 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 from octofold_server.models.repository import (
+    MAX_CARD_BYTES,
+    MAX_MODEL_BYTES,
+    MAX_TENSOR_BYTES,
+    PIECE_BYTES,
     Card,
     ListedFile,
     ModelError,
@@ -158,14 +162,14 @@ def listed(path: Path, content: bytes) -> ListedFile:
     return ListedFile(path, hashlib.sha256(content).hexdigest())
 
 
-def test_tensors_beside_a_model_are_mapped_from_their_files_and_verified(tmp_path: Path) -> None:
+def test_tensors_beside_a_model_are_read_and_verified(tmp_path: Path) -> None:
     values = np.array([1, -2, 0.5], "<f4")
     path = tmp_path / "tables.bin"
     path.write_bytes(values.tobytes())
     file = PrecisionFile(tmp_path / "model.onnx", "", {"tables": listed(path, values.tobytes())})
     tensors = read_tensors(file)
+    path.write_bytes(bytes(12))  # what has been read is ours
     assert tensors["tables"].tolist() == values.tolist()
-    path.write_bytes(bytes(12))
     with pytest.raises(ModelError, match=r"tables\.bin is not the file that the card describes"):
         read_tensors(file)
 
@@ -185,6 +189,31 @@ def test_a_file_that_holds_no_tensor_is_an_error(tmp_path: Path, content: bytes 
     file = PrecisionFile(tmp_path / "model.onnx", "", {"tables": listed(path, content or b"")})
     with pytest.raises(ModelError, match=message):
         read_tensors(file)
+
+
+def test_a_tensor_of_many_pieces_is_read_in_order(tmp_path: Path) -> None:
+    values = np.arange(3 * PIECE_BYTES // 8, dtype="<f4")  # one and a half
+    path = tmp_path / "tables.bin"
+    path.write_bytes(values.tobytes())
+    file = PrecisionFile(tmp_path / "model.onnx", "", {"tables": listed(path, values.tobytes())})
+    np.testing.assert_array_equal(read_tensors(file)["tables"], values)
+
+
+def test_a_file_is_not_read_if_it_is_larger_than_any_can_be(write_version: WriteVersion) -> None:
+    path = write_version()
+    with (path / "card.json").open("ab") as card:
+        card.truncate(MAX_CARD_BYTES + 1)  # it takes no space on the disk
+    with pytest.raises(
+        ModelError, match=f"card.json cannot be read: it has more than {MAX_CARD_BYTES} bytes"
+    ):
+        read_card(folder_of(path))
+    huge = path / "huge"
+    for most, read in ((MAX_MODEL_BYTES, read_model), (MAX_TENSOR_BYTES, read_tensors)):
+        with huge.open("wb") as file:
+            file.truncate(most + 4)
+        entry = PrecisionFile(huge, "", {"tables": ListedFile(huge, "")})
+        with pytest.raises(ModelError, match=f"huge cannot be read: it has more than {most} bytes"):
+            read(entry)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import time
@@ -12,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import psutil
 import pytest
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.admission.metric_sums import summed
+from support.processes import members, metric, on_a_connection_of_its_own
 
 WriteVersion = Callable[..., Path]
 Start = Callable[..., Any]
@@ -27,20 +26,8 @@ ASK = pb.NextMovesRequest(boards=bytes([1] * 16))
 LIMIT_SECONDS = 60.0
 
 
-def on_a_connection_of_its_own(target: str, ask: Callable[[Any], Any]) -> Any:
-    """The kernel chooses a process for each connection."""
-    with grpc.insecure_channel(target, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
-        return ask(channel)
-
-
 def version(channel: grpc.Channel) -> str:
     return str(OctofoldServiceStub(channel).NextMoves(ASK, wait_for_ready=True, timeout=30).version)
-
-
-def members(server: Any) -> list[psutil.Process]:
-    children = psutil.Process(server.process.pid).children()
-    alive = [child for child in children if child.status() != psutil.STATUS_ZOMBIE]
-    return [child for child in alive if "spawn_main" in " ".join(child.cmdline())]
 
 
 def becomes_true(condition: Callable[[], bool]) -> bool:
@@ -53,10 +40,6 @@ def becomes_true(condition: Callable[[], bool]) -> bool:
 @pytest.fixture
 def page(ask: Callable[..., Any]) -> Callable[[Any], str]:
     return lambda server: str(ask(server, "GET", "/metrics").body.decode())
-
-
-def metric(page: str, name: str) -> float:
-    return sum(float(value) for value in re.findall(rf"^{name}(?:{{.*}})? (\S+)$", page, re.MULTILINE))
 
 
 def test_two_processes_are_one_service_that_outlives_one_of_them(

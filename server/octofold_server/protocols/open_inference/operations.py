@@ -110,7 +110,7 @@ class OpenInference:
     def metrics(self) -> str:
         """The page that Prometheus reads, of all processes; blocks until they have answered."""
         page = exposition(self._models, self._door.refusals, ready=self.ready)
-        return page if self._siblings is None else summed([page, *self._siblings.ask("page")])
+        return page if self._siblings is None else summed([page, *self._siblings.ask("page").values()])
 
     def _ask_siblings(self, what: str, name: str) -> None:
         if self._siblings is not None:
