@@ -56,6 +56,9 @@ LARGE_BODY_BYTES = 65_536
 MAX_LOGGED = 128
 """Characters of a path, which is the caller's text, in the log."""
 
+SMALL_BODY_BYTES = 65_536
+"""Of a request that brings no tensors: it is read where all requests are."""
+
 CLIENT_LEFT = 499
 """No standard status, but the one that proxies log for a client that did not wait."""
 
@@ -301,6 +304,8 @@ Body = TypeVar("Body", _IndexBody, _LoadBody)
 
 
 def _decoded(body: bytes, kind: type[Body]) -> Body:
+    if len(body) > SMALL_BODY_BYTES:
+        raise InvalidRequest(f"the body holds {len(body)} bytes; at most {SMALL_BODY_BYTES} are allowed here")
     try:
         return msgspec.json.decode(body or b"{}", type=kind)
     except (ValueError, RecursionError) as error:
