@@ -72,6 +72,8 @@ def read_varint(message: bytes, at: int, end: int, longest: int = 10) -> tuple[i
     Raises:
         DecodeError: it takes more than `longest` bytes, or does not end before `end`.
     """
+    if at < end and message[at] < 0x80:  # as most are
+        return message[at], at + 1
     value = shift = 0
     for position in range(at, min(end, at + longest)):
         byte = message[position]
@@ -98,7 +100,7 @@ def _count(message: bytes, at: int, end: int, descriptor: Descriptor, left: int)
             after = at + length
             if after > end:
                 raise DecodeError("a field does not end")
-            if field is not None:
+            if field is not None and field.kind is not _Kind.BYTES:
                 left = _check(message, at, after, field, left)
             at = after
         elif wire_type == _VARINT:
