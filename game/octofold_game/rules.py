@@ -44,7 +44,7 @@ def check_boards(boards: ArrayLike, largest_exponent: int = LARGEST_EXPONENT) ->
     if array.dtype.kind not in "iu":
         raise BoardError(f"exponents must be integers, not {array.dtype}")
     if array.size and (array.max() > largest_exponent or array.min() < 0):
-        board, cell = (int(i) for i in np.argwhere((array < 0) | (array > largest_exponent))[0])
+        board, cell = divmod(int(((array < 0) | (array > largest_exponent)).argmax()), 16)
         raise BoardError(
             f"board {board}, cell {cell}: exponent {array[board, cell]} is not in 0 to {largest_exponent}",
             board,

@@ -13,6 +13,7 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.status import DETAILS_KEY, grpc_code
+from octofold_proto.wire import parsed
 
 from octofold_server.admission.admission import TRACE_HEADERS, Door, Ticket, WhenAnswered, code_name
 from octofold_server.admission.refusals import failure_status, request_id
@@ -104,14 +105,16 @@ def decoded(kind: type[AnyMessage], message: bytes, name: str, door: Door) -> An
     """A message of this kind.
 
     Raises:
-        InvalidRequest: the bytes are none; that is counted.
+        InvalidRequest: the bytes are not such a message, or one with too much in it; that is counted.
     """
     try:
-        return kind.FromString(message)
+        return parsed(kind, message)
     except DecodeError:
         error = InvalidRequest(f"the bytes are no message of {name}")
-        door.refusals.add(code_name(error))
-        raise error from None
+    except InvalidRequest as too_much:
+        error = too_much
+    door.refusals.add(code_name(error))
+    raise error
 
 
 def trace_of(call: Call) -> dict[str, str]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from octofold_proto.errors import InvalidRequest, QueueFull
+from octofold_proto.wire import parsed
 
 from octofold_server.admission.admission import code_name
 from octofold_server.batching.statistics import Refusals
@@ -24,7 +25,11 @@ __all__ = ["RefusingUndecodable"]
 
 Handler = Any  # grpc.RpcMethodHandler, of which the stubs do not know that it is a named tuple
 
-_UNDECODABLE = object()
+
+class _Undecodable(NamedTuple):
+    """Stands for a message that is refused."""
+
+    error: InvalidRequest
 
 
 class RefusingUndecodable:
@@ -67,7 +72,7 @@ class RefusingUndecodable:
 
     def _refusing(self, name: str, handler: Handler) -> Handler:
         changed: dict[str, Any] = {
-            "request_deserializer": _or_undecodable(handler.request_deserializer),
+            "request_deserializer": _or_undecodable(name, handler.request_deserializer),
             "request_streaming": True,  # of one message, too: gRPC then leaves the waiting to us
         }
         for kind in ("unary", "stream"):
@@ -85,8 +90,8 @@ class RefusingUndecodable:
                 request = self._arrivals.message(messages, context)
             except (QueueFull, CancelledError) as error:
                 abort_badly(context, error, name)
-            if request is _UNDECODABLE:
-                self._refuse(name, context)
+            if isinstance(request, _Undecodable):
+                self._refuse(request.error, name, context)
             return method(request, context, *callback)
 
         return refusing
@@ -94,35 +99,38 @@ class RefusingUndecodable:
     def _of_messages(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(method)
         def refusing(messages: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
-            undecodable = False
+            undecodable: _Undecodable | None = None
 
             def decodable() -> Iterator[Any]:
                 nonlocal undecodable
                 for message in messages:
-                    if message is _UNDECODABLE:
-                        undecodable = True
+                    if isinstance(message, _Undecodable):
+                        undecodable = message
                         return
                     yield message
 
             yield from method(decodable(), context)  # which ends once all before it are answered
-            if undecodable:
-                self._refuse(name, context)
+            if undecodable is not None:
+                self._refuse(undecodable.error, name, context)
 
         if self._pool is not None:
             refusing.experimental_thread_pool = self._pool  # type: ignore[attr-defined]  # gRPC looks for it
         return refusing
 
-    def _refuse(self, name: str, context: grpc.ServicerContext) -> None:
-        error = InvalidRequest(f"the bytes are no message of {name}")
+    def _refuse(self, error: InvalidRequest, name: str, context: grpc.ServicerContext) -> None:
         self._refusals.add(code_name(error))
         abort_badly(context, error, name)
 
 
-def _or_undecodable(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+def _or_undecodable(name: str, deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    kind: type[Message] = deserialize.__self__  # type: ignore[attr-defined]  # generated code gives KIND.FromString
+
     def read(message: bytes) -> Any:
         try:
-            return deserialize(message)
+            return parsed(kind, message)
         except DecodeError:
-            return _UNDECODABLE
+            return _Undecodable(InvalidRequest(f"the bytes are no message of {name}"))
+        except InvalidRequest as error:
+            return _Undecodable(error)
 
     return read

@@ -58,7 +58,7 @@ def test_a_text_line_ends_with_its_fields() -> None:
 
 def test_no_text_from_outside_makes_a_line_of_its_own_and_a_traceback_keeps_its_lines() -> None:
     line = TextLines().format(record("no model 'a\n2026 INFO forged\x1b[2J'", fields={"call": "\r\udc80"}))
-    assert line.endswith("no model 'a\\n2026 INFO forged\\x1b[2J' [call=\\r\\udc80]")
+    assert line.endswith("no model 'a\\n2026 INFO forged\\x1b[2J' [call=\"\\r\\udc80\"]")
     try:
         raise ValueError("why")
     except ValueError:

@@ -21,6 +21,7 @@ from octofold_server.protocols.open_inference.requests import (
     timeout_of,
 )
 from octofold_server.protocols.open_inference.tensors import InputTensor, OutputTensor, output_names
+from octofold_server.protocols.open_inference.typed_contents import ModelInferRequest, uint_elements
 from octofold_server.system.quoting import quoted
 
 __all__ = ["infer_response", "inference_request", "refusal_response", "requested_outputs", "stream_response"]
@@ -28,10 +29,8 @@ __all__ = ["infer_response", "inference_request", "refusal_response", "requested
 FINAL = "triton_final_response"
 """The parameter by which a reply on a stream says that none follows to the same request."""
 
-_ELEMENTS = "uint_contents"
 
-
-def inference_request(message: pb.ModelInferRequest) -> InferenceRequest:
+def inference_request(message: ModelInferRequest) -> InferenceRequest:
     """The request in a message.
 
     Raises:
@@ -51,7 +50,7 @@ def inference_request(message: pb.ModelInferRequest) -> InferenceRequest:
     )
 
 
-def requested_outputs(message: pb.ModelInferRequest) -> Sequence[str]:
+def requested_outputs(message: ModelInferRequest) -> Sequence[str]:
     """The names of the outputs to answer with; raises what `output_names` raises."""
     return output_names([output.name for output in message.outputs])
 
@@ -81,7 +80,7 @@ def refusal_response(request_id: str, message: str) -> pb.ModelStreamInferRespon
     return response
 
 
-def _inputs(message: pb.ModelInferRequest) -> list[InputTensor]:
+def _inputs(message: ModelInferRequest) -> list[InputTensor]:
     raw = message.raw_input_contents
     if raw and len(raw) != len(message.inputs):
         raise InvalidRequest(f"raw_input_contents has {len(raw)} entries for {len(message.inputs)} inputs")
@@ -91,18 +90,9 @@ def _inputs(message: pb.ModelInferRequest) -> list[InputTensor]:
         refuse_parameters(_parameters(tensor.parameters), INPUT_REFUSED, where)
         if raw and tensor.HasField("contents"):
             raise InvalidRequest(f"{where} has contents, and the request has raw_input_contents")
-        contents = raw[number] if raw else _elements(tensor, where)
+        contents = raw[number] if raw else uint_elements(tensor.contents, where)
         inputs.append(InputTensor(tensor.name, tensor.datatype, tensor.shape, contents))
     return inputs
-
-
-def _elements(tensor: pb.ModelInferRequest.InferInputTensor, where: str) -> Sequence[int]:
-    for field, _ in tensor.contents.ListFields():
-        if field.name != _ELEMENTS:
-            raise InvalidRequest(
-                f"{where} has its elements in {field.name}; those of UINT8 go to {_ELEMENTS}"
-            )
-    return tensor.contents.uint_contents
 
 
 def _parameters(parameters: Mapping[str, pb.InferParameter]) -> Parameters:

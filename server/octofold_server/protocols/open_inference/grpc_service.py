@@ -27,6 +27,7 @@ from octofold_server.protocols.open_inference.grpc_messages import (
     stream_response,
 )
 from octofold_server.protocols.open_inference.operations import OpenInference
+from octofold_server.protocols.open_inference.typed_contents import ModelInferRequest
 from octofold_server.transport.grpc_direct import WireServer
 from octofold_server.transport.streams import AnswerStream, IdleStreams
 from octofold_server.transport.unary import (
@@ -139,7 +140,7 @@ class OpenInferenceMethods:
     def model_infer(self, call: Call, message: bytes) -> None:
         """Answer a ModelInferRequest."""
         try:
-            request = decoded(pb.ModelInferRequest, message, f"{SERVICE}/ModelInfer", self._door)
+            request = decoded(ModelInferRequest, message, f"{SERVICE}/ModelInfer", self._door)
         except InvalidRequest as error:
             end_badly(call, error, "ModelInfer")
             return
@@ -175,23 +176,23 @@ class _Exchange:
         self._call = call
         self._deadline = call.deadline
 
-    def read(self, message: bytes) -> pb.ModelInferRequest:
-        return decoded(pb.ModelInferRequest, message, f"{SERVICE}/{self.name}", self._door)
+    def read(self, message: bytes) -> ModelInferRequest:
+        return decoded(ModelInferRequest, message, f"{SERVICE}/{self.name}", self._door)
 
-    def submit(self, message: pb.ModelInferRequest, when_answered: Callable[[Ticket], None]) -> Ticket:
+    def submit(self, message: ModelInferRequest, when_answered: Callable[[Ticket], None]) -> Ticket:
         asked = self._service.read(partial(inference_request, message))
         return self._service.submit(asked, self._deadline, when_answered, partial(trace_of, self._call))
 
-    def reply(self, message: pb.ModelInferRequest, ticket: Ticket) -> bytes:
+    def reply(self, message: ModelInferRequest, ticket: Ticket) -> bytes:
         return stream_response(_response(self._service, message, ticket)).SerializeToString()
 
-    def refusal(self, message: pb.ModelInferRequest, error: Exception) -> bytes:
+    def refusal(self, message: ModelInferRequest, error: Exception) -> bytes:
         known_as = request_id(message.id) if message.id else self.known_as
         status = failure_status(error, self.name, known_as)
         return refusal_response(message.id, status.message).SerializeToString()
 
 
-def _response(service: OpenInference, message: pb.ModelInferRequest, ticket: Ticket) -> pb.ModelInferResponse:
+def _response(service: OpenInference, message: ModelInferRequest, ticket: Ticket) -> pb.ModelInferResponse:
     outputs = service.outputs(requested_outputs(message), ticket)
     return infer_response(message.id, ticket.served, outputs)
 

@@ -53,8 +53,8 @@ ADMIN_THREADS = 4
 LARGE_BODY_BYTES = 65_536
 """From here on a body is read and written on another thread, so that it holds up nobody else."""
 
-MAX_LOGGED = 128
-"""Characters of a path, which is the caller's text, in the log."""
+SMALL_BODY_BYTES = 65_536
+"""Of a request that brings no tensors: it is read where all requests are."""
 
 CLIENT_LEFT = 499
 """No standard status, but the one that proxies log for a client that did not wait."""
@@ -244,7 +244,7 @@ def _error_answers(refusals: Refusals) -> Middleware:
 def _failure(request: web.Request, error: Exception, id_in_body: str = "") -> web.Response:
     """The protocol's error object, under the HTTP status that goes with the exception."""
     known_as = request_id(id_in_body or request.headers.get(REQUEST_ID))
-    call = f"{request.method} {request.rel_url.raw_path[:MAX_LOGGED]}"
+    call = f"{request.method} {request.rel_url.raw_path}"
     status = failure_status(error, call, known_as, request.remote or "")
     headers = {REQUEST_ID: known_as}
     if isinstance(error, QueueFull):
@@ -301,6 +301,8 @@ Body = TypeVar("Body", _IndexBody, _LoadBody)
 
 
 def _decoded(body: bytes, kind: type[Body]) -> Body:
+    if len(body) > SMALL_BODY_BYTES:
+        raise InvalidRequest(f"the body holds {len(body)} bytes; at most {SMALL_BODY_BYTES} are allowed here")
     try:
         return msgspec.json.decode(body or b"{}", type=kind)
     except (ValueError, RecursionError) as error:

@@ -5,13 +5,16 @@ Knows nothing about HTTP but the length of the JSON that a header tells.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 from octofold_proto.errors import InvalidRequest
 
 from octofold_server.models.registry import ServedModel
+from octofold_server.protocols.open_inference.json_integers import LARGE_TEXT_BYTES, integers
 from octofold_server.protocols.open_inference.requests import (
     INPUT_REFUSED,
     OUTPUT_REFUSED,
@@ -28,27 +31,47 @@ from octofold_server.system.quoting import quoted
 __all__ = ["InferenceBody", "Reply", "read_inference", "write_inference"]
 
 
+MAX_OBJECTS = 256
+"""Of a body's JSON. An inference takes one for itself, two for each tensor and two for parameters."""
+
+MAX_PART_BYTES = 4096
+"""Of an object of parameters, or of a shape, as JSON."""
+
+MAX_TEXT_BYTES = 65_536
+"""Of a name or an id."""
+
+_MISSING = msgspec.Raw()
+_NO_DATA = (b"", b"null")
+
+Part = TypeVar("Part")
+
+
 class _Input(msgspec.Struct):
+    """What is raw here may be large, and is decoded once its size is known."""
+
     name: str
     datatype: str
-    shape: list[int]
-    parameters: dict[str, Parameter] = {}
-    data: list[int | list[int]] | None = None
+    shape: msgspec.Raw
+    parameters: msgspec.Raw = _MISSING
+    data: msgspec.Raw = _MISSING
 
 
 class _Output(msgspec.Struct):
     name: str
-    parameters: dict[str, Parameter] = {}
+    parameters: msgspec.Raw = _MISSING
 
 
 class _Body(msgspec.Struct):
     inputs: list[_Input]
     id: str = ""
-    parameters: dict[str, Parameter] = {}
+    parameters: msgspec.Raw = _MISSING
     outputs: list[_Output] = []
 
 
-_decoder = msgspec.json.Decoder(_Body)
+_Size = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_body = msgspec.json.Decoder(_Body)
+_shape = msgspec.json.Decoder(list[_Size])
+_parameters = msgspec.json.Decoder(dict[str, Parameter])
 
 
 class InferenceBody(NamedTuple):
@@ -76,23 +99,31 @@ def read_inference(body: bytes, json_length: int | None, model: str, version: st
     elif json_length > len(body):
         raise InvalidRequest(f"the header says {json_length} bytes of JSON; the body holds {len(body)}")
     view = memoryview(body)
+    _check_objects(body, json_length)
     try:
-        read = _decoder.decode(view[:json_length])
+        read = _body.decode(view[:json_length])
     except (ValueError, RecursionError) as error:  # UTF-8 that is none, and JSON that is none or not ours
         raise InvalidRequest(f"the JSON of the request is wrong: {error}") from error
+    if len(read.id) > MAX_TEXT_BYTES:
+        raise InvalidRequest(f"id holds {len(read.id)} characters; at most {MAX_TEXT_BYTES} are allowed")
     names = output_names([output.name for output in read.outputs])
-    for output in read.outputs:
-        refuse_parameters(output.parameters, OUTPUT_REFUSED, f"output {quoted(output.name)}")
+    by_output = {
+        output.name: _parameters_of(output.parameters, f"output {quoted(output.name)}")
+        for output in read.outputs
+    }
+    for name, given in by_output.items():
+        refuse_parameters(given, OUTPUT_REFUSED, f"output {quoted(name)}")
+    parameters = _parameters_of(read.parameters, "the request")
     request = InferenceRequest(
         model=model,
         version=version,
         id=read.id,
         inputs=_inputs(read.inputs, view[json_length:]),
         outputs=names,
-        priority=priority_of(read.parameters),
-        timeout_seconds=timeout_of(read.parameters),
+        priority=priority_of(parameters),
+        timeout_seconds=timeout_of(parameters),
     )
-    return InferenceBody(request, _binary_outputs(names, read))
+    return InferenceBody(request, _binary_outputs(names, by_output, parameters))
 
 
 def write_inference(
@@ -120,18 +151,21 @@ def _inputs(described: Sequence[_Input], appended: memoryview) -> list[InputTens
     inputs = []
     for tensor in described:
         where = f"input {quoted(tensor.name)}"
-        refuse_parameters(tensor.parameters, INPUT_REFUSED, where)
-        contents: bytes | Sequence[int]
-        if "binary_data_size" in tensor.parameters:
-            if tensor.data is not None:
+        shape = _decoded_part(_shape, tensor.shape, f"the shape of {where}")
+        parameters = _parameters_of(tensor.parameters, where)
+        refuse_parameters(parameters, INPUT_REFUSED, where)
+        data = bytes(tensor.data)
+        contents: bytes | NDArray[np.integer[Any]]
+        if "binary_data_size" in parameters:
+            if data not in _NO_DATA:
                 raise InvalidRequest(f"{where} has both data and binary_data_size")
-            size = _binary_size(tensor.parameters, len(appended), where)
+            size = _binary_size(parameters, len(appended), where)
             contents, appended = bytes(appended[:size]), appended[size:]
-        elif tensor.data is None:
+        elif data in _NO_DATA:
             raise InvalidRequest(f"{where} has neither data nor binary_data_size")
         else:
-            contents = _flat(tensor.data)
-        inputs.append(InputTensor(tensor.name, tensor.datatype, tensor.shape, contents))
+            contents = integers(data, where)
+        inputs.append(InputTensor(tensor.name, tensor.datatype, shape, contents))
     if appended:
         raise InvalidRequest(f"{len(appended)} bytes follow the JSON that belong to no input")
     return inputs
@@ -145,18 +179,34 @@ def _binary_size(parameters: Parameters, available: int, where: str) -> int:
     return size
 
 
-def _flat(data: Sequence[int | list[int]]) -> list[int]:
-    """One level of lists less, where there is one: the protocol allows nested and flat data."""
-    flat: list[int] = []
-    for element in data:
-        if isinstance(element, list):
-            flat += element
-        else:
-            flat.append(element)
-    return flat
-
-
-def _binary_outputs(names: Sequence[str], read: _Body) -> frozenset[str]:
-    by_default = bool(read.parameters.get("binary_data_output"))
-    wanted = {output.name: bool(output.parameters.get("binary_data", by_default)) for output in read.outputs}
+def _binary_outputs(
+    names: Sequence[str], by_output: Mapping[str, Parameters], parameters: Parameters
+) -> frozenset[str]:
+    by_default = bool(parameters.get("binary_data_output"))
+    wanted = {name: bool(given.get("binary_data", by_default)) for name, given in by_output.items()}
     return frozenset(name for name in names if wanted.get(name, by_default))
+
+
+def _check_objects(body: bytes, json_length: int) -> None:
+    """Refuse a body that would become many objects in memory."""
+    if json_length < LARGE_TEXT_BYTES:
+        return
+    objects = int(np.count_nonzero(np.frombuffer(body, np.uint8, json_length) == ord("{")))
+    if objects > MAX_OBJECTS:
+        raise InvalidRequest(
+            f"the JSON of the request holds {objects} objects; at most {MAX_OBJECTS} are allowed"
+        )
+
+
+def _parameters_of(part: msgspec.Raw, where: str) -> dict[str, Parameter]:
+    return {} if part is _MISSING else _decoded_part(_parameters, part, f"parameters of {where}")
+
+
+def _decoded_part(decoder: msgspec.json.Decoder[Part], part: msgspec.Raw, what: str) -> Part:
+    text = bytes(part)
+    if len(text) > MAX_PART_BYTES:
+        raise InvalidRequest(f"{what} takes {len(text)} bytes of JSON; at most {MAX_PART_BYTES} are allowed")
+    try:
+        return decoder.decode(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest(f"{what}: {error}") from error

@@ -31,8 +31,8 @@ __all__ = [
 ]
 
 CELLS = 16
-MAX_ELEMENT = 2**32
-"""What stands for larger elements, all of which are bad, in the error that names the first of them."""
+MAX_ELEMENT = 2**32 - 1
+"""Stands for larger elements in the error that names the first bad one: no board has elements that large."""
 
 
 class TensorSpec(NamedTuple):
@@ -70,7 +70,7 @@ class InputTensor(NamedTuple):
     name: str
     datatype: str
     shape: Sequence[int]
-    contents: bytes | Sequence[int]  # raw bytes, or one integer an element
+    contents: bytes | NDArray[np.integer[Any]]  # raw bytes, or one integer an element: [elements]
 
 
 class OutputTensor(NamedTuple):
@@ -104,11 +104,7 @@ def boards_of(inputs: Sequence[InputTensor], largest_exponent: int) -> NDArray[n
         )
     if isinstance(contents, bytes):
         return boards_from_bytes(contents, largest_exponent)
-    try:
-        exponents = np.array(contents, dtype=np.int64)
-    except OverflowError:  # JSON knows no largest integer
-        exponents = np.array([max(-1, min(element, MAX_ELEMENT)) for element in contents])
-    return check_boards(exponents.reshape(-1, CELLS), largest_exponent)
+    return check_boards(contents.reshape(-1, CELLS), largest_exponent)
 
 
 def output_names(requested: Sequence[str]) -> Sequence[str]:
