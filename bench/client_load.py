@@ -86,7 +86,7 @@ async def streams(target: str, callers: int, boards: Boards, seconds: float, lat
     times: list[list[float]] = [[] for _ in range(callers)]
     async with grpc.aio.insecure_channel(target) as channel:
         await channel.channel_ready()
-        method = OctofoldServiceStub(channel).StreamNextMoves  # type: ignore[no-untyped-call]  # generated
+        method = OctofoldServiceStub(channel).StreamNextMoves
         begin = time.perf_counter()
 
         async def ask(caller: int) -> None:
@@ -151,7 +151,7 @@ def evaluation(target: str, server_pid: int, games: int, seconds: float) -> Pace
 
         def inference_seconds() -> float:
             (model,) = statistics(oip.ModelStatisticsRequest(name=selected.model)).model_stats
-            return sum(batch.compute_infer.ns for batch in model.batch_stats) / 1e9
+            return float(sum(batch.compute_infer.ns for batch in model.batch_stats)) / 1e9
 
         def stop() -> None:
             if time.perf_counter() > begin + seconds:

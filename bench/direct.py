@@ -9,6 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -35,10 +36,8 @@ def direct_measures(
             session = _session(version / file, threads)
             layout, callers = ("one lane a core", cores) if threads == 1 else ("all cores", 1)
             for batch in BATCHES:
-                measures[f"direct {precision}, {layout}, batch {batch}"] = (
-                    lambda session=session, callers=callers, batch=batch: _direct(
-                        session, callers, boards, batch, seconds
-                    )
+                measures[f"direct {precision}, {layout}, batch {batch}"] = partial(
+                    _direct, session, callers, boards, batch, seconds
                 )
     return measures
 

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -92,16 +93,15 @@ def main() -> int:
             return 1
 
     measures = {
-        f"{variant.name}, direct, batch {size}": (
-            lambda variant=variant, size=size: boards_per_second(
-                lanes[variant.name], boards[:size], options.seconds
-            )
+        f"{variant.name}, direct, batch {size}": partial(
+            boards_per_second, lanes[variant.name], boards[:size], options.seconds
         )
         for variant in variants
         for size in batch_sizes(variant.layout.max_batch_size)[-5:]
     }
     found = medians(interleave(measures, options.rounds))
-    lanes.clear()  # a server is to have the device to itself
+    lanes.clear()  # a server should have the device to itself
+    measures.clear()  # they hold the lanes, too
     for variant in variants:
         arguments = ("--device", options.device, "--precision", variant.precision, *variant.flags)
         with LocalServer(options.models, ("--default-model", options.model, *arguments)) as server:

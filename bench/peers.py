@@ -20,6 +20,7 @@ import subprocess
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -96,11 +97,7 @@ def main() -> None:
 
             return loop.run_until_complete(_load(callers, call, options.seconds, latencies[name, kind]))
 
-        measures = {
-            f"{kind}, {name}": lambda name=name, kind=kind: measure(name, kind)
-            for kind in LOADS
-            for name in asks
-        }
+        measures = {f"{kind}, {name}": partial(measure, name, kind) for kind in LOADS for name in asks}
         found = medians(interleave(measures, options.rounds))
     _report(options.model, found, latencies, list(asks))
 

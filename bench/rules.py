@@ -6,6 +6,7 @@ python bench/rules.py
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import numpy as np
 from harness import interleave, medians, report
@@ -25,7 +26,7 @@ def main() -> None:
             rules.afterstates(boards[size])
         return 4 * size * repeats / (time.perf_counter() - start)
 
-    found = medians(interleave({str(size): lambda size=size: rate(size) for size in SIZES}, rounds=7))
+    found = medians(interleave({str(size): partial(rate, size) for size in SIZES}, rounds=7))
     rows = [(f"{int(size):,}", f"{value / 1e6:.2f}") for size, value in found.items()]
     report("rules", ["boards in a batch", "million afterstates/s"], rows, afterstates_per_second=found)
 

@@ -25,6 +25,7 @@ import torch
 from harness import interleave, medians, report
 from octofold_players.expectimax import expected_values
 from octofold_players.ntuple import NTupleNetwork
+from octofold_training.dense import parameters
 from octofold_training.distil import Distillation, DistilOptions
 from octofold_training.encoding import OneHot, fastest_type
 from octofold_training.networks import CNN
@@ -125,17 +126,18 @@ def _passes(network: nn.Module, forward: Callable[[Tensor], Tensor], batch: int)
         if update == 1:
             start = time.perf_counter()
         network.zero_grad()
-        nn.functional.cross_entropy(forward(one_hot), targets).backward()
+        torch.autograd.backward(nn.functional.cross_entropy(forward(one_hot), targets))
     return batch * UPDATES / (time.perf_counter() - start)
 
 
 def _on_conv2d(network: CNN) -> Callable[[Tensor], Tensor]:
     def forward(one_hot: Tensor) -> Tensor:
         x = one_hot
-        for convolution in network.convolutions:
-            weight, bias = convolution.weight.to(x.dtype), convolution.bias.to(x.dtype)
-            x = torch.relu(nn.functional.conv2d(nn.functional.pad(x, (0, 1, 0, 1)), weight, bias))
-        return network.dense(x.flatten(1).float())
+        for weight, bias in parameters(network.convolutions):
+            padded = nn.functional.pad(x, (0, 1, 0, 1))
+            x = torch.relu(nn.functional.conv2d(padded, weight.to(x.dtype), bias.to(x.dtype)))
+        logits: Tensor = network.dense(x.flatten(1).float())
+        return logits
 
     return forward
 

@@ -1,16 +1,16 @@
-"""Messages are measured before they are parsed."""
+"""A message is checked against limits on its fields and sizes before it is parsed."""
 
 from __future__ import annotations
 
 import pytest
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.wire import MAX_FIELDS, MAX_PACKED_BYTES, MAX_TEXT_BYTES, parsed
 
 
-def test_a_message_of_every_field_is_parsed_however_large_its_bytes() -> None:
+def test_a_message_within_the_limits_is_parsed_however_large_its_tensors_are() -> None:
     tensor = oip.ModelInferRequest.InferInputTensor(name="boards", datatype="UINT8", shape=[2**40, 16])
     tensor.parameters["a"].double_param = 1.5
     request = oip.ModelInferRequest(
@@ -26,7 +26,10 @@ def test_a_message_of_every_field_is_parsed_however_large_its_bytes() -> None:
             oip.ModelInferRequest(raw_input_contents=[b""] * (MAX_FIELDS + 1)),
             "ModelInferRequest.raw_input_contents",
         ),
-        (oip.ModelInferRequest(parameters={str(n): {} for n in range(MAX_FIELDS)}), "more than 256 fields"),
+        (
+            oip.ModelInferRequest(parameters={str(n): oip.InferParameter() for n in range(MAX_FIELDS)}),
+            "more than 256 fields",
+        ),
         (
             oip.ModelInferRequest(inputs=[{"shape": [1] * (MAX_PACKED_BYTES + 1)}]),
             "InferInputTensor.shape holds 1025 bytes; at most 1024",
@@ -38,9 +41,9 @@ def test_a_message_of_every_field_is_parsed_however_large_its_bytes() -> None:
         ),
     ],
 )
-def test_too_much_is_refused_by_the_name_of_the_field(message: object, reason: str) -> None:
+def test_a_message_that_exceeds_a_limit_is_refused_naming_the_field(message: Message, reason: str) -> None:
     with pytest.raises(InvalidRequest, match=reason):
-        parsed(type(message), message.SerializeToString())  # type: ignore[attr-defined,type-var]
+        parsed(type(message), message.SerializeToString())
 
 
 @pytest.mark.parametrize(
@@ -48,14 +51,14 @@ def test_too_much_is_refused_by_the_name_of_the_field(message: object, reason: s
     [
         b"\x0a\xff\xff\x03",  # a length beyond the end
         b"\x0a\xff\xff\xff\xff\xff\x01",  # a length of more than 32 bits
-        b"\x80\x80\x80\x80\x80\x01",  # such a tag
+        b"\x80\x80\x80\x80\x80\x01",  # a tag of more than 32 bits
         b"\x0f",  # a wire type that does not exist
         b"\x08" + b"\xff" * 11,
         b"\x09\x00",  # half of a fixed number
         b"\x0b",  # a group that does not end
     ],
 )
-def test_bytes_that_are_no_message_are_told_apart_from_too_much(end: bytes) -> None:
+def test_malformed_bytes_are_a_decode_error_and_not_a_broken_limit(end: bytes) -> None:
     filling = pb.NextMovesRequest(boards=bytes(1000)).SerializeToString()
     for message in (end, filling + end):
         with pytest.raises(DecodeError):

@@ -5,8 +5,10 @@ import signal
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,8 +19,8 @@ FullDisk = Callable[[int], AbstractContextManager[None]]
 SMALL = ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 4, 5), (5, 6, 9, 10))
 
 
-def _options(**changes: object) -> NTupleOptions:
-    return NTupleOptions(**({"tuples": SMALL, "threads": 1} | changes))
+def _options(**changes: Any) -> NTupleOptions:
+    return replace(NTupleOptions(tuples=SMALL, threads=1), **changes)
 
 
 def test_self_play_learns() -> None:
@@ -26,6 +28,8 @@ def test_self_play_learns() -> None:
     first = learner.learn(30_000)
     for _ in range(5):
         last = learner.learn(100_000)
+    assert first.recent_average is not None
+    assert last.recent_average is not None
     assert last.recent_average > 3 * first.recent_average
 
 

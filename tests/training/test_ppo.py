@@ -1,6 +1,8 @@
 """PPO: what it plays is what it learns from, it gets better, and it keeps near its start."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,9 +22,17 @@ ARCHITECTURE = {"kind": "cnn", "layers": 2, "channels": 16, "exponents": 16}
 CPU = torch.device("cpu")
 
 
-def _options(**changes: object) -> PPOOptions:
-    tiny = {"games": 32, "horizon": 8, "minibatch_size": 64, "warm_up_moves": 0, "value_head_start": 0.0}
-    return PPOOptions(**(tiny | {"value_units": 32, "positions": 1024.0} | changes))
+def _options(**changes: Any) -> PPOOptions:
+    tiny = PPOOptions(
+        games=32,
+        horizon=8,
+        minibatch_size=64,
+        warm_up_moves=0,
+        value_head_start=0.0,
+        value_units=32,
+        positions=1024.0,
+    )
+    return replace(tiny, **changes)
 
 
 def _rollouts(games: int) -> Rollouts:

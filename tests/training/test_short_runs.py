@@ -1,5 +1,6 @@
 """A run that is shorter than a recipe's averaging or head start still learns, and says what was cut."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from octofold_training.long_run import Run
 from octofold_training.ppo import PPO, PPOOptions
 from torch import Tensor, nn
 
-SHORT = {"positions": 20_000.0, "batch_size": 64, "slices": 2, "learning_rate": 5e-3, "warm_up": 64.0}
-REINFORCED = {"games": 32, "horizon": 8, "minibatch_size": 64, "warm_up_moves": 0, "value_units": 8}
+SHORT = DistilOptions(positions=20_000.0, batch_size=64, slices=2, learning_rate=5e-3, warm_up=64.0)
+REINFORCED = PPOOptions(games=32, horizon=8, minibatch_size=64, warm_up_moves=0, value_units=8)
 
 
 def _weights(network: nn.Module) -> Tensor:
@@ -33,7 +34,7 @@ def _left_of_the_start(run: Run[Any], trained: nn.Module) -> float:
 def test_a_short_run_does_not_average_over_its_first_weights(
     teacher: NTupleNetwork, architecture: dict[str, Any]
 ) -> None:
-    run = Distillation(DistilOptions(**SHORT), architecture, teacher)
+    run = Distillation(SHORT, architecture, teacher)
     run.warm_up()
     assert _left_of_the_start(run, run.student) < 0.3
 
@@ -41,14 +42,14 @@ def test_a_short_run_does_not_average_over_its_first_weights(
 def test_the_learning_rate_of_a_short_run_reaches_its_peak(
     teacher: NTupleNetwork, architecture: dict[str, Any]
 ) -> None:
-    options = DistilOptions(**(SHORT | {"warm_up": 200e3}))
+    options = replace(SHORT, warm_up=200e3)
     run = Distillation(options, architecture, teacher)
     run.positions = 10_000
     assert run.learning_rate() == options.learning_rate
 
 
 def test_the_policy_of_a_short_reinforcement_run_learns(start: Checkpoint) -> None:
-    run = PPO(PPOOptions(**REINFORCED, positions=10_240.0), start, torch.device("cpu"))
+    run = PPO(replace(REINFORCED, positions=10_240.0), start, torch.device("cpu"))
     first = _weights(run.policy)
     assert _left_of_the_start(run, run.policy) < 0.5
     assert not torch.equal(_weights(run.policy), first)

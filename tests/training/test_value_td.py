@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,8 @@ ARCHITECTURE: dict[str, Any] = {
 GAMES = 16
 
 
-def _options(**changes: object) -> ValueOptions:
-    return ValueOptions(**({"batch_size": 32, "slices": 2, "warm_up": 64.0} | changes))
+def _options(**changes: Any) -> ValueOptions:
+    return replace(ValueOptions(batch_size=32, slices=2, warm_up=64.0), **changes)
 
 
 def _values(network: nn.Module, boards: NDArray[np.uint8], views: int) -> NDArray[np.float32]:
@@ -117,7 +118,8 @@ def test_an_exported_value_network_plays_as_well_as_the_trained_one(
 
     def native_moves(boards: NDArray[np.uint8]) -> NDArray[np.intp]:
         seen.append(boards)
-        return _worth(network, boards, views=8).argmax(axis=1)
+        moves: NDArray[np.intp] = _worth(network, boards, views=8).argmax(axis=1)
+        return moves
 
     native = _scores(native_moves)
     np.save(tmp_path / "boards.npy", np.concatenate(seen))

@@ -72,7 +72,7 @@ class ServerStatistics:
 
     def __init__(self, target: str, model: str, version: str, credentials: Credentials) -> None:
         self._channel: Any = credentials.channel(grpc, target, CHANNEL_OPTIONS)
-        stub = grpc_service_pb2_grpc.GRPCInferenceServiceStub(self._channel)  # type: ignore[no-untyped-call]  # generated
+        stub = grpc_service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
         self._ask = stub.ModelStatistics
         self._request = oip.ModelStatisticsRequest(name=model, version=version)
         self._metadata = credentials.metadata

@@ -17,8 +17,8 @@ CHANNEL_OPTIONS = (
 
 def methods_of(channel: Any) -> dict[str, Any]:
     """What a `Send` names, on a channel of either flavour."""
-    service = inference_pb2_grpc.OctofoldServiceStub(channel)  # type: ignore[no-untyped-call]  # generated
-    open_inference = grpc_service_pb2_grpc.GRPCInferenceServiceStub(channel)  # type: ignore[no-untyped-call]
+    service = inference_pb2_grpc.OctofoldServiceStub(channel)
+    open_inference = grpc_service_pb2_grpc.GRPCInferenceServiceStub(channel)
     return {
         "NextMoves": service.NextMoves,
         "ListModels": service.ListModels,

@@ -75,8 +75,8 @@ def new_grpc_server(
     # All that servicers use of a server.
     slow = Arrivals(config.max_calls, door.refusals)
     refusing: Any = RefusingUndecodable(server, door.refusals, slow, elsewhere=wire.names)
-    inference_pb2_grpc.add_OctofoldServiceServicer_to_server(OctofoldServicer(door), refusing)  # type: ignore[no-untyped-call]  # generated
-    grpc_service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(OpenInferenceServicer(service), refusing)  # type: ignore[no-untyped-call]  # generated
+    inference_pb2_grpc.add_OctofoldServiceServicer_to_server(OctofoldServicer(door), refusing)
+    grpc_service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(OpenInferenceServicer(service), refusing)
     probes: Any = RefusingUndecodable(server, door.refusals, Arrivals(HEALTH_THREADS // 2, door.refusals))
     health_pb2_grpc.add_HealthServicer_to_server(health.servicer, probes)
     if config.reflection:
