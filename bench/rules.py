@@ -1,4 +1,4 @@
-"""How fast the rules are: afterstates a second in numpy, in batches of several sizes.
+"""Measures the rules in numpy: afterstates per second in batches of several sizes.
 
 python bench/rules.py
 """
@@ -16,6 +16,7 @@ SIZES = (1, 100, 1_000, 10_000)
 
 
 def main() -> None:
+    """Run the benchmark."""
     generator = np.random.default_rng(0)
     boards = {size: generator.integers(0, 12, (size, 16)).astype(np.uint8) for size in SIZES}
 
