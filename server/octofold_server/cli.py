@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from octofold_server.config.options import Config, ConfigError, read_config, unknown_variables
 from octofold_server.system.grpc_core import read_where_calls_are_awaited
 from octofold_server.system.logs import set_up_log
+from octofold_server.system.signals import hangups_held
 
 if TYPE_CHECKING:
     from octofold_server.system.siblings import Place
@@ -31,8 +32,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     set_up_log(config.log_format, config.log_level)
     for variable in unknown_variables():
         _log.warning("not a variable of octofold-serve: %s", variable)
-    if config.processes == 1 or config.tune:
+    if config.tune:
         return run(config)
+    with hangups_held():
+        return run(config) if config.processes == 1 else _run_together(config)
+
+
+def _run_together(config: Config) -> int:
+    # Only now: see `run`.
     from octofold_server.process.supervisor import serve_together
     from octofold_server.system.sockets import StartupError
 
