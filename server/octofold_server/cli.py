@@ -10,7 +10,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from octofold_server.config.options import Config, ConfigError, read_config, unknown_variables
+from octofold_server.config.options import Config, ConfigError
+from octofold_server.config.reading import read_config, unknown_variables
 from octofold_server.system.grpc_core import read_where_calls_are_awaited
 from octofold_server.system.logs import set_up_log
 

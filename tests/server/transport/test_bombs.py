@@ -1,4 +1,4 @@
-"""What costs a client little and would cost the server much is refused, also by the oldest libraries we take."""
+"""What costs a client little and would cost the server much is refused, with our oldest libraries as well."""
 
 from __future__ import annotations
 
