@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from octofold_game.extras import install_command
 from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 
 from octofold_server.backends.backend import Backend, BackendError, BackendFactory, Layout
@@ -399,5 +400,8 @@ def choose_device(wanted: str) -> str:
     """ "cpu" or "cuda", for what --device says. Raises `ModelError` for CUDA where there is none."""
     available = wanted != "cpu" and cuda_is_available()
     if wanted == "cuda" and not available:
-        raise ModelError("no CUDA: it takes a GPU, its driver and octofold[server-gpu]")
+        raise ModelError(
+            "no CUDA: it needs a GPU, its driver and onnxruntime-gpu; install it with: "
+            + install_command("server-gpu")
+        )
     return "cuda" if available else "cpu"
