@@ -28,7 +28,7 @@ play: $(VENV)/light ## play GAMES full games against MODEL, served on a free loo
 	$(BIN)/octofold play --games $(GAMES) --model $(MODEL)
 
 serve: $(VENV)/light ## serve the models of models/: gRPC on HOST:PORT, REST and /metrics on HOST:REST_PORT
-	$(BIN)/octofold-serve --default-model $(MODEL) --host $(HOST) --port $(PORT) --rest-port $(REST_PORT)
+	@$(BIN)/octofold-serve --default-model $(MODEL) --host $(HOST) --port $(PORT) --rest-port $(REST_PORT)
 
 train: $(VENV)/dev ## checkpoints/NAME by training/recipes/NAME.toml, in hours; goes on where it stopped
 	$(BIN)/octofold-train teacher training/recipes/teacher.toml

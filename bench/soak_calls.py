@@ -347,6 +347,7 @@ class Kind:
 
     @property
     def name(self) -> str:
+        """The kind of call, as it stands in the table."""
         return self.call.__name__.replace("_", " ")
 
 
