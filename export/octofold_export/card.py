@@ -39,6 +39,7 @@ def describe(card: Card) -> bytes:
         "",
         f"- Network: {architecture}; {card['weights']:,} weights.",
         f"- Decision rule `{card['decision_rule']}`: {rule}.",
+        *_compact_tables(card),
         *_worth(card),
         f"- Plays up to tile {1 << card['largest_exponent']:,}.",
         f"- Checkpoint: SHA-256 `{card['checkpoint_sha256']}`.",
@@ -62,6 +63,18 @@ def _worth(card: Card) -> list[str]:
         return []
     scale = f"{card['temperature']:g} points"
     return [f"- A move is worth its reward plus the value of its afterstate; {scale} are a factor of e."]
+
+
+def _compact_tables(card: Card) -> list[str]:
+    if "compact_tables" not in card:
+        return []
+    compact = card["compact_tables"]
+    return [
+        f"- Compact tables: of {compact['entries']:,} entries the {compact['kept']:,} that matter, "
+        f"rounded to {compact['codebook']['count']:,} values.",
+        f"- A teacher and a judge, too: `ntuple:models/{card['name']}/{card['version']}` as a player, "
+        f"`octofold-train student RECIPE --teacher models/{card['name']}/{card['version']}`.",
+    ]
 
 
 def _calibration(card: Card) -> str:

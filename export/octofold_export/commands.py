@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from octofold_export.compact_source import from_ntuple_compactly
 from octofold_export.errors import ExportError
 from octofold_export.export import FILES, ExportOptions, export
 from octofold_export.sources import Source, from_checkpoint, from_ntuple
@@ -23,6 +24,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command and return its exit code: 0, 1 for a failure, 2 for wrong usage, 130 after Ctrl-C."""
     parser = _parser()
     parsed = parser.parse_args(arguments)
+    if parsed.max_megabytes is not None and parsed.ntuple is None:
+        parser.error("--max-megabytes needs --ntuple")
     try:
         if parsed.record_strength is not None:
             if parsed.version is None:
@@ -45,6 +48,8 @@ def _report(line: str) -> None:
 
 
 def _source(parsed: argparse.Namespace) -> Callable[[], Source]:
+    if parsed.ntuple is not None and parsed.max_megabytes is not None:
+        return partial(from_ntuple_compactly, parsed.ntuple, int(parsed.max_megabytes * 1e6))
     if parsed.ntuple is not None:
         return partial(from_ntuple, parsed.ntuple)
     return partial(from_checkpoint, parsed.checkpoint)
@@ -81,6 +86,13 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="RESULT.json",
         help="instead: put an evaluation's result into the card of a published version",
+    )
+    parser.add_argument(
+        "--max-megabytes",
+        type=float,
+        metavar="MB",
+        help="with --ntuple: keep the entries that matter most, in a graph of at most this size "
+        "(default: all entries, in a file beside the graph)",
     )
     parser.add_argument("--name", required=True, help="of the model")
     parser.add_argument(

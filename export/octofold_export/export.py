@@ -114,6 +114,7 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
         "name": options.name,
         "version": version,
         **source.card,
+        **(source.located(models[FILES["fp32"]]) if source.located else {}),
         "decision_rule": rule,
         "symmetries": options.symmetries,
         "largest_exponent": source.largest_exponent,
