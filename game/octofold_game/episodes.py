@@ -86,6 +86,11 @@ class Episodes:
         """`[N, 4]`: which moves change their boards, at least one for each."""
         return self._legal
 
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """`[N]`: moves made so far."""
+        return np.fromiter(map(len, self._logs), np.int64, len(self._logs))
+
     def start(self, games: Iterable[int]) -> None:
         """Lets more games join, behind those that are running. Raises `ValueError` for a negative index."""
         indices = np.fromiter(games, dtype=np.int64)
