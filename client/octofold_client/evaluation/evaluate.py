@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from octofold_game.rules import LARGEST_EXPONENT
 
 from octofold_client.contenders.contender import Contender
-from octofold_client.evaluation.lockstep import Answer, play
+from octofold_client.evaluation.lockstep import Answer, Step, play
 from octofold_client.evaluation.report import report
 from octofold_client.evaluation.result import Evaluation, Run
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder
@@ -25,15 +25,13 @@ from octofold_client.evaluation.summary import GameSummary, Summary
 class Progress(Protocol):
     """Wants to know how an evaluation goes."""
 
-    def resume(self, finished: list[GameSummary], running_moves: int = 0) -> None:
-        """Called once, before the first step, with the games that an earlier run finished and the number of
-        moves of the games that it left unfinished.
-        """
+    def resume(self, finished: list[GameSummary], /) -> None:
+        """Called once, before the first step, with the games that earlier runs finished."""
 
-    def update(self, moves: int, running: int, best_tile: int, finished: list[GameSummary]) -> None:
-        """Called after each step: `moves` were made, `running` games go on with `best_tile` on a board."""
+    def update(self, step: Step, finished: list[GameSummary], /) -> None:
+        """Called after each step, with its finished games."""
 
-    def remark(self, text: str) -> None:
+    def remark(self, text: str, /) -> None:
         """Something that people should know."""
 
 
@@ -84,7 +82,7 @@ def evaluate(
         begun = {episode.game: episode for episode in unfinished if episode.game < games}
         beyond = [episode for episode in unfinished if episode.game >= games]
         known = done.keys() | begun.keys()
-        progress.resume(list(done.values()), sum(map(len, begun.values())))
+        progress.resume(list(done.values()))
         started = time.monotonic()
         moves = requests = queue_us = inference_us = 0
         steps = play(
@@ -107,7 +105,7 @@ def evaluate(
                 requests += 1
                 queue_us += step.queue_us
                 inference_us += step.inference_us
-                progress.update(step.moves, step.running, step.best_tile, finished)
+                progress.update(step, finished)
                 while_waiting()
         seconds = time.monotonic() - started
     evaluation = Evaluation(

@@ -38,8 +38,18 @@ Ask = Callable[[NDArray[np.uint8]], Answer]
 
 
 @dataclass(frozen=True)
+class Standing:
+    """The games that have begun and not finished, in no order."""
+
+    lengths: NDArray[np.int64]
+    """`[R]`: moves made so far."""
+    scores: NDArray[np.int64]
+    """`[R]`"""
+
+
+@dataclass(frozen=True)
 class Step:
-    """What one answered batch brought about."""
+    """The result of one answered batch."""
 
     moves: int
     """Moves made: one for each board of the batch."""
@@ -48,6 +58,8 @@ class Step:
     """Games now running, in all groups."""
     best_tile: int
     """The largest tile on this group's boards."""
+    standing: Callable[[], Standing]
+    """How the unfinished games stand; to be called before the next step, and only when it is needed."""
     queue_us: int
     inference_us: int
 
@@ -98,6 +110,12 @@ def play(
     groups = list(ready)
     answers: SimpleQueue[tuple[_Server, _Group, Answer]] = SimpleQueue()
     in_flight = 0
+
+    def standing() -> Standing:
+        begun = [game for game in waiting if isinstance(game, Episode)]
+        lengths = [group.episodes.lengths for group in groups] + [[len(game) for game in begun]]
+        scores = [group.episodes.scores for group in groups] + [[game.score for game in begun]]
+        return Standing(np.concatenate(lengths).astype(np.int64), np.concatenate(scores).astype(np.int64))
 
     def send() -> None:
         """Fills the groups that are ready with games that wait and sends them to free servers."""
@@ -150,6 +168,7 @@ def play(
                 finished=finished,
                 running=sum(len(group.episodes.running) for group in groups),
                 best_tile=1 << int(boards.max()) if len(boards) else 0,
+                standing=standing,
                 queue_us=answered.queue_us,
                 inference_us=answered.inference_us,
             )

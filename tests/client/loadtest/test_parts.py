@@ -247,6 +247,8 @@ def test_an_interruption_keeps_the_windows_until_then_and_ends_the_load() -> Non
         hold(step, script, Plan())
     assert script.closed
     assert step.counts.calls_per_second == 75
+    (warning,) = step.warnings
+    assert warning == ("this step was ended after 2 windows, before it could be known whether they agree")
 
 
 def test_a_server_that_refuses_everything_ends_the_test_and_its_words_are_repeated() -> None:
