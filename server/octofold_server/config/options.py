@@ -207,6 +207,17 @@ class Config:
         _integer(1024, 2**31 - 1),
         "bytes of a message at most; gRPC refuses longer ones before they cost memory",
     )
+    message_timeout: float = _option(
+        10.0,
+        _SECONDS,
+        "seconds for a message to arrive once its call has begun; then the call ends with DEADLINE_EXCEEDED",
+    )
+    max_bytes_in_flight: int = _option(
+        512 * 2**20,
+        _integer(2048, 2**40),
+        "bytes of messages that may be in flight over all protocols: half on their way in, each counted as "
+        "--max-message-bytes, and half at work; beyond, calls wait or fail with RESOURCE_EXHAUSTED",
+    )
     max_boards: int = _option(
         65_536,
         _integer(1, 100_000_000),
@@ -236,6 +247,12 @@ class Config:
         _SECONDS,
         "seconds after which a stream ends on which nothing comes and nothing is owed, for clients that left "
         "without a word; 0 lets it be",
+    )
+    connection_idle: float = _option(
+        600.0,
+        _SECONDS,
+        "close a gRPC connection that has had no call for this many seconds; its client connects again when "
+        "it calls; 0 disables",
     )
     tls_certificate: Path | None = _option(
         None,
@@ -376,6 +393,11 @@ def _check_together(config: Config) -> None:
     ):
         if getattr(config, present) and not getattr(config, needed):
             raise ConfigError(f"{_flag(present)} is given without {_flag(needed)}; it takes both")
+    if config.max_bytes_in_flight < 2 * config.max_message_bytes:
+        raise ConfigError(
+            f"{_flag('max_bytes_in_flight')}: {config.max_bytes_in_flight} is not enough for two messages of "
+            f"{_flag('max_message_bytes')} ({config.max_message_bytes})"
+        )
 
 
 def _suggestion(wrong: str, known: Iterable[str], similarity: float = 0.6) -> str:

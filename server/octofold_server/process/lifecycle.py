@@ -10,6 +10,7 @@ import os
 import threading
 from concurrent.futures import Future
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 from octofold_server.admission.admission import Door, Limits
@@ -20,6 +21,8 @@ from octofold_server.config.options import Config
 from octofold_server.models.registry import Models
 from octofold_server.models.reloading import Reloading
 from octofold_server.process.assembly import SERVICES, listen, new_grpc_server
+from octofold_server.process.watchdog import Watchdog
+from octofold_server.protocols.health import SERVICE as HEALTH
 from octofold_server.protocols.health import Health
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.system.native_log import NativeLog
@@ -29,13 +32,14 @@ from octofold_server.system.signals import Signals
 from octofold_server.system.sockets import StartupError, address_of, listener_on, port_written
 from octofold_server.system.tls import Tls
 from octofold_server.transport.access import Access
-from octofold_server.transport.grpc_direct import WireServer
+from octofold_server.transport.interface import Server
+from octofold_server.transport.self_call import SelfCall
 
 if TYPE_CHECKING:  # what most servers do without, and need not load
     from octofold_server.admission.tracing import Tracing
     from octofold_server.transport.http_server import RestServer
 
-__all__ = ["StartupError", "serve"]
+__all__ = ["ServingError", "StartupError", "serve"]
 
 LAST_BYTES_SECONDS = 1.0
 """For answers on their way out, and for whoever watches health, before connections are cut."""
@@ -47,7 +51,13 @@ is not waited for."""
 LAST_SPANS_SECONDS = 2.0
 """For a collector to take the last spans; there may be none."""
 
+HEALTH_CHECK = f"/{HEALTH}/Check"
+
 _log = logging.getLogger(__name__)
+
+
+class ServingError(Exception):
+    """Why the server ended although nobody asked it to."""
 
 
 def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Place | None = None) -> None:
@@ -64,6 +74,7 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
     Raises:
         StartupError: the address cannot be listened on, a file of certificates or tokens is not what it
             should be, or the port file cannot be written.
+        ServingError: gRPC serves no more.
         ModelError: there is nothing to serve.
     """
     health = Health(SERVICES)
@@ -79,9 +90,12 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
     service = OpenInference(door, siblings)
     server = new_grpc_server(config, door, health, access, service)
     port = listen(server, config.host, config.port, tls, shared=place is not None)
-    rest = _new_rest_server(config, door, access, service, tls)
+    self_call = SelfCall(server, HEALTH_CHECK) if config.rest_port is not None else None
+    rest = _new_rest_server(config, door, access, service, tls, self_call)
     reloading = Reloading(models, config.models, config.watch)
     signals = Signals(reloading.request)
+    watchdog = Watchdog(server, partial(_leave, door, health, signals))
+    door.is_alive = watchdog.is_alive
     _log.info("the configuration", extra={"fields": config.effective()})
 
     with ExitStack() as ending:  # what is entered last ends first
@@ -91,10 +105,13 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
             ending.callback(tracing.close, LAST_SPANS_SECONDS)
         ending.callback(models.close)
         ending.callback(reloading.close, LAST_LOAD_SECONDS)
+        if self_call is not None:
+            ending.enter_context(self_call)
         server.start()
         if rest is not None:
             rest.start()
-        ending.callback(_stop, server, rest)
+        ending.callback(_stop, server, rest, watchdog)
+        watchdog.start()
         if _loaded(models, signals):
             reloading.start()
             door.open()
@@ -104,11 +121,13 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
             with port_written(config.port_file, port):
                 _log.info("serving on %s", address_of(config.host, port))
                 signals.wait()
+                _raise_if_failed(watchdog)
                 _log.info("stopping: still serving for %g seconds", config.grace)
                 models.load_no_more()
                 door.leave()
                 health.leave()
                 signals.wait(config.grace)
+                _raise_if_failed(watchdog)
                 door.refuse()
                 _drain(door, config.drain)
     _log.info("stopped")
@@ -152,11 +171,25 @@ def _drain(door: Door, limit_seconds: float) -> None:
         )
 
 
-def _stop(server: WireServer, rest: RestServer | None) -> None:
+def _leave(door: Door, health: Health, signals: Signals) -> None:
+    """Nobody should come here any more, and the thread that waits for signals has something to look at."""
+    door.leave()
+    health.leave()
+    signals.wake()
+
+
+def _raise_if_failed(watchdog: Watchdog) -> None:
+    if watchdog.failure:
+        raise ServingError(watchdog.failure)
+
+
+def _stop(server: Server, rest: RestServer | None, watchdog: Watchdog) -> None:
     stopped = server.stop(LAST_BYTES_SECONDS)
     if rest is not None:
         rest.stop()
-    stopped.wait()
+    if not watchdog.failure:
+        stopped.wait()
+        watchdog.stop()
 
 
 def _limits(config: Config) -> Limits:
@@ -165,6 +198,7 @@ def _limits(config: Config) -> Limits:
         calls=config.max_calls,
         streams=config.max_streams,
         streams_per_connection=config.max_streams_per_connection,
+        message_bytes=config.max_bytes_in_flight // 2,
     )
 
 
@@ -190,18 +224,24 @@ def _tls(config: Config) -> Tls | None:
 
 
 def _new_rest_server(
-    config: Config, door: Door, access: Access, service: OpenInference, tls: Tls | None
+    config: Config,
+    door: Door,
+    access: Access,
+    service: OpenInference,
+    tls: Tls | None,
+    self_call: SelfCall | None,
 ) -> RestServer | None:
-    if config.rest_port is None:
+    if config.rest_port is None or self_call is None:
         return None
     # Only now: aiohttp takes a third of a second and 13 MB.
-    from octofold_server.protocols.open_inference.rest import application
+    from octofold_server.protocols.open_inference.rest import PROBES, application
     from octofold_server.transport.http_server import RestServer
 
     return RestServer(
-        application(door, service, access, config.max_message_bytes),
+        application(door, service, access, config.max_message_bytes, self_call.is_answered),
         listener_on(config.host, config.rest_port, shared=config.processes > 1),
         tls.context() if tls is not None else None,
         door.refusals.add_handshake,
         LAST_BYTES_SECONDS,
+        probes=PROBES,
     )
