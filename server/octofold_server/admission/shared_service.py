@@ -65,7 +65,8 @@ class SharedService:
     def _own_page(self, _: str = "") -> str:
         door = self._door
         with self._lock:
-            page = exposition(door.models, door.refusals, ready=door.ready and door.models.any_ready)
+            ready = door.ready and door.models.any_ready
+            page = exposition(door.models, door.refusals, ready=ready, open_calls=door.open_calls)
             page = summed([page, self._before])
             try:
                 write_text(self._file(self._place.number), page)

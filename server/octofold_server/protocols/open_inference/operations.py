@@ -112,7 +112,8 @@ class OpenInference:
         """The page that Prometheus reads, of all processes; blocks until they have answered."""
         if self._shared is not None:
             return self._shared.metrics()
-        return exposition(self._models, self._door.refusals, ready=self.ready)
+        door = self._door
+        return exposition(self._models, door.refusals, ready=self.ready, open_calls=door.open_calls)
 
     def read(self, reader: Callable[[], Read]) -> Read:
         """What `reader` makes of a request; if it raises, that is counted as a refusal, and raised."""
