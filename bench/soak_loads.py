@@ -49,7 +49,7 @@ MEMORY_IS_RETURNED = {
 """Environment of a server whose memory is measured: glibc else keeps what was freed, by turns 1 or 150 MB."""
 MORE_MB = 16.0
 """Of one process, that fragments and caches may take. A leak of a few kB a call would be more."""
-MORE_THREADS = 8
+MORE_THREADS = 16
 """Of one process: pools grow up to their bounds when they are used."""
 QUIET_SECONDS = 3.0
 """For figures that do not fall any more. Models that were unloaded take a moment to be freed."""

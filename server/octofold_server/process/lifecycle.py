@@ -69,7 +69,7 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
         ModelError: there is nothing to serve.
     """
     health = Health(SERVICES)
-    unloaded = Unloaded(place.folder / "unloaded") if place is not None else None
+    unloaded = Unloaded(None if place is None else place.folder / "unloaded")
     models = Models(config, new_backends, health.set_model, unloaded)
     tracing = _tracing() if config.tracing else None
     door = Door(models, _limits(config), tracing)
@@ -102,21 +102,13 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
             reloading.start()
             door.open()
             health.serve()
-            if joins:
-                ports.take()
-                ports.open()
+            ports.open()
             if ports.rest is not None:
                 ending.enter_context(port_written(config.rest_port_file, ports.rest.port))
             with port_written(config.port_file, ports.grpc):
                 _log.info("serving on %s", address_of(config.host, ports.grpc))
                 signals.wait()
-                _log.info("stopping: still serving for %g seconds", config.grace)
-                models.load_no_more()
-                door.leave()
-                health.leave()
-                signals.wait(config.grace)
-                door.refuse()
-                _drain(door, config.drain)
+                _leave(config, models, door, health, signals)
     _log.info("stopped")
     if not models.has_settled(LAST_LOAD_SECONDS):
         # The interpreter would wait for a thread that loads, or pull the ground from under a native library.
@@ -144,6 +136,17 @@ def _loaded(models: Models, signals: Signals) -> bool:
         return False
     loading.result()
     return not signals.wait(0)
+
+
+def _leave(config: Config, models: Models, door: Door, health: Health, signals: Signals) -> None:
+    """Say that the server is leaving, go on for the grace period, then finish what was accepted."""
+    _log.info("stopping: still serving for %g seconds", config.grace)
+    models.load_no_more()
+    door.leave()
+    health.leave()
+    signals.wait(config.grace)
+    door.refuse()
+    _drain(door, config.drain)
 
 
 def _drain(door: Door, limit_seconds: float) -> None:
@@ -181,13 +184,22 @@ class _Ports:
         self._open = False
 
     def take(self) -> None:
-        """Raises `StartupError`."""
+        """Keep others from listening there.
+
+        Raises:
+            StartupError: somebody else does.
+        """
         config = self._config
         shared = config.processes > 1
         self.grpc = listen(self._server, config.host, config.port, self._tls, shared=shared)
         self.rest = self._new_rest()
 
     def open(self) -> None:
+        """Be there for callers, from the first time on that this is called. Raises what `take` raises."""
+        if self._open:
+            return
+        if not self.grpc:
+            self.take()
         self._server.start()
         if self.rest is not None:
             self.rest.start()
