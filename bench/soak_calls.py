@@ -225,9 +225,7 @@ def descriptions(caller: Caller) -> str:
         lambda: infer.ModelConfig(oip.ModelConfigRequest(name=model), timeout=CALL_SECONDS),
         lambda: infer.ModelStatistics(oip.ModelStatisticsRequest(), timeout=CALL_SECONDS),
         lambda: infer.RepositoryIndex(oip.RepositoryIndexRequest(), timeout=CALL_SECONDS),
-        lambda: health_pb2_grpc.HealthStub(channel).Check(
-            health_pb2.HealthCheckRequest(), timeout=CALL_SECONDS
-        ),
+        lambda: health_stub(channel).Check(health_pb2.HealthCheckRequest(), timeout=CALL_SECONDS),
     ]
     caller.random.choice(asks)()
     return "OK"
@@ -246,11 +244,14 @@ def rest_descriptions(caller: Caller) -> str:
     return f"HTTP {status}"
 
 
+def health_stub(channel: grpc.Channel) -> Any:
+    """Untyped: the type stubs of this package know no methods."""
+    return health_pb2_grpc.HealthStub(channel)
+
+
 def health_watch(caller: Caller) -> str:
     """Watches that are read once and then canceled, as load balancers' clients do."""
-    watch = health_pb2_grpc.HealthStub(caller.connect()).Watch(
-        health_pb2.HealthCheckRequest(), timeout=CALL_SECONDS
-    )
+    watch = health_stub(caller.connect()).Watch(health_pb2.HealthCheckRequest(), timeout=CALL_SECONDS)
     next(iter(watch))
     watch.cancel()
     return "OK"
@@ -295,7 +296,7 @@ def malformed(caller: Caller) -> str:
         "/inference.GRPCInferenceService/ModelInfer",
         "/octofold.v1.OctofoldService/None",
     )
-    ask = caller.connect().unary_unary(caller.random.choice(methods))
+    ask: Callable[..., bytes] = caller.connect().unary_unary(caller.random.choice(methods))
     ask(b"\xff" + caller.random.randbytes(caller.random.randint(0, 500)), timeout=CALL_SECONDS)
     return "OK"
 

@@ -82,7 +82,7 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
         ModelError: there is nothing to serve.
     """
     health = Health(SERVICES)
-    unloaded = Unloaded(place.folder / "unloaded") if place is not None else None
+    unloaded = Unloaded(None if place is None else place.folder / "unloaded")
     models = Models(config, new_backends, health.set_model, unloaded)
     tracing = _tracing() if config.tracing else None
     door = Door(models, _limits(config), tracing)
@@ -94,7 +94,7 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
     service = OpenInference(door, SharedService(place, door) if place is not None else None)
     server = new_grpc_server(config, door, health, access, service)
     new_rest = partial(_new_rest_server, config, door, access, service, tls)
-    ports = Ports(config, server, tls, new_rest, lambda: _leave(door, health, signals))
+    ports = Ports(config, server, tls, new_rest, lambda: _report_failure(door, health, signals))
     door.is_alive = ports.watchdog.is_alive
     joins = place is not None and place.joins
     if not joins:
@@ -117,9 +117,7 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
             reloading.start()
             door.open()
             health.serve()
-            if joins:
-                ports.take()
-                ports.open()
+            ports.open()
             if ports.rest is not None:
                 ending.enter_context(port_written(config.rest_port_file, ports.rest.port))
             with port_written(config.port_file, ports.grpc):
@@ -128,14 +126,8 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
                     warn_of_strangers(config, ports.grpc)
                 signals.wait()
                 _raise_if_failed(ports.watchdog)
-                announce_stop(config.grace)
-                models.load_no_more()
-                door.leave()
-                health.leave()
-                signals.wait(config.grace)
+                _leave(config, models, door, health, signals)
                 _raise_if_failed(ports.watchdog)
-                door.refuse()
-                _drain(door, config.drain)
     _log.info("stopped")
     if not models.has_settled(LAST_LOAD_SECONDS):
         # The interpreter would wait for a thread that loads, or pull the ground from under a native library.
@@ -165,6 +157,17 @@ def _loaded(models: Models, signals: Signals) -> bool:
     return not signals.wait(0)
 
 
+def _leave(config: Config, models: Models, door: Door, health: Health, signals: Signals) -> None:
+    """Say that the server is leaving, go on for the grace period, then finish what was accepted."""
+    announce_stop(config.grace)
+    models.load_no_more()
+    door.leave()
+    health.leave()
+    signals.wait(config.grace)
+    door.refuse()
+    _drain(door, config.drain)
+
+
 def _drain(door: Door, limit_seconds: float) -> None:
     door.drain(limit_seconds)
     if door.open_calls:
@@ -177,7 +180,7 @@ def _drain(door: Door, limit_seconds: float) -> None:
         )
 
 
-def _leave(door: Door, health: Health, signals: Signals) -> None:
+def _report_failure(door: Door, health: Health, signals: Signals) -> None:
     """Nobody should come here any more, and the thread that waits for signals has something to look at."""
     door.leave()
     health.leave()

@@ -75,7 +75,11 @@ class Ports:
             self.rest = self._new_rest(self_call.is_answered)
 
     def open(self) -> None:
-        """Serve on the ports from now on."""
+        """Serve from the first call of this on; takes the ports if that is still to be done, and raises alike."""
+        if self._is_open:
+            return
+        if not self.grpc:
+            self.take()
         self._server.start()
         if self.rest is not None:
             self.rest.start()
