@@ -210,16 +210,14 @@ class _Routes:
                     outputs = self._service.outputs(asked.request.outputs, ticket)
                     return write_inference(asked.request, ticket.served, outputs, asked.binary)
 
-                reply = await _aside(len(body), write)
+                response = _inference_response(await _aside(len(body), write))
+                # A reply that its client does not read holds memory: until it is read, the call is at work.
+                with suppress(ConnectionResetError):  # the client has left
+                    await response.prepare(request)
+                    await response.write_eof()
+                return response
         except Exception as error:
             return _failure(request, error, asked.request.id)
-        if reply.json_length == len(reply.body):
-            return web.Response(body=reply.body, content_type="application/json")
-        return web.Response(
-            body=reply.body,
-            content_type="application/octet-stream",
-            headers={JSON_LENGTH: str(reply.json_length)},
-        )
 
     async def index(self, request: web.Request) -> web.Response:
         asked = _decoded(await _body(request), _IndexBody)
@@ -292,6 +290,16 @@ def _failure(request: web.Request, error: Exception, id_in_body: str = "") -> we
 
 def _error(message: str) -> str:
     return msgspec.json.encode({"error": message}).decode()
+
+
+def _inference_response(reply: Reply) -> web.Response:
+    if reply.json_length == len(reply.body):
+        return web.Response(body=reply.body, content_type="application/json")
+    return web.Response(
+        body=reply.body,
+        content_type="application/octet-stream",
+        headers={JSON_LENGTH: str(reply.json_length)},
+    )
 
 
 def _json(value: Any) -> web.Response:
