@@ -75,7 +75,11 @@ class Ports:
             self.rest = self._new_rest(self_call.is_answered)
 
     def open(self) -> None:
-        """Serve from the first call of this on; takes the ports if that is still to be done, and raises alike."""
+        """Serve from the first call of this on; take the ports if that is still to be done.
+
+        Raises:
+            StartupError: see `take`.
+        """
         if self._is_open:
             return
         if not self.grpc:
