@@ -7,9 +7,11 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 RUN useradd --create-home octofold && install --directory --owner=octofold /home/octofold/app
 WORKDIR /home/octofold/app
-COPY --chown=octofold . .
 USER octofold
+# Dependencies first: as long as these files stay as they are, a change of the sources rebuilds only the last layer.
+COPY --chown=octofold Makefile pyproject.toml constraints.txt README.md ./
 RUN make setup SERVER=${SERVER}
+COPY --chown=octofold . .
 EXPOSE 50051 8000
 HEALTHCHECK --interval=10s --start-period=60s \
     CMD [".venv/bin/octofold", "ready", "--target", "127.0.0.1:50051"]

@@ -29,7 +29,7 @@ play: $(VENV)/light ## play GAMES full games against MODEL, served on a free loo
 	$(BIN)/octofold play --games $(GAMES) --model $(MODEL)
 
 serve: $(VENV)/light ## serve the models of models/: gRPC on HOST:PORT, REST and /metrics on HOST:REST_PORT
-	$(BIN)/octofold-serve --default-model $(MODEL) --host $(HOST) --port $(PORT) --rest-port $(REST_PORT)
+	@$(BIN)/octofold-serve --default-model $(MODEL) --host $(HOST) --port $(PORT) --rest-port $(REST_PORT)
 
 train: $(VENV)/dev ## checkpoints/NAME by training/recipes/NAME.toml, in hours; goes on where it stopped
 	$(BIN)/octofold-train teacher training/recipes/teacher.toml
@@ -38,9 +38,9 @@ train: $(VENV)/dev ## checkpoints/NAME by training/recipes/NAME.toml, in hours; 
 export: $(VENV)/dev ## publish CHECKPOINT (or SOURCE, such as "--onnx net.onnx") as the next version of models/NAME
 	$(BIN)/octofold-export $(SOURCE) --name $(NAME)
 
-teacher: $(VENV)/dev ## models/ntuple: an n-tuple network, trained from nothing or on from where it stopped
+teacher: $(VENV)/dev ## models/teacher: a large n-tuple network, trained from nothing or on from where it stopped
 	$(BIN)/octofold-train teacher training/recipes/teacher.toml
-	$(BIN)/octofold-export --ntuple runs/teacher --name ntuple
+	$(BIN)/octofold-export --ntuple runs/teacher --name teacher
 
 bench: $(VENV)/dev ## measure the rules, the graph and the service on this machine
 	$(BIN)/python bench/rules.py
@@ -61,6 +61,14 @@ lint: $(VENV)/dev ## style, types, import directions, generated stubs
 test: $(VENV)/dev ## all tests
 	$(BIN)/pytest
 
+format: $(VENV)/dev ## write the code in the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove the environment and everything that tools keep; models, checkpoints and runs stay
+	rm -rf $(VENV) .*_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './runs/*' -prune -exec rm -rf {} +
+
 proto: $(VENV)/dev ## generate the stubs from the .proto files
 	$(BIN)/python -m octofold_proto.generate
 
@@ -77,9 +85,11 @@ $(VENV)/light: $(VENV)/bin/pip pyproject.toml constraints.txt
 	$(PIP) --editable '.[$(SERVER)]'
 	@touch $@
 
+# Older releases of pip know no dependency groups.
 $(VENV)/dev: $(VENV)/light
 	$(PIP) $(TORCH)
-	$(PIP) --editable '.[dev]'
+	$(PIP) 'pip>=25.1'
+	$(PIP) --editable '.[server,plots,gymnasium,tracing,training,export]' --group dev
 	@touch $@
 
-.PHONY: help setup play serve train export teacher bench table lint test proto docker
+.PHONY: help setup play serve train export teacher bench table lint test format clean proto docker

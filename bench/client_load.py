@@ -1,6 +1,6 @@
-"""Load as programs make it that use `octofold_client`: threads, tasks, and evaluations.
+"""Generates load the way programs that use `octofold_client` do: with threads, tasks and evaluations.
 
-Every function works for about `seconds` and returns what was done in a second.
+Every function runs for about `seconds` and returns a rate per second.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 from octofold_client import AsyncClient, Client
-from octofold_client.evaluation import evaluate
+from octofold_client.contenders.served_model import select
+from octofold_client.evaluation.evaluate import evaluate
+from octofold_client.evaluation.lockstep import Step
+from octofold_client.evaluation.result_folder import ResultFolder
+from octofold_client.evaluation.summary import GameSummary
 from octofold_client.loadtest.histogram import Histogram
-from octofold_client.progress import Progress
-from octofold_client.results import ResultFolder
-from octofold_client.selection import select
-from octofold_client.summary import GameSummary
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
@@ -31,22 +31,21 @@ from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 
 Boards = NDArray[np.uint8]
 
-
 BULK_BOARDS = 60_000
 
 
 class Pace(NamedTuple):
-    """What an evaluation reached."""
+    """The speed of an evaluation."""
 
     boards_per_second: float
     batches_running: float
-    """On average: the server's time in inference, over the wall time; at most its lanes."""
+    """Average number of running batches: inference time over wall time, at most the number of lanes."""
     client_share: float
-    """Of the CPU time that client and server took."""
+    """The client's share of the CPU time of client and server."""
 
 
 def threads(client: Client, callers: int, boards: Boards, seconds: float, latencies: Histogram) -> float:
-    """Boards a second of threads that each ask for the next as soon as they are answered."""
+    """Boards per second of threads that each send the next board as soon as they have an answer."""
     times: list[list[float]] = [[] for _ in range(callers)]
     begin = time.perf_counter()
 
@@ -65,7 +64,7 @@ def threads(client: Client, callers: int, boards: Boards, seconds: float, latenc
 
 
 async def tasks(target: str, callers: int, boards: Boards, seconds: float, latencies: Histogram) -> float:
-    """The same of tasks."""
+    """Boards per second of tasks that each send the next board as soon as they have an answer."""
     times: list[list[float]] = [[] for _ in range(callers)]
     async with AsyncClient(target) as client:
         await client.wait_until_ready()
@@ -82,11 +81,11 @@ async def tasks(target: str, callers: int, boards: Boards, seconds: float, laten
 
 
 async def streams(target: str, callers: int, boards: Boards, seconds: float, latencies: Histogram) -> float:
-    """The same of streams over one connection, a board a message."""
+    """Boards per second of streams over one connection, with one board per message."""
     times: list[list[float]] = [[] for _ in range(callers)]
     async with grpc.aio.insecure_channel(target) as channel:
         await channel.channel_ready()
-        method = OctofoldServiceStub(channel).StreamNextMoves  # type: ignore[no-untyped-call]  # generated
+        method = OctofoldServiceStub(channel).StreamNextMoves
         begin = time.perf_counter()
 
         async def ask(caller: int) -> None:
@@ -109,13 +108,18 @@ async def streams(target: str, callers: int, boards: Boards, seconds: float, lat
 def beside_bulk(
     target: str, boards: Boards, seconds: float, latencies: Histogram, batch_seconds: list[float]
 ) -> float:
-    """Boards a second of one caller of single boards, beside a call of 60,000 of the same priority.
+    """Boards per second of a caller of single boards, beside a call of 60,000 boards of the same priority.
 
-    `batch_seconds` gets how long the batches took that answered the single ones.
+    Args:
+        target: address of the server, HOST:PORT.
+        boards: `[N, 16]`, sent in turn.
+        seconds: how long to run.
+        latencies: collects the latency of every single board, in microseconds.
+        batch_seconds: collects the inference time of every batch that answered a single board.
     """
     bulk = pb.NextMovesRequest(boards=np.resize(boards, (BULK_BOARDS, 16)).tobytes())
-    with grpc.insecure_channel(target) as door, Client(target) as client:
-        saturating = OctofoldServiceStub(door).NextMoves.future(bulk)
+    with grpc.insecure_channel(target) as channel, Client(target) as client:
+        saturating = OctofoldServiceStub(channel).NextMoves.future(bulk)
         time.sleep(0.2)
         asked = 0
         begin = time.perf_counter()
@@ -138,28 +142,28 @@ def _pace(times: list[list[float]], begin: float, latencies: Histogram) -> float
 
 
 def evaluation(target: str, server_pid: int, games: int, seconds: float) -> Pace:
-    """The pace of `octofold evaluate` with so many games in flight, replays and all."""
+    """The pace of `octofold evaluate` with this many games in flight, including the writing of replays."""
     processes = psutil.Process(), psutil.Process(server_pid)
     with (
         Client(target) as client,
         tempfile.TemporaryDirectory() as folder,
-        grpc.insecure_channel(target) as door,
+        grpc.insecure_channel(target) as channel,
     ):
         selected = select(client.list_models())
-        statistics = GRPCInferenceServiceStub(door).ModelStatistics
-        progress = _Count(games)
+        statistics = GRPCInferenceServiceStub(channel).ModelStatistics
+        progress = _Count()
 
         def inference_seconds() -> float:
             (model,) = statistics(oip.ModelStatisticsRequest(name=selected.model)).model_stats
-            return sum(batch.compute_infer.ns for batch in model.batch_stats) / 1e9
+            return float(sum(batch.compute_infer.ns for batch in model.batch_stats)) / 1e9
 
         def stop() -> None:
             if time.perf_counter() > begin + seconds:
-                raise _Enough
+                raise _TimeIsUp
 
         ran, cpu = inference_seconds(), [sum(process.cpu_times()[:2]) for process in processes]
         begin = time.perf_counter()
-        with suppress(_Enough):
+        with suppress(_TimeIsUp):
             evaluate(
                 [client], selected, ResultFolder(Path(folder)), seed=0, games=games, parallel=games,
                 progress=progress, while_waiting=stop,
@@ -175,22 +179,20 @@ def evaluation(target: str, server_pid: int, games: int, seconds: float) -> Pace
         )
 
 
-class _Enough(Exception):
+class _TimeIsUp(Exception):
     pass
 
 
-class _Count(Progress):
-    """Shows nothing and counts moves."""
+class _Count:
+    """Counts the moves and shows nothing."""
 
-    interval_seconds = 3600.0
     moves = 0
 
-    def update(self, moves: int, running: int, best_tile: int, finished: list[GameSummary]) -> None:
-        super().update(moves, running, best_tile, finished)
-        self.moves += moves
-
-    def show(self) -> None:
+    def resume(self, _finished: list[GameSummary]) -> None:
         pass
 
-    def remark(self, text: str) -> None:
+    def update(self, step: Step, _finished: list[GameSummary]) -> None:
+        self.moves += step.moves
+
+    def remark(self, _text: str) -> None:
         pass

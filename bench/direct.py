@@ -1,6 +1,7 @@
-"""Boards a second of an exported graph in onnxruntime alone: what served figures are held to.
+"""Measures an exported graph in onnxruntime alone, as the reference for the figures of the server.
 
-Layouts are one session on all cores, and one session without threads of its own that every core calls.
+There are two layouts: one session that uses all cores, and one single-threaded session that one thread per
+core calls.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +29,13 @@ def newest_version(models: Path, model: str) -> Path:
 def direct_measures(
     version: Path, boards: NDArray[np.uint8], seconds: float
 ) -> dict[str, Callable[[], float]]:
-    """A measure for each precision, layout and batch size, which asks about `boards` `[M, 16]` in turn."""
+    """A measure of boards per second for each precision, layout and batch size.
+
+    Args:
+        version: folder of the model version.
+        boards: `[M, 16]`, used in turn.
+        seconds: how long one measure runs.
+    """
     cores = len(os.sched_getaffinity(0))
     measures: dict[str, Callable[[], float]] = {}
     for precision, file in FILES.items():
@@ -35,16 +43,14 @@ def direct_measures(
             session = _session(version / file, threads)
             layout, callers = ("one lane a core", cores) if threads == 1 else ("all cores", 1)
             for batch in BATCHES:
-                measures[f"direct {precision}, {layout}, batch {batch}"] = (
-                    lambda session=session, callers=callers, batch=batch: _direct(
-                        session, callers, boards, batch, seconds
-                    )
+                measures[f"direct {precision}, {layout}, batch {batch}"] = partial(
+                    _direct, session, callers, boards, batch, seconds
                 )
     return measures
 
 
 def best_direct(found: Mapping[str, float], precision: str) -> float:
-    """Of what the measures found, the best of a precision."""
+    """The best result of a precision among the medians of `direct_measures`."""
     return max(value for name, value in found.items() if name.startswith(f"direct {precision}"))
 
 

@@ -1,11 +1,11 @@
-"""What helps a distilled network more in the same CPU time: further distillation, or PPO?
+"""Compares further distillation of a distilled network with PPO in the same CPU time.
 
     python bench/fine_tuning.py --distil training/recipes/swift.toml --ppo training/recipes/swift-ppo.toml
 
-Both go on from the checkpoint that the PPO recipe starts from, in turns, so that a slow minute hits both.
-Each stops when it has used its CPU seconds, preparations included, and its learning rate falls over that
-time. Then the network at the start and both results play the same number of games, on one view of each board
-and voting over all eight.
+Both start from the checkpoint that the PPO recipe names. They take turns, so a slow minute affects both. Each
+one stops when it has used its CPU time, which includes its preparations, and its learning rate decays over
+that time. The initial network and both results then play the same number of games, with one view of each
+board and with a vote over all eight.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CPU = torch.device("cpu")
 
 
 class Arm:
-    """One way to go on: counts the CPU seconds of its own turns."""
+    """One of the two ways to train; it counts the CPU seconds of its own turns."""
 
     def __init__(self, run: Distillation | PPO, learn: Callable[[], object], budget_seconds: float) -> None:
         self.run = run
@@ -43,27 +43,37 @@ class Arm:
         self._budget_seconds = budget_seconds
 
     def do(self, work: Callable[[], object]) -> None:
+        """Run `work` and add its CPU time."""
         start = time.process_time()
         work()
         self.cpu_seconds += time.process_time() - start
 
     def learn(self) -> None:
+        """Take one turn."""
         part = self.cpu_seconds / self._budget_seconds
-        if self.run.positions:  # the schedule ends with the budget, however fast the machine is
+        if self.run.positions:  # the schedule must end with the budget on a machine of any speed
             self.run.options = replace(self.run.options, positions=self.run.positions / part)
         self.do(self._learn)
 
 
 def main() -> None:
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--distil", type=Path, required=True, help="recipe with a table [distil]")
-    parser.add_argument("--ppo", type=Path, required=True, help="recipe with a table [ppo]")
-    parser.add_argument("--teacher", type=Path, default=Path("runs/teacher"))
-    parser.add_argument("--cpu-minutes", type=float, default=30.0, help="of each, over all threads")
+    parser.add_argument("--distil", type=Path, required=True, help="recipe with a [distil] table")
+    parser.add_argument("--ppo", type=Path, required=True, help="recipe with a [ppo] table")
     parser.add_argument(
-        "--games", type=int, default=200, help="that each network plays, on one view and on 8"
+        "--teacher", type=Path, default=Path("runs/teacher"), help="n-tuple network (default: %(default)s)"
     )
-    parser.add_argument("--keep", type=Path, help="folder for both results as checkpoints")
+    parser.add_argument(
+        "--cpu-minutes",
+        type=float,
+        default=30.0,
+        help="CPU time of each way to train, summed over threads (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--games", type=int, default=200, help="games of each network and view count (default: %(default)s)"
+    )
+    parser.add_argument("--keep", type=Path, help="folder to save both results to, as checkpoints")
     options = parser.parse_args()
 
     ppo_options = read_recipe(options.ppo).options("ppo", PPOOptions)
@@ -103,7 +113,7 @@ def main() -> None:
 
 
 def _take_turns(arms: dict[str, Arm], budget_seconds: float) -> None:
-    """Until all have used their CPU seconds, let the one learn that has used the fewest."""
+    """Let the arm with the least CPU time learn until all arms have used their budget."""
     with ProgressLine() as line:
         while (arm := min(arms.values(), key=lambda arm: arm.cpu_seconds)).cpu_seconds < budget_seconds:
             arm.learn()
@@ -115,13 +125,16 @@ def _take_turns(arms: dict[str, Arm], budget_seconds: float) -> None:
 
 
 def _strength(scores: Tensor) -> tuple[float, float]:
-    """The average score and half its 95% interval."""
+    """The average score and half the width of its 95% interval."""
     return scores.mean().item(), 1.96 * scores.std().item() / math.sqrt(len(scores))
 
 
 @torch.no_grad()
 def play(network: nn.Module, exponents: int, games: int, views: int, seed: int = 1) -> Tensor:
-    """Scores `[games]` of greedy games by the votes of the first `views` symmetries; ties by probability."""
+    """The scores `[games]` of greedy games by vote of the first `views` symmetries.
+
+    The larger mean probability breaks ties.
+    """
     table, generator = MoveTable(CPU), torch.Generator().manual_seed(seed)
     one_hot = torch.eye(exponents, dtype=fastest_type())
     cells, moves_on_view = torch.from_numpy(CELLS[:views]), torch.from_numpy(MOVES[:views])

@@ -1,11 +1,11 @@
-"""A model on a GPU: the same answers as float32 on the CPU, then boards a second, direct and served.
+"""Measures a model on a GPU, direct and served, after checking its answers against fp32 on the CPU.
 
     python bench/gpu.py --model cnn5
     python bench/gpu.py --model cnn5 --tensorrt /tmp/engines
 
-Nothing is timed before it was compared: each variant answers boards of every batch size, full and one short
-of it, and must play the moves that float32 plays on the CPU, up to a share for its precision. With
-`--device cpu` the bench itself can be tried where there is no GPU.
+Each variant is checked before it is timed: it answers batches of every size and of one board less, and its
+moves must agree with those of fp32 on the CPU, up to a limit for its precision. `--device cpu` tries out the
+benchmark on a machine without a GPU.
 """
 
 from __future__ import annotations
@@ -16,54 +16,58 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import grpc
 import numpy as np
 from harness import interleave, medians, report
 from numpy.typing import NDArray
-from octofold_client.local_server import LocalServer
+from octofold_client.rpc.local_server import LocalServer
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.backend import Backend, Layout
-from octofold_server.layouts import default_layout
-from octofold_server.onnx_backend import batch_sizes, onnx_lanes
-from octofold_server.onnx_session import cuda_is_available
-from octofold_server.repository import Card, find_versions, read_card, read_model, read_tensors
-from octofold_server.tuning import boards_per_second, random_boards
-from octofold_server.tunings import device_name
+from octofold_server.backends.backend import Backend, Layout
+from octofold_server.backends.onnx_backend import batch_sizes, onnx_lanes
+from octofold_server.backends.onnx_session import cuda_is_available
+from octofold_server.models.layouts import default_layout
+from octofold_server.models.repository import Card, find_versions, read_card, read_model, read_tensors
+from octofold_server.models.tuning import boards_per_second, random_boards
+from octofold_server.models.tuning_file import device_name
 
 LOWEST_AGREEMENT = {"fp32": 0.999, "int8": 0.99, "fp16": 0.99}
-"""Share of moves that must be those of float32 on the CPU; near ties fall differently in another order."""
+"""Smallest share of moves that agree with fp32 on the CPU; rounding may decide near ties differently."""
 
 CALLERS = 8
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A file of the model, and how the device runs it."""
+    """A file of the model and how the device runs it."""
 
     name: str
     precision: str
     layout: Layout
     flags: tuple[str, ...] = ()
-    "of a server that runs it so"
+    "flags of `octofold-serve` for this variant"
 
 
 def main() -> int:
+    """Run the benchmark; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--models", type=Path, default=Path("models"))
     parser.add_argument("--model", default="cnn5")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument(
-        "--tensorrt", type=Path, metavar="DIR", help="also by TensorRT, with its engines there"
+        "--tensorrt", type=Path, metavar="DIR", help="measure TensorRT, too, and keep its engines in DIR"
     )
-    parser.add_argument("--seconds", type=float, default=2.0, help="of one measure in one round")
+    parser.add_argument(
+        "--seconds", type=float, default=2.0, help="length of one measure in one round (default: %(default)s)"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     if options.device == "cuda" and not cuda_is_available():
         print(
-            "bench/gpu.py: onnxruntime finds no GPU here; it takes one and octofold[server-gpu]",
+            "bench/gpu.py: onnxruntime finds no GPU; this needs one and octofold[server-gpu]",
             file=sys.stderr,
         )
         return 1
@@ -86,22 +90,23 @@ def main() -> int:
         )
         if agreement[variant.name] < LOWEST_AGREEMENT[variant.precision]:
             print(
-                f"bench/gpu.py: {variant.name} plays {agreement[variant.name]:.2%} of the moves",
+                f"bench/gpu.py: {variant.name} agrees with fp32 on the CPU in only "
+                f"{agreement[variant.name]:.2%} of the moves, not in "
+                f"{LOWEST_AGREEMENT[variant.precision]:.1%}",
                 file=sys.stderr,
             )
             return 1
 
     measures = {
-        f"{variant.name}, direct, batch {size}": (
-            lambda variant=variant, size=size: boards_per_second(
-                lanes[variant.name], boards[:size], options.seconds
-            )
+        f"{variant.name}, direct, batch {size}": partial(
+            boards_per_second, lanes[variant.name], boards[:size], options.seconds
         )
         for variant in variants
         for size in batch_sizes(variant.layout.max_batch_size)[-5:]
     }
     found = medians(interleave(measures, options.rounds))
-    lanes.clear()  # a server is to have the device to itself
+    lanes.clear()  # a server should have the device to itself
+    measures.clear()  # they hold the lanes, too
     for variant in variants:
         arguments = ("--device", options.device, "--precision", variant.precision, *variant.flags)
         with LocalServer(options.models, ("--default-model", options.model, *arguments)) as server:
@@ -112,7 +117,7 @@ def main() -> int:
         ["what", "boards/s"],
         [(name, f"{value:,.0f}") for name, value in found.items()]
         + [
-            (f"{name}, least agreement with fp32 on the CPU", f"{share:.4f}")
+            (f"{name}, lowest agreement with fp32 on the CPU", f"{share:.4f}")
             for name, share in agreement.items()
         ],
         boards_per_second=found,
@@ -129,7 +134,7 @@ def _variants(card: Card, device: str, engines: Path | None) -> Iterator[Variant
         return
     yield Variant("fp32 with TF32", "fp32", replace(layout, tf32=True), ("--tf32",))
     if "fp16" not in card.precisions:
-        print("no fp16: octofold-export makes it with --precisions fp32,int8,fp16", file=sys.stderr)
+        print("the model has no fp16: export it with --precisions fp32,int8,fp16", file=sys.stderr)
         return
     yield Variant("fp16", "fp16", layout)
     if engines is not None:
@@ -153,7 +158,7 @@ def _answers(lanes: Sequence[Backend], boards: NDArray[np.uint8], batch: int) ->
 
 
 def _served(target: str, boards: NDArray[np.uint8], seconds: float) -> float:
-    """Boards a second of callers that each call again as soon as they are answered."""
+    """Boards per second of callers that each call again as soon as they have an answer."""
     answered = [0] * CALLERS
     request = pb.NextMovesRequest(boards=boards.tobytes())
     with grpc.insecure_channel(target) as channel:

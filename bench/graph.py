@@ -1,13 +1,13 @@
-"""Where the time of exported graphs goes: how they are laid out on cores, and what is not matrix products.
+"""Measures exported graphs: how they spread over cores, and how much of their time is matrix products.
 
     python bench/graph.py                              # the graphs of the newest version of models/cnn5
-    python bench/graph.py a.int8.onnx b.int8.onnx      # any variants, in turns
+    python bench/graph.py a.int8.onnx b.int8.onnx      # any graphs, in turns
 
-Two figures a row: boards a second by the clock, of all lanes together, and microseconds of CPU time that a
-board costs a lane of one thread, which a busy machine disturbs less. For 8-bit graphs also the same products
-alone: one onnxruntime QGemm after the other, of the shapes that the graph has, on memory that stays. What
-lies between them and the graph is the rest of the graph; what lies between them and the large square product
-is due to the shapes.
+Each row has two figures: boards per second by the clock, of all lanes together, and microseconds of CPU time
+per board in a lane of one thread, which other load on the machine disturbs less. For 8-bit graphs, the table
+also has the matrix products alone: onnxruntime's QGemm with the shapes of the graph, one after another, on
+fixed memory. The difference to the graph is the cost of its other operators. The difference to one large
+square product is the cost of the shapes.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ import numpy as np
 import onnxruntime
 from harness import report
 from numpy.typing import NDArray
-from octofold_server.backend import Backend, Layout
-from octofold_server.cpus import cpu_name, usable_cores
-from octofold_server.onnx_backend import onnx_lanes
-from octofold_server.tuning import boards_per_second, random_boards
+from octofold_server.backends.backend import Backend, Layout
+from octofold_server.backends.onnx_backend import onnx_lanes
+from octofold_server.models.tuning import boards_per_second, random_boards
+from octofold_server.system.cpus import cpu_name, usable_cores
 from onnx import TensorProto, helper, numpy_helper
 
 BATCHES = (1, 8, 32)
@@ -41,11 +41,14 @@ Shape = tuple[int, int, int]
 
 
 def main() -> None:
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("graphs", type=Path, nargs="*", metavar="FILE.onnx")
     parser.add_argument("--models", type=Path, default=Path("models"))
-    parser.add_argument("--model", default="cnn5", help="where no files are named")
-    parser.add_argument("--seconds", type=float, default=0.5, help="of one measure in one round")
+    parser.add_argument("--model", default="cnn5", help="model if no files are named (default: %(default)s)")
+    parser.add_argument(
+        "--seconds", type=float, default=0.5, help="length of one measure in one round (default: %(default)s)"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
 
@@ -58,7 +61,7 @@ def main() -> None:
     for name, graph in graphs.items():
         for lanes, threads in sorted({(cores, 1), (1, cores)}, reverse=True):
             made = onnx_lanes(graph, Layout("cpu", max(BATCHES), lanes, threads))
-            layout = "a lane a core" if threads == 1 else f"1 lane of {threads} threads"
+            layout = "one lane per core" if threads == 1 else f"1 lane of {threads} threads"
             rows += [
                 LanesRow(f"{name}: {layout}, batch {size}", threads, made, boards[:size]) for size in BATCHES
             ]
@@ -80,7 +83,7 @@ def main() -> None:
     table += [[*name.split(": "), profile.shares] for name, profile in profiles.items()]
     report(
         f"graph on {cpu_name()}, {cores} cores",
-        ["graph", "what", "boards/s", "CPU us/board", "GOP/s a core"],
+        ["graph", "what", "boards/s", "CPU us/board", "GOP/s per core"],
         table,
         figures={name: values._asdict() for name, values in figures.items()},
         shares={name: profile.by_operator for name, profile in profiles.items()},
@@ -88,7 +91,7 @@ def main() -> None:
 
 
 class Figures(NamedTuple):
-    """What a round measured, or the summary of all rounds; 0 where it does not apply."""
+    """The result of one round or of all rounds; 0 for figures that do not apply."""
 
     boards_per_second: float
     cpu_us_per_board: float
@@ -97,7 +100,7 @@ class Figures(NamedTuple):
 
 @dataclass(frozen=True)
 class LanesRow:
-    """Lanes that run some boards over and over."""
+    """Measures lanes that run the same boards again and again."""
 
     name: str
     threads: int
@@ -105,14 +108,15 @@ class LanesRow:
     boards: NDArray[np.uint8]
 
     def measure(self, seconds: float) -> Figures:
+        """Run the lanes for `seconds`, then one of them for its CPU time."""
         speed = boards_per_second(self.lanes, self.boards, seconds)
-        if self.threads > 1:  # the time of its other threads is not this thread's
+        if self.threads > 1:  # the CPU time of this thread leaves out the other threads
             return Figures(speed, 0, 0)
         return Figures(speed, cpu_us(lambda: self.lanes[0].run(self.boards), len(self.boards)), 0)
 
 
 class ProductsRow:
-    """Products of bytes by a matrix each, in bytes, as many as `boards` take."""
+    """Measures the 8-bit matrix products that a graph makes for a batch of `boards`, without the graph."""
 
     def __init__(self, name: str, shapes: Sequence[Shape], boards: int) -> None:
         self.name = name
@@ -121,6 +125,7 @@ class ProductsRow:
         self._bound = [_product(*shape) for shape in shapes]
 
     def measure(self, _seconds: float) -> Figures:
+        """Run the products for their CPU time."""
         us = cpu_us(self._run, self._boards)
         return Figures(0, us, self._operations / self._boards / us / 1e3)
 
@@ -131,18 +136,20 @@ class ProductsRow:
 
 @dataclass(frozen=True)
 class Profile:
-    """What onnxruntime's profiler says of one graph and batch."""
+    """The report of onnxruntime's profiler on one graph and batch."""
 
     products: list[Shape]
     by_operator: dict[str, float]
-    "share of the time in nodes, the largest first"
+    "share of each operator in the time, the largest first"
 
     @property
     def shares(self) -> str:
+        """The operators with at least 1% of the time, as one line of text."""
         return " ".join(f"{name} {share:.0%}" for name, share in self.by_operator.items() if share >= 0.01)
 
     @classmethod
     def of(cls, graph: bytes, boards: NDArray[np.uint8], runs: int = 20) -> Profile:
+        """Profile `runs` runs of a graph on `boards` `[N, 16]`."""
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.enable_profiling = True
@@ -165,7 +172,7 @@ class Profile:
 
 
 def cpu_us(run: Callable[[], object], boards: int) -> float:
-    """Microseconds of this thread's CPU time for each of the boards that a run answers."""
+    """CPU time of this thread per board, in microseconds, if `run` answers `boards` boards."""
     run()
     runs = max(1, 64 // boards)
     begin = time.thread_time()
@@ -177,12 +184,12 @@ def cpu_us(run: Callable[[], object], boards: int) -> float:
 def _newest(model: Path) -> list[Path]:
     cards = sorted(model.glob("*/card.json"), key=lambda card: int(card.parent.name))
     if not cards:
-        raise SystemExit(f"no version of a model in {model.resolve()}")
+        raise SystemExit(f"{model.resolve()} holds no version of a model")
     return sorted(cards[-1].parent.glob("*.onnx"))
 
 
 def _best(rounds: Sequence[Figures]) -> Figures:
-    """The median by the clock, the least of CPU time: what disturbs it only adds to it."""
+    """The median of the speeds and the minimum of the CPU times, which disturbances only increase."""
     speeds, times, rates = zip(*rounds, strict=True)
     return Figures(statistics.median(speeds), min(times), max(rates))
 
@@ -196,7 +203,7 @@ def _shape(arguments: dict[str, Any]) -> Shape:
 def _product(
     rows: int, inputs: int, outputs: int
 ) -> tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding]:
-    """A session of one QGemm on random numbers, and its memory."""
+    """A session of one QGemm on random numbers, with its bound memory."""
     random = np.random.default_rng(0)
     constants = {
         "scale": np.float32(0.01),

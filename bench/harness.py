@@ -1,14 +1,14 @@
-"""What the benchmarks share: a table for people, one JSON line last for programs, and interleaving.
+"""Shared parts of the benchmarks: interleaved rounds, a table for people and a final JSON line for programs.
 
-The machine may be shared, so alternatives are measured in turns within one run and compared by the median of
-their rounds: a slow minute then hits all of them alike.
+The machine may be shared. The alternatives of a run are therefore measured in turns and compared by the
+median of their rounds, so a slow minute affects all of them equally.
 """
 
 from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from rich.console import Console
@@ -17,8 +17,8 @@ from rich.table import Table
 T = TypeVar("T")
 
 
-def interleave(measures: dict[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
-    """Call every measure once a round, in order; what they returned, by name."""
+def interleave(measures: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
+    """Call every measure once per round, in order, and return their results by name."""
     results: dict[str, list[T]] = {name: [] for name in measures}
     for _ in range(rounds):
         for name, measure in measures.items():
@@ -26,8 +26,8 @@ def interleave(measures: dict[str, Callable[[], T]], rounds: int) -> dict[str, l
     return results
 
 
-def medians(results: dict[str, list[float]]) -> dict[str, float]:
-    """The median of each measure's rounds."""
+def medians(results: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """The median over the rounds of each measure."""
     return {name: statistics.median(values) for name, values in results.items()}
 
 

@@ -1,9 +1,10 @@
-"""`octofold loadtest` held against Triton's perf_analyzer: the same load on the same server, in turns.
+"""Compares `octofold loadtest` with Triton's perf_analyzer: the same load on the same server, in turns.
 
     python bench/loadtest.py --perf-analyzer PATH/perf_analyzer
 
-`bench/perf_analyzer.py` says where to find that program. Both make a closed loop of Open Inference Protocol
-calls over gRPC and stop when three windows agree; the figures are medians of the rounds.
+`bench/perf_analyzer.py` describes where to get that program. Both programs call the server in a closed loop,
+by the Open Inference Protocol over gRPC, and stop when three windows agree. The figures are medians of the
+rounds.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from octofold_client.loadtest.loads import Closed
 from octofold_client.loadtest.result import latencies_ms
 from octofold_client.loadtest.steps import Plan, Step, hold
 from octofold_client.loadtest.workers import Task, Workers
-from octofold_client.local_server import LocalServer
+from octofold_client.rpc.local_server import LocalServer
 from perf_analyzer import input_data, measure
 
 LARGEST_EXPONENT = 15
@@ -32,18 +33,21 @@ COLUMNS = {
     "p95": "p95 latency",
     "p99": "p99 latency",
 }
-"""Of perf_analyzer's table, in microseconds, by the name that they have here."""
+"""The names of our latencies and the columns of perf_analyzer's table, in microseconds."""
 Figures = dict[str, float]
 
 
 def main() -> None:
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--perf-analyzer", type=Path, required=True, help="the program")
+    parser.add_argument("--perf-analyzer", type=Path, required=True, help="path of the program")
     parser.add_argument("--models", type=Path, default=Path("models"))
     parser.add_argument("--model", default="cnn5")
-    parser.add_argument("--batch", type=int, default=16, help="boards in a call")
-    parser.add_argument("--callers", type=int, default=4, help="calls at the same time")
-    parser.add_argument("--seconds", type=float, default=1.0, help="of one window")
+    parser.add_argument("--batch", type=int, default=16, help="boards in a call (default: %(default)s)")
+    parser.add_argument("--callers", type=int, default=4, help="concurrent calls (default: %(default)s)")
+    parser.add_argument(
+        "--seconds", type=float, default=1.0, help="length of one window (default: %(default)s)"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
 
@@ -92,7 +96,7 @@ def main() -> None:
                 f"{found['loadtest'][name]:,.2f}",
                 f"{found['perf_analyzer'][name]:,.2f}",
                 f"{ratio:.3f}",
-                "" if abs(ratio - 1) <= WITHIN else f"off by more than {WITHIN:.0%}",
+                "" if abs(ratio - 1) <= WITHIN else f"differs by more than {WITHIN:.0%}",
             )
             for name, ratio in ratios.items()
         ],

@@ -1,9 +1,9 @@
-"""mosec with one ONNX file, as its documentation recommends: dynamic batching, a worker process a core.
+"""Serves one ONNX file with mosec as its documentation recommends: dynamic batching, one process per core.
 
     OCTOFOLD_PEER=MODEL.onnx VENV/bin/python bench/peer_mosec.py --port PORT
 
-mosec reads the arguments itself. A request is boards of 16 bytes each, its reply one int8 a board. Needs
-mosec, onnxruntime and numpy, in an environment of its own.
+mosec parses the arguments itself. A request is boards of 16 bytes each, and its reply is one int8 per board.
+It needs mosec, onnxruntime and numpy in a separate environment.
 """
 
 import os
@@ -11,13 +11,14 @@ import os
 import numpy as np
 import onnxruntime
 from mosec import Server, Worker
+from numpy.typing import NDArray
 
 BATCH_CALLS = 32
 SHORTEST_WAIT_MS = 1
 
 
 class Moves(Worker):
-    """One session without threads of its own."""
+    """Runs the graph in one single-threaded session."""
 
     def __init__(self) -> None:
         options = onnxruntime.SessionOptions()
@@ -26,14 +27,17 @@ class Moves(Worker):
             os.environ["OCTOFOLD_PEER"], options, providers=["CPUExecutionProvider"]
         )
 
-    def deserialize(self, data: bytes) -> np.ndarray:
+    def deserialize(self, data: bytes) -> NDArray[np.uint8]:
+        """Read the boards `[N, 16]` of a request."""
         return np.frombuffer(data, np.uint8).reshape(-1, 16)
 
-    def forward(self, data: list[np.ndarray]) -> list[np.ndarray]:
+    def forward(self, data: list[NDArray[np.uint8]]) -> list[NDArray[np.int8]]:
+        """The moves for the boards of several requests, run as one batch."""
         (moves,) = self._session.run(["move"], {"boards": np.concatenate(data)})
         return np.split(moves, np.cumsum([len(boards) for boards in data])[:-1])
 
-    def serialize(self, data: np.ndarray) -> bytes:
+    def serialize(self, data: NDArray[np.int8]) -> bytes:
+        """Write the moves of a reply."""
         return data.tobytes()
 
 

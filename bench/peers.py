@@ -1,12 +1,12 @@
-"""The same ONNX file served by Octofold, PyTriton and mosec, under one load generator, in turns.
+"""Compares Octofold, PyTriton and mosec: the same ONNX file under the same load generator, in turns.
 
     python3 -m venv /tmp/pytriton && /tmp/pytriton/bin/pip install nvidia-pytriton onnxruntime
     python3 -m venv /tmp/mosec && /tmp/mosec/bin/pip install mosec onnxruntime
     python bench/peers.py --pytriton /tmp/pytriton/bin/python --mosec /tmp/mosec/bin/python
 
-Each has as many single-threaded onnxruntime sessions as there are cores, and its dynamic batching on.
-PyTriton and Octofold are asked over gRPC, by ModelInfer of the Open Inference Protocol, Octofold by its own
-API as well; mosec over HTTP, which is all it speaks. Load comes from this process, on the same cores.
+Each server has one single-threaded onnxruntime session per core and uses its dynamic batching. PyTriton and
+Octofold are called over gRPC with ModelInfer of the Open Inference Protocol, and Octofold also with its own
+API. mosec is called over HTTP, the only protocol it has. This process generates the load on the same cores.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import subprocess
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -29,14 +30,14 @@ from direct import newest_version
 from harness import interleave, medians, report
 from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.histogram import Histogram
-from octofold_client.local_server import LocalServer
+from octofold_client.rpc.local_server import LocalServer
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 
 LOADS = {"1 x 1": (1, 1), "16 x 1": (16, 1), "64 x 1": (64, 1), "4 x 64": (4, 64)}
-"""Callers, and boards of each call."""
+"""The number of callers and the boards in each call."""
 
 BATCH_SIZE = 64
 LARGEST_EXPONENT = 15
@@ -44,20 +45,29 @@ START_SECONDS = 120.0
 FOLDER = Path(__file__).parent
 
 Ask = Callable[[bytes], Awaitable[object]]
-"""Asks about boards of 16 bytes each."""
+"""Asks a server for the moves of boards, 16 bytes each."""
 
 Connect = Callable[[AsyncExitStack], Awaitable[Ask]]
-"""Connects to a server, until the stack is closed."""
+"""Connects to a server; closing the stack closes the connection."""
 
 
 def main() -> None:
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--models", type=Path, default=Path("models"))
     parser.add_argument("--model", default="cnn5")
-    parser.add_argument("--file", default="model.int8.onnx", help="of the newest version")
-    parser.add_argument("--pytriton", type=Path, help="python of an environment that has nvidia-pytriton")
-    parser.add_argument("--mosec", type=Path, help="python of an environment that has mosec")
-    parser.add_argument("--seconds", type=float, default=2.0, help="of one measure in one round")
+    parser.add_argument(
+        "--file", default="model.int8.onnx", help="file of the newest version (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--pytriton", type=Path, help="Python of an environment with nvidia-pytriton (default: not measured)"
+    )
+    parser.add_argument(
+        "--mosec", type=Path, help="Python of an environment with mosec (default: not measured)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=2.0, help="length of one measure in one round (default: %(default)s)"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
 
@@ -96,11 +106,7 @@ def main() -> None:
 
             return loop.run_until_complete(_load(callers, call, options.seconds, latencies[name, kind]))
 
-        measures = {
-            f"{kind}, {name}": lambda name=name, kind=kind: measure(name, kind)
-            for kind in LOADS
-            for name in asks
-        }
+        measures = {f"{kind}, {name}": partial(measure, name, kind) for kind in LOADS for name in asks}
         found = medians(interleave(measures, options.rounds))
     _report(options.model, found, latencies, list(asks))
 
@@ -119,7 +125,7 @@ def _report(
         for kind in LOADS
         for name in names
     ]
-    columns = ["callers x boards", "server", "boards/s", "octofold is times as fast", "p50 / p99, ms"]
+    columns = ["callers x boards", "server", "boards/s", "speed of octofold / server", "p50 / p99, ms"]
     p99 = {f"{kind}, {name}": _ms(now, 99) for (name, kind), now in latencies.items()}
     report(f"servers of {model}", columns, rows, boards_per_second=found, p99_ms=p99)
 
@@ -127,9 +133,13 @@ def _report(
 async def _load(
     callers: int, call: Callable[[], Awaitable[int]], seconds: float, latencies: Histogram
 ) -> float:
-    """Boards a second of callers that each call again as soon as they are answered.
+    """Boards per second of callers that each call again as soon as they have an answer.
 
-    `call` asks once and returns how many boards were answered; `latencies` are added to, in microseconds.
+    Args:
+        callers: number of concurrent callers.
+        call: makes one call and returns how many boards it answered.
+        seconds: how long to run.
+        latencies: collects the latency of every call, in microseconds.
     """
     boards = 0
     begin = time.perf_counter()
@@ -137,7 +147,7 @@ async def _load(
     async def caller() -> None:
         nonlocal boards
         while (start := time.perf_counter()) < begin + seconds:
-            answered = await call()  # awaited first: others add to the sum meanwhile
+            answered = await call()  # before the addition, since others add to the sum meanwhile
             boards += answered
             latencies.record(round(1e6 * (time.perf_counter() - start)))
 
@@ -150,7 +160,7 @@ def _ms(latencies: Histogram, percentile: float) -> float:
 
 
 async def _connected(connect: Connect, closing: AsyncExitStack) -> Ask:
-    """Once it has answered."""
+    """Connect, and wait until the server answers."""
     ask = await connect(closing)
     give_up = time.monotonic() + START_SECONDS
     while True:
@@ -210,7 +220,7 @@ def _mosec_infer(url: str) -> Connect:
 def _pytriton(python: Path, file: Path) -> Iterator[int]:
     port, cores = _free_port(), len(os.sched_getaffinity(0))
     command = [str(python), str(FOLDER / "peer_pytriton.py"), str(file), str(port), str(BATCH_SIZE)]
-    # Its embedded Python must be the very version of the environment's standard library.
+    # PyTriton's embedded Python must have the version of the environment's standard library.
     libraries = subprocess.check_output(
         [str(python), "-c", "import sysconfig; print(sysconfig.get_config_var('LIBDIR'))"], text=True
     )

@@ -1,11 +1,12 @@
-"""The service under Triton's own load generator, perf_analyzer: over gRPC, its streams, and REST.
+"""Measures the server with Triton's load generator perf_analyzer: over gRPC, gRPC streams and REST.
 
     python bench/perf_analyzer.py --perf-analyzer PATH/perf_analyzer
 
-This program downloads nothing. perf_analyzer 2.51.0 is in `bin` of tritonclient's manylinux wheel of that
-version (`pip download --no-deps tritonclient==2.51.0`, then unzip). It needs libb64.so.0d, of Debian's
-package libb64-0d, and libcudart.so.12, of the wheel nvidia-cuda-runtime-cu12, even where there is no GPU;
-name their folders in LD_LIBRARY_PATH. It runs on the same cores as the service, which is started for it.
+This benchmark downloads nothing. perf_analyzer 2.51.0 is in the folder `bin` of tritonclient's manylinux
+wheel of that version (`pip download --no-deps tritonclient==2.51.0`, then unzip). It needs libb64.so.0d from
+Debian's package libb64-0d and, even without a GPU, libcudart.so.12 from the wheel nvidia-cuda-runtime-cu12;
+LD_LIBRARY_PATH must name their folders. The benchmark starts the server, which shares the cores with
+perf_analyzer.
 """
 
 from __future__ import annotations
@@ -21,22 +22,28 @@ import numpy as np
 from harness import report
 from numpy.typing import NDArray
 from octofold_client.loadtest.boards import played_boards
-from octofold_client.local_server import LocalServer
+from octofold_client.rpc.local_server import LocalServer
 
 BOARDS, LARGEST_EXPONENT = 256, 15
 LIMIT_SECONDS = 300.0
 COLUMNS = ("Server Queue", "Server Compute Infer", "p50 latency", "p99 latency")
-"""Of perf_analyzer's table, in microseconds."""
+"""Columns of perf_analyzer's table, in microseconds."""
 
 
 def main() -> None:
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--perf-analyzer", type=Path, required=True, help="the program")
+    parser.add_argument("--perf-analyzer", type=Path, required=True, help="path of the program")
     parser.add_argument("--models", type=Path, default=Path("models"))
     parser.add_argument("--model", default="cnn5")
-    parser.add_argument("--batch", type=int, default=16, help="boards in a call")
-    parser.add_argument("--callers", type=int, default=4, help="calls at the same time")
-    parser.add_argument("--seconds", type=float, default=2.0, help="of one measurement; it takes up to ten")
+    parser.add_argument("--batch", type=int, default=16, help="boards in a call (default: %(default)s)")
+    parser.add_argument("--callers", type=int, default=4, help="concurrent calls (default: %(default)s)")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=2.0,
+        help="length of one measurement, of which there are up to ten (default: %(default)s)",
+    )
     options = parser.parse_args()
 
     with tempfile.TemporaryDirectory() as name:
@@ -80,7 +87,20 @@ def main() -> None:
 def measure(
     program: Path, model: str, batch: int, callers: int, seconds: float, arguments: list[str], table: Path
 ) -> dict[str, str]:
-    """The only row of perf_analyzer's table; ends this program with its words when it fails."""
+    """Run perf_analyzer and return the only row of its table.
+
+    Args:
+        program: path of perf_analyzer.
+        model: name of the model.
+        batch: boards in a call.
+        callers: concurrent calls.
+        seconds: length of one measurement.
+        arguments: further arguments of perf_analyzer.
+        table: file that it writes its table to.
+
+    Raises:
+        SystemExit: perf_analyzer failed; the message is its output.
+    """
     command = [str(program), "-m", model, "-b", str(batch), *arguments]
     command += ["--concurrency-range", str(callers), "-p", str(round(seconds * 1e3))]
     command += ["--stability-percentage", "20", "--verbose-csv", "-f", str(table)]
@@ -93,7 +113,7 @@ def measure(
 
 
 def input_data(boards: NDArray[np.uint8]) -> dict[str, list[object]]:
-    """Boards `[N, 16]` as perf_analyzer reads them; its own choice would be random bytes, which are none."""
+    """Boards `[N, 16]` in perf_analyzer's format; by default it sends random bytes, which are not boards."""
     return {"data": [{"boards": {"content": board.tolist(), "shape": [16]}} for board in boards]}
 
 

@@ -1,10 +1,11 @@
-"""How strong and how fast the local players are, a row each; games of one seed, so that rows can be compared.
+"""Measures how strong and how fast local players are.
 
     python bench/players.py --games 20
     python bench/players.py --games 100 --player expectimax:depth=3 --player ntuple:runs/teacher,depth=2
 
-Nothing lies between the players and their games; `octofold evaluate --player` keeps the games as well. The
-games of a row are played at once, on all cores. Ctrl-C ends a row, and the rows before it are shown.
+All players play the games of one seed, so their rows can be compared. The games of a row run in lockstep on
+all cores. Ctrl-C ends the benchmark and shows the finished rows. To keep the games, use
+`octofold evaluate --player`.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from contextlib import suppress
 from typing import Any
 
 from harness import report
-from octofold_client.local_players import local_player
-from octofold_client.report import rows_of
-from octofold_client.summary import GameSummary, Summary
+from octofold_client.contenders.player_specs import local_player
+from octofold_client.evaluation.report import rows_of
+from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_game.episodes import Episode, Episodes
 
 PLAYERS = (
@@ -34,10 +35,16 @@ PLAYERS = (
 
 
 def main() -> None:
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--player", action="append", metavar="SPEC", help="default: " + ", ".join(PLAYERS))
-    parser.add_argument("--games", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--player",
+        action="append",
+        metavar="SPEC",
+        help="player to measure; may be repeated (default: " + ", ".join(PLAYERS) + ")",
+    )
+    parser.add_argument("--games", type=int, default=20, help="games per player (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the games (default: %(default)s)")
     options = parser.parse_args()
 
     results: dict[str, dict[str, Any]] = {}
@@ -62,7 +69,7 @@ def main() -> None:
 def _play(spec: str, games: int, seed: int) -> tuple[Summary, float]:
     contender = local_player(spec)
     episodes = Episodes(seed, range(games), contender.largest_exponent)
-    contender.player.next_moves(episodes.boards)  # compiles what is not compiled yet
+    contender.player.next_moves(episodes.boards)  # compiles the player before it is timed
     finished: list[Episode] = []
     start = time.perf_counter()
     while len(episodes.running):

@@ -1,10 +1,10 @@
-"""How often evaluation asks about a board that it has asked about before: what a cache could save.
+"""Counts how often an evaluation asks for a board again, and so how much a cache could save.
 
     octofold play --games 100 && python bench/repeats.py results/*/games.replay
 
-The games of a replay file are played in lockstep, as evaluation asks about them: one board of each game at a
-time. Counted are boards that a cache of the boards asked for last would know, exactly and as any of their
-eight symmetric views, and boards that are twice in one step.
+The games of a replay file are replayed in lockstep, one board of each game at a time, the way evaluation asks
+for them. The table shows the share of boards that a cache of the most recent boards would hold, exactly and
+as any of the eight symmetric views, and the share of boards that occur more than once in a step.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ SIZES = (1 << 12, 1 << 16, 1 << 20)
 
 
 def main() -> None:
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("replays", type=Path, help="a file of replays")
+    parser.add_argument("replays", type=Path, help="replay file of an evaluation")
     options = parser.parse_args()
     steps = _steps(options.replays)
     asked = sum(map(len, steps))
@@ -38,12 +39,12 @@ def main() -> None:
         twice = sum(len(of_step) - len(set(of_step)) for of_step in keys) / asked
         rows.append((name, *(f"{rate:.2%}" for rate in rates.values()), f"{twice:.2%}"))
         figures[name] = {"known": rates, "twice": twice}
-    columns = ["the same board", *(f"among {size:,}" for size in SIZES), "twice in a step"]
+    columns = ["the same board", *(f"among {size:,}" for size in SIZES), "repeated in a step"]
     report(f"repeats in {asked:,} boards of {len(steps[0])} games", columns, rows, boards=asked, **figures)
 
 
 def _hits(steps: list[list[bytes]], size: int) -> int:
-    """How many are in a cache of the boards that were asked for last."""
+    """The number of boards found in a cache of the `size` most recent ones."""
     kept: OrderedDict[bytes, None] = OrderedDict()
     hits = 0
     for of_step in steps:
@@ -57,17 +58,17 @@ def _hits(steps: list[list[bytes]], size: int) -> int:
 
 
 def _steps(path: Path) -> list[NDArray[np.uint8]]:
-    """The boards `[N, 16]` of every step, of the games that are not over by then."""
+    """The boards `[N, 16]` of the running games at every step."""
     episodes = sorted(read_replays(path), key=len, reverse=True)
     boards = np.array([episode.start for episode in episodes])
     steps = []
     for step in range(len(episodes[0])):
-        going = sum(len(episode) > step for episode in episodes)  # the longest first: the others are behind
-        boards = boards[:going]
+        running = sum(len(episode) > step for episode in episodes)  # sorted by length, so they come first
+        boards = boards[:running]
         steps.append(boards.copy())
-        made = np.array([episode.moves[step] for episode in episodes[:going]], dtype=np.uint8)
+        made = np.array([episode.moves[step] for episode in episodes[:running]], dtype=np.uint8)
         boards, _ = slide(boards, made & 3)
-        boards[np.arange(going), made >> 2 & 15] = 1 + (made >> 6)
+        boards[np.arange(running), made >> 2 & 15] = 1 + (made >> 6)
     return steps
 
 

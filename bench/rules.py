@@ -1,4 +1,4 @@
-"""How fast the rules are: afterstates a second in numpy, in batches of several sizes.
+"""Measures the rules in numpy: afterstates per second in batches of several sizes.
 
 python bench/rules.py
 """
@@ -6,6 +6,7 @@ python bench/rules.py
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import numpy as np
 from harness import interleave, medians, report
@@ -15,6 +16,7 @@ SIZES = (1, 100, 1_000, 10_000)
 
 
 def main() -> None:
+    """Run the benchmark."""
     generator = np.random.default_rng(0)
     boards = {size: generator.integers(0, 12, (size, 16)).astype(np.uint8) for size in SIZES}
 
@@ -25,7 +27,7 @@ def main() -> None:
             rules.afterstates(boards[size])
         return 4 * size * repeats / (time.perf_counter() - start)
 
-    found = medians(interleave({str(size): lambda size=size: rate(size) for size in SIZES}, rounds=7))
+    found = medians(interleave({str(size): partial(rate, size) for size in SIZES}, rounds=7))
     rows = [(f"{int(size):,}", f"{value / 1e6:.2f}") for size, value in found.items()]
     report("rules", ["boards in a batch", "million afterstates/s"], rows, afterstates_per_second=found)
 

@@ -1,11 +1,11 @@
-"""Boards a second of an exported graph: in onnxruntime directly, and served over gRPC.
+"""Measures boards per second of a model: in onnxruntime directly, and served over gRPC.
 
     python bench/serving.py --model cnn5
     python bench/serving.py --model cnn5 --memory-minutes 10     # resident size under full load, every 10 s
 
-The best of the direct figures is what the served ones are compared with. The table is the same server with a
-backend that answers at once: single boards cannot come back faster than 1 / (1/direct + 1/table). Load comes
-from processes of `octofold loadtest` and from our own clients, on the same cores. All measures take turns.
+The served figures are compared with the best direct figure. The rows named "table" use the same server with
+a backend that answers at once. Both limit single boards to a rate of 1 / (1/direct + 1/table). The load comes
+from processes of `octofold loadtest` and from our clients, on the same cores. All measures take turns.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from octofold_client.loadtest.forms import Form
 from octofold_client.loadtest.histogram import Histogram, merged
 from octofold_client.loadtest.loads import Closed
 from octofold_client.loadtest.workers import Task, Workers
-from octofold_client.local_server import LocalServer
+from octofold_client.rpc.local_server import LocalServer
 
 LARGEST_EXPONENT = 15
 RAMP_SECONDS = 0.2
@@ -47,15 +47,15 @@ LOADS = {
 }
 STREAMS = "64 streams of 1 board a message"
 SINGLE = ("64 callers of 1 board", STREAMS, "64 callers on one stream")
-"""Loads that have a ceiling: the wire's own work for every board comes on top of inference."""
+"""Loads with a ceiling: each board costs its share of the protocol's work on top of inference."""
 
 
 class Measures:
-    """Measures by name, and the latencies that they met.
+    """The measures by name, and the latencies that they recorded.
 
     Args:
-        stack: ends what they use.
-        seconds: of one measure in one round.
+        stack: stops the worker processes of the measures when it is closed.
+        seconds: length of one measure in one round.
     """
 
     def __init__(self, stack: ExitStack, seconds: float) -> None:
@@ -65,7 +65,7 @@ class Measures:
         self._seconds = seconds
 
     def add(self, name: str, load: Callable[[Histogram], float]) -> None:
-        """A load that returns boards a second, and records its calls' microseconds."""
+        """Add a load that returns boards per second and records the latency of its calls in microseconds."""
         self.latencies[name] = []
 
         def measure() -> float:
@@ -97,14 +97,20 @@ class Measures:
 
 
 def main() -> None:
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--models", type=Path, default=Path("models"))
     parser.add_argument("--model", default="cnn5")
     parser.add_argument("--precision", default="int8", choices=("fp32", "int8"))
-    parser.add_argument("--seconds", type=float, default=2.0, help="of one measure in one round")
+    parser.add_argument(
+        "--seconds", type=float, default=2.0, help="length of one measure in one round (default: %(default)s)"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(
-        "--memory-minutes", type=float, default=0.0, help="watch the resident size under full load instead"
+        "--memory-minutes",
+        type=float,
+        default=0.0,
+        help="only watch the server's resident size under full load, for this long",
     )
     options = parser.parse_args()
     boards = played_boards(LARGEST_EXPONENT)
@@ -190,14 +196,19 @@ def _report(
         of_ceiling[load] = found[f"served, {load}"] / ceiling
         name = f"1 / (1/direct + 1/table), {load}"
         rows.append(
-            (name, f"{ceiling:,.0f}", f"{ceiling / direct:.2f}", f"served: {of_ceiling[load]:.2f} of it")
+            (
+                name,
+                f"{ceiling:,.0f}",
+                f"{ceiling / direct:.2f}",
+                f"served reaches {of_ceiling[load]:.2f} of it",
+            )
         )
     beside = percentiles["served, 1 caller of 1 board beside one of 60,000"]
     in_batches = beside["p99"] / 1e3 / float(np.median(batch_seconds))
     running, share = (float(np.median(column)) for column in list(zip(*paces, strict=True))[1:])
     rows += [
         ("p99 beside 60,000 boards, in batch times", f"{in_batches:.1f}", "", ""),
-        ("evaluate: batches running at a time, on average", f"{running:.2f}", "", ""),
+        ("evaluate: running batches, on average", f"{running:.2f}", "", ""),
         ("evaluate: the client's share of the CPU time", f"{share:.1%}", "", ""),
         ("resident size of the server, MB", f"{megabytes:.0f}", "", ""),
     ]
@@ -219,7 +230,7 @@ def _report(
 
 @contextmanager
 def _without_inference(models: Path, model: str) -> Iterator[str]:
-    """The address of a server that answers without inference."""
+    """Run a server without inference, and yield its address."""
     with tempfile.TemporaryDirectory() as folder:
         port_file = Path(folder) / "port"
         program = Path(__file__).with_name("without_inference.py")
@@ -229,7 +240,7 @@ def _without_inference(models: Path, model: str) -> Iterator[str]:
         try:
             while not port_file.exists():
                 if process.poll() is not None:
-                    raise SystemExit("the server without inference has ended")
+                    raise SystemExit("the server without inference stopped before it was ready")
                 time.sleep(0.05)
             yield f"127.0.0.1:{port_file.read_text().strip()}"
         finally:
@@ -238,7 +249,7 @@ def _without_inference(models: Path, model: str) -> Iterator[str]:
 
 
 def _watch_memory(process: psutil.Process, loads: list[Callable[[], Any]], seconds: float) -> None:
-    """Print the resident size of a server under the loads in turns."""
+    """Print the resident size of a server while the loads take turns."""
     samples: list[float] = []
     start = time.monotonic()
     while (now := time.monotonic() - start) < seconds:
@@ -249,8 +260,8 @@ def _watch_memory(process: psutil.Process, loads: list[Callable[[], Any]], secon
         print(f"{time.monotonic() - start:6.0f} s  {samples[-1]:7.1f} MB", flush=True)
     rows = [
         ("first sample", f"{samples[0]:.1f}"),
-        ("last", f"{samples[-1]:.1f}"),
-        ("most", f"{max(samples):.1f}"),
+        ("last sample", f"{samples[-1]:.1f}"),
+        ("largest sample", f"{max(samples):.1f}"),
     ]
     report("resident size under full load", ["when", "MB"], rows, resident_mb=samples)
 

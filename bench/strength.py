@@ -1,11 +1,12 @@
-"""What the choices of an export are worth in points: views, decision rule, precision; a row is an evaluation.
+"""Measures in points what the choices of an export are worth: views, decision rule and precision.
 
     python bench/strength.py models/cnn5/1 --checkpoint checkpoints/cnn5 --games 1000 --record
     python bench/strength.py models/cnn5/1 --checkpoint checkpoints/cnn5 --row "1 view, int8"
 
-Every row plays the same seed through a service of its own, so differences are paired, game by game, with the
-published version, which plays first. Graphs, replays and results stay in results/strength: the same command
-goes on where it stopped. `--record` puts all of it into the version's card.
+Each row is an evaluation with its own server. The published version plays first, and all rows play the same
+seed, so the differences to the published version are paired game by game. Graphs, replays and results stay in
+results/strength, and the same command continues an interrupted run. `--record` writes the figures into the
+version's card.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness import report
-from octofold_client.comparison import Comparison
+from octofold_client.evaluation.comparison import Comparison
 from octofold_export.export import ExportOptions, export
 from octofold_export.graph.decision import Rule
 from octofold_export.publishing.strength import Alternative, record_alternatives, record_strength
@@ -31,6 +32,8 @@ from octofold_training import checkpoints
 
 
 class Row(NamedTuple):
+    """The choices of one row."""
+
     symmetries: int
     rule: Rule
     precision: str
@@ -45,15 +48,20 @@ TILES = (2048, 8192, 16384, 32768)
 
 
 def main() -> None:
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("version", type=Path, help="folder of the published version")
     parser.add_argument("--checkpoint", type=Path, required=True, help="folder of its checkpoint")
-    parser.add_argument("--games", type=int, default=1000)
-    parser.add_argument("--fp32-games", type=int, help="fp32 is slow (default: as --games)")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--row", choices=ROWS, action="append", help="only this one (default: all)")
-    parser.add_argument("--out", type=Path, default=Path("results") / "strength")
-    parser.add_argument("--record", action="store_true", help="put the figures into the version's card")
+    parser.add_argument("--games", type=int, default=1000, help="games per row (default: %(default)s)")
+    parser.add_argument("--fp32-games", type=int, help="games per fp32 row, which is slow (default: --games)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the games (default: %(default)s)")
+    parser.add_argument(
+        "--row", choices=ROWS, action="append", help="row to measure; may be repeated (default: all rows)"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("results") / "strength", help="results (default: %(default)s)"
+    )
+    parser.add_argument("--record", action="store_true", help="write the figures into the version's card")
     options = parser.parse_args()
 
     folder: Path = options.version.resolve()
@@ -145,7 +153,7 @@ def _record(
 def _play(
     models: Path, name: str, version: int, precision: str, games: int, seed: int, folder: Path
 ) -> dict[str, Any]:
-    with suppress(FileNotFoundError):  # played anew, games that are all there would have no pace
+    with suppress(FileNotFoundError):  # a finished evaluation must not run again: it would measure no pace
         played: dict[str, Any] = json.loads((folder / "result.json").read_text())
         if (played["games"], played["seed"]) == (games, seed):
             return played

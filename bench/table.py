@@ -1,10 +1,10 @@
-"""Rebuilds the README's table of results from the model cards, so that no figure there is typed by hand.
+"""Rebuilds the table of results in README.md from the model cards, so that nobody types figures by hand.
 
     python bench/table.py           # writes README.md
-    python bench/table.py --check   # exits with 1 when README.md is not what it would write
+    python bench/table.py --check   # exits with 1 if the table in README.md is out of date
 
-The cards get their figures from `octofold evaluate` by `octofold-export --record-strength`. Needs nothing but
-Python.
+`octofold evaluate` measures the figures, and `octofold-export --record-strength` writes them into the cards.
+This script needs only Python.
 """
 
 import argparse
@@ -19,10 +19,11 @@ Card = dict[str, Any]
 
 
 def main() -> int:
+    """Run the benchmark; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--readme", type=Path, default=Path("README.md"), metavar="FILE")
     parser.add_argument("--models", type=Path, default=Path("models"), metavar="DIR")
-    parser.add_argument("--check", action="store_true", help="change nothing, say whether it would")
+    parser.add_argument("--check", action="store_true", help="write nothing, and exit 1 if out of date")
     options = parser.parse_args()
     before = options.readme.read_text(encoding="utf-8")
     try:
@@ -34,7 +35,7 @@ def main() -> int:
         options.readme.write_text(after, encoding="utf-8")
     elif after != before:
         print(
-            f"{options.readme}: its table is not that of the cards; run `make table`",
+            f"{options.readme}: the table of results is out of date; run `make table`",
             file=sys.stderr,
         )
         return 1
@@ -42,16 +43,20 @@ def main() -> int:
 
 
 def rebuilt(readme: str, models: Path) -> str:
-    """The text with the lines between its markers made anew. Raises `ValueError` for a missing marker."""
+    """The text of README.md with a new table between its markers.
+
+    Raises:
+        ValueError: a marker is missing.
+    """
     start, end = readme.find(START), readme.find(END)
     if not 0 <= start < end:
-        raise ValueError(f"has no lines between {START} ... --> and {END}")
+        raise ValueError(f"the markers {START} ... --> and {END} are missing")
     first_line = readme[start : readme.index("\n", start) + 1]
     return readme[:start] + first_line + table(measured(models)) + readme[end:]
 
 
 def measured(models: Path) -> list[Card]:
-    """The newest card with a measured strength of each model, the strongest first."""
+    """For each model, its newest card with a measured strength; the strongest model comes first."""
     newest: dict[str, Card] = {}
     for file in sorted(models.glob("*/*/card.json"), key=lambda file: int(file.parent.name)):
         card = json.loads(file.read_text(encoding="utf-8"))
@@ -61,7 +66,7 @@ def measured(models: Path) -> list[Card]:
 
 
 def table(cards: list[Card]) -> str:
-    """The table, and how its figures were measured."""
+    """The table and a line with the commands that measured it."""
     tiles = sorted(
         {
             row["tile"]

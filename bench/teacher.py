@@ -1,10 +1,10 @@
-"""How strong an n-tuple network plays by itself, without a service between it and the games.
+"""Measures how strong an n-tuple network plays in this process, without a server.
 
     python bench/teacher.py runs/teacher --depth 1 --games 1000
     python bench/teacher.py runs/teacher --depth 2 --games 200
 
-Depth counts the moves that are looked ahead: 1 is called 1-ply elsewhere, and 2 is called 3-ply. The games
-are those of `octofold evaluate` with the same seed.
+The depth counts the moves that the search looks ahead: depth 1 is called 1-ply elsewhere, and depth 2 is
+called 3-ply. The games are those of `octofold evaluate` with the same seed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from harness import report
-from octofold_client.summary import GameSummary, Summary
+from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_game.episodes import Episode, Episodes
 from octofold_players.ntuple_player import NTuplePlayer
 from rich.progress import track
@@ -23,11 +23,12 @@ LARGEST_EXPONENT = 15
 
 
 def main() -> None:
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("teacher", type=Path, help="folder of a teacher's run")
     parser.add_argument("--depth", type=int, default=1, help="moves to look ahead (default: 1)")
-    parser.add_argument("--games", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--games", type=int, default=1000, help="number of games (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the games (default: %(default)s)")
     options = parser.parse_args()
 
     player = NTuplePlayer(options.teacher, options.depth)

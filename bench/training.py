@@ -1,13 +1,15 @@
-"""How fast the trainers are: learning moves of teachers, positions of a student, and where its time goes.
+"""Measures how fast the trainers are: moves per second of teachers, positions per second of a student.
 
     python bench/training.py --teacher runs/teacher --recipe training/recipes/flagship.toml
 
-Teachers learn with lambda and restarts as in their recipe. Their rate depends on how full the tables are and
-how long the games: new ones of four and eight tuples are measured after some warm-up, and with `--teacher`
-the network of a run, which then labels, too. Their memory is what the process grows by once every entry has
-been touched. A student's whole update (labels, symmetries, forward, backward, optimiser, game stepping) is
-compared with forward and backward alone, and for a padded CNN the trainer's convolution with `conv2d`, in the
-type that the trainer picks. All of it takes about a minute on two idle cores.
+Teachers learn with the lambda and the restarts of their recipe. Their speed depends on how full the tables
+are and on how long the games last, so new teachers of four and eight tuples learn for a while before they are
+measured. `--teacher` adds the network of a run, which then also labels the student's boards. The memory of a
+teacher is the growth of the process after every table entry has been touched.
+
+The student's whole update (labels, symmetries, forward, backward, optimizer, game stepping) is compared with
+forward and backward alone. For a padded CNN, the trainer's convolution is compared with `conv2d`, in the
+floating-point type that the trainer chooses. The benchmark takes about a minute on two idle cores.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import torch
 from harness import interleave, medians, report
 from octofold_players.expectimax import expected_values
 from octofold_players.ntuple import NTupleNetwork
+from octofold_training.dense import parameters
 from octofold_training.distil import Distillation, DistilOptions
 from octofold_training.encoding import OneHot, fastest_type
 from octofold_training.networks import CNN
@@ -41,9 +44,12 @@ STEPPING = "game stepping of a batch, ms"
 
 
 def main() -> None:
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--teacher", type=Path, help="folder of a teacher's run (default: only new ones)")
-    parser.add_argument("--recipe", type=Path, default=RECIPES / "flagship.toml", help="of the student")
+    parser.add_argument("--teacher", type=Path, help="folder of a teacher's run (default: only new teachers)")
+    parser.add_argument(
+        "--recipe", type=Path, default=RECIPES / "flagship.toml", help="recipe of the student"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
 
@@ -107,7 +113,7 @@ def _resident_gigabytes() -> float:
 
 
 def _stepping_ms(pool: PositionPool, teacher: NTupleNetwork) -> float:
-    """Of one batch, without choosing the moves."""
+    """Time to step the games of one batch, in milliseconds, without choosing the moves."""
     seconds = 0.0
     for _ in range(20):
         moves = teacher.action_values(pool.batch()).argmax(axis=1).astype(np.int8)
@@ -118,24 +124,25 @@ def _stepping_ms(pool: PositionPool, teacher: NTupleNetwork) -> float:
 
 
 def _passes(network: nn.Module, forward: Callable[[Tensor], Tensor], batch: int) -> float:
-    """Positions a second of forward and backward passes."""
+    """Positions per second of forward and backward passes."""
     one_hot = OneHot(16, fastest_type())(torch.randint(0, 16, (batch, 16)))
     targets = torch.softmax(torch.randn(batch, 4), dim=1)
     for update in range(UPDATES + 1):
         if update == 1:
             start = time.perf_counter()
         network.zero_grad()
-        nn.functional.cross_entropy(forward(one_hot), targets).backward()
+        torch.autograd.backward(nn.functional.cross_entropy(forward(one_hot), targets))
     return batch * UPDATES / (time.perf_counter() - start)
 
 
 def _on_conv2d(network: CNN) -> Callable[[Tensor], Tensor]:
     def forward(one_hot: Tensor) -> Tensor:
         x = one_hot
-        for convolution in network.convolutions:
-            weight, bias = convolution.weight.to(x.dtype), convolution.bias.to(x.dtype)
-            x = torch.relu(nn.functional.conv2d(nn.functional.pad(x, (0, 1, 0, 1)), weight, bias))
-        return network.dense(x.flatten(1).float())
+        for weight, bias in parameters(network.convolutions):
+            padded = nn.functional.pad(x, (0, 1, 0, 1))
+            x = torch.relu(nn.functional.conv2d(padded, weight.to(x.dtype), bias.to(x.dtype)))
+        logits: Tensor = network.dense(x.flatten(1).float())
+        return logits
 
     return forward
 

@@ -1,8 +1,8 @@
-"""octofold-serve, with a backend that answers at once: what is left is gRPC's price and the service's own.
+"""Runs octofold-serve with a backend that answers at once, to measure the cost of gRPC and the server alone.
 
     python bench/without_inference.py --port 50052
 
-It takes the flags of octofold-serve, and the cards of its model repository for the models' names.
+It takes the flags of octofold-serve and serves the models of its repository under their names.
 """
 
 from __future__ import annotations
@@ -11,35 +11,37 @@ import sys
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_server.backend import Moves
-from octofold_server.config import read_config
-from octofold_server.logs import set_up_log
-from octofold_server.polling import read_where_calls_are_awaited
+from octofold_server.backends.backend import Moves
+from octofold_server.config.reading import read_config
+from octofold_server.system.grpc_core import read_where_calls_are_awaited
+from octofold_server.system.logs import set_up_log
 
 
 class Table:
-    """Answers with the same moves whatever it is asked."""
+    """A backend that returns the same moves for all boards."""
 
     def __init__(self, largest: int) -> None:
         votes = np.tile(np.array([8, 0, 0, 0], np.uint8), (largest, 1))
         self._moves = Moves(np.zeros(largest, np.int8), (votes / 8).astype(np.float32), votes)
 
     def warm_up(self) -> None:
-        """There is nothing to warm up."""
+        """Do nothing: a constant answer needs no warm-up."""
 
     def batch_seconds(self, _boards: int) -> float:
-        """Nothing worth measuring."""
+        """Return 0: a constant answer takes no time worth measuring."""
         return 0.0
 
     def run(self, boards: NDArray[np.uint8]) -> Moves:
+        """The same moves for each of `[N, 16]` boards."""
         return self._moves.rows(0, len(boards))
 
 
 def main() -> None:
+    """Run the benchmark."""
     config = read_config(sys.argv[1:])
     set_up_log(config.log_format, config.log_level)
     read_where_calls_are_awaited()
-    from octofold_server.lifecycle import serve  # which loads gRPC
+    from octofold_server.process.lifecycle import serve  # which loads gRPC
 
     serve(config, lambda _model, layout, _tensors: [Table(layout.max_batch_size)] * layout.lanes)
 

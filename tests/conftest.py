@@ -65,7 +65,7 @@ def repository(publish_model: PublishModel, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture(scope="session")
 def target(repository: Path) -> Iterator[str]:
     """The address of a real server of `repository`, one for all tests that leave it as it is."""
-    from octofold_client.local_server import LocalServer
+    from octofold_client.rpc.local_server import LocalServer
 
     with LocalServer(repository) as server:
         yield server.target

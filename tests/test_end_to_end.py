@@ -1,4 +1,4 @@
-"""The whole path, as a newcomer runs it: a model repository, `octofold play`, a table, replays, a result."""
+"""The whole path as a newcomer runs it: a model repository, `octofold play`, a table, replays, a result."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from octofold_game.replays import ReplayWriter, read_replays, verify
 
-OCTOFOLD = Path(sys.executable).with_name("octofold")
+OCTOFOLD = str(Path(sys.executable).with_name("octofold"))
 SECONDS = 60
 
 
@@ -51,7 +51,7 @@ def test_play_plays_again_after_it_finished_and_keeps_both_results(repository: P
     ]
 
 
-def test_play_leaves_a_folder_alone_that_another_program_plays_into(repository: Path, tmp_path: Path) -> None:
+def test_play_leaves_alone_a_folder_that_another_program_writes_to(repository: Path, tmp_path: Path) -> None:
     first = tmp_path / "results" / "play-small-v1-seed0"
     first.mkdir(parents=True)
     with ReplayWriter(first / "games.replay"):
@@ -60,7 +60,7 @@ def test_play_leaves_a_folder_alone_that_another_program_plays_into(repository: 
     assert (tmp_path / "results" / "play-small-v1-seed0-2" / "result.json").exists()
 
 
-def test_play_passes_on_what_a_server_without_its_extra_says(repository: Path, tmp_path: Path) -> None:
+def test_play_shows_why_a_server_without_its_extra_cannot_start(repository: Path, tmp_path: Path) -> None:
     (tmp_path / "onnxruntime.py").write_text("raise ModuleNotFoundError(name=__name__)")
     done = play(repository, tmp_path, environment={**os.environ, "PYTHONPATH": str(tmp_path)})
     assert done.returncode == 1
@@ -78,7 +78,7 @@ def test_play_draws_on_a_terminal(repository: Path, tmp_path: Path) -> None:
     while True:
         try:
             piece = os.read(screen, 65536)
-        except OSError:  # how a terminal says that nobody writes to it any more
+        except OSError:  # the program has closed the terminal
             break
         if not piece:
             break

@@ -7,10 +7,8 @@ Everything that programs may rely on is named here. It imports neither the serve
 library.
 """
 
-from octofold_client.answers import Model, ModelVersion, NextMove, NextMoves
-from octofold_client.calls import RetryPolicy
-from octofold_client.client import AsyncClient, Client, PendingAnswer
-from octofold_client.credentials import Credentials
+from octofold_client import _quiet_grpc  # noqa: F401 - before anything else imports gRPC
+from octofold_client.contenders.remote_player import RemotePlayer
 from octofold_client.errors import (
     BackendFailed,
     BrokenAnswer,
@@ -33,7 +31,11 @@ from octofold_client.errors import (
     UnknownModel,
 )
 from octofold_client.library import EvaluationResult, evaluate
-from octofold_client.remote_player import RemotePlayer
+from octofold_client.rpc.aio import AsyncClient
+from octofold_client.rpc.answers import Model, ModelVersion, NextMove, NextMoves
+from octofold_client.rpc.client import Client, PendingAnswer
+from octofold_client.rpc.conversations import RetryPolicy
+from octofold_client.rpc.credentials import Credentials
 
 __all__ = [
     "AsyncClient",

@@ -1,9 +1,9 @@
 """An evaluation as one call, for programs and notebooks: who plays, where the games are kept, how many.
 
-It only brings together what the command `octofold evaluate` is made of too, and knows nothing about how games
-are played, kept or summed up.
+It is made of the same parts as the command `octofold evaluate`.
 """
 
+import sys
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -12,28 +12,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from octofold_game.player import Player
-from rich.console import Console
 
-from octofold_client.client import PLAINTEXT
-from octofold_client.commands import answering, client_of, select_on
-from octofold_client.credentials import Credentials
-from octofold_client.evaluation import Source
-from octofold_client.evaluation import evaluate as run
-from octofold_client.interrupts import DeferredInterrupts
-from octofold_client.judging import pictures_module
-from octofold_client.local_players import LocalContender
-from octofold_client.local_source import LocalSource
-from octofold_client.notebook import NotebookProgress
-from octofold_client.progress import Progress, progress_on
-from octofold_client.report import markdown
-from octofold_client.result_file import Evaluation
-from octofold_client.results import ResultFolder
-from octofold_client.selection import Contender
-from octofold_client.summary import GameSummary, Summary
-from octofold_client.trajectories import GAMES_AT_ONCE, Climb, batched
+from octofold_client.analysis.trajectories import GAMES_AT_ONCE, Climb, batched
+from octofold_client.contenders.contender import Contender
+from octofold_client.contenders.player_specs import LocalPlayer
+from octofold_client.contenders.player_thread import PlayerThread
+from octofold_client.errors import OctofoldError
+from octofold_client.evaluation.evaluate import Source
+from octofold_client.evaluation.evaluate import evaluate as run
+from octofold_client.evaluation.report import markdown
+from octofold_client.evaluation.result import Evaluation
+from octofold_client.evaluation.result_folder import ResultFolder
+from octofold_client.evaluation.servers import Servers
+from octofold_client.evaluation.summary import GameSummary, Summary
+from octofold_client.extras import pictures_of
+from octofold_client.rpc.credentials import PLAINTEXT, Credentials
+from octofold_client.terminal.interrupts import DeferredInterrupts
+from octofold_client.wording import counted
 
 if TYPE_CHECKING:  # an extra
     from matplotlib.figure import Figure
+
+    from octofold_client.terminal.progress import Progress
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,10 +57,10 @@ class EvaluationResult:
     def figures(self) -> "dict[str, Figure]":
         """The pictures by name: score-distribution, survival-by-move, tiles-reached, score-by-move.
 
-        Raises `EvaluationError` where matplotlib is missing (`octofold[plots]`), `ReplayError` for a replay
+        Raises `EvaluationError` where matplotlib is missing (the extra `plots`), `ReplayError` for a replay
         file that was damaged since.
         """
-        drawing = pictures_module()  # asked before the work
+        drawing = pictures_of("octofold_client.analysis.pictures")  # asked before the work
         climb = Climb()
         for episodes in batched(self.folder.finished(), GAMES_AT_ONCE):
             climb.add(episodes)
@@ -106,24 +106,20 @@ def evaluate(
     kept = ResultFolder(Path(folder))
     with ExitStack() as stack:
         contender: Contender
+        sources: Sequence[Source]
         # Python lets only the main thread hear of signals.
         in_main_thread = threading.current_thread() is threading.main_thread()
         check = stack.enter_context(DeferredInterrupts()).check if in_main_thread else lambda: None
-        sources: list[Source]
         if isinstance(player, str | Sequence):
-            targets = answering([player] if isinstance(player, str) else player, credentials)
-            contender = select_on(targets, model, version, credentials)
-            sources = [
-                stack.enter_context(client_of(target, contender, credentials, check)) for target in targets
-            ]
+            targets = [player] if isinstance(player, str) else player
+            servers = stack.enter_context(Servers(targets, credentials, check, _missing))
+            contender = served = servers.select(model, version)
+            sources = servers.sources(served)
         else:
-            contender = LocalContender(player, "")
-            sources = [stack.enter_context(LocalSource(contender))]
-        title = f"{contender.title}: {games:,} game{'' if games == 1 else 's'}, seed {seed}"
-        console = Console(stderr=True)
-        progress: Progress = (
-            NotebookProgress(games, title) if console.is_jupyter else progress_on(console, games, title)
-        )
+            contender = local = LocalPlayer(player)
+            sources = [stack.enter_context(PlayerThread(local))]
+        title = f"{contender.title}: {counted(games, 'game')}, seed {seed}"
+        progress = _progress(games, title)
         stack.enter_context(progress)
         evaluation = run(
             sources,
@@ -136,3 +132,18 @@ def evaluate(
             while_waiting=check,
         )
     return EvaluationResult(evaluation, kept)
+
+
+def _missing(target: str, reason: OctofoldError) -> None:
+    print(f"{target} is not asked: {reason}", file=sys.stderr)
+
+
+def _progress(games: int, title: str) -> "Progress":
+    # Imported here: a program that only asks for moves needs no terminal library.
+    from rich.console import Console
+
+    from octofold_client.terminal.notebook import NotebookProgress
+    from octofold_client.terminal.progress import progress_on
+
+    console = Console(stderr=True)
+    return NotebookProgress(games, title) if console.is_jupyter else progress_on(console, games, title)

@@ -71,6 +71,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         parser.error("--record-strength needs --version")
     if parsed.weights is not None and parsed.module is None:
         parser.error(f"--weights {parsed.weights} needs --module package.module:callable")
+    if parsed.max_megabytes is not None and parsed.ntuple is None:
+        parser.error("--max-megabytes needs --ntuple")
     fields = {name: value for name, value in vars(parsed).items() if name in _FIELDS and value is not None}
     described = fields or parsed.description is not None
     if described and (parsed.checkpoint is not None or parsed.ntuple is not None):
@@ -123,6 +125,13 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="RESULT.json",
         help="publish nothing; put an evaluation's result into the card of a published version",
+    )
+    group.add_argument(
+        "--max-megabytes",
+        type=float,
+        metavar="MB",
+        help="with --ntuple: keep the entries that matter most, in a graph of at most this size "
+        "(default: all entries, in a file beside the graph)",
     )
     group.add_argument(
         "--weights",

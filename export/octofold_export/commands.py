@@ -13,6 +13,7 @@ from octofold_export.errors import ExportError
 from octofold_export.export import ExportOptions, export
 from octofold_export.publishing.strength import record_strength
 from octofold_export.sources.checkpoint import from_checkpoint
+from octofold_export.sources.compact_ntuple import from_ntuple_compactly
 from octofold_export.sources.described import (
     from_exported_program,
     from_module,
@@ -46,6 +47,8 @@ def _report(line: str) -> None:
 
 def _source(parsed: argparse.Namespace) -> Callable[[], Source]:
     """Loads what the flags name. Reads the description at once: a wrong one is found before any work."""
+    if parsed.ntuple is not None and parsed.max_megabytes is not None:
+        return partial(from_ntuple_compactly, parsed.ntuple, int(parsed.max_megabytes * 1e6))
     if parsed.ntuple is not None:
         return partial(from_ntuple, parsed.ntuple)
     if parsed.checkpoint is not None:

@@ -131,7 +131,9 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
         },
         **({"not_published": made.refused} if made.refused else {}),
     }
-    files = version_files(options.name, version, made.graphs, made.agreement, source.tensors, fields)
+    files = version_files(
+        options.name, version, made.graphs, made.agreement, source.tensors, fields, source.located
+    )
     return publish(options.models, options.name, version, files, config(options.name))
 
 

@@ -1,9 +1,9 @@
-"""2048 on 64-bit boards, compiled with numba: the fast form that local players and trainers use.
+"""2048 on 64-bit boards, compiled with numba: the fast form for local players and trainers.
 
 Cell `i` (row-major from the top left) is the nibble at bits `4 * i`, so an exponent is at most
-`LARGEST_EXPONENT` = 15 (tile 32768). Two 32768s still merge by the rules, but their sum does not fit:
-the reward of such a slide is at least `OUTGROWN`, and the caller ends the game there. Nothing
-aliases silently. The base install has no numba; only `players` and `training` import this module.
+`LARGEST_EXPONENT` = 15 (tile 32768). The rules merge two 32768s, but the result does not fit. The reward
+of such a slide is then at least `OUTGROWN`, and the caller ends the game. No board aliases another one.
+The base install has no numba, so only `players` and `training` import this module.
 """
 
 import numpy as np
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from octofold_game.rules import BoardError
 
 LARGEST_EXPONENT = 15
-OUTGROWN = 1 << 24  # above the points of any slide on such a board, at most 8 * 65,536
-POINTS = OUTGROWN - 1  # `reward & POINTS` is the reward without its flag
+OUTGROWN = 1 << 24  # above the largest reward of a slide on a 64-bit board, 8 * 65,536
+POINTS = OUTGROWN - 1  # `reward & POINTS` is the reward without the flag
 
 
 def _row_tables() -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int32]]:
-    """Slides of all 65,536 rows: result to the left, result to the right, reward (with its flag)."""
+    """For all 65,536 rows: slid to the left, slid to the right, reward (flagged with `OUTGROWN`)."""
     rows = np.arange(1 << 16, dtype=np.uint32)
     left, reward = _slide_rows_left(rows)
     reversed_left, _ = _slide_rows_left(_reverse_nibbles(rows))
@@ -57,7 +57,7 @@ _ROW = _U(0xFFFF)
 
 @njit(cache=True, nogil=True)
 def transpose(board):
-    """Rows become columns: cell (r, c) goes to (c, r)."""
+    """Swap rows and columns: cell (r, c) goes to (c, r)."""
     a = (
         board & _U(0xF0F00F0FF0F00F0F)
         | (board & _U(0x0000F0F00000F0F0)) << _U(12)
@@ -72,7 +72,7 @@ def transpose(board):
 
 @njit(cache=True, nogil=True)
 def mirror(board):
-    """Left and right change places: cell (r, c) goes to (r, 3 - c)."""
+    """Swap left and right: cell (r, c) goes to (r, 3 - c)."""
     return (
         (board & _U(0x000F000F000F000F)) << _U(12)
         | (board & _U(0x00F000F000F000F0)) << _U(4)
@@ -95,7 +95,7 @@ def _slide_rows(board, table):
 
 @njit(cache=True, nogil=True)
 def slide(board, move):
-    """Afterstate and reward of one move (0 up, 1 right, 2 down, 3 left).
+    """The afterstate and the reward of one move (0 up, 1 right, 2 down, 3 left).
 
     The move is legal if the afterstate differs from the board or the reward is at least `OUTGROWN`.
     """
@@ -109,7 +109,10 @@ def slide(board, move):
 
 @njit(cache=True, nogil=True)
 def next_random(state):
-    """The next 64 random bits of the generator in `state[0]` (splitmix64; Steele, Lea and Flood 2014)."""
+    """Advance the generator in `state` `[1] uint64` and return 64 random bits.
+
+    The generator is splitmix64 (Steele, Lea and Flood 2014).
+    """
     state[0] += _U(0x9E3779B97F4A7C15)
     z = state[0]
     z = (z ^ z >> _U(30)) * _U(0xBF58476D1CE4E5B9)
@@ -119,17 +122,17 @@ def next_random(state):
 
 @njit(cache=True, nogil=True)
 def count_empty(board):
-    """Number of empty cells, 0 to 16."""
+    """The number of empty cells, 0 to 16."""
     filled = board | board >> _U(1)
     filled = (filled | filled >> _U(2)) & _U(0x1111111111111111)
-    # Adding the sixteen one-bit nibbles by multiplication would overflow at 16; a byte each does not.
+    # The multiplication adds the counts. Sixteen one-bit nibbles would overflow at 16, so bytes are added.
     filled = (filled & _U(0x0F0F0F0F0F0F0F0F)) + (filled >> _U(4) & _U(0x0F0F0F0F0F0F0F0F))
     return 16 - np.int64(filled * _U(0x0101010101010101) >> _U(56))
 
 
 @njit(cache=True, nogil=True)
 def spawn(board, state):
-    """The board with a 2 (0.9) or a 4 (0.1) in a uniform empty cell; it must have one."""
+    """The board with a 2 (probability 0.9) or a 4 (0.1) in a random empty cell; one cell must be empty."""
     bits = next_random(state)
     skip = np.int64((bits >> _U(32)) * _U(count_empty(board)) >> _U(32))
     exponent = _U(2) if (bits & _U(0xFFFFFFFF)) < _U(429496730) else _U(1)  # 0.1 * 2**32
@@ -144,14 +147,15 @@ def spawn(board, state):
 
 @njit(cache=True, nogil=True)
 def new_game(state):
-    """A starting board: two spawned tiles."""
+    """A starting board: an empty board with two spawned tiles."""
     return spawn(spawn(_U(0), state), state)
 
 
 def pack(boards: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """`[N, 16] uint8` exponents as `[N] uint64`.
+    """Convert `[N, 16] uint8` exponents to 64-bit boards, `[N] uint64`.
 
-    Raises `BoardError`, naming the board and the cell, for an exponent above 15.
+    Raises:
+        BoardError: an exponent is above 15; the error names the first such board and cell.
     """
     too_large = np.argwhere(boards > LARGEST_EXPONENT)
     if len(too_large):
@@ -168,6 +172,6 @@ def pack(boards: NDArray[np.uint8]) -> NDArray[np.uint64]:
 
 
 def unpack(boards: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """`[N] uint64` boards as `[N, 16] uint8` exponents."""
+    """Convert 64-bit boards `[N] uint64` to exponents, `[N, 16] uint8`."""
     shifts = np.arange(0, 64, 4, dtype=np.uint64)
     return (boards[:, None] >> shifts & np.uint64(0xF)).astype(np.uint8)

@@ -1,7 +1,7 @@
-"""2048 as a gymnasium environment, for agents of any library that speaks its interface.
+"""2048 as a gymnasium environment, for any library whose agents use gymnasium's interface.
 
-The only module here that needs gymnasium, an extra (`octofold[gymnasium]`); nothing imports it. The games are
-those of `episodes.py`, tile for tile.
+Only this module needs gymnasium (install `octofold[gymnasium]`), and no other module imports it. `Episodes`
+plays the games, so the same seed spawns the same tiles here and there.
 """
 
 from __future__ import annotations
@@ -18,39 +18,49 @@ from octofold_game.rules import LARGEST_EXPONENT
 __all__ = ["ENVIRONMENT_ID", "Game2048Env"]
 
 ENVIRONMENT_ID = "octofold/Game2048-v0"
-"""For `gymnasium.make("octofold_game.environment:octofold/Game2048-v0")`, which imports this module."""
+"""For `gymnasium.make("octofold_game.environment:octofold/Game2048-v0")`, which also imports this module."""
 
 
 class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
-    """One game of 2048 after the other.
+    """Plays one game of 2048 after another.
 
-    Conventions are those of the published environments (`gymnasium-2048`, jumanji's `Game2048`):
+    The conventions follow the published environments (`gymnasium-2048` and jumanji's `Game2048`):
 
     observation
-        The board `[4, 4] uint8`: exponents 0 to 17, where 0 is an empty cell and 11 the tile 2048. With
-        `one_hot`, `[4, 4, 18] uint8`: channel `e` has a 1 where the exponent is `e`.
+        The board, `[4, 4] uint8`: exponents 0 to 17, where 0 is an empty cell and 11 is tile 2048. With
+        `one_hot`, `[4, 4, 18] uint8`: channel `e` is 1 where the exponent is `e`.
     action
         0 up, 1 right, 2 down, 3 left.
     reward
-        The sum of the tiles that the move made by merging; a game's rewards add up to its score.
+        The sum of the tiles that the move merged. The rewards of a game add up to its score.
     illegal action
-        One that does not change the board: nothing moves, no tile appears, the reward is 0, and the game goes
-        on. `info["action_mask"]` `[4] int8` has a 1 for each legal action, as `action_space.sample(mask)`
-        wants it, and `action_masks()` the same as `bool`, as maskable agents want it.
+        An action that does not change the board is illegal. It spawns no tile, its reward is 0, and the game
+        continues. `info["action_mask"]` `[4] int8` is 1 for each legal action, the form that
+        `action_space.sample(mask)` takes. `action_masks()` returns the same as `bool`, the form that maskable
+        agents take.
     end
-        `terminated` when no action is legal; never `truncated`. `info` also has the `score` and the
+        `terminated` is True when no action is legal. `truncated` is always False. `info` also has `score` and
         `largest_tile`.
     seed
-        `reset(seed=s)` starts game 0 of `Episodes(s, ...)`, every later `reset()` the next game of the same
-        seed, and `options={"game": n}` game n: games can be compared move by move with those of an evaluation
-        of that seed. `s` is 0 to 2**64 - 1; without one, the seed is drawn.
+        `reset(seed=s)` starts game 0 of `Episodes(s, ...)`. Each later `reset()` starts the next game of that
+        seed, and `options={"game": n}` starts game n. The games are those of an evaluation with the same seed
+        and can be compared with them move by move. `s` is 0 to 2**64 - 1; without `s`, the seed is random.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012 -- gymnasium's own type
 
     def __init__(self, *, one_hot: bool = False, render_mode: str | None = None) -> None:
+        """Set up the spaces; `reset` starts the first game.
+
+        Args:
+            one_hot: whether observations are one-hot planes instead of exponents.
+            render_mode: None, or "ansi" for a board as text.
+
+        Raises:
+            ValueError: another render mode.
+        """
         if render_mode not in (None, "ansi"):
-            raise ValueError(f"render mode {render_mode!r} is not known; there is 'ansi'")
+            raise ValueError(f"unknown render mode {render_mode!r}; the only one is 'ansi'")
         self.render_mode = render_mode
         self.action_space = gymnasium.spaces.Discrete(4)
         if one_hot:
@@ -60,7 +70,7 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         self._one_hot = one_hot
         self._seed: int | None = None
         self._next_game = 0
-        self._episodes: Episodes | None = None  # None before the first game and after each
+        self._episodes: Episodes | None = None  # None while no game is running
         self._board = np.zeros(16, np.uint8)
         self._legal = np.zeros(4, np.bool_)
         self._score = 0
@@ -68,7 +78,18 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
-        """Starts a game; see the class for which. Raises `ValueError` for a game that there is not."""
+        """Start a game.
+
+        Args:
+            seed: seed of the games, 0 to 2**64 - 1; None keeps the current one.
+            options: `{"game": n}` starts game n of the seed instead of the next one.
+
+        Returns:
+            The observation and `info`, as the class describes them.
+
+        Raises:
+            ValueError: the seed is out of range or the game is negative.
+        """
         super().reset(seed=seed)
         if seed is not None or self._seed is None:
             self._seed = int(self.np_random.integers(1 << 63)) if seed is None else seed
@@ -80,7 +101,15 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         return self._observation(), self._info()
 
     def step(self, action: np.int64 | int) -> tuple[NDArray[np.uint8], float, bool, bool, dict[str, Any]]:
-        """Makes one move. Raises `ResetNeeded` where no game is running, `InvalidAction` for no action."""
+        """Make one move.
+
+        Returns:
+            Observation, reward, `terminated`, `truncated` and `info`, as the class describes them.
+
+        Raises:
+            ResetNeeded: no game is running.
+            InvalidAction: the action is not in 0 to 3.
+        """
         if self._episodes is None:
             raise gymnasium.error.ResetNeeded("no game is running: call reset()")
         if not 0 <= action <= 3:
@@ -99,11 +128,11 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         return self._observation(), float(self._score - before), bool(finished), False, self._info()
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Which actions are legal now, `[4]`."""
+        """Which actions are legal now: `[4]`, True is legal."""
         return self._legal.copy()
 
     def render(self) -> str | None:
-        """The board as four lines of text in render mode "ansi"."""
+        """The board as four lines of text in render mode "ansi", otherwise None."""
         if self.render_mode is None:
             return None
         tiles = [str(1 << exponent) if exponent else "." for exponent in self._board.tolist()]

@@ -1,7 +1,6 @@
-"""Many games in lockstep on one seed, each from its two starting tiles until it is over.
+"""Plays many games of one seed in lockstep, from the two starting tiles to the end of each game.
 
-The caller brings the moves; this makes the slides and the spawns and keeps what happened. Knows nothing about
-who plays, and nothing about files.
+The caller chooses the moves. `Episodes` makes the slides and the spawns and records every game.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from octofold_game.spawns import STARTING_TILES, SpawnStream, choose_spawns, sta
 
 
 class IllegalMoveError(ValueError):
-    """A move that does not change the board of a running game. `game` is the first such game's index."""
+    """A move does not change the board of a running game. `game` is the index of the first such game."""
 
     def __init__(self, message: str, game: int) -> None:
         super().__init__(message)
@@ -27,20 +26,20 @@ class IllegalMoveError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """One game, finished or as far as it has come, with all that is needed to replay it."""
+    """One game, finished or still running, with everything that is needed to replay it."""
 
     game: int
     """Index of the game among those of its seed."""
     seed: int
     largest_exponent: int
-    """The game was to end as soon as the board held a larger one."""
+    """The game ends when its board holds a larger exponent."""
     start: NDArray[np.uint8]
     """`[16]`: the board with the two starting tiles."""
     moves: bytes
-    """One byte a move: move in bits 0-1, spawn cell in bits 2-5, bit 6 set where a 4 spawned, bit 7 clear."""
+    """One byte per move: move in bits 0-1, spawn cell in bits 2-5, bit 6 set if a 4 spawned, bit 7 clear."""
     score: int
     final_board: NDArray[np.uint8]
-    """`[16]`: of an unfinished game, the board as it stands."""
+    """`[16]`: the last board; the current one if the game is unfinished."""
 
     def __len__(self) -> int:
         """The number of moves."""
@@ -53,41 +52,59 @@ class Episode:
 
     @property
     def outgrown(self) -> bool:
-        """The game ended because it grew past `largest_exponent`, whether or not it could have gone on."""
+        """Whether the board holds an exponent above `largest_exponent`."""
         return int(self.final_board.max()) > self.largest_exponent
 
 
 class Episodes:
-    """The games of one seed that are running. Row `i` of every attribute belongs to the same game.
+    """The running games of one seed. Row `i` of every attribute belongs to the same game.
 
-    A game plays on until it has no legal move, or until its board holds an exponent above `largest_exponent`.
+    A game ends when it has no legal move or when its board holds an exponent above `largest_exponent`.
     """
 
     def __init__(
         self, seed: int, games: Iterable[int] = (), largest_exponent: int = LARGEST_EXPONENT
     ) -> None:
-        """Starts these games. `seed` is 0 to 2**64 - 1, `largest_exponent` 2 to 17; else `ValueError`."""
+        """Start games.
+
+        Args:
+            seed: seed of all games, 0 to 2**64 - 1.
+            games: indices of the games to start.
+            largest_exponent: largest exponent that a running game may hold, 2 to 17.
+
+        Raises:
+            ValueError: an argument is out of range.
+        """
         if not 2 <= largest_exponent <= LARGEST_EXPONENT:
             raise ValueError(f"largest exponent {largest_exponent} is not in 2 to {LARGEST_EXPONENT}")
         self.largest_exponent = largest_exponent
         self._stream = SpawnStream(seed)
         self.running: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        """`[N]`: indices of the games that are running."""
+        """`[N]`: indices of the running games."""
         self.boards: NDArray[np.uint8] = np.empty((0, 16), dtype=np.uint8)
-        """`[N, 16]`: their boards, none of which is over."""
+        """`[N, 16]`: the boards of the running games."""
         self.scores: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        """`[N]`"""
+        """`[N]`: the scores so far."""
         self._starts = self.boards
         self._logs: list[bytearray] = []
         self.start(games)
 
     @property
     def legal(self) -> NDArray[np.bool_]:
-        """`[N, 4]`: which moves change their boards, at least one for each."""
+        """`[N, 4]`: which moves are legal; every running game has at least one."""
         return self._legal
 
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """`[N]`: moves made so far."""
+        return np.fromiter(map(len, self._logs), np.int64, len(self._logs))
+
     def start(self, games: Iterable[int]) -> None:
-        """Lets more games join, behind those that are running. Raises `ValueError` for a negative index."""
+        """Start more games; their rows follow those of the running games.
+
+        Raises:
+            ValueError: an index is negative.
+        """
         indices = np.fromiter(games, dtype=np.int64)
         if (indices < 0).any():
             raise ValueError(f"game index {indices.min()} is negative")
@@ -95,14 +112,15 @@ class Episodes:
         self._join(indices, boards, boards, np.zeros(len(indices), dtype=np.int64), [b""] * len(indices))
 
     def resume(self, episodes: Sequence[Episode]) -> None:
-        """Lets games go on that were `unfinished` before, behind those that are running.
+        """Continue games that `unfinished` returned; their rows follow those of the running games.
 
-        Raises `ValueError` for a game of another seed or largest exponent.
+        Raises:
+            ValueError: a game has another seed or another largest exponent.
         """
         for episode in episodes:
             if (episode.seed, episode.largest_exponent) != (self._stream.seed, self.largest_exponent):
                 raise ValueError(
-                    f"game {episode.game} is of seed {episode.seed} and largest exponent "
+                    f"game {episode.game} has seed {episode.seed} and largest exponent "
                     f"{episode.largest_exponent}, not {self._stream.seed} and {self.largest_exponent}"
                 )
         if episodes:
@@ -115,14 +133,21 @@ class Episodes:
             )
 
     def unfinished(self) -> list[Episode]:
-        """The running games as they stand, for `resume`."""
+        """The running games in their current state, for `resume`."""
         return [self._episode(row) for row in range(len(self.running))]
 
     def step(self, moves: ArrayLike) -> list[Episode]:
-        """Makes one move in every running game and returns the games that ended with it, in row order.
+        """Make one move in every running game. The remaining games close up to fill the rows of ended ones.
 
-        `moves` are `[N]` integers. The rows of the games that go on move up. Raises `ValueError` for anything
-        else and `IllegalMoveError` for a move that is not legal; nothing has moved then.
+        Args:
+            moves: `[N]` integers, a legal move for each running game.
+
+        Returns:
+            The games that ended with this move, in row order.
+
+        Raises:
+            ValueError: `moves` are not `[N]` integers. No game has moved.
+            IllegalMoveError: a move is not legal. No game has moved.
         """
         chosen = self._check(moves)
         rows = np.arange(len(chosen))
@@ -154,7 +179,10 @@ class Episodes:
     def _check(self, moves: ArrayLike) -> NDArray[np.intp]:
         chosen = np.asarray(moves)
         if chosen.shape != self.running.shape:
-            raise ValueError(f"{len(self.running)} games are running, the moves have shape {chosen.shape}")
+            raise ValueError(
+                f"moves must have shape [{len(self.running)}], one for each running game, "
+                f"not {list(chosen.shape)}"
+            )
         if chosen.size and chosen.dtype.kind not in "iu":
             raise ValueError(f"moves must be integers, not {chosen.dtype}")
         chosen = chosen.astype(np.intp)
@@ -171,7 +199,7 @@ class Episodes:
     def _take_finished(self) -> list[Episode]:
         over = self.boards.max(axis=1, initial=0) > self.largest_exponent
         going_on = np.flatnonzero(~over)
-        # The rules refuse boards with an 18: ask them only about the games that have not outgrown.
+        # `afterstates` refuses boards with an 18, so it gets only the games that have not outgrown.
         every, rewards, legal = afterstates(self.boards[going_on])
         stuck = ~legal.any(axis=1)
         self._afterstates, self._rewards, self._legal = every[~stuck], rewards[~stuck], legal[~stuck]

@@ -1,20 +1,61 @@
-"""Files that are whole or not there: written beside their place and renamed into it.
+"""Reads and writes files: a write is atomic, a read neither waits nor takes more memory than it may.
 
-A reader never meets half a file, and a full disk or an interruption leaves what was there before.
+A file is written to a temporary file in the same folder, which is then renamed. A reader never sees half a
+file. A full disk or an interruption leaves the previous file in place.
 """
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 
-__all__ = ["whole_file", "write_text"]
+__all__ = ["open_regular", "read_regular", "whole_file", "write_text"]
+
+# Opening a pipe waits for somebody who writes into it, unless we ask not to wait.
+_WITHOUT_WAITING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+def open_regular(path: Path, max_bytes: int) -> BufferedReader:
+    """Open a file for reading, or fail at once; a symbolic link is followed.
+
+    Raises:
+        OSError: the file cannot be opened, is a pipe, a device or a folder, or has more than `max_bytes`.
+            `strerror` says which.
+    """
+    descriptor = os.open(path, _WITHOUT_WAITING)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        if status.st_size > max_bytes:
+            raise _too_large(path, max_bytes)
+        return os.fdopen(descriptor, "rb")
+    except OSError:
+        os.close(descriptor)
+        raise
+
+
+def read_regular(path: Path, max_bytes: int) -> bytes:
+    """The bytes of a file; raises what `open_regular` raises."""
+    with open_regular(path, max_bytes) as file:
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:  # it has grown since it was opened
+        raise _too_large(path, max_bytes)
+    return content
+
+
+def _too_large(path: Path, max_bytes: int) -> OSError:
+    return OSError(errno.EFBIG, f"it has more than {max_bytes} bytes", str(path))
 
 
 @contextmanager
 def whole_file(file: Path) -> Iterator[Path]:
-    """A path to write to, which takes the place of `file` when the block ends and is gone if it fails."""
+    """Yield a temporary path. It replaces `file` when the block ends and is deleted if the block fails."""
     partial = file.with_name(file.name + ".partial")
     try:
         yield partial
@@ -25,6 +66,6 @@ def whole_file(file: Path) -> Iterator[Path]:
 
 
 def write_text(file: Path, text: str) -> None:
-    """Write `text` as UTF-8, whole or not at all."""
+    """Write `text` to `file` atomically, as UTF-8."""
     with whole_file(file) as partial:
         partial.write_text(text, encoding="utf-8")

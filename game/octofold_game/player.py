@@ -1,4 +1,4 @@
-"""What it takes to play: the one interface of every player, local or remote."""
+"""The interface that every player implements, local or remote."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from numpy.typing import NDArray
 
 
 class Player(Protocol):
-    """Answers batches of boards; nothing is known of how."""
+    """Chooses moves for batches of boards."""
 
     @property
     def name(self) -> str:
-        """For people: what the player is called in tables and files."""
+        """The player's name in tables and files."""
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        """A legal move, 0 to 3, for each of `[N, 16]` boards, or -1 where there is none: `[N]`."""
+        """A legal move, 0 to 3, for each of `[N, 16]` boards, or -1 if the game is over: `[N]`."""
 
 
 @runtime_checkable
 class Judge(Player, Protocol):
-    """A player that can also say what each move is worth to it."""
+    """A player that can also value each move."""
 
     @property
     def value_unit(self) -> str:
-        """What a worth is counted in, such as `points`."""
+        """The unit of the values, such as `points`."""
 
     def action_values(self, boards: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """What each move of `[N, 16]` boards is worth: `[N, 4]`, `-inf` where it is not legal."""
+        """The value of each move on each of `[N, 16]` boards: `[N, 4]`, `-inf` for illegal moves."""

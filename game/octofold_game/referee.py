@@ -1,7 +1,7 @@
-"""Replays a finished game by rules of its own and checks all that the record claims.
+"""Replays a finished game by its own implementation of the rules and checks every claim of the record.
 
-Plain Python, a cell at a time: it shares no table and no line of code with the rules and the generator that
-made the game, so that a mistake in either shows.
+The implementation is plain Python and moves one cell at a time. It shares no table and no code with the
+rules and the generator that made the game, so a mistake in either one shows.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _GAMMA = 0x9E3779B97F4A7C15
 
 
 class ReplayError(Exception):
-    """A replay that cannot be read or was not played by the rules.
+    """A replay cannot be read or was not played by the rules.
 
-    `game` is the index of the game and `offset` the first byte of its record in the file; None where it is
-    not known.
+    `game` is the index of the game and `offset` the first byte of its record in the file. Each is None if
+    unknown.
     """
 
     def __init__(self, message: str, game: int | None = None, offset: int | None = None) -> None:
@@ -34,11 +34,14 @@ class ReplayError(Exception):
 
 
 def verify(episode: Episode) -> None:
-    """Replays the game and raises `ReplayError`, naming game and move, where it went against the rules.
+    """Replay the game and check it against the rules.
 
-    Checks that every move changed the board, that every tile, the two starting ones included, is the one
-    that the seed has for its place in this game (so it fell on an empty cell), the score, the final board,
-    and that the game ended when, and only when, it was over or outgrown.
+    The checks: every move changes the board; every spawned tile, including the two starting tiles, is the one
+    that the seed determines; the score and the final board are correct; and the game ended exactly when it
+    was over or outgrown.
+
+    Raises:
+        ReplayError: a check failed; the error names the game and the move.
     """
     bits = _spawn_bits(episode.seed, episode.game)
     board = [0] * 16
@@ -50,14 +53,14 @@ def verify(episode: Episode) -> None:
     score = 0
     for number, byte in enumerate(episode.moves):
         if max(board) > episode.largest_exponent:
-            raise _error(episode, f"was outgrown before move number {number}")
+            raise _error(episode, f"continues after it was outgrown, with move number {number}")
         board, reward = _slide(board, byte & 3)
         if reward is None:
-            raise _error(episode, f"has an illegal move, number {number}")
+            raise _error(episode, f"has an illegal move, move number {number}")
         score += reward
         cell, exponent = _spawn(board, next(bits))
         if byte >> 2 != cell | (exponent - 1) << 4:
-            raise _error(episode, f"has a tile after move number {number} that is not the one of its seed")
+            raise _error(episode, f"has a tile after move number {number} that its seed does not spawn")
         board[cell] = exponent
     if board != episode.final_board.tolist():
         raise _error(episode, f"ends with the board {board}, the record says {episode.final_board.tolist()}")
@@ -68,7 +71,7 @@ def verify(episode: Episode) -> None:
 
 
 def _slide(board: list[int], move: int) -> tuple[list[int], int | None]:
-    """The afterstate and its reward, which is None where the move changes nothing."""
+    """The afterstate and the reward; the reward is None if the move changes nothing."""
     slid = [0] * 16
     reward = 0
     for line in _LINES[move]:
@@ -88,13 +91,13 @@ def _slide(board: list[int], move: int) -> tuple[list[int], int | None]:
 
 
 def _spawn(board: list[int], bits: int) -> tuple[int, int]:
-    """The tile that appears: its cell, by the high half of the bits, and its exponent, by the low half."""
+    """The cell and exponent of the new tile, from the high and the low half of the bits."""
     empty = [cell for cell in range(16) if not board[cell]]
     return empty[(bits >> 32) * len(empty) >> 32], 2 if bits % 2**32 < 429_496_730 else 1
 
 
 def _spawn_bits(seed: int, game: int) -> Iterator[int]:
-    """The splitmix64 stream of a game, which starts from output `game` of the seed's."""
+    """The splitmix64 stream of a game; its initial state is output `game` of the seed's stream."""
     state = _mixed(_mixed(seed) + (game + 1) * _GAMMA)
     while True:
         state += _GAMMA

@@ -1,8 +1,8 @@
-"""The replay file, to which finished games are appended one by one.
+"""Reads and writes replay files, to which finished games are appended one by one.
 
-Little-endian throughout: the magic `OctoGame` and a version (u32), then records. A record is a head, the
-CRC-32 of the head, the moves at one byte each (see `Episode.moves`) and the CRC-32 of the moves. With two
-checksums a record that was cut short is told from a damaged one. Knows nothing about who played.
+The format is little-endian: the magic `OctoGame` and a version (u32), then records. A record is a head, the
+CRC-32 of the head, the moves at one byte each (see `Episode.moves`) and the CRC-32 of the moves. The two
+checksums distinguish a record that was cut short from a damaged one.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _CHECKSUM = struct.Struct("<I")
 
 
 class ReplayInUse(ReplayError):
-    """Another writer has the replay file open."""
+    """Another writer has opened the replay file."""
 
 
 class _TornReplayError(ReplayError):
-    """The file ends within the record at byte `at`: its writer was stopped."""
+    """The file ends within the record at byte `at`, because its writer was interrupted."""
 
     def __init__(self, message: str, at: int, game: int | None = None) -> None:
         super().__init__(message, game, at)
@@ -43,29 +43,39 @@ class _TornReplayError(ReplayError):
 
 
 class ReplayWriter:
-    """Appends games to a replay file, which is made where it is missing; a context manager.
+    """Appends games to a replay file, and creates the file if it is missing; a context manager.
 
-    One writer at a time: the system's lock on the file is held until it is closed, or the program ends. A
-    record that an earlier writer could not finish is cut off first.
+    Only one writer can open a file at a time. It holds a lock on the file until it closes the file or the
+    program ends. Opening the file first removes a record that an earlier writer did not finish.
     """
 
     def __init__(self, path: Path) -> None:
-        """Raises `ReplayInUse`, `ReplayError` for a file that is damaged or no replay file, and `OSError`."""
+        """Open the file for appending.
+
+        Raises:
+            ReplayInUse: another writer has opened the file.
+            ReplayError: the file is damaged or is not a replay file.
+            OSError: the file cannot be opened or written.
+        """
         self._file = path.open("ab", buffering=0)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Only now: what looks torn may be the record that another writer is at.
+            # Only with the lock: a torn record may be one that another writer is still writing.
             recover(path)
             if not self._file.seek(0, os.SEEK_END):
                 self._write(_HEADER.pack(_MAGIC, _VERSION))
         except BaseException as error:
             self._file.close()
             if isinstance(error, BlockingIOError):
-                raise ReplayInUse(f"{path}: another program is writing there") from None
+                raise ReplayInUse(f"{path}: another program is writing to this file") from None
             raise
 
     def append(self, episode: Episode) -> None:
-        """Writes one game and hands it to the system. After an `OSError` the file is as it was before."""
+        """Write one game, unbuffered.
+
+        Raises:
+            OSError: the game could not be written; the file is as it was before.
+        """
         head = _HEAD.pack(
             len(episode),
             episode.game,
@@ -80,6 +90,7 @@ class ReplayWriter:
         )
 
     def close(self) -> None:
+        """Close the file and release its lock."""
         self._file.close()
 
     def __enter__(self) -> ReplayWriter:
@@ -102,36 +113,41 @@ class ReplayWriter:
 
 
 def read_replays(path: Path) -> Iterator[Episode]:
-    """The games of a replay file, in the order in which they were written.
+    """Yield the games of a replay file in the order in which they were written.
 
-    Raises `ReplayError` at the first record that is not as it was written, naming its game and byte offset,
-    and `OSError` if the file cannot be read.
+    Raises:
+        ReplayError: a record is damaged or cut short; the error names its game and byte offset.
+        OSError: the file cannot be read.
     """
     for _, episode in _records(path):
         yield episode
 
 
 def check_replays(path: Path) -> Iterator[tuple[Episode, ReplayError | None]]:
-    """Every game of a replay file and what is untrue about it: None where the referee confirms all of it.
+    """Yield every game of a replay file, with the error that the referee found in it or None.
 
-    An untrue game names itself, its first byte and the move; the games behind it are still looked at. Raises
-    as `read_replays` does where a record cannot be read at all.
+    The error names the game, the byte offset of its record and the move. The games after it are still
+    checked.
+
+    Raises:
+        ReplayError: a record is damaged or cut short; the error names its game and byte offset.
+        OSError: the file cannot be read.
     """
     seen: set[tuple[int, int]] = set()
     for offset, episode in _records(path):
-        untrue = None
+        found = None
         try:
             if (episode.seed, episode.game) in seen:
-                raise ReplayError(f"game {episode.game} of seed {episode.seed} is there twice", episode.game)
+                raise ReplayError(f"game {episode.game} of seed {episode.seed} occurs twice", episode.game)
             seen.add((episode.seed, episode.game))
             verify(episode)
         except ReplayError as error:
-            untrue = ReplayError(f"{path}: byte {offset}: {error}", error.game, offset)
-        yield episode, untrue
+            found = ReplayError(f"{path}: byte {offset}: {error}", error.game, offset)
+        yield episode, found
 
 
 def _records(path: Path) -> Iterator[tuple[int, Episode]]:
-    """The games of a replay file, each with the first byte of its record."""
+    """Yield the games of a replay file, each with the byte offset of its record."""
     with path.open("rb") as file:
         _read_header(file, path)
         game = None
@@ -143,10 +159,14 @@ def _records(path: Path) -> Iterator[tuple[int, Episode]]:
 
 
 def recover(path: Path) -> int:
-    """Cuts off the record at the end of a replay file that its writer could not finish.
+    """Cut off an unfinished record at the end of a replay file.
 
-    Returns the number of bytes cut: 0 for a whole file or a missing one. Raises `ReplayError`, and leaves the
-    file alone, where it is damaged in any other way, and `OSError`.
+    Returns:
+        The number of bytes that were cut off; 0 if the file is complete or missing.
+
+    Raises:
+        ReplayError: the file is damaged in another way; it is left unchanged.
+        OSError: the file cannot be read or written.
     """
     if not path.exists():
         return 0
@@ -170,12 +190,12 @@ def _read_header(file: BinaryIO, path: Path) -> None:
         raise _TornReplayError(f"{path}: ends within the file header", 0)
     if header.startswith(_MAGIC):
         version = int.from_bytes(header[len(_MAGIC) :], "little")
-        raise ReplayError(f"{path}: replay format {version}, this program reads {_VERSION}", offset=0)
+        raise ReplayError(f"{path}: replay format {version}; this program reads format {_VERSION}", offset=0)
     raise ReplayError(f"{path}: not a replay file", offset=0)
 
 
 def _read_record(file: BinaryIO, path: Path, last_game: int | None) -> Episode | None:
-    """The next game, or None at the end of the file. `last_game` is the one before, for messages."""
+    """The next game, or None at the end of the file. Error messages name `last_game`, the one before."""
     offset = file.tell()
     head = file.read(_HEAD.size + _CHECKSUM.size)
     if not head:

@@ -1,7 +1,7 @@
-"""Where the next tile appears: an explicit, counter-based generator and the spawn itself.
+"""Spawns new tiles from an explicit, counter-based random generator.
 
-A spawn depends on the seed, the index of its game and its number in that game, and on nothing else: the same
-seed gives the same games however many are played at once and in whatever order. Knows nothing about moves.
+The random bits of a spawn depend only on the seed, the index of the game and the number of the spawn in that
+game. The same seed therefore gives the same games, however many games run at once and in whichever order.
 """
 
 from __future__ import annotations
@@ -10,38 +10,51 @@ import numpy as np
 from numpy.typing import NDArray
 
 STARTING_TILES = 2
-_FOUR = 429_496_730  # a 4 where the low 32 bits are below this: 0.1 * 2**32
+_FOUR = 429_496_730  # 0.1 * 2**32: a spawn is a 4 if its low 32 bits are below this
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 
 
 class SpawnStream:
     """Random bits for every spawn of every game of one seed.
 
-    Game `g` has a splitmix64 stream of its own (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number
-    Generators", OOPSLA 2014), whose initial state is output `g` of the seed's stream; spawn `k` takes its
-    output `k`.
+    Game `g` has its own splitmix64 stream (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number
+    Generators", OOPSLA 2014). The initial state of that stream is output `g` of the seed's stream, and spawn
+    `k` uses output `k` of it.
     """
 
     def __init__(self, seed: int) -> None:
-        """`seed` is 0 to 2**64 - 1; raises `ValueError` for another."""
+        """Seed the generator.
+
+        Raises:
+            ValueError: the seed is not in 0 to 2**64 - 1.
+        """
         if not 0 <= seed < 1 << 64:
             raise ValueError(f"seed {seed} is not in 0 to 2**64 - 1")
         self.seed = seed
         self._state = _mixed(np.array([seed], dtype=np.uint64))
 
     def bits(self, games: NDArray[np.uint64], spawns: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """`[N] uint64`: the bits of spawn number `spawns[i]` of game `games[i]`.
+        """The random bits of spawn number `spawns[i]` of game `games[i]`: `[N] uint64`.
 
-        Spawns 0 and 1 are the starting tiles; spawn `k + 2` answers the game's move `k`.
+        Spawns 0 and 1 are the starting tiles; spawn `k + 2` follows move `k` of the game.
         """
         return _output(_output(self._state, games), spawns)
 
 
 def spawn(afterstates: NDArray[np.uint8], bits: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """`[N, 16]` boards: the afterstates with one new tile each.
+    """Add one new tile to each of `[N, 16]` afterstates.
 
-    The tile is a 2 with probability 0.9 or a 4 with 0.1, in a uniformly chosen empty cell. Raises
-    `ValueError` where a board has none.
+    The tile is a 2 with probability 0.9 and a 4 with probability 0.1, in a uniformly chosen empty cell.
+
+    Args:
+        afterstates: `[N, 16]` exponents, each with an empty cell.
+        bits: `[N]` random words, such as `SpawnStream.bits` returns.
+
+    Returns:
+        The boards with the new tiles, `[N, 16]`.
+
+    Raises:
+        ValueError: a board has no empty cell.
     """
     cells, exponents = choose_spawns(afterstates, bits)
     boards = afterstates.copy()
@@ -52,12 +65,16 @@ def spawn(afterstates: NDArray[np.uint8], bits: NDArray[np.uint64]) -> NDArray[n
 def choose_spawns(
     afterstates: NDArray[np.uint8], bits: NDArray[np.uint64]
 ) -> tuple[NDArray[np.intp], NDArray[np.uint8]]:
-    """The cells `[N]` and the exponents `[N]`, 1 or 2, of the tiles that `spawn` places."""
+    """The cells `[N]` and the exponents `[N]`, 1 or 2, of the tiles that `spawn` adds.
+
+    Raises:
+        ValueError: a board has no empty cell.
+    """
     empty_so_far = np.cumsum(afterstates == 0, axis=1, dtype=np.uint8)
     empty = empty_so_far[:, -1]
     if not empty.all():
         raise ValueError(f"board {int(np.argmin(empty))} has no empty cell for a new tile")
-    # The high half chooses the cell (uneven by less than 2**-28), the low half the tile.
+    # The high half chooses the cell (with a bias below 2**-28), the low half chooses the tile.
     chosen = (bits >> np.uint64(32)) * empty >> np.uint64(32)
     cells = np.argmax(empty_so_far > chosen[:, None], axis=1)
     exponents = np.where((bits & np.uint64(0xFFFFFFFF)) < _FOUR, np.uint8(2), np.uint8(1))
@@ -65,7 +82,7 @@ def choose_spawns(
 
 
 def starting_boards(stream: SpawnStream, games: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """`[N, 16]`: the first boards of these games `[N]`, two tiles each."""
+    """The starting boards of games `[N]`, with two tiles each: `[N, 16]`."""
     boards = np.zeros((len(games), 16), dtype=np.uint8)
     for number in range(STARTING_TILES):
         boards = spawn(boards, stream.bits(games, np.full(len(games), number, dtype=np.uint64)))
@@ -73,7 +90,7 @@ def starting_boards(stream: SpawnStream, games: NDArray[np.uint64]) -> NDArray[n
 
 
 def _output(state: NDArray[np.uint64], index: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Output number `index` of the splitmix64 stream that starts from `state`; additions wrap."""
+    """Output `index` of the splitmix64 stream with the initial state `state`; additions wrap around."""
     return _mixed(state + (index + np.uint64(1)) * _GAMMA)
 
 

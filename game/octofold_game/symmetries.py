@@ -1,7 +1,7 @@
-"""The eight symmetries of the square, defined once: what they do to cells and to moves.
+"""The eight symmetries of the square: how each one permutes the cells and the moves.
 
-A view is the board as it looks after a symmetry. `boards[:, CELLS[s]]` are the views under symmetry `s`, and
-`MOVES[s, m]` is what move `m` of the board is called on that view. Everything else follows from these.
+A view is the board after a symmetry. `boards[:, CELLS[s]]` are the views under symmetry `s`. Move `m` on the
+board corresponds to move `MOVES[s, m]` on that view.
 """
 
 from __future__ import annotations
@@ -13,20 +13,23 @@ _BOARD = np.arange(16).reshape(4, 4)
 _VIEWS = [np.rot90(board, turns) for board in (_BOARD, _BOARD[:, ::-1]) for turns in range(4)]
 
 CELLS: NDArray[np.intp] = np.array([view.ravel() for view in _VIEWS], dtype=np.intp)
-"""`[8, 16]`: cell `i` of the view under symmetry `s` shows cell `CELLS[s, i]` of the board; 0 is identity."""
+"""`[8, 16]`: cell `i` of the view under symmetry `s` is cell `CELLS[s, i]` of the board; 0 is identity."""
 
 _STEPS = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])  # row and column steps of up, right, down, left
 
 
 def _moves_of(view: NDArray[np.intp]) -> list[int]:
-    """Where the moves of the board point on the view: follow an inner cell and its neighbour."""
+    """The moves on the view that correspond to the four moves on the board.
+
+    Each is found from where an inner cell and its neighbor lie on the view.
+    """
     start = np.argwhere(view == _BOARD[1, 1])[0]
     ends = [np.argwhere(view == _BOARD[1 + row, 1 + column])[0] for row, column in _STEPS]
     return [int(np.flatnonzero((end - start == _STEPS).all(axis=1))[0]) for end in ends]
 
 
 MOVES: NDArray[np.intp] = np.array([_moves_of(view) for view in _VIEWS], dtype=np.intp)
-"""`[8, 4]`: move `m` of the board is move `MOVES[s, m]` on its view under symmetry `s`."""
+"""`[8, 4]`: move `m` on the board is move `MOVES[s, m]` on the view under symmetry `s`."""
 
 INVERSE: NDArray[np.intp] = np.array(
     [int(np.flatnonzero((np.argsort(cells) == CELLS).all(axis=1))[0]) for cells in CELLS], dtype=np.intp

@@ -1,1 +1,1 @@
-"""Local players: they choose moves without a service, and teach those that are served."""
+"""Local players: they choose moves in this process, and some teach the networks that are served."""

@@ -1,9 +1,10 @@
-"""Expectimax over an n-tuple network: what a move is worth a few moves later, averaged over all spawns.
+"""Expectimax over an n-tuple network: the expected value of each move, averaged over all spawns.
 
     board --(move, reward)--> afterstate --(spawn)--> board ...      `depth` counts the moves
 
-Depth 1 is the network's own choice among its afterstates; depth 2, a move, every spawn and the best answer to
-it, is called 3-ply elsewhere. There are no cut-offs and no table of positions seen: every value is exact.
+At depth 1, the network values the afterstates itself. Depth 2 looks at a move, every spawn and the best move
+after it, and is called 3-ply elsewhere. The search has no cut-offs and no transposition table, so every value
+is exact.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ _CHUNKS = 16
 
 
 def expected_values(network: NTupleNetwork, boards: NDArray[np.uint64], depth: int) -> NDArray[np.float32]:
-    """Expected value of each move of packed boards `[N]`: `[N, 4]`, `-inf` where illegal.
+    """The expected value of each move on 64-bit boards `[N]`: `[N, 4]`, `-inf` for illegal moves.
 
-    Runs on all of numba's threads. Each level of depth costs about a hundred times the one before.
+    The search uses all of numba's threads. Each level of depth costs about a hundred times the one before.
     """
     if depth == 1:
         return network.action_values(boards)
@@ -36,7 +37,7 @@ def _fill(boards, depth, values, layout, result):
     for chunk in prange(_CHUNKS):
         symmetric = np.empty(8, np.uint64)
         indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
-        for n in range(chunk, len(boards), _CHUNKS):  # neighbours cost alike: deal them out
+        for n in range(chunk, len(boards), _CHUNKS):  # interleaved: neighboring boards cost alike
             for move in range(4):
                 afterstate, reward = slide(boards[n], move)
                 if reward >= OUTGROWN:
@@ -51,14 +52,14 @@ def _fill(boards, depth, values, layout, result):
 
 @njit(cache=True, nogil=True)
 def expected_value(afterstate, depth, values, layout, symmetric, indices):
-    """Value of an afterstate: the mean over its spawns of the best answer, looking `depth` moves ahead."""
+    """The value of an afterstate: the mean over spawns of the best move's value, `depth` moves deep."""
     expected = 0.0
     for exponent, share in ((_U(1), 0.9), (_U(2), 0.1)):
         shift = _U(0)
         while shift < _U(64):
             if afterstate >> shift & _U(0xF) == _U(0):
                 board = afterstate | exponent << shift
-                best = 0.0  # of a game that is over
+                best = 0.0  # the value of a game that is over
                 if depth == 1:
                     fetch_afterstates(board, values, layout, symmetric, indices)
                 for move in range(4):

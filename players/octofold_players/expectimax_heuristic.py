@@ -1,8 +1,8 @@
-"""What a board is worth to expectimax: nneonneo's and Petr Moravek's sum over rows and columns.
+"""The heuristic of the expectimax player: a sum over rows and columns, by nneonneo and Petr Moravek.
 
-Empty cells and possible merges count for a line; tiles out of order, the larger the worse, and large tiles as
-such count against it. The weights are those that CMA-ES found (https://github.com/nneonneo/2048-ai, 2048.cpp,
-as described in https://stackoverflow.com/a/22498940). It knows nothing about searching.
+A line gains from empty cells and possible merges. It loses for tiles that are out of order, more for larger
+tiles, and for large tiles in general. nneonneo found the weights with CMA-ES
+(https://github.com/nneonneo/2048-ai, 2048.cpp, as described in https://stackoverflow.com/a/22498940).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from octofold_game.bitboards import transpose
 
 from octofold_players.line_tables import Line, line_table, sum_of_rows
 
-_ALIVE = 200_000.0  # a line of any board that is not lost: a lost one is worth 0
+_ALIVE = 200_000.0  # added for each line of a board that is not lost; a lost board is worth 0
 _EMPTY = 270.0
 _MERGE = 700.0
 _DISORDER, _DISORDER_POWER = 47.0, 4.0
@@ -40,7 +40,7 @@ def _fall(exponent: int, following: int) -> float:
 
 
 def _merges(line: Line) -> int:
-    """The tiles that stand next to an equal one, whatever is empty between them."""
+    """The number of tiles next to an equal tile, ignoring empty cells between them."""
     tiles = [exponent for exponent in line if exponent]
     runs = "".join("=" if a == b else " " for a, b in pairwise(tiles)).split()
     return sum(len(run) + 1 for run in runs)
@@ -51,5 +51,5 @@ _WORTH = line_table(_worth, np.float32)
 
 @njit(cache=True, nogil=True)
 def heuristic(board):
-    """The worth of a 64-bit board: over its rows and columns."""
+    """The worth of a 64-bit board, summed over its rows and columns."""
     return sum_of_rows(board, _WORTH) + sum_of_rows(transpose(board), _WORTH)

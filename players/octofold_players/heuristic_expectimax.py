@@ -2,9 +2,9 @@
 
     board --move--> afterstate --spawn--> board ...      `depth` counts the moves
 
-Branches that hardly ever come about are cut off, and an afterstate that was reached before is looked up
-(https://github.com/nneonneo/2048-ai, described in https://stackoverflow.com/a/22498940). Points do not count,
-only what the heuristic says of the last afterstates. It knows nothing about what the heuristic looks at.
+The search cuts off unlikely branches and looks up afterstates that it has already searched
+(https://github.com/nneonneo/2048-ai, described in https://stackoverflow.com/a/22498940). Only the heuristic
+of the last afterstates counts, not the rewards.
 """
 
 from __future__ import annotations
@@ -26,23 +26,27 @@ _MOST_SLOT_BITS = 16
 _SLOT_BITS_A_MOVE = 4
 _LEAST_DEPTH = 4
 _DEPTH_FROM_TILES = 1
-"""nneonneo looks as many moves ahead as there are distinct tiles, less two, after the one that is judged."""
+"""nneonneo searches two moves fewer than there are distinct tiles, after the move that is valued."""
 
 
 @dataclass(frozen=True)
 class HeuristicExpectimaxPlayer(ValuePlayer):
-    """The move after which the heuristic expects most, `depth` moves deep."""
+    """Chooses the move with the largest expected heuristic, `depth` moves deep."""
 
     kind: ClassVar[str] = "expectimax"
     value_unit: ClassVar[str] = "heuristic points"
 
     depth: int | None = None
-    """Moves to look ahead; one less than there are distinct tiles, and at least 4, where it is left out."""
+    """Moves to look ahead, 1 to 12. None: one less than the number of distinct tiles, and at least 4."""
     cutoff: float = 0.0001
-    """Branches of a smaller probability are judged as they are; 0 looks into all of them."""
+    """Branches with a smaller probability are not searched further; 0 searches all branches."""
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` for options that are out of range."""
+        """Check the options.
+
+        Raises:
+            ValueError: an option is out of range.
+        """
         if self.depth is not None:
             check_option("depth", self.depth, 1, 12)
         check_option("cutoff", self.cutoff, 0, 1)
@@ -55,7 +59,7 @@ class HeuristicExpectimaxPlayer(ValuePlayer):
 
 @njit(cache=True, nogil=True)
 def depth_by_tiles(board):
-    """How deep nneonneo searches `board`."""
+    """The depth to which nneonneo's program searches `board`."""
     seen = np.int64(0)
     for cell in range(16):
         seen |= 1 << np.int64(board >> _U(4 * cell) & _U(0xF))
@@ -73,7 +77,7 @@ def _fill(boards, values, fixed_depth, cutoff):
     known = np.zeros(1 << bits)
     for n in range(len(boards)):
         depth = fixed_depth or depth_by_tiles(boards[n])
-        # With a number of its own, a search finds nothing of the one before, on which it would depend.
+        # The number keeps a search from reading, and so depending on, the entries of earlier searches.
         search = n + 1
         for move in range(4):
             afterstate, reward = slide(boards[n], move)
@@ -89,10 +93,10 @@ def _fill(boards, values, fixed_depth, cutoff):
 
 @njit(cache=True, nogil=True)
 def expected_worth(afterstate, depth, probability, cutoff, keys, tags, known, search):
-    """Worth of an afterstate that comes about with `probability`, looking `depth` moves ahead.
+    """The worth of an afterstate that occurs with `probability`, searched `depth` moves deep.
 
-    `keys`, `tags` and `known` are a transposition table. An entry holds for its search and depth only:
-    without a cut-off, it says what searching again would.
+    `keys`, `tags` and `known` are a transposition table. An entry is valid only for its search and depth, so
+    without a cut-off it equals the result of a new search.
     """
     if depth == 0 or probability < cutoff:
         return np.float64(heuristic(afterstate))
@@ -107,7 +111,7 @@ def expected_worth(afterstate, depth, probability, cutoff, keys, tags, known, se
         while shift < _U(64):
             if afterstate >> shift & _U(0xF) == _U(0):
                 board = afterstate | exponent << shift
-                best = 0.0  # of a game that is over
+                best = 0.0  # the worth of a game that is over
                 for move in range(4):
                     following, reward = slide(board, move)
                     if reward >= OUTGROWN:

@@ -1,6 +1,6 @@
-"""Figures of rows and columns: tables over all lines of four cells, and their sums over a 64-bit board.
+"""Tables with a number for every line of four cells, and their sums over a 64-bit board.
 
-A heuristic that judges line by line looks eight entries up, whatever it measures. It knows no heuristic.
+A heuristic that values each line by itself then needs only eight look-ups for a board.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Line = tuple[int, int, int, int]
 
 
 def line_table(measure: Callable[[Line], float], dtype: DTypeLike) -> NDArray[np.generic]:
-    """`measure` of the exponents of every line, first cell lowest: `[65536]`."""
+    """Apply `measure` to the exponents of every line: `[65536]`, indexed with the first cell lowest."""
     return np.array(
         [measure((line & 0xF, line >> 4 & 0xF, line >> 8 & 0xF, line >> 12)) for line in range(1 << 16)],
         dtype,
@@ -26,7 +26,7 @@ def line_table(measure: Callable[[Line], float], dtype: DTypeLike) -> NDArray[np
 
 @njit(cache=True, nogil=True)
 def sum_of_rows(board, table):
-    """The sum of the four rows' entries; of the columns' for the transposed board."""
+    """The sum of the table's entries for the four rows of a board; transpose the board to sum its columns."""
     return (
         table[board & _LINE]
         + table[board >> _U(16) & _LINE]

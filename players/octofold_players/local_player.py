@@ -1,7 +1,6 @@
-"""What local players have in common: options as dataclass fields, a name made of them, a digest, and moves.
+"""The base classes of local players: options as dataclass fields, a name and a digest made of them, moves.
 
-A move depends on the options and on the board alone: not on the other boards of a batch, nor on what was
-asked before. It knows nothing about how a player chooses, and nothing about games.
+A move depends only on the options and the board: not on the other boards of a batch and not on earlier calls.
 """
 
 from __future__ import annotations
@@ -23,17 +22,18 @@ from octofold_game.rules import check_boards
 
 @dataclass(frozen=True)
 class LocalPlayer(ABC):
-    """Implements `octofold_game.player.Player`; every field of a subclass is an option of the player."""
+    """Implements `octofold_game.player.Player`. Every field of a subclass is an option of the player."""
 
     kind: ClassVar[str]
-    """The player's name without its options."""
+    """The name without the options."""
     largest_exponent: ClassVar[int] = LARGEST_EXPONENT
-    """A game that outgrows it is over for this player."""
+    """The largest exponent that the player accepts; a game ends when it outgrows this."""
 
     @property
     def name(self) -> str:
-        """The kind and the options that differ from their defaults, such as `expectimax:depth=2`; one without
-        a default goes without its name.
+        """The kind and the options that differ from their defaults, such as `expectimax:depth=2`.
+
+        An option without a default appears as its value alone.
         """
         chosen = [
             str(value) if option.default is MISSING else f"{option.name}={value}"
@@ -44,7 +44,7 @@ class LocalPlayer(ABC):
 
     @cached_property
     def sha256(self) -> str:
-        """Digest of the kind, the options and a trained player's numbers, wherever their file lies."""
+        """SHA-256 of the kind, the options and the trained numbers, independent of where their file is."""
         options = {option.name: getattr(self, option.name) for option in fields(self)}
         decisive = {name: value for name, value in options.items() if not isinstance(value, Path)}
         digest = hashlib.sha256(json.dumps([self.kind, decisive]).encode())
@@ -53,9 +53,10 @@ class LocalPlayer(ABC):
         return digest.hexdigest()
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        """The move for each of `[N, 16]` boards, `[N] int8`; -1 when the game is over.
+        """The move for each of `[N, 16]` boards: `[N] int8`, -1 if the game is over.
 
-        Raises `BoardError` for what is no board, and for an exponent above 15.
+        Raises:
+            BoardError: a board is malformed or has an exponent above 15.
         """
         return self._choose(pack(check_boards(boards)))
 
@@ -63,22 +64,24 @@ class LocalPlayer(ABC):
     def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]: ...
 
     def _trained(self) -> Iterable[NDArray[np.generic]]:
-        """What was read from files and decides the moves."""
+        """The numbers read from files that determine the moves."""
         return ()
 
 
 @dataclass(frozen=True)
 class ValuePlayer(LocalPlayer):
-    """A player that knows what each move is worth and makes the best one; the first of equals.
+    """A player that values each move and makes the best one; the lowest move number breaks ties.
 
-    Implements `octofold_game.player.Judge`.
+    It implements `octofold_game.player.Judge`.
     """
 
     value_unit: ClassVar[str]
 
     def action_values(self, boards: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """What each move of `[N, 16]` boards is worth: `[N, 4]`, `-inf` where illegal. Raises as
-        `next_moves` does.
+        """The value of each move on each of `[N, 16]` boards: `[N, 4]`, `-inf` for illegal moves.
+
+        Raises:
+            BoardError: a board is malformed or has an exponent above 15.
         """
         return self._values(pack(check_boards(boards)))
 
@@ -90,11 +93,15 @@ class ValuePlayer(LocalPlayer):
 
 
 def best_moves(values: NDArray[np.floating]) -> NDArray[np.int8]:
-    """The move of the largest value in each row of `[N, 4]`, -1 where all are `-inf`: `[N]`."""
+    """The move with the largest value in each row of `[N, 4]`, or -1 if all values are `-inf`: `[N]`."""
     return np.where(np.isfinite(values).any(axis=1), values.argmax(axis=1), -1).astype(np.int8)
 
 
 def check_option(name: str, value: float, least: float, most: float) -> None:
-    """Raises `ValueError` for an option that is not in `least` to `most`."""
+    """Check that an option is in `least` to `most`.
+
+    Raises:
+        ValueError: it is not.
+    """
     if not least <= value <= most:
         raise ValueError(f"{name} {value} is not in {least} to {most}")

@@ -1,10 +1,9 @@
-"""Minimax with alpha-beta: as if the spawns were an opponent who wants to annoy, ovolve's search.
+"""Minimax with alpha-beta pruning: ovolve's search, which treats the spawns as an opponent.
 
     board --move--> afterstate --worst spawn--> board ...      `depth` counts the moves
 
-Of all spawns, only those are looked into that are most in the way, which keeps the tree narrow
-(https://github.com/ovolve/2048-AI, ai.js, described in https://stackoverflow.com/a/22389702). It knows
-nothing about what makes a board good or a spawn annoying.
+The search looks only at the most annoying spawns, which keeps the tree narrow
+(https://github.com/ovolve/2048-AI, ai.js, described in https://stackoverflow.com/a/22389702).
 """
 
 from __future__ import annotations
@@ -25,25 +24,31 @@ from octofold_players.spread import spread
 _U = np.uint64
 _DEEPEST = 24
 LOST = -10_000.0
-"""Worth of a board without a legal move, below all others."""
+"""The worth of a board without a legal move, below the worth of every other board."""
 
 
 @dataclass(frozen=True)
 class MinimaxPlayer(ValuePlayer):
-    """The move that the worst spawns do least harm to, `depth` moves deep."""
+    """Chooses the move with the best outcome under the worst spawns, `depth` moves deep."""
 
     kind: ClassVar[str] = "minimax"
     value_unit: ClassVar[str] = "heuristic points"
 
     depth: int = 3
-    """Moves to look ahead."""
+    """Moves to look ahead, 1 to 24."""
     milliseconds: int = 0
-    """Looks deeper still, move by move, until a board has taken that long. Its moves are then no longer the
-    same on every machine, and boards are searched one after the other.
+    """Time for each board: the search starts at `depth` and goes one move deeper until the time is used up.
+
+    0 searches to `depth` only. With a time, boards are searched one after another, and the moves depend on
+    the speed of the machine.
     """
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` for options that are out of range."""
+        """Check the options.
+
+        Raises:
+            ValueError: an option is out of range.
+        """
         check_option("depth", self.depth, 1, _DEEPEST)
         check_option("milliseconds", self.milliseconds, 0, 3_600_000)
 
@@ -57,7 +62,7 @@ class MinimaxPlayer(ValuePlayer):
         return values
 
     def _deepened(self, board: NDArray[np.uint64]) -> NDArray[np.float64]:
-        """The values of the deepest search that was begun in time: `[1, 4]`."""
+        """The values of the deepest search that started in time: `[1, 4]`."""
         end = time.monotonic() + self.milliseconds / 1000
         values: NDArray[np.float64] = np.empty((1, 4))
         for depth in range(self.depth, _DEEPEST + 1):
@@ -82,9 +87,10 @@ def _fill(boards, values, depth):
 
 @njit(cache=True, nogil=True)
 def worst_case(afterstate, depth, alpha, beta):
-    """Worth of an afterstate to a player who answers best to the most annoying spawns, `depth` moves ahead.
+    """The worth of an afterstate: the best moves against the most annoying spawns, `depth` moves deep.
 
-    Where it is not above `alpha`, any number that is not either comes back, and so for `beta`.
+    The result is exact only between `alpha` and `beta`. If the worth is not above `alpha`, the result is some
+    number that is not above `alpha`; likewise for a worth that is not below `beta`.
     """
     if depth == 0:
         return heuristic(afterstate)
@@ -111,7 +117,7 @@ def worst_case(afterstate, depth, alpha, beta):
 
 @njit(cache=True, nogil=True)
 def most_annoying(afterstate):
-    """The spawns that are most in the way, a bit each: cell i for a 2, 16 + i for a 4."""
+    """The most annoying spawns as a bit set: bit i is a 2 in cell i, bit 16 + i is a 4 in cell i."""
     most = -1
     candidates = _U(0)
     for cell in range(16):

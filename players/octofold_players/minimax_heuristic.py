@@ -1,8 +1,8 @@
-"""What a board is worth to minimax, and which spawns are worst: ovolve's heuristics.
+"""ovolve's heuristics for minimax: the worth of a board and how annoying a spawn is.
 
-Smoothness is how little neighbouring tiles differ, monotonicity how little rows and columns go up and down;
-empty cells and the largest tile count too (https://github.com/ovolve/2048-AI, grid.js and ai.js, described in
-https://stackoverflow.com/a/22389702). It knows nothing about searching.
+A board gains from empty cells and from its largest tile. It loses for roughness, the differences between
+neighboring tiles, and for disorder, the rises and falls along rows and columns
+(https://github.com/ovolve/2048-AI, grid.js and ai.js, described in https://stackoverflow.com/a/22389702).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WEIGHT_OF_ROUGHNESS, _WEIGHT_OF_DISORDER, _WEIGHT_OF_EMPTY, _WEIGHT_OF_LARGEST 
 
 
 def _roughness(line: Line) -> int:
-    """By how much neighbouring tiles differ, whatever is empty between them."""
+    """The differences between neighboring tiles, ignoring empty cells between them."""
     tiles = [exponent for exponent in line if exponent]
     return sum(abs(a - b) for a, b in pairwise(tiles))
 
@@ -36,7 +36,7 @@ def _fall(line: Line) -> int:
 
 
 def _steps(line: Line) -> list[tuple[int, int]]:
-    """From the first cell, empty or not, from tile to tile and, where it is empty, to the last cell."""
+    """The pairs of successive cells: the first cell, the tiles between, and the last cell, empty or not."""
     stops = [line[0], *(exponent for exponent in line[1:3] if exponent), line[3]]
     return list(pairwise(stops))
 
@@ -50,7 +50,7 @@ _LOGARITHM = np.array([0.0] + [math.log(empty) for empty in range(1, 17)])
 
 @njit(cache=True, nogil=True)
 def heuristic(board):
-    """The worth of a 64-bit board with an empty cell, as every afterstate has one."""
+    """The worth of a 64-bit board with at least one empty cell; every afterstate has one."""
     columns = transpose(board)
     roughness = sum_of_rows(board, _ROUGHNESS) + sum_of_rows(columns, _ROUGHNESS)
     disorder = min(sum_of_rows(board, _RISE), sum_of_rows(board, _FALL)) + min(
@@ -69,15 +69,15 @@ def heuristic(board):
 
 @njit(cache=True, nogil=True)
 def annoyance(board):
-    """How much a spawn that made this board is in the way: its roughness and the number of its islands."""
+    """How annoying a spawn is that leads to this board: the roughness plus the number of islands."""
     return sum_of_rows(board, _ROUGHNESS) + sum_of_rows(transpose(board), _ROUGHNESS) + count_islands(board)
 
 
 @njit(cache=True, nogil=True)
 def count_islands(board):
-    """The number of groups of equal tiles that hang together."""
+    """The number of connected groups of equal tiles."""
     tiles = (board | board >> _U(1) | board >> _U(2) | board >> _U(3)) & _CELLS
-    # A cell is its lowest bit; the right and the lower neighbour of cell i are the cells i + 1 and i + 4.
+    # The lowest bit of its nibble stands for a cell. Cell i has cell i + 1 to its right and cell i + 4 below.
     right = tiles & _equal(board, board >> _U(4)) & _U(0x0111011101110111)
     below = tiles & _equal(board, board >> _U(16)) & _U(0x0000111111111111)
     islands = 0

@@ -1,6 +1,6 @@
-"""Pure Monte Carlo: try each move by games of random moves from there to their end, make the best one.
+"""Pure Monte Carlo: play random games to the end after each move, and make the move that scores best.
 
-The algorithm of ronzil (https://stackoverflow.com/a/23853848), which knows nothing of the game but its rules.
+The algorithm is ronzil's (https://stackoverflow.com/a/23853848). It needs only the rules of the game.
 """
 
 from __future__ import annotations
@@ -20,18 +20,22 @@ from octofold_players.spread import spread
 
 @dataclass(frozen=True)
 class MonteCarloPlayer(ValuePlayer):
-    """The move whose random games score most on average."""
+    """Chooses the move after which random games score most on average."""
 
     kind: ClassVar[str] = "montecarlo"
     value_unit: ClassVar[str] = "points"
 
     runs: int = 100
-    """Random games from each legal move."""
+    """Random games after each legal move."""
     seed: int = 0
-    """With the board, it fixes the random games."""
+    """The seed and the board determine the random games."""
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` for options that are out of range."""
+        """Check the options.
+
+        Raises:
+            ValueError: an option is out of range.
+        """
         check_option("runs", self.runs, 1, 10**9)
         check_option("seed", self.seed, 0, LARGEST_SEED)
 
@@ -43,7 +47,7 @@ class MonteCarloPlayer(ValuePlayer):
 
 @njit(cache=True, nogil=True)
 def rollout(board, state):
-    """The points that random moves still make from `board` to the end of the game."""
+    """The points of one game of random moves from `board` to its end."""
     points = 0
     while True:
         move, afterstate, reward = random_move(board, state)

@@ -1,4 +1,4 @@
-"""The processor's prefetch instruction for code that numba compiles. Knows nothing about what is loaded."""
+"""The processor's prefetch instruction, for code that numba compiles."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ from numba.extending import intrinsic
 
 
 def _prefetch(_typing_context, values, entry):
-    """Start loading `values[entry]`, a one-dimensional array's element, into the cache.
+    """Start loading `values[entry]`, an element of a one-dimensional array, into the cache.
 
-    The tables are far larger than any cache, so a move waits for memory and for little else. Asking for all
-    entries before the first sum lets those waits overlap.
+    The tables are far larger than any cache, so memory latency dominates the time of a move. Prefetching all
+    entries before the first sum lets these latencies overlap.
     """
 
     def generate(context, builder, signature, arguments):

@@ -1,4 +1,4 @@
-"""The player that knows only which moves are legal: what every other one has to beat."""
+"""A player that makes random legal moves: the baseline for every other player."""
 
 from __future__ import annotations
 
@@ -18,15 +18,19 @@ LARGEST_SEED = 2**64 - 1
 
 @dataclass(frozen=True)
 class RandomPlayer(LocalPlayer):
-    """Any legal move, all alike."""
+    """Chooses uniformly among the legal moves."""
 
     kind: ClassVar[str] = "random"
 
     seed: int = 0
-    """With the board, it fixes the move."""
+    """The seed and the board determine the move."""
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` for options that are out of range."""
+        """Check the options.
+
+        Raises:
+            ValueError: the seed is out of range.
+        """
         check_option("seed", self.seed, 0, LARGEST_SEED)
 
     def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]:
@@ -37,22 +41,22 @@ class RandomPlayer(LocalPlayer):
 
 @njit(cache=True, nogil=True)
 def seed_by_board(state, seed, board):
-    """Starts the generator in `state` `[1] uint64` anew, at a place that the seed and the board decide."""
+    """Seed the generator in `state` `[1] uint64` from the seed and the board."""
     state[0] = seed
     state[0] = next_random(state) ^ board
 
 
 @njit(cache=True, nogil=True)
 def random_move(board, state):
-    """A uniform legal move with its afterstate and reward; move -1 when there is none.
+    """A uniformly chosen legal move with its afterstate and reward; the move is -1 if none is legal.
 
-    A merge of two 32768s is a move; its reward is at least `OUTGROWN`.
+    A merge of two 32768s is a legal move; its reward is at least `OUTGROWN`.
     """
     tried = np.int64(0)
     while tried != 0b1111:
         move = np.int64(next_random(state) >> _U(62))
         if tried >> move & 1:
-            continue  # drawn again: uniform among those that are left
+            continue  # drawing again keeps the choice uniform among the untried moves
         afterstate, reward = slide(board, move)
         if afterstate != board or reward >= OUTGROWN:
             return move, afterstate, reward

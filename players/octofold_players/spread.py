@@ -1,7 +1,7 @@
-"""Boards shared out among threads, for functions that numba compiles without the global lock.
+"""Spreads boards over threads, for functions that numba compiles to run without the global lock.
 
-numba's own parallel loops may be entered by one thread of a program only, and wait for all cores even for a
-single board. It knows nothing about what is computed.
+numba's own parallel loops may run in only one thread of a program at a time, and they use all cores even for
+a single board.
 """
 
 from __future__ import annotations
@@ -16,14 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 _PARTS_A_THREAD = 4
-"""More parts than threads: boards differ in what they cost."""
+"""More parts than threads, because some boards cost more than others."""
 
 
 def spread(
     fill: Callable[..., None], boards: NDArray[np.uint64], result: NDArray[np.generic], *options: object
 ) -> None:
-    """`fill(boards, result, *options)`, which writes a row of `result` for each board, on all of numba's
-    threads where there are boards enough.
+    """Call `fill(boards, result, *options)` on as many threads as numba uses, if there are enough boards.
+
+    Args:
+        fill: writes a row of its `result` for each of its `boards`.
+        boards: `[N] uint64`, split into parts.
+        result: `[N, ...]`, split like `boards`.
+        options: passed on to every call.
     """
     threads = numba.get_num_threads()
     parts = threads * _PARTS_A_THREAD
@@ -31,11 +36,11 @@ def spread(
         fill(boards, result, *options)
         return
     bounds = [part * len(boards) // parts for part in range(parts + 1)]
-    begun = [
+    running = [
         _pool(threads).submit(fill, boards[start:end], result[start:end], *options)
         for start, end in pairwise(bounds)
     ]
-    for part in begun:
+    for part in running:
         part.result()
 
 

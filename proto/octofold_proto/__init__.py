@@ -1,5 +1,5 @@
-"""The wire: protobuf messages with their generated stubs, and what both ends must agree on about them.
+"""The wire protocol: protobuf messages with their generated stubs, and what client and server share.
 
-Here live the conversion between message bytes and numpy, the domain errors, and the one table that gives
-each its status code. Nothing here knows about models, batching or how a game is played.
+They share the conversion between message bytes and numpy arrays, the domain errors, and the table that maps
+each error to a gRPC status code.
 """

@@ -1,20 +1,20 @@
-"""What can go wrong between a client and the service, as exceptions that both ends share.
+"""The exceptions that client and server share.
 
-The server raises these and the client raises them again; neither names a gRPC status code, which is the job
-of `octofold_proto.status`. A malformed board is `octofold_game.rules.BoardError` on the server, and reaches
-the client as `InvalidRequest`.
+The server raises an error, its status travels over the wire, and the client raises the same error again.
+`octofold_proto.status` maps errors to gRPC status codes. A malformed board is a `BoardError` of
+`octofold_game.rules` on the server and an `InvalidRequest` on the client.
 
     OctofoldError
-     ├─ InvalidRequest      the request can never succeed as it is
-     ├─ UnknownModel        no such model, or no such version of it
+     ├─ InvalidRequest      the request is malformed and can never succeed
+     ├─ UnknownModel        the model or this version of it does not exist
      ├─ QueueFull           too many boards are waiting: retry after a pause
      ├─ DeadlinePassed      the deadline passed before the answer was ready
-     ├─ Unavailable         starting, draining, unloading, or not reachable
-     ├─ Unauthenticated     no credentials, or none that the service knows
-     ├─ NotAllowed          the credentials are good, but not for this; or it is switched off
-     ├─ ModelError          a model version cannot be served as its files are
+     ├─ Unavailable         the server is starting, draining, unloading or unreachable
+     ├─ Unauthenticated     the credentials are missing or wrong
+     ├─ NotAllowed          the credentials do not permit this call, or the server has disabled it
+     ├─ ModelError          the files of a model version are faulty
      ├─ BackendFailed       the model failed on this batch; the server's log has the same id
-     └─ UnexpectedStatus    a status that the service never sends by itself, such as a proxy's
+     └─ UnexpectedStatus    a status that the service itself never sends, such as a proxy's
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ __all__ = [
 
 
 class OctofoldError(Exception):
-    """Base of every error that crosses the wire."""
+    """Base class of every error that crosses the wire."""
 
 
 class InvalidRequest(OctofoldError, ValueError):
-    """The request is malformed; nothing of it ran. The message names the first bad board and cell."""
+    """The request is malformed; none of it ran. The message names the first bad board and cell."""
 
 
 class UnknownModel(OctofoldError, LookupError):
-    """No model of that name, or no ready version of that number."""
+    """No model has this name, or the model has no ready version with this number."""
 
 
 class QueueFull(OctofoldError):
-    """No room for this call now: in the queue, or among the calls and streams at work; nothing of it ran."""
+    """The queue is full, or too many calls or streams are active; none of the call ran."""
 
     def __init__(self, message: str, retry_after_seconds: float) -> None:
         super().__init__(message)
@@ -55,27 +55,27 @@ class QueueFull(OctofoldError):
 
 
 class DeadlinePassed(OctofoldError, TimeoutError):
-    """The caller's deadline passed before every board of the call was answered."""
+    """The caller's deadline passed before all boards of the call were answered."""
 
 
 class Unavailable(OctofoldError, ConnectionError):
-    """The service does not take calls now, or nothing answers at its address."""
+    """The server is not accepting calls now, or no server answers at the address."""
 
 
 class Unauthenticated(OctofoldError, PermissionError):
-    """The call brought no token, or one that the service does not know; nothing of it ran."""
+    """The call has no token or an unknown one; none of it ran."""
 
 
 class NotAllowed(OctofoldError, PermissionError):
-    """Not with this token, or not on this server, where it is switched off."""
+    """The token does not permit this call, or the server has disabled it."""
 
 
 class ModelError(OctofoldError):
-    """Why a model version cannot be served; whatever served before goes on serving."""
+    """A model version cannot be served; the versions served so far stay in service."""
 
 
 class BackendFailed(OctofoldError):
-    """The backend failed on the batch of this call; `error_id` finds the reason in the server's log."""
+    """The backend failed on the batch of this call; the server's log has the reason under `error_id`."""
 
     def __init__(self, message: str, error_id: str) -> None:
         super().__init__(message)
@@ -83,7 +83,7 @@ class BackendFailed(OctofoldError):
 
 
 class UnexpectedStatus(OctofoldError):
-    """A gRPC status outside the service's own table; `code` is its number in `google.rpc.Code`."""
+    """A gRPC status that the service itself never sends; `code` is its number in `google.rpc.Code`."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)

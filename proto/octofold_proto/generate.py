@@ -1,7 +1,7 @@
-"""Writes the stubs of every .proto file in this package, or checks that the committed ones are current.
+"""Generates the stubs of every .proto file in this package, or checks that the committed stubs are current.
 
-Run it as `python -m octofold_proto.generate [--check]`. The compiler is pinned to a release of protobuf 6:
-stubs load in the runtime of their own major version and of the next, so these load in 6 and 7.
+Run it as `python -m octofold_proto.generate [--check]`. Stubs work with the protobuf runtime of their own
+major version and of the next one. The compiler is pinned to protobuf 6, so the stubs work with 6 and 7.
 """
 
 from __future__ import annotations
@@ -20,18 +20,21 @@ STUB_ENDINGS = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py")
 
 
 def generate(target: Path) -> list[Path]:
-    """Write the stubs of every .proto file below `target`, which mirrors the package's folders.
+    """Generate the stubs of every .proto file in a folder that mirrors the folders of this package.
+
+    Args:
+        target: the folder to write to.
 
     Returns:
         The paths written, relative to `target`.
 
     Raises:
-        SystemExit: the compiler is missing, or refused a file (it has printed why).
+        SystemExit: the compiler is missing, or it refused a file and printed why.
     """
     try:
         from grpc_tools import protoc  # type: ignore[import-untyped]
     except ImportError:
-        raise SystemExit("grpcio-tools is not installed: install octofold[dev]") from None
+        raise SystemExit("grpcio-tools is not installed: run `pip install --group dev`") from None
 
     google_rpc_protos = Path(status_pb2.__file__).parents[2]
     protobuf_protos = Path(str(resources.files("grpc_tools"))) / "_proto"
@@ -52,7 +55,7 @@ def generate(target: Path) -> list[Path]:
 
 
 def stale_stubs() -> list[Path]:
-    """The stubs that regenerating would change, add or remove, as paths relative to the proto folder."""
+    """The stubs that `generate` would change, add or remove, as paths relative to the proto folder."""
     with tempfile.TemporaryDirectory() as folder:
         fresh_root = Path(folder)
         fresh = {path: (fresh_root / path).read_bytes() for path in generate(fresh_root)}
@@ -65,8 +68,9 @@ def stale_stubs() -> list[Path]:
 
 
 def main() -> int:
+    """Run the command; returns its exit code."""
     parser = argparse.ArgumentParser(description="Generate the protobuf stubs of octofold_proto.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a stub is stale")
+    parser.add_argument("--check", action="store_true", help="write nothing, and exit 1 if a stub is stale")
     if parser.parse_args().check:
         stale = stale_stubs()
         for path in stale:

@@ -1,7 +1,7 @@
-"""Conversion between message fields and numpy arrays, used by the server and the client alike.
+"""Converts between message fields and numpy arrays, for the server and the client.
 
-This is the door for boards: whatever passes `boards_from_bytes` or `board_from_exponents` is well-formed and
-within the model's largest exponent, and nothing behind it checks again. Knows nothing about RPCs.
+Boards are validated here and nowhere else: boards that `boards_from_bytes` or `board_from_exponents` returns
+are well-formed and within the model's largest exponent.
 """
 
 from __future__ import annotations
@@ -42,18 +42,22 @@ _LITTLE_ENDIAN_FLOAT = np.dtype("<f4")
 
 
 def boards_from_bytes(packed: bytes, largest_exponent: int) -> NDArray[np.uint8]:
-    """Boards [N, 16] uint8 from N x 16 bytes, N at least 1. A read-only view, not a copy.
+    """Read `[N, 16] uint8` boards from N x 16 bytes; N is at least 1.
+
+    Returns:
+        A read-only view of the bytes, not a copy.
 
     Raises:
-        InvalidRequest: no bytes, or not a multiple of 16.
-        BoardError: a cell exceeds `largest_exponent`; names the first bad board and cell.
+        InvalidRequest: the number of bytes is 0 or not a multiple of 16.
+        BoardError: a cell exceeds `largest_exponent`; the error names the first bad board and cell.
     """
     if not packed:
-        raise InvalidRequest("boards is empty: it takes 16 bytes a board")
+        raise InvalidRequest("boards is empty: it must hold 16 bytes for each board")
     if len(packed) % CELLS:
         board, cells = divmod(len(packed), CELLS)
         raise InvalidRequest(
-            f"boards holds {len(packed)} bytes, not 16 a board: board {board} ends before its cell {cells}"
+            f"boards holds {len(packed)} bytes, not a multiple of 16: "
+            f"board {board} ends before its cell {cells}"
         )
     boards = np.frombuffer(packed, dtype=np.uint8).reshape(-1, CELLS)
     if boards.max() > largest_exponent:
@@ -62,11 +66,11 @@ def boards_from_bytes(packed: bytes, largest_exponent: int) -> NDArray[np.uint8]
 
 
 def board_from_exponents(exponents: Sequence[int], largest_exponent: int) -> NDArray[np.uint8]:
-    """One board, [1, 16] uint8, from 16 exponents.
+    """Read one board, `[1, 16] uint8`, from 16 exponents.
 
     Raises:
-        InvalidRequest: not 16 of them.
-        BoardError: a cell exceeds `largest_exponent`; names the first bad cell.
+        InvalidRequest: there are not 16 exponents.
+        BoardError: a cell exceeds `largest_exponent`; the error names the first bad cell.
     """
     if len(exponents) != CELLS:
         missing = f": board 0 ends before its cell {len(exponents)}" if len(exponents) < CELLS else ""
@@ -78,20 +82,24 @@ def board_from_exponents(exponents: Sequence[int], largest_exponent: int) -> NDA
 
 
 def boards_to_bytes(boards: NDArray[np.uint8]) -> bytes:
-    """Boards [N, 16] uint8 as N x 16 bytes."""
+    """Write `[N, 16] uint8` boards as N x 16 bytes."""
     return boards.tobytes()
 
 
 def moves_to_bytes(moves: NDArray[np.int8]) -> bytes:
-    """Moves [N] int8 as N bytes."""
+    """Write `[N] int8` moves as N bytes."""
     return moves.tobytes()
 
 
 def moves_from_bytes(packed: bytes, boards: int) -> NDArray[np.int8]:
-    """Moves [N] int8 for `boards` = N boards: 0 up, 1 right, 2 down, 3 left, -1 game over.
+    """Read `[N] int8` moves for N boards: 0 up, 1 right, 2 down, 3 left, -1 game over.
+
+    Args:
+        packed: one byte for each board.
+        boards: the number N of boards.
 
     Raises:
-        ValueError: not one byte a board.
+        ValueError: the number of bytes is not N.
     """
     if len(packed) != boards:
         raise ValueError(f"moves holds {len(packed)} bytes for {boards} boards")
@@ -99,15 +107,19 @@ def moves_from_bytes(packed: bytes, boards: int) -> NDArray[np.int8]:
 
 
 def probabilities_to_bytes(probabilities: NDArray[np.float32]) -> bytes:
-    """Probabilities [N, 4] float32 as N x 16 bytes, little-endian."""
+    """Write `[N, 4] float32` probabilities as N x 16 bytes, little-endian."""
     return probabilities.astype(_LITTLE_ENDIAN_FLOAT, copy=False).tobytes()
 
 
 def probabilities_from_bytes(packed: bytes, boards: int) -> NDArray[np.float32]:
-    """Probabilities [N, 4] float32 for `boards` = N boards.
+    """Read `[N, 4] float32` probabilities for N boards.
+
+    Args:
+        packed: 16 bytes for each board.
+        boards: the number N of boards.
 
     Raises:
-        ValueError: not 16 bytes a board.
+        ValueError: the number of bytes is not 16 N.
     """
     if len(packed) != boards * 16:
         raise ValueError(f"probabilities holds {len(packed)} bytes for {boards} boards")
@@ -115,15 +127,19 @@ def probabilities_from_bytes(packed: bytes, boards: int) -> NDArray[np.float32]:
 
 
 def votes_to_bytes(votes: NDArray[np.uint8]) -> bytes:
-    """Votes [N, 4] uint8 as N x 4 bytes."""
+    """Write `[N, 4] uint8` votes as N x 4 bytes."""
     return votes.tobytes()
 
 
 def votes_from_bytes(packed: bytes, boards: int) -> NDArray[np.uint8]:
-    """Votes [N, 4] uint8 for `boards` = N boards.
+    """Read `[N, 4] uint8` votes for N boards.
+
+    Args:
+        packed: 4 bytes for each board.
+        boards: the number N of boards.
 
     Raises:
-        ValueError: not 4 bytes a board.
+        ValueError: the number of bytes is not 4 N.
     """
     if len(packed) != boards * 4:
         raise ValueError(f"votes holds {len(packed)} bytes for {boards} boards")
@@ -131,10 +147,10 @@ def votes_from_bytes(packed: bytes, boards: int) -> NDArray[np.uint8]:
 
 
 def direction_of_move(move: int) -> Direction:
-    """The wire's Direction of a move 0..3, or DIRECTION_UNSPECIFIED of -1 (game over)."""
+    """The `Direction` of a move of 0 to 3; DIRECTION_UNSPECIFIED for -1, game over."""
     return _DIRECTIONS[move + 1]
 
 
 def move_of_direction(direction: Direction) -> int:
-    """The move 0..3 of a Direction, or -1 (game over) of DIRECTION_UNSPECIFIED."""
+    """The move of a `Direction`, 0 to 3; -1, game over, for DIRECTION_UNSPECIFIED."""
     return _DIRECTIONS.index(direction) - 1

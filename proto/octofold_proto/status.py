@@ -1,9 +1,9 @@
-"""The one table that gives every domain error its gRPC status code, and its inverse.
+"""Maps every domain error to its gRPC status code, and every status back to its error.
 
-The server calls `status_of` at the single place where a call ends badly; the client calls `error_of` at the
-single place where it reads a status. What a code cannot say travels as standard details: RetryInfo when the
-queue is full, and RequestInfo with an id that the server's log has too, of the failed batch when the backend
-failed and of the call otherwise.
+The server calls `status_of` in the one place where it fails a call. The client calls `error_of` in the one
+place where it reads a status. Standard details carry what a code cannot express: RetryInfo if the queue is
+full, and RequestInfo with an id that also appears in the server's log. This is the id of the failed batch if
+the backend failed, and the id of the call otherwise.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from octofold_proto.errors import (
 __all__ = ["CODES", "DETAILS_KEY", "error_of", "grpc_code", "status_of", "status_of_call"]
 
 DETAILS_KEY = "grpc-status-details-bin"
-"""The trailing metadata key that carries a serialised google.rpc.Status, as gRPC defines it."""
+"""The trailing metadata key that carries a serialized google.rpc.Status, as gRPC defines it."""
 
 CODES: dict[type[Exception], grpc.StatusCode] = {
     BoardError: grpc.StatusCode.INVALID_ARGUMENT,
@@ -56,12 +56,12 @@ _PLAIN_ERRORS: dict[int, type[OctofoldError]] = {
         InvalidRequest, UnknownModel, DeadlinePassed, Unavailable, Unauthenticated, NotAllowed, ModelError
     )
 }  # fmt: skip
-# What gRPC makes of a call that arrives in the moment when its server stops: it was never accepted.
+# gRPC reports CANCELLED for a call that arrives while its server stops. The call was never accepted.
 _PLAIN_ERRORS[grpc.StatusCode.CANCELLED.value[0]] = Unavailable
 
 
 def grpc_code(status: Status) -> grpc.StatusCode:
-    """The gRPC library's name for the number in a google.rpc.Status."""
+    """The status code of the gRPC library for the number in a google.rpc.Status."""
     return _GRPC_CODES.get(status.code, grpc.StatusCode.UNKNOWN)
 
 
@@ -69,7 +69,7 @@ def status_of(error: Exception, request_id: str = "") -> Status:
     """The status of a domain error, with its details and the id of the call, if any.
 
     Raises:
-        KeyError: the error's class is not in the table: a bug, not a domain error.
+        KeyError: the class of the error is not in `CODES`. This is a bug and not a domain error.
     """
     status = Status(code=CODES[type(error)].value[0], message=str(error))
     if isinstance(error, QueueFull):
@@ -87,8 +87,8 @@ def status_of(error: Exception, request_id: str = "") -> Status:
 def error_of(status: Status) -> OctofoldError:
     """The domain error of a status other than OK: the inverse of `status_of`.
 
-    A RESOURCE_EXHAUSTED without RetryInfo (gRPC itself sends one for a message over the size limit) and an
-    INTERNAL without RequestInfo are not the service's own, and become `UnexpectedStatus`.
+    The service itself never sends RESOURCE_EXHAUSTED without RetryInfo, nor INTERNAL without RequestInfo.
+    (gRPC sends the former for a message over the size limit.) Both become `UnexpectedStatus`.
     """
     if status.code == CODES[QueueFull].value[0]:
         retry = RetryInfo()
@@ -106,10 +106,10 @@ def error_of(status: Status) -> OctofoldError:
 def status_of_call(
     code: grpc.StatusCode, message: str | None, trailing_metadata: Iterable[tuple[str, str | bytes]] | None
 ) -> Status:
-    """The google.rpc.Status of a call that failed, from what the gRPC library reports about it.
+    """The google.rpc.Status of a failed call, from what the gRPC library reports about the call.
 
-    The details come from the trailing metadata; when they are absent, unreadable or contradict the call's own
-    code, the status is made of the code and the message alone.
+    The details come from the trailing metadata. If they are missing, unreadable or contradict the call's
+    code, the status has only the code and the message.
     """
     for key, value in trailing_metadata or ():
         if key == DETAILS_KEY and isinstance(value, bytes):

@@ -5,17 +5,24 @@ A failure is one line on standard error and exit code 1, or 2 for a value that i
 
 from __future__ import annotations
 
+import faulthandler
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from octofold_server.config import Config, ConfigError, read_config, unknown_variables
-from octofold_server.logs import set_up_log
-from octofold_server.polling import read_where_calls_are_awaited
+from octofold_game.extras import install_command
+
+from octofold_server.config.options import Config, ConfigError
+from octofold_server.config.reading import read_config, unknown_variables
+from octofold_server.system.grpc_core import read_where_calls_are_awaited
+from octofold_server.system.logs import set_up_log
+from octofold_server.system.native_log import have_standard_error
+from octofold_server.system.signals import hangups_held
 
 if TYPE_CHECKING:
-    from octofold_server.siblings import Place
+    from octofold_server.system.siblings import Place
 
 __all__ = ["main", "run"]
 
@@ -24,17 +31,26 @@ _log = logging.getLogger(__name__)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until a signal; the exit code."""
+    have_standard_error()
     try:
         config = read_config(sys.argv[1:] if arguments is None else arguments)
     except ConfigError as error:
         return _fail(error, 2)
+    if _is_in_background():
+        print(file=sys.stderr)  # ends the line of the shell's prompt
     set_up_log(config.log_format, config.log_level)
     for variable in unknown_variables():
-        _log.warning("not a variable of octofold-serve: %s", variable)
-    if config.processes == 1 or config.tune:
+        _log.warning("%s is not a variable of octofold-serve", variable)
+    if config.tune:
         return run(config)
-    from octofold_server.ports import StartupError
-    from octofold_server.processes import serve_together
+    with hangups_held():
+        return run(config) if config.processes == 1 else _run_together(config)
+
+
+def _run_together(config: Config) -> int:
+    # Only now: see `run`.
+    from octofold_server.process.supervisor import serve_together
+    from octofold_server.system.sockets import StartupError
 
     try:
         return serve_together(config, run)
@@ -47,31 +63,44 @@ def run(config: Config, place: Place | None = None) -> int:
 
     Args:
         config: see there.
-        place: see `octofold_server.lifecycle.serve`.
+        place: see `octofold_server.process.lifecycle.serve`.
     """
     set_up_log(config.log_format, config.log_level)
+    faulthandler.enable()  # a crash inside a native library leaves the Python frames behind
     read_where_calls_are_awaited()
     # Only now: --help must not take the half second that onnxruntime and gRPC need to load.
     try:
-        from octofold_server.lifecycle import StartupError, serve
-        from octofold_server.repository import ModelError
-        from octofold_server.tuning import tune
+        from octofold_server.models.repository import ModelError
+        from octofold_server.models.tuning import tune
+        from octofold_server.process.devices import check_device
+        from octofold_server.process.lifecycle import ServingError, StartupError, serve
     except ModuleNotFoundError as error:  # the base installation has this command, but not what it needs
-        return _fail(f"{error.name} is missing: install it with the extra: octofold[server]", 1)
+        return _fail(f"{error.name} is missing; install it with: {install_command('server')}", 1)
 
     try:
+        check_device(config)
         if config.tune:
             tune(config)
         else:
             serve(config, place=place)
     except KeyboardInterrupt:  # of the measuring alone: a server makes signals its own
         return _fail("interrupted; models measured before have their result", 130)
+    except ServingError:  # which is in the log
+        return 1
     except (StartupError, ModelError) as error:
         if config.log_format == "json":  # whoever reads the log as objects must find this one, too
             _log.critical("%s", error)
             return 1
         return _fail(error, 1)
     return 0
+
+
+def _is_in_background() -> bool:
+    """Whether this runs beside a shell on the same terminal, as after `make serve &`."""
+    try:
+        return sys.stderr.isatty() and os.tcgetpgrp(sys.stderr.fileno()) != os.getpgrp()
+    except OSError:
+        return False
 
 
 def _fail(error: Exception | str, code: int) -> int:

@@ -1,4 +1,4 @@
-"""The README's table of results is what the model cards say, to the letter."""
+"""The table of results in README.md is exactly what the model cards say."""
 
 import json
 import subprocess
@@ -72,7 +72,7 @@ def test_the_newest_measured_version_of_each_model_is_shown_the_strongest_first(
     assert "`octofold evaluate --model small --version 10 --games 100 --seed 0`" in text
 
 
-def test_a_table_that_is_out_of_date_is_told_and_left_alone(readme: Path, tmp_path: Path) -> None:
+def test_check_reports_an_outdated_table_and_changes_nothing(readme: Path, tmp_path: Path) -> None:
     publish(tmp_path / "models", "small", 1, 20_000)
     options = ("--readme", readme, "--models", tmp_path / "models")
     done = table("--check", *options)
@@ -87,5 +87,5 @@ def test_a_readme_without_markers_is_refused(readme: Path, tmp_path: Path) -> No
     readme.write_text("# Title\n")
     done = table("--readme", readme, "--models", tmp_path)
     assert done.returncode == 1
-    assert "has no lines between" in done.stderr
+    assert "the markers <!-- results: ... --> and <!-- end of results --> are missing" in done.stderr
     assert readme.read_text() == "# Title\n"

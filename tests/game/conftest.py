@@ -1,4 +1,4 @@
-"""What the tests of the game share: a quick player and the games that it plays."""
+"""Fixtures for the tests of the game: a fast player and the games that it plays."""
 
 from collections.abc import Callable, Iterable
 
@@ -19,7 +19,7 @@ Play = Callable[..., list[Episode]]
 
 
 class GreedyPlayer:
-    """The largest merge reward; of equal ones the first in the order of the moves."""
+    """Chooses the move with the largest merge reward; the lowest move number breaks ties."""
 
     name = "greedy"
 
@@ -35,7 +35,7 @@ def player() -> GreedyPlayer:
 
 @pytest.fixture(scope="session")
 def play(player: GreedyPlayer) -> Play:
-    """Plays the games of a seed, all at once, and returns them in the order in which they ended."""
+    """A function that plays games of a seed in lockstep and returns them in the order in which they ended."""
 
     def play(seed: int, games: Iterable[int], largest_exponent: int = 17) -> list[Episode]:
         episodes = Episodes(seed, games, largest_exponent)

@@ -1,4 +1,4 @@
-"""The 64-bit boards against the rules on arrays: every row, every direction, and where they cannot follow."""
+"""The 64-bit boards agree with the rules on arrays, and flag the one merge that does not fit."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The gymnasium environment: its interface by gymnasium's own checker, its games by `Episodes`."""
+"""The gymnasium environment passes gymnasium's own checker and plays the games of `Episodes`."""
 
 import re
 import subprocess
@@ -94,7 +94,7 @@ def test_a_board_can_be_printed() -> None:
     assert text.count(".") == 14
 
 
-def test_what_cannot_be_done_is_said() -> None:
+def test_wrong_calls_are_refused_with_a_reason() -> None:
     env = Game2048Env()
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step(0)

@@ -1,4 +1,4 @@
-"""Games go the same way however many are played beside them, and end when they are over and not before."""
+"""A game does not depend on the games beside it, and it ends exactly when it is over."""
 
 from collections import deque
 from collections.abc import Callable
@@ -120,7 +120,9 @@ def test_a_number_that_is_no_move_is_illegal(move: int) -> None:
 
 
 def test_moves_for_another_number_of_games_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"3 games are running, the moves have shape \(2,\)"):
+    with pytest.raises(
+        ValueError, match=r"moves must have shape \[3\], one for each running game, not \[2\]"
+    ):
         Episodes(1, range(3)).step([0, 1])
 
 
@@ -129,7 +131,7 @@ def test_moves_that_are_no_integers_are_refused() -> None:
         Episodes(1, [0]).step([1.0])
 
 
-def test_games_that_were_left_go_on_as_though_nothing_had_happened() -> None:
+def test_resumed_games_continue_as_if_never_interrupted() -> None:
     whole, left = Episodes(5, range(6), 6), Episodes(5, range(6), 6)
     for episodes in (whole, left):
         for _ in range(20):
@@ -148,8 +150,8 @@ def test_games_that_were_left_go_on_as_though_nothing_had_happened() -> None:
 
 
 @pytest.mark.parametrize(("seed", "largest"), [(6, 15), (5, 14)])
-def test_games_of_other_conditions_do_not_go_on_here(seed: int, largest: int) -> None:
-    with pytest.raises(ValueError, match=f"game 3 is of seed 5 and largest exponent 15, not {seed}"):
+def test_games_with_another_seed_or_limit_cannot_be_resumed(seed: int, largest: int) -> None:
+    with pytest.raises(ValueError, match=f"game 3 has seed 5 and largest exponent 15, not {seed}"):
         Episodes(seed, (), largest).resume(Episodes(5, [3], 15).unfinished())
 
 

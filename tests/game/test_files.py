@@ -1,9 +1,10 @@
-"""Files are whole or as they were."""
+"""A write replaces the whole file or leaves it unchanged; a read neither waits nor floods the memory."""
 
+import os
 from pathlib import Path
 
 import pytest
-from octofold_game.files import whole_file, write_text
+from octofold_game.files import read_regular, whole_file, write_text
 
 
 def test_a_file_is_replaced_at_once_and_nothing_stays_beside_it(tmp_path: Path) -> None:
@@ -29,3 +30,22 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
         fill_the_disk()
     assert file.read_text() == "old"
     assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "device"])
+def test_what_is_no_regular_file_is_not_read(tmp_path: Path, kind: str) -> None:
+    path = Path("/dev/zero") if kind == "device" else tmp_path / kind
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    with pytest.raises(OSError, match="it is not a regular file"):
+        read_regular(path, 100)
+
+
+def test_a_file_is_read_up_to_the_size_that_is_allowed(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"12345")
+    assert read_regular(file, 5) == b"12345"
+    with pytest.raises(OSError, match="it has more than 4 bytes"):
+        read_regular(file, 4)

@@ -1,4 +1,4 @@
-"""The referee accepts every game that was played by the rules, and names what is wrong with any other."""
+"""The referee accepts every game that was played by the rules, and names the error in any other."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,13 +27,13 @@ def byte(move: int, cell: int, exponent: int) -> int:
     return move | cell << 2 | (exponent - 1) << 6
 
 
-# Two moves, worked out by hand; 8 is above the largest tile that it was to reach.
+# Two moves, worked out by hand; the 8 outgrows the largest exponent, and so ends the game.
 #   2 2 . .        4 . . .        . . . .        . . . .
 #   . . . .  left  4 . . .  down  . . . .   ->   . . 2 .
 #   . . . .   ->   . . . .   ->   . . . .        . . . .
 #   . . . .  (+4)  . . . .  (+8)  8 . . .        8 . . .
 BY_HAND = Episode(
-    game=302_242,  # looked up: the seed has just these tiles for it
+    game=302_242,  # found by a search: its seed spawns these tiles
     seed=3,
     largest_exponent=2,
     start=board(c0=1, c1=1),
@@ -75,18 +75,18 @@ def test_long_games_are_accepted(episodes: list[Episode]) -> None:
         ({"start": board(c0=1, c1=1, c2=1)}, "does not start with the two tiles of its seed"),
         ({"start": board(c0=1, c2=1)}, "does not start with the two tiles of its seed"),
         ({"game": 302_243}, "does not start with the two tiles of its seed"),
-        ({"moves": bytes([byte(UP, 4, 2), byte(DOWN, 6, 1)])}, "has an illegal move, number 0"),
-        ({"moves": bytes([byte(LEFT, 4, 2), byte(LEFT, 6, 1)])}, "has an illegal move, number 1"),
-        ({"moves": bytes([byte(LEFT, 0, 2), byte(DOWN, 6, 1)])}, "a tile after move number 0 that is not"),
-        ({"moves": bytes([byte(LEFT, 4, 1), byte(DOWN, 6, 1)])}, "a tile after move number 0 that is not"),
-        ({"moves": bytes([byte(LEFT, 4, 2), 128 | byte(DOWN, 6, 1)])}, "a tile after move number 1 that is"),
-        ({"moves": BY_HAND.moves + bytes([byte(UP, 9, 1)])}, "was outgrown before move number 2"),
+        ({"moves": bytes([byte(UP, 4, 2), byte(DOWN, 6, 1)])}, "has an illegal move, move number 0"),
+        ({"moves": bytes([byte(LEFT, 4, 2), byte(LEFT, 6, 1)])}, "has an illegal move, move number 1"),
+        ({"moves": bytes([byte(LEFT, 0, 2), byte(DOWN, 6, 1)])}, "a tile after move number 0 that its"),
+        ({"moves": bytes([byte(LEFT, 4, 1), byte(DOWN, 6, 1)])}, "a tile after move number 0 that its"),
+        ({"moves": bytes([byte(LEFT, 4, 2), 128 | byte(DOWN, 6, 1)])}, "a tile after move number 1 that its"),
+        ({"moves": BY_HAND.moves + bytes([byte(UP, 9, 1)])}, "after it was outgrown, with move number 2"),
         ({"largest_exponent": 3}, "ends before it is over"),
         ({"moves": b"", "final_board": BY_HAND.start, "score": 0}, "ends before it is over"),
         ({"moves": BY_HAND.moves[:1]}, "ends with the board"),
     ],
 )
-def test_what_is_wrong_is_named(changes: dict[str, Any], message: str) -> None:
+def test_the_error_names_the_rule_that_was_broken(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ReplayError, match=message) as error:
         verify(replace(BY_HAND, **changes))
     assert str(error.value).startswith("game 30224")
@@ -126,4 +126,4 @@ def test_a_changed_move_is_refused_unless_it_makes_another_game_by_the_rules(sho
             ends = [episode for byte in other.moves for episode in episodes.step([byte & 3])]
             assert [(end.moves, end.score) for end in ends] == [(other.moves, other.score)]
             np.testing.assert_array_equal(ends[0].final_board, other.final_board)
-    assert accepted == [5]  # right or left there: four moves later the boards are the same again
+    assert accepted == [5]  # right or left: four moves later, the boards are equal again

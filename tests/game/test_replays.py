@@ -1,4 +1,4 @@
-"""Replay files come back as they were written; what was cut short is cut off, what is damaged is named."""
+"""Replay files are read as they were written. Torn records are cut off, and damaged ones are named."""
 
 import resource
 from dataclasses import replace
@@ -73,7 +73,9 @@ def test_a_file_is_continued(path: Path, episodes: list[Episode]) -> None:
     assert [game.game for game in read_replays(path)] == [episode.game for episode in episodes[:6]]
 
 
-def test_every_torn_tail_is_told_and_cut_off(path: Path, ends: list[int], episodes: list[Episode]) -> None:
+def test_every_torn_tail_is_reported_and_cut_off(
+    path: Path, ends: list[int], episodes: list[Episode]
+) -> None:
     whole = path.read_bytes()
     for size in range(ends[3] + 1, ends[4]):
         path.write_bytes(whole[:size])
@@ -115,14 +117,14 @@ def test_a_writer_goes_on_after_a_torn_tail(path: Path, episodes: list[Episode])
     assert [game.game for game in read_replays(path)] == [e.game for e in (*episodes[:4], episodes[9])]
 
 
-def test_a_second_writer_is_refused_and_leaves_the_record_in_the_making_alone(
+def test_a_second_writer_is_refused_and_does_not_touch_an_unfinished_record(
     path: Path, episodes: list[Episode]
 ) -> None:
     with ReplayWriter(path) as writer:
         with path.open("ab") as file:
             file.write(b"half a record")
         torn = path.read_bytes()
-        with pytest.raises(ReplayInUse, match="another program is writing there"):
+        with pytest.raises(ReplayInUse, match="another program is writing to this file"):
             ReplayWriter(path)
         assert path.read_bytes() == torn
     with ReplayWriter(path) as writer:
@@ -167,7 +169,7 @@ def test_a_file_of_a_later_format_is_refused_by_its_number(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[8] = 2
     path.write_bytes(content)
-    with pytest.raises(ReplayError, match="replay format 2, this program reads 1"):
+    with pytest.raises(ReplayError, match="replay format 2; this program reads format 1"):
         list(read_replays(path))
 
 
@@ -188,7 +190,7 @@ def test_a_full_disk_leaves_the_games_before_it(path: Path, episodes: list[Episo
     before = path.read_bytes()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     with ReplayWriter(path) as writer:
-        # The system takes part of the record, then refuses: what a full disk does.
+        # The system writes part of the record and then fails, as on a full disk.
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, limits[1]))
         try:
             with pytest.raises(OSError, match="too large"):
@@ -200,7 +202,7 @@ def test_a_full_disk_leaves_the_games_before_it(path: Path, episodes: list[Episo
     assert [game.game for game in read_replays(path)] == [e.game for e in (*episodes[:5], episodes[6])]
 
 
-def test_an_untrue_game_is_named_with_its_place_and_those_behind_it_are_looked_at(
+def test_a_false_game_is_named_with_its_offset_and_later_games_are_still_checked(
     tmp_path: Path, ends: list[int], episodes: list[Episode]
 ) -> None:
     path = tmp_path / "edited.replay"
@@ -216,10 +218,10 @@ def test_an_untrue_game_is_named_with_its_place_and_those_behind_it_are_looked_a
     assert str(error).startswith(f"{path}: byte {ends[1]}: game {untrue.game} of seed 7 scores ")
 
 
-def test_the_same_game_twice_is_not_true(tmp_path: Path, episodes: list[Episode]) -> None:
+def test_a_game_that_occurs_twice_is_an_error(tmp_path: Path, episodes: list[Episode]) -> None:
     with ReplayWriter(tmp_path / "twice") as writer:
         writer.append(episodes[0])
         writer.append(episodes[0])
     errors = [error for _, error in check_replays(tmp_path / "twice")]
     assert errors[0] is None
-    assert str(errors[1]).endswith(f"game {episodes[0].game} of seed 7 is there twice")
+    assert str(errors[1]).endswith(f"game {episodes[0].game} of seed 7 occurs twice")

@@ -1,4 +1,4 @@
-"""The rules against boards worked out by hand, a plain slide of every line, and by their properties."""
+"""The rules match boards worked out by hand, a plain slide of every line, and the properties of 2048."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ BOARDS = st.integers(0, 6).flatmap(
 
 
 def plain_slide(line: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
-    """A line slid towards its first cell, written as one explains the game."""
+    """Slide a line toward its first cell, written the way one would explain the game."""
     tiles = [exponent for exponent in line if exponent]
     slid: list[int] = []
     reward = 0
@@ -241,7 +241,7 @@ def test_the_18_that_two_17s_make_is_refused_by_the_next_call() -> None:
         ([[2**70] * 16], "integers, not object"),
     ],
 )
-def test_what_is_no_board_is_refused(boards: Any, message: str) -> None:
+def test_malformed_boards_are_refused(boards: Any, message: str) -> None:
     with pytest.raises(BoardError, match=message) as error:
         check_boards(boards)
     assert error.value.cell is None
@@ -256,6 +256,6 @@ def test_what_is_no_board_is_refused(boards: Any, message: str) -> None:
         ([0.0, 1.0], "integers, not float64"),
     ],
 )
-def test_moves_that_are_none_are_refused(moves: list[float], message: str) -> None:
+def test_malformed_moves_are_refused(moves: list[float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         slide(np.zeros((2, 16), np.uint8), moves)

@@ -89,14 +89,14 @@ def test_four_bits_anywhere_in_a_word_are_uniform(shift: int) -> None:
 
 
 @pytest.mark.parametrize(("axis", "lag"), [(0, 1), (0, 2), (0, 16), (1, 1), (1, 2), (1, 16)])
-def test_spawns_of_neighbouring_games_and_moves_are_independent(axis: int, lag: int) -> None:
+def test_spawns_of_neighboring_games_and_moves_are_independent(axis: int, lag: int) -> None:
     high = (grid(3, 500, 500) >> np.uint64(60)).astype(np.int64)
     high = high if axis == 0 else high.T
     pairs = high[lag:] * 16 + high[:-lag]
     assert_uniform(np.bincount(pairs.ravel(), minlength=256))
 
 
-def test_the_games_of_neighbouring_seeds_are_independent() -> None:
+def test_the_games_of_neighboring_seeds_are_independent() -> None:
     for one, other in pairwise(grid(seed, 200, 200) >> np.uint64(60) for seed in range(5)):
         assert_uniform(np.bincount((one * np.uint64(16) + other).ravel().astype(np.int64), minlength=256))
 

@@ -31,7 +31,7 @@ def test_there_are_eight_different_ones_and_each_keeps_every_cell() -> None:
     assert all(sorted(moves) == [0, 1, 2, 3] for moves in MOVES.tolist())
 
 
-def test_neighbours_stay_neighbours() -> None:
+def test_neighbors_stay_neighbors() -> None:
     rows, columns = np.divmod(np.arange(16), 4)
     distance = abs(rows[:, None] - rows) + abs(columns[:, None] - columns)
     for cells in CELLS:

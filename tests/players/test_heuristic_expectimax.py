@@ -1,5 +1,6 @@
 """Expectimax with a heuristic: values by definition, whatever is cut off or looked up."""
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -27,7 +28,7 @@ def line_worth(line: list[int]) -> float:
     merges += 1 + counter if counter else 0
     left = sum(a**4 - b**4 for a, b in pairwise(line) if a > b)
     right = sum(b**4 - a**4 for a, b in pairwise(line) if b > a)
-    total = sum(rank**3.5 for rank in line)
+    total = sum(math.pow(rank, 3.5) for rank in line)
     return 200_000 + 270 * line.count(0) + 700 * merges - 47 * min(left, right) - 11 * total
 
 

@@ -36,7 +36,7 @@ def largest_tiles(player: LocalPlayer, games: int) -> list[int]:
 def test_moves_are_legal_and_the_end_is_minus_one(player: LocalPlayer, boards: NDArray[np.uint8]) -> None:
     moves = player.next_moves(boards)
     legal = rules.legal_moves(boards)
-    running = legal.any(axis=1)
+    running = np.asarray(legal.any(axis=1))
     assert not running[0]
     assert moves[~running].tolist() == [-1] * np.count_nonzero(~running)
     assert legal[running, moves[running]].all()

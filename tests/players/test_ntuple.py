@@ -67,7 +67,7 @@ def test_the_player_makes_legal_moves_and_reports_the_end(network: NTupleNetwork
     boards = np.concatenate([_boards(), over])
     moves = network.next_moves(boards)
     legal = rules.legal_moves(boards)
-    running = legal.any(axis=1)
+    running = np.asarray(legal.any(axis=1))
     assert legal[running, moves[running]].all()
     assert (moves[~running] == -1).all()
     assert not running[-1]

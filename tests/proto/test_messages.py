@@ -1,4 +1,4 @@
-"""Message bytes to numpy and back: nothing is lost, and nothing malformed passes the door."""
+"""Message bytes become numpy arrays and back without loss, and malformed bytes are refused."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_single_board_has_sixteen_exponents(count: int) -> None:
 
 
 @pytest.mark.parametrize("exponent", [16, 255, 256, 2**32 - 1])
-def test_an_exponent_is_never_taken_modulo_anything(exponent: int) -> None:
+def test_a_large_exponent_never_wraps_to_a_valid_one(exponent: int) -> None:
     with pytest.raises(BoardError) as failure:
         board_from_exponents([0] * 9 + [exponent] + [0] * 6, 15)
     assert (failure.value.board, failure.value.cell) == (0, 9)

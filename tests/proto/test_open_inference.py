@@ -1,4 +1,4 @@
-"""The Open Inference Protocol's stubs: the same numbers, names and types as in Triton's own client."""
+"""The stubs of the Open Inference Protocol have the numbers, names and types of Triton's own client."""
 
 from __future__ import annotations
 
@@ -41,14 +41,17 @@ print(json.dumps({
 
 
 def described(*modules: str) -> dict[str, dict[str, list[list[object]]]]:
-    """What the stubs in these modules describe; in another process, since two of them cannot be in one."""
+    """The messages, enums and methods of some stub modules, read in another process.
+
+    One process can load only one project's stubs of the protocol.
+    """
     run = subprocess.run(
         [sys.executable, "-c", DESCRIBE, *modules], capture_output=True, text=True, check=True, timeout=60
     )
     return dict(json.loads(run.stdout))
 
 
-def test_every_message_enum_and_call_is_as_triton_has_it() -> None:
+def test_every_message_enum_and_call_matches_tritons() -> None:
     ours = described("octofold_proto.inference.grpc_service_pb2", "octofold_proto.inference.model_config_pb2")
     theirs = described("tritonclient.grpc.service_pb2", "tritonclient.grpc.model_config_pb2")
     for name, fields in ours["messages"].items():

@@ -1,4 +1,4 @@
-"""The table of statuses: every domain error has a code, and the client gets back what the server raised."""
+"""Every domain error has a status code, and the client raises the error that the server raised."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RAISED = [
 
 
 @pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
-def test_the_client_gets_back_what_the_server_raised(error: errors.OctofoldError) -> None:
+def test_the_client_raises_what_the_server_raised(error: errors.OctofoldError) -> None:
     restored = error_of(status_of(error))
     assert type(restored) is type(error)
     assert str(restored) == str(error)
@@ -34,7 +34,7 @@ def test_the_client_gets_back_what_the_server_raised(error: errors.OctofoldError
 
 def test_every_error_that_the_service_raises_is_in_the_table() -> None:
     raised = {getattr(errors, name) for name in errors.__all__}
-    raised -= {errors.OctofoldError, errors.UnexpectedStatus}  # the base, and what only clients raise
+    raised -= {errors.OctofoldError, errors.UnexpectedStatus}  # the base class; only clients raise this one
     assert set(CODES) == raised | {BoardError}
 
 
@@ -53,7 +53,7 @@ def test_every_error_that_the_service_raises_is_in_the_table() -> None:
         (RAISED[8], "INTERNAL"),
     ],
 )
-def test_the_table_is_the_designs(error: Exception, code: str) -> None:
+def test_every_error_has_the_code_of_the_contract(error: Exception, code: str) -> None:
     assert grpc_code(status_of(error)).name == code
 
 
@@ -63,7 +63,7 @@ def test_a_bad_board_reaches_the_client_as_an_invalid_request_with_its_message()
     assert str(restored) == "board 3, cell 5: no"
 
 
-def test_the_id_of_the_call_travels_with_every_error_but_that_of_a_batch() -> None:
+def test_every_error_carries_the_id_of_the_call_except_a_failed_batch() -> None:
     for error in RAISED:
         request = RequestInfo()
         assert any(detail.Unpack(request) for detail in status_of(error, "call-7").details)
@@ -79,14 +79,14 @@ def test_an_error_outside_the_table_is_a_bug() -> None:
     "code",
     [Code.RESOURCE_EXHAUSTED, Code.INTERNAL, Code.UNIMPLEMENTED, Code.ABORTED, 77],
 )
-def test_a_status_that_is_not_the_services_own_is_unexpected(code: int) -> None:
+def test_a_status_that_the_service_never_sends_is_unexpected(code: int) -> None:
     error = error_of(Status(code=code, message="from elsewhere"))
     assert isinstance(error, errors.UnexpectedStatus)
     assert error.code == code
     assert "from elsewhere" in str(error)
 
 
-def test_a_call_that_met_a_stopping_server_was_unavailable() -> None:
+def test_a_call_that_reaches_a_stopping_server_is_unavailable() -> None:
     assert isinstance(error_of(Status(code=Code.CANCELLED)), errors.Unavailable)
 
 
@@ -105,7 +105,7 @@ def test_details_come_from_the_trailing_metadata() -> None:
         ((DETAILS_KEY, Status(code=Code.NOT_FOUND, message="another").SerializeToString()),),
     ],
 )
-def test_details_that_are_absent_unreadable_or_contradictory_are_passed_over(
+def test_missing_unreadable_or_contradictory_details_are_ignored(
     trailing: tuple[tuple[str, bytes], ...] | None,
 ) -> None:
     plain = Status(code=Code.UNAVAILABLE, message="gone")

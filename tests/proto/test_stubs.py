@@ -1,4 +1,4 @@
-"""The committed stubs: current, and of an age that every supported runtime loads."""
+"""The committed stubs are current, and every supported protobuf runtime loads them."""
 
 from __future__ import annotations
 

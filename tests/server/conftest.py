@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,36 +21,29 @@ import grpc
 import numpy as np
 import onnx
 import pytest
-from octofold_proto.inference.grpc_service_pb2_grpc import (
-    GRPCInferenceServiceStub,
-    add_GRPCInferenceServiceServicer_to_server,
-)
-from octofold_proto.octofold.v1.inference_pb2_grpc import (
-    OctofoldServiceStub,
-    add_OctofoldServiceServicer_to_server,
-)
-from octofold_server.access import Access
-from octofold_server.arrivals import Arrivals
-from octofold_server.backend import Backend
-from octofold_server.config import Config
-from octofold_server.door import Door, Limits
-from octofold_server.fakes import FakeBackend, RecordingBackend
-from octofold_server.models import Models
-from octofold_server.oip_service import OpenInference
-from octofold_server.oip_servicer import OpenInferenceMethods, OpenInferenceServicer
-from octofold_server.rest import JSON_LENGTH, application
-from octofold_server.rest_server import RestServer
-from octofold_server.servicer import OctofoldMethods, OctofoldServicer
-from octofold_server.undecodable import RefusingUndecodable
-from octofold_server.wire import WireServer
+from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from octofold_server.admission.admission import Door, Limits
+from octofold_server.backends.backend import Backend, BackendFactory
+from octofold_server.backends.fakes import FakeBackend, RecordingBackend
+from octofold_server.config.options import Config
+from octofold_server.models.registry import Models
+from octofold_server.process.assembly import SERVICES, new_grpc_server
+from octofold_server.protocols.health import Health
+from octofold_server.protocols.open_inference.operations import OpenInference
+from octofold_server.protocols.open_inference.rest import JSON_LENGTH, PROBES, application
+from octofold_server.transport.access import Access
+from octofold_server.transport.http_server import RestServer
+from octofold_server.transport.interface import Server
 from onnx import TensorProto, helper
+from support.waiting import wait_for
 
 START_LIMIT_SECONDS = 60
 
 
 @pytest.fixture(scope="session")
 def graph() -> bytes:
-    """A graph that keeps the contract and answers as `octofold_server.fakes.fake_moves` does."""
+    """A graph that keeps the contract and answers as `octofold_server.backends.fakes.fake_moves` does."""
     constants = {
         "cells": np.array([1], np.int64),
         "four": np.array([4], np.int32),
@@ -178,6 +170,52 @@ def start_server(tmp_path: Path) -> Iterator[StartServer]:
             server.process.wait()
 
 
+class Gate:
+    """Holds up the loading of models in a server that is started with `program`."""
+
+    program = (str(Path(__file__).with_name("gated_server.py")),)
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def hold(self, version: Path) -> None:
+        """Whoever loads this version, or another with the same model file, waits from now on."""
+        self._file(version).touch()
+
+    def wait_until_reached(self, version: Path) -> None:
+        """Return once somebody waits."""
+        wait_for(lambda: any(self._folder.glob(f"{self._file(version).name}.*")))
+
+    def release(self, version: Path) -> None:
+        """Let them go on."""
+        self._file(version).unlink()
+
+    def _file(self, version: Path) -> Path:
+        return self._folder / hashlib.sha256((version / "model.onnx").read_bytes()).hexdigest()
+
+
+@pytest.fixture
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    folder = tmp_path / "gate"
+    folder.mkdir()
+    monkeypatch.setenv("GATE", str(folder))
+    return Gate(folder)
+
+
+@pytest.fixture
+def another_graph(graph: bytes) -> bytes:
+    """A file that is not that of `graph`, and answers the same."""
+    model = onnx.load_from_string(graph)
+    model.doc_string = "another"
+    return bytes(model.SerializeToString())
+
+
+def new_server(config: Config, door: Door, health: Health, service: OpenInference) -> Server:
+    """The gRPC server of octofold-serve, in this process."""
+    access = Access(config.tokens, config.admin_tokens, admin=config.admin, refusals=door.refusals)
+    return new_grpc_server(config, door, health, access, service)
+
+
 ServeBackend = Callable[..., Any]
 
 
@@ -191,12 +229,7 @@ def serve_backend(write_version: WriteVersion, tmp_path: Path) -> ServeBackend:
         config = Config(models=tmp_path / "models", **{"lanes": 1, **options})
         models = Models(config, lambda _, layout, __: [backend] * layout.lanes)
         door = Door(models, Limits(boards=options.get("queue_capacity", 65_536)))
-        server = WireServer(grpc.server(ThreadPoolExecutor(32)), Arrivals(16, door.refusals))
-        OctofoldMethods(door).add_to(server)
-        others: Any = RefusingUndecodable(
-            server.server, door.refusals, Arrivals(16, door.refusals), elsewhere=server.names
-        )
-        add_OctofoldServiceServicer_to_server(OctofoldServicer(door), others)
+        server = new_server(config, door, Health(SERVICES), OpenInference(door))
         port = server.listen("127.0.0.1:0")
         server.start()
         models.start()
@@ -218,6 +251,7 @@ class OpenDoors:
     """A server in this process, with all its protocols."""
 
     door: Door
+    health: Health
     service: OpenInference
     grpc_target: str
     rest_port: int
@@ -250,26 +284,22 @@ def open_doors(write_version: WriteVersion, tmp_path: Path) -> OpenAllDoors:
         **options: Any,
     ) -> Iterator[OpenDoors]:
         config = Config(models=tmp_path / "models", **{"lanes": 1, **options})
-        door = Door(Models(config, lambda _, layout, __: [backend] * layout.lanes), limits)
+        health = Health(SERVICES)
+        make_lanes: BackendFactory = lambda _, layout, __: [backend] * layout.lanes  # noqa: E731
+        door = Door(Models(config, make_lanes, health.set_model), limits)
         service = OpenInference(door)
         access = Access(config.tokens, config.admin_tokens, admin=config.admin, refusals=door.refusals)
-        server = WireServer(grpc.server(ThreadPoolExecutor(32)), Arrivals(16, door.refusals))
-        OctofoldMethods(door).add_to(server)
-        OpenInferenceMethods(door, service).add_to(server)
-        others: Any = RefusingUndecodable(
-            server.server, door.refusals, Arrivals(16, door.refusals), elsewhere=server.names
-        )
-        add_OctofoldServiceServicer_to_server(OctofoldServicer(door), others)
-        add_GRPCInferenceServiceServicer_to_server(OpenInferenceServicer(service), others)
+        server = new_server(config, door, health, service)
         port = server.listen("127.0.0.1:0")
         server.start()
         listener = socket.create_server(("127.0.0.1", 0))
         routes = application(door, service, access, config.max_message_bytes)
-        rest_server = RestServer(routes, listener, **rest)
+        rest_server = RestServer(routes, listener, probes=PROBES, **rest)
         rest_server.start()
         door.models.start()
         door.open()
-        doors = OpenDoors(door, service, f"127.0.0.1:{port}", rest_server.port)
+        health.serve()
+        doors = OpenDoors(door, health, service, f"127.0.0.1:{port}", rest_server.port)
         try:
             yield doors
         finally:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from octofold_server.config import read_config
-from octofold_server.fakes import SlowBackend
-from octofold_server.lifecycle import serve
-from octofold_server.logs import set_up_log
+from octofold_server.backends.fakes import SlowBackend
+from octofold_server.config.reading import read_config
+from octofold_server.process.lifecycle import serve
+from octofold_server.system.logs import set_up_log
 
 config = read_config([*sys.argv[2:], "--lanes", "1"])
 set_up_log(config.log_format, config.log_level)

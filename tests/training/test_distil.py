@@ -3,7 +3,9 @@
 import resource
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +20,8 @@ from torch import nn
 ARCHITECTURE = {"kind": "cnn", "layers": 2, "channels": 16, "exponents": 16}
 
 
-def _options(**changes: object) -> DistilOptions:
-    return DistilOptions(**({"batch_size": 64, "slices": 2, "warm_up": 64.0} | changes))
+def _options(**changes: Any) -> DistilOptions:
+    return replace(DistilOptions(batch_size=64, slices=2, warm_up=64.0), **changes)
 
 
 def test_the_student_comes_to_agree_with_the_teacher(teacher: NTupleNetwork) -> None:

@@ -114,17 +114,27 @@ def _assert_same(left: Any, right: Any) -> None:
         assert left == right
 
 
-@pytest.mark.parametrize("content", [b"", b"garbage", "truncated", "foreign"])
-def test_a_damaged_state_is_named(student: Trainer, tmp_path: Path, content: bytes | str) -> None:
+def _empty(state: Path) -> None:
+    state.write_bytes(b"")
+
+
+def _overwrite(state: Path) -> None:
+    state.write_bytes(b"garbage")
+
+
+def _truncate(state: Path) -> None:
+    state.write_bytes(state.read_bytes()[:5000])
+
+
+def _replace_by_weights(state: Path) -> None:
+    torch.save({"weights": torch.zeros(3)}, state)
+
+
+@pytest.mark.parametrize("damage", [_empty, _overwrite, _truncate, _replace_by_weights])
+def test_a_damaged_state_is_named(student: Trainer, tmp_path: Path, damage: Callable[[Path], None]) -> None:
     run = student.make()
     save_state(run, tmp_path)
-    state = tmp_path / "state.pt"
-    if content == "truncated":
-        state.write_bytes(state.read_bytes()[:5000])
-    elif content == "foreign":
-        torch.save({"weights": torch.zeros(3)}, state)
-    else:
-        state.write_bytes(content)
+    damage(tmp_path / "state.pt")
     with pytest.raises(TrainingError, match=r"state\.pt: damaged"):
         resume(run, tmp_path)
 

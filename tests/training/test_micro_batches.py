@@ -17,9 +17,7 @@ def _boards(count: int) -> Tensor:
 
 
 def _gradients(network: nn.Module, answers: Tensor, weights: Tensor) -> list[Tensor]:
-    network.zero_grad()
-    (answers * weights).sum().backward()
-    return [each.grad for each in network.parameters()]
+    return list(torch.autograd.grad((answers * weights).sum(), list(network.parameters())))
 
 
 @pytest.mark.parametrize("architecture", [CNN, PAIRS], ids=["cnn", "pairs"])

@@ -4,8 +4,9 @@ from itertools import combinations
 
 import pytest
 import torch
-from octofold_training.networks import ArchitectureError, build, count_weights
-from torch import nn
+from octofold_training.networks import CNN, ArchitectureError, ValidCNN, build, count_weights
+from octofold_training.pair_network import PairNetwork
+from torch import Tensor, nn
 
 CNN5 = {"kind": "cnn", "layers": 5, "channels": 222, "exponents": 16}
 VALID = {"kind": "valid_cnn", "channels": [12, 20], "dense": [24, 16], "exponents": 16}
@@ -27,33 +28,34 @@ def test_networks_count_the_published_number_of_weights(layers: int, channels: i
     assert count_weights(network) == weights
 
 
-def _with_ordinary_convolutions(network: nn.Module, one_hot: torch.Tensor) -> torch.Tensor:
+def _with_ordinary_convolutions(network: CNN, one_hot: Tensor) -> Tensor:
     x = one_hot
     for convolution in network.convolutions:
         x = torch.relu(convolution(nn.functional.pad(x, (0, 1, 0, 1))))
-    return network.dense(x.flatten(1))
+    logits: Tensor = network.dense(x.flatten(1))
+    return logits
 
 
 def test_forward_and_gradients_are_those_of_ordinary_padded_convolutions() -> None:
     torch.manual_seed(0)
     network = build(SMALL)
+    assert isinstance(network, CNN)
     exponents = torch.randint(0, 16, (9, 16))
     one_hot = torch.eye(16)[exponents].view(9, 4, 4, 16).permute(0, 3, 1, 2)
-    answers, gradients = [], []
-    for forward in (network, lambda x: _with_ordinary_convolutions(network, x)):
-        network.zero_grad()
-        answer = forward(one_hot)
-        (answer * torch.arange(4)).sum().backward()
-        answers.append(answer)
-        gradients.append([parameter.grad.clone() for parameter in network.parameters()])
-    torch.testing.assert_close(answers[0], answers[1])
-    for fast, ordinary in zip(*gradients, strict=True):
-        torch.testing.assert_close(fast, ordinary, rtol=1e-4, atol=1e-4)
+    fast, ordinary = network(one_hot), _with_ordinary_convolutions(network, one_hot)
+    torch.testing.assert_close(fast, ordinary)
+    gradients = [
+        torch.autograd.grad((answer * torch.arange(4)).sum(), list(network.parameters()))
+        for answer in (fast, ordinary)
+    ]
+    for of_fast, of_ordinary in zip(*gradients, strict=True):
+        torch.testing.assert_close(of_fast, of_ordinary, rtol=1e-4, atol=1e-4)
 
 
 def test_a_cnn_without_padding_is_that_of_ordinary_convolutions_and_dense_layers() -> None:
     torch.manual_seed(0)
     network = build(VALID)
+    assert isinstance(network, ValidCNN)
     exponents = torch.randint(0, 16, (9, 16))
     one_hot = torch.eye(16)[exponents].view(9, 4, 4, 16).permute(0, 3, 1, 2)
     x = one_hot
@@ -69,6 +71,7 @@ def test_a_cnn_without_padding_is_that_of_ordinary_convolutions_and_dense_layers
 def test_a_pair_network_sums_what_its_tables_say_of_every_pair_of_four_cells() -> None:
     torch.manual_seed(0)
     network = build(PAIRED)
+    assert isinstance(network, PairNetwork)
     exponents = torch.randint(0, 16, (5, 16))
     one_hot = torch.eye(16)[exponents].view(5, 4, 4, 16).permute(0, 3, 1, 2)
     for n, board in enumerate(exponents.view(5, 4, 4)):

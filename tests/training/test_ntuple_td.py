@@ -5,8 +5,10 @@ import signal
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,8 +19,8 @@ FullDisk = Callable[[int], AbstractContextManager[None]]
 SMALL = ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 4, 5), (5, 6, 9, 10))
 
 
-def _options(**changes: object) -> NTupleOptions:
-    return NTupleOptions(**({"tuples": SMALL, "threads": 1} | changes))
+def _options(**changes: Any) -> NTupleOptions:
+    return replace(NTupleOptions(tuples=SMALL, threads=1), **changes)
 
 
 def test_self_play_learns() -> None:
@@ -26,6 +28,8 @@ def test_self_play_learns() -> None:
     first = learner.learn(30_000)
     for _ in range(5):
         last = learner.learn(100_000)
+    assert first.recent_average is not None
+    assert last.recent_average is not None
     assert last.recent_average > 3 * first.recent_average
 
 
@@ -101,6 +105,14 @@ def test_a_full_disk_leaves_the_last_good_state(tmp_path: Path, full_disk: FullD
     resumed = NTupleLearner.resume(options, tmp_path)
     np.testing.assert_array_equal(resumed.network.values, values)
     assert not list(tmp_path.glob("*.partial*"))
+
+
+def test_a_learning_state_that_cannot_be_read_is_named_without_an_error_number(tmp_path: Path) -> None:
+    NTupleLearner(_options()).save(tmp_path)
+    (tmp_path / "learner.json").unlink()
+    (tmp_path / "learner.json").mkdir()
+    with pytest.raises(NTupleFileError, match=r"learner\.json: Is a directory$"):
+        NTupleLearner.resume(_options(), tmp_path)
 
 
 def test_a_damaged_learning_state_is_named(tmp_path: Path) -> None:

@@ -1,13 +1,15 @@
 """PPO: what it plays is what it learns from, it gets better, and it keeps near its start."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from octofold_game import rules
 from octofold_game.symmetries import CELLS
-from octofold_training import checkpoints, commands
+from octofold_training import checkpoints, cli
 from octofold_training.checkpoints import Checkpoint
 from octofold_training.environment import Environment
 from octofold_training.long_run import TrainingError
@@ -20,9 +22,17 @@ ARCHITECTURE = {"kind": "cnn", "layers": 2, "channels": 16, "exponents": 16}
 CPU = torch.device("cpu")
 
 
-def _options(**changes: object) -> PPOOptions:
-    tiny = {"games": 32, "horizon": 8, "minibatch_size": 64, "warm_up_moves": 0, "value_head_start": 0.0}
-    return PPOOptions(**(tiny | {"value_units": 32, "positions": 1024.0} | changes))
+def _options(**changes: Any) -> PPOOptions:
+    tiny = PPOOptions(
+        games=32,
+        horizon=8,
+        minibatch_size=64,
+        warm_up_moves=0,
+        value_head_start=0.0,
+        value_units=32,
+        positions=1024.0,
+    )
+    return replace(tiny, **changes)
 
 
 def _rollouts(games: int) -> Rollouts:
@@ -126,7 +136,7 @@ def test_the_penalty_keeps_the_policy_near_its_start(start: Checkpoint) -> None:
 
 
 def test_the_values_learn_first(start: Checkpoint) -> None:
-    run = PPO(_options(value_head_start=512.0), start, CPU)
+    run = PPO(_options(value_head_start=512.0, positions=5_120.0), start, CPU)
     before = {name: value.clone() for name, value in run.policy.state_dict().items()}
     value_before = run.value_network.last.weight.clone()
     run.learn()
@@ -167,14 +177,14 @@ def test_the_command_follows_a_recipe(
     start_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folders = ["--state", str(tmp_path / "run"), "--checkpoint", str(tmp_path / "net"), "--device", "cpu"]
-    assert commands.main(["ppo", str(_recipe(tmp_path, start_folder)), *folders]) == 0
+    assert cli.main(["ppo", str(_recipe(tmp_path, start_folder)), *folders]) == 0
     assert "curves.png" in capsys.readouterr().out
     assert checkpoints.load(tmp_path / "net").training["positions"] == 512
 
 
 def test_a_start_that_is_missing_ends_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = _recipe(tmp_path, tmp_path / "nowhere")
-    assert commands.main(["ppo", str(recipe), "--state", str(tmp_path / "run"), "--device", "cpu"]) == 1
+    assert cli.main(["ppo", str(recipe), "--state", str(tmp_path / "run"), "--device", "cpu"]) == 1
     error = capsys.readouterr().err
     assert "nowhere: no checkpoint here" in error
     assert error.count("\n") == 1

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from octofold_players.ntuple import NTupleNetwork
-from octofold_training import commands
+from octofold_training import cli
 from octofold_training.distil import DistilOptions
 from octofold_training.networks import build
 from octofold_training.ntuple_td import NTupleOptions
@@ -44,7 +44,9 @@ def test_lists_become_the_tuples_that_options_hold(tmp_path: Path) -> None:
         ("[distil", "not TOML"),
         ("positions = 3", "'positions' stands outside of a table"),
         ("[ppo]", r"has no table \[distil\]"),
-        ("[distil]\npositoins = 3", "has no 'positoins'; it takes positions, batch_size"),
+        ("[distill]", r"has no table \[distil\]; \[distill\] may be a typing error"),
+        ("[distil]\npositoins = 3", r"\[distil\] has no 'positoins'; did you mean positions\?$"),
+        ("[distil]\nxyz = 3", r"\[distil\] has no 'xyz'; it takes positions, batch_size"),
         ("[distil]\nbatch_size = 1", "batch_size is 1; the least is 2"),
         ("[distil]\ndeep_share = 1.5", "deep_share is 1.5; the most is 1"),
         ("[distil]\nbatch_size = 64.5", "batch_size is 64.5, not a whole number"),
@@ -84,7 +86,7 @@ def test_a_student_without_recipe_or_teacher_ends_in_one_line(
 ) -> None:
     file = str(_recipe(tmp_path, NETWORK + "[distil]\n"))
     arguments = [file if argument == "RECIPE" else argument for argument in arguments]
-    assert commands.main(["student", *arguments, "--state", str(tmp_path / "run")]) == 1
+    assert cli.main(["student", *arguments, "--state", str(tmp_path / "run")]) == 1
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
@@ -96,10 +98,7 @@ def test_a_teacher_file_of_another_shape_ends_in_one_line(
 ) -> None:
     recipe, folder = _recipe(tmp_path, NETWORK + "[distil]\n"), tmp_path / "teacher"
     NTupleNetwork(teacher.tuples[:3], teacher.values).save(folder)  # describes three tables, holds four
-    assert (
-        commands.main(["student", str(recipe), "--teacher", str(folder), "--state", str(tmp_path / "run")])
-        == 1
-    )
+    assert cli.main(["student", str(recipe), "--teacher", str(folder), "--state", str(tmp_path / "run")]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert "values.npy: float32[262144], expected float32[196608]" in line
     assert not (tmp_path / "run").exists()

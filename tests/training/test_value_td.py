@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,14 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from octofold_client import Client
-from octofold_client.local_server import LocalServer
+from octofold_client.rpc.local_server import LocalServer
 from octofold_export.cli import main as export
 from octofold_game import rules
 from octofold_game.bitboards import unpack
 from octofold_game.episodes import Episodes
 from octofold_game.symmetries import CELLS
 from octofold_players.ntuple import NTupleNetwork
-from octofold_training import checkpoints, commands
+from octofold_training import checkpoints, cli
 from octofold_training.long_run import TrainingError
 from octofold_training.value_td import ValueLearning, ValueOptions
 from torch import nn
@@ -35,8 +36,8 @@ ARCHITECTURE: dict[str, Any] = {
 GAMES = 16
 
 
-def _options(**changes: object) -> ValueOptions:
-    return ValueOptions(**({"batch_size": 32, "slices": 2, "warm_up": 64.0} | changes))
+def _options(**changes: Any) -> ValueOptions:
+    return replace(ValueOptions(batch_size=32, slices=2, warm_up=64.0), **changes)
 
 
 def _values(network: nn.Module, boards: NDArray[np.uint8], views: int) -> NDArray[np.float32]:
@@ -112,12 +113,13 @@ def test_an_exported_value_network_plays_as_well_as_the_trained_one(
     teacher.save(tmp_path / "teacher")
     folders = ["--state", str(tmp_path / "run"), "--teacher", str(tmp_path / "teacher")]
     net, models = tmp_path / "net", tmp_path / "models"
-    assert commands.main(["value", str(_recipe(tmp_path)), *folders, "--checkpoint", str(net)]) == 0
+    assert cli.main(["value", str(_recipe(tmp_path)), *folders, "--checkpoint", str(net)]) == 0
     network, seen = checkpoints.load(net).network, []
 
     def native_moves(boards: NDArray[np.uint8]) -> NDArray[np.intp]:
         seen.append(boards)
-        return _worth(network, boards, views=8).argmax(axis=1)
+        moves: NDArray[np.intp] = _worth(network, boards, views=8).argmax(axis=1)
+        return moves
 
     native = _scores(native_moves)
     np.save(tmp_path / "boards.npy", np.concatenate(seen))

@@ -1,16 +1,128 @@
-"""`octofold-train`: says in one line what to install where the extra that it needs is missing."""
+"""`octofold-train`: the trainers on the command line.
+
+    octofold-train teacher RECIPE    an n-tuple network that learns by self-play
+    octofold-train student RECIPE    a network that learns the teacher's preferences
+    octofold-train value RECIPE      a network that learns what afterstates are worth
+    octofold-train ppo RECIPE        a student that goes on learning from its own games
+
+Every run keeps its state in a folder and goes on from it when the same command is given again. This module
+holds the flags. It imports neither torch nor numba, so `--help` is quick and works without them.
+"""
 
 from __future__ import annotations
 
+import argparse
+import math
+import re
 import sys
+from difflib import get_close_matches
+from pathlib import Path
+from typing import NoReturn
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run `octofold_training.commands.main` and return its exit code."""
+    """Run the command and return its exit code: 0, 1 for a failure, 130 after Ctrl-C or SIGTERM.
+
+    Raises `SystemExit`: with code 0 after `--help`, with code 2 after one line on stderr for wrong usage.
+    """
+    parsed = parse(arguments)
     try:
         from octofold_training import commands
     except ModuleNotFoundError as error:
-        remedy = "install the extra octofold[training]"
+        remedy = "in a clone, run `make .venv/dev`; elsewhere, install octofold[training]"
         print(f"octofold-train: {error.name} is not installed; {remedy}", file=sys.stderr)
         return 1
-    return commands.main(arguments)
+    return commands.run(parsed)
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The flags. Raises as `main` does."""
+    parser, commands = _parsers()
+    parsed, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        command = commands[parsed.command]
+        flag = unknown[0].partition("=")[0]
+        known = re.findall(r"--[a-z][a-z-]*", command.format_help())
+        command.error(f"unknown argument {flag!r}{did_you_mean(flag, known, f'{command.prog} --help')}")
+    return parsed
+
+
+def did_you_mean(word: str, known: list[str], help: str) -> str:
+    """The end of a message about an unknown word: the word that was probably meant, or where to look."""
+    close = get_close_matches(word, known, 1)
+    return f"; did you mean {close[0]}?" if close else f"; see {help}"
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports wrong usage in one line, without the usage of all flags above it."""
+
+    def error(self, message: str) -> NoReturn:
+        wrong = re.fullmatch(r"argument COMMAND: invalid choice: '(.*)' \(choose from (.*)\)", message)
+        if wrong:
+            word, commands = wrong[1], re.findall(r"[\w-]+", wrong[2])
+            suggestion = did_you_mean(word, commands, f"{self.prog} --help")
+            message = f"unknown command {word!r}{suggestion}"
+        self.exit(2, f"{self.prog}: {message}\n")
+
+
+def _parsers() -> tuple[_Parser, dict[str, _Parser]]:
+    """The parser of the whole command line, and those of its commands by name."""
+    parser = _Parser(prog="octofold-train", description="Train networks that play 2048.", allow_abbrev=False)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
+    teacher, student, value, ppo = (
+        commands.add_parser(name, help=help, description=f"Train {help}.", allow_abbrev=False)
+        for name, help in {
+            "teacher": "an n-tuple network that learns by self-play",
+            "student": "a network that learns the teacher's preferences",
+            "value": "a network that learns what afterstates are worth",
+            "ppo": "a student that goes on learning from its own games",
+        }.items()
+    )
+    examples = {teacher: "teacher", student: "cnn5", value: "value", ppo: "swift-ppo"}
+    for command, example in examples.items():
+        command.add_argument("recipe", type=Path, help=f"TOML file, such as training/recipes/{example}.toml")
+        command.add_argument(
+            "--state", type=Path, metavar="DIR", help="folder of the run (default: runs/NAME of the recipe)"
+        )
+        command.add_argument(
+            "--minutes",
+            type=_minutes,
+            default=math.inf,
+            metavar="M",
+            help="stop after this time; the same command goes on later (default: train to the end)",
+        )
+    for command in (student, value):
+        command.add_argument(
+            "--teacher",
+            type=Path,
+            default=Path("runs/teacher"),
+            metavar="DIR",
+            help="folder of the n-tuple network to learn from (default: runs/teacher)",
+        )
+    for command in (student, value, ppo):
+        command.add_argument(
+            "--checkpoint",
+            type=Path,
+            metavar="DIR",
+            help="folder for the trained network (default: checkpoints/NAME of the recipe)",
+        )
+    ppo.add_argument(
+        "--device",
+        choices=["cpu", "cuda"],
+        help="where games, networks and updates are (default: cuda where torch can use it, else cpu)",
+    )
+    return parser, commands.choices
+
+
+def _minutes(text: str) -> float:
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = math.nan
+    if not minutes >= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of minutes")
+    return minutes
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,17 +1,8 @@
-"""`octofold-train`: the trainers on the command line.
-
-    octofold-train teacher RECIPE    an n-tuple network that learns by self-play
-    octofold-train student RECIPE    a network that learns the teacher's preferences
-    octofold-train value RECIPE      a network that learns what afterstates are worth
-    octofold-train ppo RECIPE        a student that goes on learning from its own games
-
-Every run keeps its state in a folder and goes on from it when the same command is given again.
-"""
+"""What the commands of `octofold-train` do, once their flags are read."""
 
 from __future__ import annotations
 
 import argparse
-import math
 import signal
 import sys
 from pathlib import Path
@@ -32,13 +23,18 @@ from octofold_training.recipes import Recipe, read_recipe
 from octofold_training.value_td import ValueLearning, ValueOptions
 
 
-def main(arguments: list[str] | None = None) -> int:
+def run(parsed: argparse.Namespace) -> int:
     """Run the command and return its exit code: 0, 1 for a failure, 130 after Ctrl-C or SIGTERM."""
-    parsed = _parser().parse_args(arguments)
+    commands = {
+        "teacher": _train_teacher,
+        "student": _train_student,
+        "value": _train_value,
+        "ppo": _train_ppo,
+    }
     for stop in (signal.SIGINT, signal.SIGTERM):  # named both: a shell's background jobs ignore SIGINT
         signal.signal(stop, signal.default_int_handler)
     try:
-        parsed.run(parsed)
+        commands[parsed.command](parsed)
     except KeyboardInterrupt:
         print(f"octofold-train: interrupted; the same command goes on from {parsed.state}", file=sys.stderr)
         return 130
@@ -85,13 +81,17 @@ def _train_value(parsed: argparse.Namespace) -> None:
 def _train_ppo(parsed: argparse.Namespace) -> None:
     recipe = _read_recipe(parsed)
     options = recipe.options("ppo", PPOOptions)
-    if parsed.device == "cuda" and not torch.cuda.is_available():
+    usable = torch.cuda.is_available()
+    if parsed.device == "cuda" and not usable:
         raise ValueError("there is no CUDA device that this build of torch can use")
-    run = ppo.fine_tuning(options, parsed.checkpoint, torch.device(parsed.device))
+    device = torch.device(parsed.device or ("cuda" if usable else "cpu"))
+    run = ppo.fine_tuning(options, parsed.checkpoint, device)
     _train(run, parsed, ppo.CURVES)
 
 
 def _train(run: Run[RunProgress], parsed: argparse.Namespace, curves: Curves) -> None:
+    for warning in run.warnings:
+        print(f"octofold-train: warning: {parsed.recipe}: {warning}", file=sys.stderr)
     with ProgressLine() as line:
 
         def report(progress: RunProgress) -> None:
@@ -102,55 +102,9 @@ def _train(run: Run[RunProgress], parsed: argparse.Namespace, curves: Curves) ->
 
 
 def _read_recipe(parsed: argparse.Namespace) -> Recipe:
-    """Reads it, and names the folders that the command line does not after it."""
+    """Read the recipe; folders that no flag names are named after it."""
     recipe = read_recipe(parsed.recipe)
     parsed.state = parsed.state or Path("runs") / recipe.name
     if "checkpoint" in parsed:
         parsed.checkpoint = parsed.checkpoint or Path("checkpoints") / recipe.name
     return recipe
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="octofold-train", description="Train networks that play 2048.", allow_abbrev=False
-    )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    def add(name: str, help: str, example: str) -> argparse.ArgumentParser:
-        command = commands.add_parser(name, help=help, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-        command.add_argument("recipe", type=Path, help=f"TOML file, such as training/recipes/{example}.toml")
-        command.add_argument(
-            "--state", type=Path, help="folder of the run (default: runs/NAME of the recipe)"
-        )
-        command.add_argument(
-            "--minutes", type=float, default=math.inf, help="stop after this time, to go on later"
-        )
-        return command
-
-    teacher = add("teacher", "an n-tuple network that learns by self-play", "teacher")
-    teacher.set_defaults(run=_train_teacher)
-    student = add("student", "a network that learns the teacher's preferences", "cnn5")
-    student.set_defaults(run=_train_student)
-    value = add("value", "a network that learns what afterstates are worth", "value")
-    value.set_defaults(run=_train_value)
-    reinforced = add("ppo", "a student that goes on learning from its own games", "swift-ppo")
-    reinforced.set_defaults(run=_train_ppo)
-    for command in (student, value):
-        command.add_argument(
-            "--teacher", type=Path, default=Path("runs/teacher"), help="folder of the teacher"
-        )
-    for command in (student, value, reinforced):
-        command.add_argument(
-            "--checkpoint", type=Path, help="folder for the trained network (default: checkpoints/NAME)"
-        )
-    reinforced.add_argument(
-        "--device",
-        choices=["cpu", "cuda"],
-        default="cuda" if torch.cuda.is_available() else "cpu",
-        help="where games, networks and updates are",
-    )
-    return parser
-
-
-if __name__ == "__main__":
-    sys.exit(main())

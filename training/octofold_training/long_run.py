@@ -57,6 +57,8 @@ class Run(Protocol[Reports]):
 
     options: Any
     "a dataclass; its `positions` is where the run ends"
+    warnings: list[str]
+    "what of the recipe the run does not follow, a line of text each"
     architecture: dict[str, Any]
     averaged: AveragedModel
     "the network that the checkpoint gets"
@@ -109,6 +111,8 @@ def resume(run: Run[Any], folder: Path) -> None:
         run.restore(state)
     except TrainingError as error:
         raise TrainingError(f"{file}: {error}") from error
+    except OSError as error:
+        raise TrainingError(f"{file}: {error.strerror}") from error
     except Exception as error:  # torch documents no class of its own for a damaged file
         raise TrainingError(f"{file}: damaged, or of another run ({error})") from error
 

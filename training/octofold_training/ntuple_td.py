@@ -146,7 +146,9 @@ class NTupleLearner:
             state = json.loads((folder / "learner.json").read_text())
             learner.episodes, learner.moves = state["episodes"], state["moves"]
             learner.seconds = state["seconds"]
-        except (OSError, ValueError, KeyError) as error:
+        except OSError as error:
+            raise NTupleFileError(f"{folder / 'learner.json'}: {error.strerror}") from error
+        except (ValueError, KeyError) as error:
             raise NTupleFileError(f"{folder / 'learner.json'}: not a learner's counts ({error})") from error
         for thread in learner._threads:
             thread.reseed(learner.moves)  # new spawns, not those of the start again

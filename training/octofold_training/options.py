@@ -3,10 +3,43 @@
 from __future__ import annotations
 
 import math
-from dataclasses import field
-from typing import Any
+from dataclasses import field, fields, replace
+from typing import Any, TypeVar
+
+_LARGEST_SHARE = 0.1  # of a run; the first weights then keep less than e**-10 of an average over it
+
+Options = TypeVar("Options")
 
 
-def option(default: Any, help: str, minimum: float = 0, maximum: float = math.inf) -> Any:
-    """A dataclass field with a line of help and the smallest and the largest value that make sense."""
-    return field(default=default, metadata={"help": help, "minimum": minimum, "maximum": maximum})
+def option(
+    default: Any, help: str, minimum: float = 0, maximum: float = math.inf, *, fits_run: bool = False
+) -> Any:
+    """A dataclass field with a line of help and the smallest and the largest value that make sense.
+
+    `fits_run` marks a number of positions that must be a small part of the run's `positions`.
+    """
+    return field(
+        default=default,
+        metadata={"help": help, "minimum": minimum, "maximum": maximum, "fits_run": fits_run},
+    )
+
+
+def fit_to_run(options: Options) -> tuple[Options, list[str]]:
+    """The options with every marked number of positions cut to a tenth of the run, and what was cut.
+
+    Takes a dataclass with a field `positions`. The second result has one line of text for each option that
+    was cut; it is empty for a run that is long enough.
+    """
+    positions = options.positions  # type: ignore[attr-defined]
+    largest = max(1.0, _LARGEST_SHARE * positions)
+    cut = {
+        each.name: value
+        for each in fields(options)  # type: ignore[arg-type]
+        if each.metadata.get("fits_run") and (value := getattr(options, each.name)) > largest
+    }
+    warnings = [
+        f"{name} is cut from {value:,.0f} to {largest:,.0f} positions, "
+        f"{_LARGEST_SHARE:.0%} of a run of {positions:,.0f}"
+        for name, value in cut.items()
+    ]
+    return replace(options, **dict.fromkeys(cut, largest)), warnings  # type: ignore[type-var]

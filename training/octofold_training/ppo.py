@@ -26,7 +26,7 @@ from octofold_training.curves import Curves
 from octofold_training.encoding import fastest_type
 from octofold_training.environment import Environment
 from octofold_training.long_run import RunProgress, TrainingError
-from octofold_training.options import option
+from octofold_training.options import fit_to_run, option
 from octofold_training.rollouts import Rollouts, Turn, generalised_advantages
 from octofold_training.value_network import ValueNetwork
 
@@ -52,7 +52,11 @@ class PPOOptions:
     learning_rate: float = option(3e-4, "peak of the policy's")
     value_learning_rate: float = option(1e-3, "peak of the value network's")
     value_units: int = option(256, "units of each hidden layer of the value network", minimum=1)
-    value_head_start: float = option(200e3, "positions at the start from which only the values are learned")
+    value_head_start: float = option(
+        200e3,
+        "positions at the start from which only the values are learned; at most a tenth of the run",
+        fits_run=True,
+    )
     cool_down: float = option(0.5, "last share of the run, in which the learning rates fall to 0")
     discount: float = option(0.999, "gamma: worth of a point one move later")
     trace_decay: float = option(0.9, "lambda of the advantages: 0 trusts the values, 1 the rewards")
@@ -65,7 +69,10 @@ class PPOOptions:
     restart_share: float = option(0.5, "of games that start where a recent game stood, at most 1")
     warm_up_moves: int = option(1000, "moves of each game before the run, so that games differ in age")
     averaged: float = option(
-        500e3, "positions over which the weights of the checkpoint are averaged", minimum=1
+        500e3,
+        "positions over which the weights of the checkpoint are averaged; at most a tenth of the run",
+        minimum=1,
+        fits_run=True,
     )
     seed: int = option(1, "of the value network, the symmetries, the moves and the spawns")
 
@@ -95,6 +102,7 @@ class PPO:
     def __init__(self, options: PPOOptions, start: Checkpoint, device: torch.device) -> None:
         if start.architecture.get("head", "policy") != "policy":
             raise TrainingError("the network that the run starts from values afterstates; a policy is needed")
+        options, self.warnings = fit_to_run(options)
         self.options = options
         self.architecture = start.architecture
         self.start = start.sha256
@@ -106,7 +114,7 @@ class PPO:
         exponents = start.architecture["exponents"]
         self.value_network = ValueNetwork(exponents, options.value_units).to(device)
         decay = max(0.0, 1 - options.minibatch_size / (options.epochs * options.averaged))
-        average = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
+        average = get_ema_multi_avg_fn(decay)
         self.averaged = AveragedModel(self.policy, multi_avg_fn=average)
         self._optimiser = torch.optim.AdamW(
             [
@@ -187,10 +195,10 @@ class PPO:
         updates = 0
         for _ in range(options.epochs):
             order = torch.randperm(len(reference), generator=self._generator, device=self._generator.device)
-            for chosen in order.split(options.minibatch_size):  # type: ignore[no-untyped-call]
+            for chosen in order.split(options.minibatch_size):
                 loss, *others = self._losses(lessons.chosen(chosen), reference[chosen], learns_policy)
                 self._optimiser.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
+                loss.backward()
                 for group in self._optimiser.param_groups:
                     nn.utils.clip_grad_norm_(group["params"], options.max_gradient_norm)
                 self._optimiser.step()

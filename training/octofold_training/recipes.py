@@ -8,7 +8,9 @@ dataclasses that it is given, and says what in the file is wrong.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterable
 from dataclasses import Field, dataclass, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +18,7 @@ Options = TypeVar("Options")
 
 
 class RecipeError(ValueError):
-    """A recipe that is missing, no TOML, or asks for what there is not; the message names file and key."""
+    """A recipe that is missing, is not valid TOML, or has a wrong table, key or value."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,9 @@ class Recipe:
     def table(self, name: str) -> dict[str, Any]:
         """A table as it stands in the file. Raises `RecipeError` if there is none."""
         if name not in self.tables:
-            raise RecipeError(f"{self.file}: has no table [{name}]")
+            close = get_close_matches(name, self.tables, 1)
+            meant = f"; [{close[0]}] may be a typing error" if close else ""
+            raise RecipeError(f"{self.file}: has no table [{name}]{meant}")
         return self.tables[name]
 
     def options(self, name: str, kind: type[Options]) -> Options:
@@ -46,7 +50,7 @@ class Recipe:
         known = {each.name: each for each in fields(kind)}  # type: ignore[arg-type]
         for key, value in table.items():
             if key not in known:
-                raise RecipeError(f"{self.file}: [{name}] has no {key!r}; it takes {', '.join(known)}")
+                raise RecipeError(f"{self.file}: [{name}] has no {key!r}{_meant(key, known)}")
             self._check(f"[{name}] {key}", value, known[key])
         try:
             return kind(**{key: _frozen(value) for key, value in table.items()})
@@ -88,6 +92,11 @@ def read_recipe(file: Path) -> Recipe:
         if not isinstance(table, dict):
             raise RecipeError(f"{file}: {name!r} stands outside of a table")
     return Recipe(file, tables)
+
+
+def _meant(key: str, known: Iterable[str]) -> str:
+    close = get_close_matches(key, known, 1)
+    return f"; did you mean {close[0]}?" if close else f"; it takes {', '.join(known)}"
 
 
 def _frozen(value: Any) -> Any:

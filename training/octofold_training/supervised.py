@@ -25,7 +25,7 @@ from octofold_training.long_run import RunProgress, TrainingError
 from octofold_training.micro_batches import MicroBatches
 from octofold_training.muon import HiddenMuon
 from octofold_training.networks import Architecture, build
-from octofold_training.options import option
+from octofold_training.options import fit_to_run, option
 from octofold_training.positions import PositionPool
 
 _EXPONENTS = 16  # 0 to 15, which a teacher's games come to
@@ -42,12 +42,20 @@ class SupervisedOptions:
     )
     slices: int = option(4, "batches of games that take turns, so that neighbours share no game", minimum=1)
     learning_rate: float = option(2e-3, "peak, after the warm-up")
-    warm_up: float = option(200e3, "positions over which the learning rate rises from 0", minimum=1)
+    warm_up: float = option(
+        200e3,
+        "positions over which the learning rate rises from 0; at most a tenth of the run",
+        minimum=1,
+        fits_run=True,
+    )
     cool_down: float = option(0.3, "last share of the run, in which the learning rate falls to 0", maximum=1)
     weight_decay: float = option(0.01, "of AdamW and of Muon")
     muon: bool = option(False, "convolutions between hidden layers follow Muon, in place of AdamW")
     averaged: float = option(
-        2e6, "positions over which the weights of the checkpoint are averaged", minimum=1
+        2e6,
+        "positions over which the weights of the checkpoint are averaged; at most a tenth of the run",
+        minimum=1,
+        fits_run=True,
     )
     teacher_stage_restarts: float = option(
         0.0, "share of the teacher's finished games that go on from a stage drawn evenly", maximum=1
@@ -87,6 +95,7 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         progress: type[Progress],
     ) -> None:
         """The student computes in `dtype`. Raises `TrainingError` if it cannot see the teacher's tiles."""
+        options, self.warnings = fit_to_run(options)
         self.options = options
         self._progress = progress
         self.architecture = architecture
@@ -118,7 +127,7 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         )
         self._muon = HiddenMuon(self.student, options.weight_decay) if options.muon else None
         decay = max(0.0, 1 - options.batch_size / options.averaged)
-        self.averaged = AveragedModel(self.student, multi_avg_fn=get_ema_multi_avg_fn(decay))  # type: ignore[no-untyped-call]
+        self.averaged = AveragedModel(self.student, multi_avg_fn=get_ema_multi_avg_fn(decay))
 
     def warm_up(self) -> None:
         """Spread the games over all stages."""
@@ -170,7 +179,7 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         for group in self._optimiser.param_groups:
             group["lr"], group["weight_decay"] = rate, self.options.weight_decay
         self._optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         if self._muon:
             self._muon.step(rate)
         self._optimiser.step()

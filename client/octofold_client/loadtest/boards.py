@@ -14,8 +14,8 @@ from octofold_game.episodes import Episodes
 from octofold_game.replays import read_replays
 from octofold_game.rules import afterstates
 
+from octofold_client.analysis.trajectories import last_positions
 from octofold_client.errors import LoadTestError
-from octofold_client.trajectories import last_positions
 
 BOARDS = 4096
 """Enough that nothing on the way profits from having seen a board before."""

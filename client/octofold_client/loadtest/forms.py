@@ -126,7 +126,7 @@ def packed(channel: grpc.aio.Channel, to: Destination) -> Asker:
 
 def open_inference(channel: grpc.aio.Channel, to: Destination) -> Asker:
     """ModelInfer of the Open Inference Protocol, boards and moves as raw bytes."""
-    stub = grpc_service_pb2_grpc.GRPCInferenceServiceStub(channel)  # type: ignore[no-untyped-call]  # generated
+    stub = grpc_service_pb2_grpc.GRPCInferenceServiceStub(channel)
     return OneCall(stub.ModelInfer, to, _boards_tensor, _move_tensor)
 
 
@@ -201,7 +201,7 @@ def asker_of(form: Form, channel: grpc.aio.Channel, to: Destination) -> Asker:
 
 
 def _octofold(channel: grpc.aio.Channel) -> inference_pb2_grpc.OctofoldServiceStub:
-    return inference_pb2_grpc.OctofoldServiceStub(channel)  # type: ignore[no-untyped-call]  # generated
+    return inference_pb2_grpc.OctofoldServiceStub(channel)
 
 
 def _one_board(to: Destination, boards: Boards) -> pb.NextMoveRequest:

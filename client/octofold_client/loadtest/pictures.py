@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from octofold_client.analysis.drawing import canvas, save
 from octofold_client.loadtest.histogram import Histogram
 from octofold_client.loadtest.loads import Open, per_second
 from octofold_client.loadtest.result import LoadTest, latencies_ms
-from octofold_client.pictures import canvas, save
 
 _LINES = ("p50", "p90", "p99", "p99.9")
 _NINES = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999)

@@ -14,8 +14,8 @@ import grpc
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference import grpc_service_pb2_grpc
 
-from octofold_client.calls import CHANNEL_OPTIONS
-from octofold_client.credentials import Credentials
+from octofold_client.rpc.credentials import Credentials
+from octofold_client.rpc.methods import CHANNEL_OPTIONS
 
 ASK_SECONDS = 5.0
 
@@ -72,7 +72,7 @@ class ServerStatistics:
 
     def __init__(self, target: str, model: str, version: str, credentials: Credentials) -> None:
         self._channel: Any = credentials.channel(grpc, target, CHANNEL_OPTIONS)
-        stub = grpc_service_pb2_grpc.GRPCInferenceServiceStub(self._channel)  # type: ignore[no-untyped-call]  # generated
+        stub = grpc_service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
         self._ask = stub.ModelStatistics
         self._request = oip.ModelStatisticsRequest(name=model, version=version)
         self._metadata = credentials.metadata

@@ -21,9 +21,6 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 
-from octofold_client.calls import CHANNEL_OPTIONS
-from octofold_client.client import PLAINTEXT
-from octofold_client.credentials import Credentials
 from octofold_client.errors import LoadTestError
 from octofold_client.loadtest.boards import Playing, Recorded, Source
 from octofold_client.loadtest.forms import Asker, Destination, Form, asker_of
@@ -37,6 +34,8 @@ from octofold_client.loadtest.loads import (
     generate,
     punctual_loop,
 )
+from octofold_client.rpc.credentials import PLAINTEXT, Credentials
+from octofold_client.rpc.methods import CHANNEL_OPTIONS
 
 SLICE_SECONDS = 0.2
 CONNECT_SECONDS = 10.0

@@ -43,6 +43,7 @@ def describe(card: Card) -> bytes:
         "",
         f"- Network: {architecture}; {card['weights']:,} weights.",
         f"- Decision rule `{card['decision_rule']}`: {rule}.",
+        *_compact_tables(card),
         *_described(card),
         f"- Plays up to tile {1 << card['largest_exponent']:,}.",
         f"- Checkpoint: SHA-256 `{card['checkpoint_sha256']}`.",
@@ -98,6 +99,18 @@ def _evidence(card: Card) -> list[str]:
     return [
         f"- Agrees with {evidence['judge']} on {evidence['agreement']:.1%} of {evidence['boards']:,} boards, "
         f"where chance is {evidence['chance']:.1%}.{doubt}"
+    ]
+
+
+def _compact_tables(card: Card) -> list[str]:
+    if "compact_tables" not in card:
+        return []
+    compact = card["compact_tables"]
+    return [
+        f"- Compact tables: of {compact['entries']:,} entries the {compact['kept']:,} that matter, "
+        f"rounded to {compact['codebook']['count']:,} values.",
+        f"- A teacher and a judge, too: `ntuple:models/{card['name']}/{card['version']}` as a player, "
+        f"`octofold-train student RECIPE --teacher models/{card['name']}/{card['version']}`.",
     ]
 
 

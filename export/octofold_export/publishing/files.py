@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import version as installed_version
 from typing import Any, Literal
 
@@ -31,12 +31,18 @@ def version_files(
     agreement: Mapping[Precision, float],
     tensors: Mapping[str, NDArray[np.float32]],
     fields: Mapping[str, Any],
+    located: Callable[[bytes], dict[str, Any]] | None = None,
 ) -> dict[str, Content]:
-    """The files of a version by their names. `fields`: what the card says beside precisions and strength."""
+    """The files of a version by their names.
+
+    `fields`: what the card says beside precisions and strength. `located`: see `Source`.
+    """
     models = {}
     for precision, graph in graphs.items():
         write_metadata(graph, name, version, precision, fields)
         models[precision] = graph.SerializeToString()
+    if located is not None:
+        fields = {**fields, **located(models["fp32"])}
     beside: dict[str, Content] = {external_file(tensor): values.data for tensor, values in tensors.items()}
     described = {
         tensor: {"file": external_file(tensor), "sha256": _sha256(values.data)}

@@ -38,6 +38,8 @@ class Source:
     fewest_symmetries: int = 1
     tensors: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     "kept in files beside the graph"
+    located: Callable[[bytes], dict[str, Any]] | None = None
+    "fields of the card that say where numbers lie in the file of the float32 graph"
     action_values: Callable[[Boards], NDArray[np.float32]] | None = None
     "[N, 4], -inf where illegal: by the player itself, where there is a faster one than `evaluate`"
     described_by_user: bool = False

@@ -1,2 +1,5 @@
-"""The package `inference` of the Open Inference Protocol: a process has these stubs or another project's, such
-as tritonclient's, since both register the same names."""
+"""Stubs of the package `inference` of the Open Inference Protocol.
+
+A process can load only one project's stubs of this package: these or, for example, tritonclient's. Both
+register the same names.
+"""

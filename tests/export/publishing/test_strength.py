@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from octofold_client.summary import GameSummary, Summary
+from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_export.cli import main
 from octofold_export.errors import ExportError
 from octofold_export.publishing.strength import Alternative, record_alternatives

@@ -60,28 +60,28 @@ class OctofoldServiceServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def NextMove(self, request, context):
-        """The move for one board: for people and command-line tools.
+        """Returns the move for one board. For people and command-line tools.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def NextMoves(self, request, context):
-        """The moves for many boards, packed: for programs.
+        """Returns the moves for many boards, packed. For programs.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StreamNextMoves(self, request_iterator, context):
-        """NextMoves over one stream. Answers come as they are ready, in any order; match them by id.
+        """NextMoves over one stream. Each answer is sent when it is ready, in any order; match answers by id.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListModels(self, request, context):
-        """Every model version that the server knows, ready or not.
+        """Lists every model version that the server knows, ready or not.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -1,0 +1,230 @@
+"""Where games are lost: figures of their last positions, by stage and by how near the end was.
+
+Cost is by how much a judge values the move that was made less than its own. It knows neither files nor
+terminals nor how judges think.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_game.episodes import Episode
+from octofold_game.rules import legal_moves
+
+from octofold_client.analysis.trajectories import Positions
+from octofold_client.contenders.judges import Opinion
+from octofold_client.evaluation.intervals import (
+    Interval,
+    bootstrap_interval,
+    clustered_share_interval,
+)
+
+SCHEMA = 1
+"""Version of the JSON form; it grows when a field changes its meaning or goes."""
+QUARTERS = ("0 to 25%", "25 to 50%", "50 to 75%", "75 to 100%", "100% or more")
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How one game ended."""
+
+    game: int
+    score: int
+    largest_tile: int
+    tile_sum: int
+
+    @classmethod
+    def of(cls, episode: Episode) -> "Ending":
+        tiles = np.where(episode.final_board > 0, 1 << episode.final_board.astype(np.int64), 0)
+        return cls(episode.game, episode.score, episode.largest_tile, int(tiles.sum()))
+
+    @property
+    def quarter(self) -> int:
+        """Which of `QUARTERS`: how much lay beside the largest tile, of what doubles it."""
+        return min(4, 4 * (self.tile_sum - self.largest_tile) // self.largest_tile)
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """What a judge said of positions; NaN and -1 of those that it was not asked about."""
+
+    choices: NDArray[np.int8]
+    """`[P]`"""
+    costs: NDArray[np.float64]
+    """`[P]`: worth of its choice less that of the move made; 0 where they are the same."""
+    values: NDArray[np.float64]
+    """`[P, 4]`"""
+
+    @classmethod
+    def none(cls, positions: int) -> "Verdicts":
+        return cls(
+            np.full(positions, -1, np.int8), np.full(positions, np.nan), np.full((positions, 4), np.nan)
+        )
+
+    @property
+    def judged(self) -> NDArray[np.bool_]:
+        """`[P]`"""
+        return self.choices >= 0
+
+    def add(self, rows: NDArray[np.intp], made: NDArray[np.uint8], opinion: Opinion) -> None:
+        """Takes note of what the judge says of the positions `rows`, in which the moves `made` were made."""
+        index = np.arange(len(rows))
+        best = opinion.values[index, opinion.choices]
+        self.choices[rows], self.values[rows] = opinion.choices, opinion.values
+        # A vote may choose a move of less than the largest probability: that of another is then no gain.
+        self.costs[rows] = np.maximum(0.0, best - opinion.values[index, made])
+
+
+@dataclass(frozen=True)
+class Group:
+    """Figures of the positions that have something in common."""
+
+    label: str
+    positions: int
+    empty_cells: float
+    """On average."""
+    choices: float
+    """Legal moves, on average."""
+    judged: int
+    agreement: float | None
+    """The share of the judged positions in which the judge makes the same move; None without any."""
+    agreement_interval: Interval | None
+    """Of 95%; it allows for the positions of one game being alike."""
+    cost: float | None
+    """Of a move, on average."""
+    cost_share: float | None
+    """Of the cost of all positions."""
+
+
+@dataclass(frozen=True)
+class CostlyMove:
+    """A move that a judge would not have made."""
+
+    game: int
+    move: int
+    """Moves made before: where `octofold replay` shows it."""
+    board: list[int]
+    made: int
+    better: int
+    """The judge's own."""
+    values: list[float | None]
+    """What the judge says of the four moves; None for one that is not legal."""
+    cost: float
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """All figures of the last positions of some games."""
+
+    endings: Sequence[Ending]
+    positions: Positions
+    verdicts: Verdicts
+
+    def by_stage(self) -> list[Group]:
+        """By the largest tile on the board, from the smallest."""
+        largest = self.positions.boards.max(axis=1)
+        return [
+            self._group(str(1 << exponent), largest == exponent) for exponent in np.unique(largest).tolist()
+        ]
+
+    def by_distance(self) -> list[Group]:
+        """By the moves that were left, in steps that double, from the end backwards."""
+        groups, first = [], 1
+        most = int(self.positions.left.max())
+        while first <= most:
+            last = min(2 * first - 1, most)
+            label = f"{first}" if first == last else f"{first} to {last}"
+            rows = (self.positions.left >= first) & (self.positions.left <= last)
+            groups.append(self._group(label, rows))
+            first = last + 1
+        return groups
+
+    def whole(self) -> Group:
+        return self._group("all", np.ones(len(self.positions), bool))
+
+    def endings_by_tile(self) -> list[tuple[int, list[int]]]:
+        """For each largest tile, how many games ended in each of `QUARTERS`."""
+        counts: dict[int, list[int]] = {}
+        for ending in self.endings:
+            counts.setdefault(ending.largest_tile, [0] * len(QUARTERS))[ending.quarter] += 1
+        return sorted(counts.items())
+
+    def cost_of_a_game(self) -> tuple[float, Interval | None] | None:
+        """What the last moves of a game cost together, with its 95% interval: a bootstrap over games, since
+        the positions of one game are alike. Only of games all of whose positions were judged; None without.
+        """
+        indices, rows = np.unique(self.positions.games, return_inverse=True)
+        judged = self.verdicts.judged
+        complete = np.bincount(rows, ~judged, len(indices)) == 0
+        if not complete.any():
+            return None
+        costs = np.bincount(rows, np.where(judged, self.verdicts.costs, 0.0), len(indices))[complete]
+        return float(costs.mean()), bootstrap_interval(costs)
+
+    def costliest(self, count: int) -> Iterator[CostlyMove]:
+        """The `count` moves of the highest cost, from the highest; none that cost nothing."""
+        costs = np.where(self.verdicts.judged, self.verdicts.costs, 0.0)
+        for row in np.argsort(-costs, kind="stable")[:count].tolist():
+            if costs[row] > 0:
+                yield self._costly(row)
+
+    def to_json(self, costliest: int) -> dict[str, Any]:
+        """The figures as plain JSON values; docs/results.md describes them."""
+        cost = self.cost_of_a_game()
+        return {
+            "games": len(self.endings),
+            "positions": len(self.positions),
+            "judged": int(np.count_nonzero(self.verdicts.judged)),
+            "average_score": fmean(ending.score for ending in self.endings),
+            "cost_of_a_game": None if cost is None else {"average": cost[0], "interval": cost[1]},
+            "all": asdict(self.whole()),
+            "by_stage": [asdict(group) for group in self.by_stage()],
+            "by_distance": [asdict(group) for group in self.by_distance()],
+            "endings": [
+                {"largest_tile": tile, "games": sum(counts), "quarters": counts}
+                for tile, counts in self.endings_by_tile()
+            ],
+            "costliest": [asdict(move) for move in self.costliest(costliest)],
+        }
+
+    def _group(self, label: str, rows: NDArray[np.bool_]) -> Group:
+        boards, judged = self.positions.boards[rows], self.verdicts.judged[rows]
+        costs = self.verdicts.costs[rows][judged]
+        same = (self.verdicts.choices[rows] == self.positions.made[rows])[judged]
+        total = float(np.nansum(self.verdicts.costs))
+        return Group(
+            label=label,
+            positions=len(boards),
+            empty_cells=float((boards == 0).sum(axis=1).mean()),
+            choices=float(legal_moves(boards).sum(axis=1).mean()),
+            judged=len(costs),
+            agreement=float(same.mean()) if len(costs) else None,
+            agreement_interval=_share(self.positions.games[rows][judged], same) if len(costs) else None,
+            cost=float(costs.mean()) if len(costs) else None,
+            cost_share=float(costs.sum()) / total if len(costs) and total else None,
+        )
+
+    def _costly(self, row: int) -> CostlyMove:
+        positions, verdicts = self.positions, self.verdicts
+        legal = legal_moves(positions.boards[row : row + 1])[0]
+        return CostlyMove(
+            game=int(positions.games[row]),
+            move=int(positions.numbers[row]),
+            board=positions.boards[row].tolist(),
+            made=int(positions.made[row]),
+            better=int(verdicts.choices[row]),
+            values=[
+                value if possible else None
+                for value, possible in zip(verdicts.values[row].tolist(), legal.tolist(), strict=True)
+            ],
+            cost=float(verdicts.costs[row]),
+        )
+
+
+def _share(games: NDArray[np.int64], same: NDArray[np.bool_]) -> Interval:
+    """The interval of the share of positions `[P]`, each of the game `games[i]`, for which `same` is true."""
+    _, rows = np.unique(games, return_inverse=True)
+    return clustered_share_interval(np.bincount(rows, same), np.bincount(rows))

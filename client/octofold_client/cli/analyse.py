@@ -1,0 +1,176 @@
+"""`octofold analyse`: where the games of a result folder were lost, and which moves cost most.
+
+`analysis/endings.py` works out the figures, `analysis/report.py` writes them down.
+"""
+
+import functools
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from octofold_game.files import write_text
+from rich.console import Console
+
+from octofold_client.analysis.endings import SCHEMA, Analysis, Ending, Verdicts
+from octofold_client.analysis.judging import judge_positions, readable
+from octofold_client.analysis.report import analysis_report
+from octofold_client.analysis.trajectories import GAMES_AT_ONCE, Positions, batched, last_positions
+from octofold_client.cli.arguments import (
+    MOST_GAMES,
+    Subcommands,
+    add_server,
+    asked_for,
+    count,
+    credentials_of,
+)
+from octofold_client.contenders.judges import Judge, local_judge, served_judge
+from octofold_client.errors import EvaluationError
+from octofold_client.evaluation.report import missing_note
+from octofold_client.evaluation.result_folder import Conditions, ResultFolder
+from octofold_client.evaluation.servers import Servers
+from octofold_client.extras import pictures_of
+from octofold_client.terminal.interrupts import DeferredInterrupts
+from octofold_client.terminal.progress import count_on
+from octofold_client.wording import counted
+
+FILE, REPORT = "analysis.json", "analysis.md"
+COSTLIEST_KEPT = 100
+"""Costly moves in the JSON file, however many are shown."""
+
+
+def add(subcommands: "Subcommands") -> None:
+    parser = subcommands.add_parser(
+        "analyse",
+        help="say where games are lost",
+        description="Looks at the last moves of every game of a result folder: how far the games came, and, "
+        "with --player or --model, how often a stronger player agrees and which moves cost most.",
+    )
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="a folder of results")
+    parser.add_argument(
+        "--last",
+        type=functools.partial(count, most=MOST_GAMES),
+        default=50,
+        metavar="K",
+        help="moves of each game to look at (default %(default)s)",
+    )
+    parser.add_argument(
+        "--costliest",
+        type=functools.partial(count, most=1000, least=0),
+        default=5,
+        metavar="N",
+        help="moves to show as boards (default %(default)s)",
+    )
+    judge = parser.add_mutually_exclusive_group()
+    judge.add_argument(
+        "--player", metavar="SPEC", help="a player in this process, such as expectimax:depth=3"
+    )
+    judge.add_argument("--model", default="", metavar="NAME", help="a model of the server, NAME or NAME:N")
+    add_server(parser)
+    parser.add_argument(
+        "--plots", action="store_true", help="draw a picture beside the report (needs the extra plots)"
+    )
+    parser.set_defaults(run=analyse)
+
+
+def analyse(options: Namespace) -> None:
+    """Prints where the games of a result folder were lost, and writes it beside them.
+
+    Ctrl-C ends the judging; what was judged is printed and written. Raises `EvaluationError` where there is
+    no evaluation or no judge of that name, and as `Client` does.
+    """
+    folder, conditions = ResultFolder.of_evaluation(options.folder)
+    # Asked before minutes of work rather than after them.
+    pictures = pictures_of("octofold_client.analysis.pictures") if options.plots else None
+    with ExitStack() as stack:
+        judge = _judge_of(options, stack)
+        endings, positions = _read(folder, options.last)
+        verdicts = Verdicts.none(len(positions))
+        interrupted = judge is not None and not _judge(judge, positions, verdicts)
+    analysis = Analysis(endings, positions, verdicts)
+
+    title = _title(conditions, len(endings), options.last)
+    text = analysis_report(analysis, title, folder.path, judge, options.costliest)
+    if missing := max(ending.game for ending in endings) + 1 - len(endings):
+        print(missing_note(missing), file=sys.stderr)
+    print(text)
+    print()
+    before = None if verdicts.judged.any() else _judged_before(folder.path)
+    if before is not None:
+        # Minutes of work of a judge are not thrown away for figures that take a second.
+        print(f"{folder.path / FILE} keeps {before}; name a judge to replace it.", file=sys.stderr)
+    else:
+        names = [] if pictures is None else [pictures.draw_analysis(folder.path, analysis, title, judge)]
+        _write(folder.path, f"{text}{_links(names)}\n", _described(conditions, judge, options.last), analysis)
+        for name in (FILE, REPORT, *names):
+            print(f"written: {folder.path / name}")
+    if judge is None and before is None:
+        print("Name a judge with --player or --model, and it says which moves cost most.", file=sys.stderr)
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+def _write(folder: Path, report: str, described: dict[str, Any], analysis: Analysis) -> None:
+    write_text(folder / REPORT, report)
+    write_text(folder / FILE, json.dumps(described | analysis.to_json(COSTLIEST_KEPT), indent=2) + "\n")
+
+
+def _links(pictures: Sequence[str]) -> str:
+    return "".join(f"\n\n![{name.removesuffix('.png').replace('-', ' ')}]({name})" for name in pictures)
+
+
+def _judged_before(folder: Path) -> str | None:
+    """Which judged analysis the folder holds, in words; None if it holds none."""
+    try:
+        kept = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        if not kept["judged"]:
+            return None
+        return f"the analysis of the last {kept['last_moves']} moves by {kept['judge']['name']}"
+    except (OSError, ValueError, KeyError, TypeError):  # there is none, or none that can be read
+        return None
+
+
+def _judge_of(options: Namespace, stack: ExitStack) -> Judge | None:
+    if options.player:
+        return local_judge(options.player)
+    if not options.model:
+        return None
+    servers = stack.enter_context(Servers([options.target], credentials_of(options)))
+    return served_judge(servers.client, servers.select(*asked_for(options.model)))
+
+
+def _read(folder: ResultFolder, last: int) -> tuple[list[Ending], Positions]:
+    endings, parts = [], []
+    for episodes in batched(folder.finished(), GAMES_AT_ONCE):
+        endings += [Ending.of(episode) for episode in episodes]
+        parts.append(last_positions(episodes, last))
+    if not parts:
+        raise EvaluationError(f"{folder.replays} holds no finished game")
+    return endings, Positions.joined(parts)
+
+
+def _judge(judge: Judge, positions: Positions, verdicts: Verdicts) -> bool:
+    """Asks about every position that the judge can read; False if Ctrl-C came in between."""
+    try:
+        with (
+            DeferredInterrupts() as interrupts,
+            count_on(
+                Console(stderr=True), readable(judge, positions), f"positions judged by {judge.name}"
+            ) as count,
+        ):
+            judge_positions(judge, positions, verdicts, count, interrupts.check)
+    except KeyboardInterrupt:
+        return False
+    return True
+
+
+def _title(conditions: Conditions, games: int, last: int) -> str:
+    return f"{conditions.player}: the last {last} moves of {counted(games, 'game')}, seed {conditions.seed}"
+
+
+def _described(conditions: Conditions, judge: Judge | None, last: int) -> dict[str, Any]:
+    judged_by = judge and {"name": judge.name, "unit": judge.unit, "sha256": judge.sha256}
+    return {"schema": SCHEMA, **conditions.to_json(), "last_moves": last, "judge": judged_by}

@@ -1,0 +1,152 @@
+"""`octofold replay`: steps through a recorded game on a terminal.
+
+`terminal/viewer.py` decides what is shown and what the keys do.
+"""
+
+import functools
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from octofold_game.episodes import Episode
+from octofold_game.replays import read_replays
+from octofold_game.rules import BoardError
+from rich.console import Console
+from rich.live import Live
+
+from octofold_client.analysis.trajectories import Walk
+from octofold_client.cli.arguments import (
+    DEFAULT_TARGET,
+    MOST_GAMES,
+    Subcommands,
+    add_credentials,
+    add_model,
+    asked_for,
+    count,
+    credentials_of,
+)
+from octofold_client.contenders.served_model import ServedModel
+from octofold_client.errors import EvaluationError, OctofoldError
+from octofold_client.evaluation.result_folder import replays_of
+from octofold_client.evaluation.servers import Servers
+from octofold_client.rpc.answers import NextMove
+from octofold_client.rpc.client import Client
+from octofold_client.terminal.keyboard import Keyboard
+from octofold_client.terminal.viewer import Cursor, Thought, draw
+
+
+def add(subcommands: "Subcommands") -> None:
+    parser = subcommands.add_parser(
+        "replay",
+        help="step through a game on the terminal",
+        description="Shows a game move by move, forwards and backwards, and with --target or --model the "
+        "probabilities and votes that a model gives to each move.",
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="a replay file, or a folder of results")
+    parser.add_argument(
+        "--game", type=_game, default="best", metavar="best|worst|N", help="which one (default %(default)s)"
+    )
+    parser.add_argument(
+        "--move",
+        type=functools.partial(count, most=MOST_GAMES, least=0),
+        default=0,
+        metavar="N",
+        help="where to begin: after N moves",
+    )
+    parser.add_argument("--target", default="", metavar="HOST:PORT", help="the server of that model")
+    add_credentials(parser)
+    add_model(parser)
+    parser.set_defaults(run=replay)
+
+
+def replay(options: Namespace) -> None:
+    """Steps through one game of a replay file, with what a model thinks of each move if one is named.
+
+    Raises `EvaluationError` where there is no such game or no terminal, and as `Client` does.
+    """
+    file = replays_of(options.file)
+    episode = chosen(file, options.game)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise EvaluationError("replay needs a terminal; octofold verify works without one")
+    title = f"{file}: game {episode.game} of seed {episode.seed}"
+    walk = Walk.of(episode)
+    with ExitStack() as stack:
+        think: Callable[[int], Thought] = _nothing
+        if options.target or options.model:
+            targets = [options.target or DEFAULT_TARGET]
+            servers = stack.enter_context(Servers(targets, credentials_of(options)))
+            served = servers.select(*asked_for(options.model, options.version))
+            think = _Thinker(servers.client, served, walk).think
+        _step_through(title, walk, Cursor(len(episode), at=min(options.move, len(episode))), think)
+
+
+def chosen(file: Path, which: str | int) -> Episode:
+    """The game with the `"best"` or the `"worst"` score, the first of equals, or the one with this index."""
+    found: Episode | None = None
+    largest = -1
+    for episode in read_replays(file):
+        largest = max(largest, episode.game)
+        if which == episode.game:
+            return episode
+        if (
+            found is None
+            or (which == "best" and episode.score > found.score)
+            or (which == "worst" and episode.score < found.score)
+        ):
+            found = episode
+    if found is None:
+        raise EvaluationError(f"{file} holds no game")
+    if isinstance(which, int):
+        raise EvaluationError(f"{file} holds no game {which}; its last is game {largest}")
+    return found
+
+
+class _Thinker:
+    """Asks for each position once, and says instead of raising why there is no answer."""
+
+    def __init__(self, client: Client, served: ServedModel, walk: Walk) -> None:
+        self._client = client
+        self._model, self._version = served.model, served.version.version
+        self._walk = walk
+        self._known: dict[int, NextMove] = {}
+
+    def think(self, at: int) -> Thought:
+        try:
+            if at not in self._known:
+                self._known[at] = self._client.next_move(
+                    self._walk.boards[at], model=self._model, version=self._version
+                )
+        except (OctofoldError, BoardError) as error:
+            return str(error)
+        return self._known[at]
+
+
+def _nothing(_at: int) -> Thought:
+    return None
+
+
+def _step_through(title: str, walk: Walk, cursor: Cursor, think: Callable[[int], Thought]) -> None:
+    screen = Live(console=Console(), screen=True, auto_refresh=False)
+    with Keyboard(sys.stdin.fileno()) as keyboard, screen as live:
+        due = time.monotonic()
+        while not cursor.left:
+            live.update(draw(title, walk, cursor, think(cursor.at)), refresh=True)
+            pause = cursor.pause_seconds
+            keys = keyboard.read(None if pause is None else max(0.0, due - time.monotonic()))
+            if keys is None:
+                return
+            for key in keys:
+                cursor.press(key)
+            now = time.monotonic()
+            if cursor.playing and now >= due:
+                cursor.advance()
+            # What could not be shown in time is not made up for.
+            if not cursor.playing or now >= due:
+                due = now + (cursor.pause_seconds or 0.0)
+
+
+def _game(text: str) -> str | int:
+    return text if text in ("best", "worst") else count(text, MOST_GAMES, least=0)

@@ -1,0 +1,1 @@
+"""Who plays the games of an evaluation, or judges them: a served model, or a player in this process."""

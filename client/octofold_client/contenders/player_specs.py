@@ -1,0 +1,146 @@
+"""Players in this process, named by specs such as `expectimax:depth=2`.
+
+Who there is, the installed packages say by entry points of the group `octofold.players`: each names a
+dataclass that implements `octofold_game.player.Player`, whose fields are the options. The client imports no
+player, nor what it needs (numba, for those of Octofold), before it is asked for.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, Field, fields
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from octofold_game.player import Player
+from octofold_game.rules import LARGEST_EXPONENT
+
+from octofold_client.contenders.identity import digest
+from octofold_client.errors import EvaluationError
+from octofold_client.extras import install
+from octofold_client.rpc.answers import ModelVersion
+from octofold_client.wording import did_you_mean, listed
+
+GROUP = "octofold.players"
+_READ: dict[Any, tuple[Callable[[str], Any], str]] = {
+    int: (int, "a whole number"),
+    int | None: (int, "a whole number"),
+    float: (float, "a number"),
+    Path: (Path, "a path"),
+    str: (str, "text"),
+}
+
+
+class LocalPlayer:
+    """A `Contender` in this process.
+
+    Args:
+        player: who plays.
+        package_version: of the package that the player comes from; empty for one of the program's own.
+        spec: the text that named the player; empty for one that was handed over.
+
+    Raises `EvaluationError` for something that is not a player.
+    """
+
+    def __init__(self, player: Player, package_version: str = "", spec: str = "") -> None:
+        _check(player)
+        own = getattr(player, "sha256", None)
+        self.player = player
+        self.names_itself = own is not None
+        """Its name and its digest say all that decides its moves."""
+        self.package_version = package_version
+        # Now, before it plays: what it learns or caches on the way must not make another player of it.
+        self.sha256: str | None = digest(player) if own is None else own
+        """Digest of what decides its moves: its own, else that of its code and contents; None if unknown."""
+        # A player that does not identify itself may leave its options out of its name.
+        self.title = spec if own is None and ":" in spec else player.name
+
+    @property
+    def model(self) -> str:
+        return self.title
+
+    @property
+    def version(self) -> ModelVersion:
+        return ModelVersion(self.package_version, "ready", "", "", None)
+
+    @property
+    def largest_exponent(self) -> int:
+        return getattr(self.player, "largest_exponent", LARGEST_EXPONENT)
+
+
+def _check(player: object) -> None:
+    kind = player.__name__ if isinstance(player, type) else type(player).__name__
+    if isinstance(player, type):
+        raise EvaluationError(f"{kind} is a class: evaluate an instance of it, such as {kind}()")
+    if not callable(getattr(player, "next_moves", None)):
+        raise EvaluationError(f"{kind} is not a player: it has no method next_moves(boards)")
+    name = getattr(player, "name", None)
+    if not isinstance(name, str) or not name:
+        raise EvaluationError(
+            f'{kind} has no name: give it one that tables and files can show, such as name = "{kind.lower()}"'
+        )
+
+
+def local_player(spec: str) -> LocalPlayer:
+    """The player that `KIND` or `KIND:OPTION=VALUE,...` means; an option without a default needs no name.
+
+    Raises `EvaluationError`, saying what there is, for an unknown player or option, for a value that is none,
+    and where a package is missing that the player needs.
+    """
+    kind, _, words = spec.partition(":")
+    known = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if kind not in known:
+        raise EvaluationError(f"there is no player {kind or spec!r}{_hint(kind, known)}")
+    player = _load(known[kind])
+    options = _options(kind, player, words)
+    try:
+        made = player(**options)
+    except (ValueError, OSError) as error:
+        raise EvaluationError(f"player {spec}: {error}") from None
+    distribution = known[kind].dist
+    assert distribution is not None  # of an entry point that was found among the installed packages
+    return LocalPlayer(made, distribution.version, spec)
+
+
+def _load(entry: EntryPoint) -> Any:
+    try:
+        return entry.load()
+    except ModuleNotFoundError as error:
+        raise EvaluationError(f"the player {entry.name} needs {error.name}: {install('players')}") from None
+
+
+def _options(kind: str, player: Any, words: str) -> dict[str, Any]:
+    options = {option.name: option for option in fields(player)}
+    types = get_type_hints(player)
+    values: dict[str, Any] = {}
+    for word in words.split(",") if words else []:
+        name, equals, text = word.partition("=")
+        if not equals:
+            unnamed = [name for name in _required(options.values()) if name not in values]
+            if not unnamed:
+                raise EvaluationError(f"{kind}: {word!r} is not OPTION=VALUE{_hint(word, options)}")
+            name, text = unnamed[0], word
+        if name not in options:
+            raise EvaluationError(f"{kind} has no option {name}{_hint(name, options)}")
+        if name in values:
+            raise EvaluationError(f"{kind}: {name} is given twice")
+        read, what = _READ[types[name]]
+        try:
+            values[name] = read(text)
+        except ValueError:
+            raise EvaluationError(f"{kind}: {name}={text} is not {what}") from None
+    missing = [name for name in _required(options.values()) if name not in values]
+    if missing:
+        raise EvaluationError(f"{kind} needs {missing[0]}: {kind}:{missing[0].upper()}")
+    return values
+
+
+def _required(options: Any) -> list[str]:
+    def needed(option: Field[Any]) -> bool:
+        return option.default is MISSING and option.default_factory is MISSING
+
+    return [option.name for option in options if needed(option)]
+
+
+def _hint(word: str, known: Iterable[str]) -> str:
+    names = sorted(known)
+    return f" (there {'is' if len(names) == 1 else 'are'} {listed(names)}){did_you_mean(word, names)}"

@@ -1,0 +1,102 @@
+"""Which model version of a server a program means.
+
+A server is asked once, before the work starts. So a misspelled name is answered with the names that exist,
+and one version plays all games of an evaluation even if a newer one is published meanwhile.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from octofold_client.errors import UnknownModel
+from octofold_client.rpc.answers import Model, ModelVersion, NextMoves
+from octofold_client.rpc.client import Client, PendingAnswer
+from octofold_client.wording import did_you_mean, listed
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A model version that is ready to answer."""
+
+    model: str
+    version: ModelVersion
+
+    @property
+    def title(self) -> str:
+        return f"{self.model} version {self.version.version}"
+
+    @property
+    def largest_exponent(self) -> int | None:
+        """The largest that the model's card allows; None when the card does not say."""
+        value = (self.version.card or {}).get("largest_exponent")
+        return value if isinstance(value, int) else None
+
+    @property
+    def sha256(self) -> str | None:
+        """Digest of the file that answers, by the card; None when the card does not say."""
+        precisions = (self.version.card or {}).get("precisions")
+        entry = precisions.get(self.version.precision) if isinstance(precisions, dict) else None
+        digest = entry.get("sha256") if isinstance(entry, dict) else None
+        return digest if isinstance(digest, str) else None
+
+
+class ServedSource:
+    """The moves of one model version, whatever is published meanwhile: an evaluation's `Source`."""
+
+    def __init__(self, client: Client, served: ServedModel) -> None:
+        self.target = client.target
+        self._client = client
+        self._model, self._version = served.model, served.version.version
+
+    def server_version(self) -> str | None:
+        return self._client.server_version()
+
+    def begin_next_moves(
+        self, boards: NDArray[np.uint8], *, with_probabilities: bool
+    ) -> PendingAnswer[NextMoves]:
+        """Sends `[N, 16]` boards and returns at once."""
+        return self._client.begin_next_moves(
+            boards, with_probabilities=with_probabilities, model=self._model, version=self._version
+        )
+
+
+def select(models: Sequence[Model], name: str = "", version: str = "") -> ServedModel:
+    """The version that a call with this `name` and `version` (empty: default, newest) would be answered by.
+
+    Raises:
+        UnknownModel: there is none, or it is not ready; the message says what there is.
+    """
+    if name:
+        model = next((model for model in models if model.name == name), None)
+        if model is None:
+            names = [model.name for model in models]
+            near = did_you_mean(name, names)
+            raise UnknownModel(f"the server has no model {name} (it has {listed(names)}){near}")
+    else:
+        model = next((model for model in models if model.is_default), None)
+        if model is None:
+            raise UnknownModel(
+                f"the server has no default model; name one of {listed(m.name for m in models)}"
+            )
+    if not version:
+        newest = model.newest_ready
+        if newest is None:
+            reasons = "; ".join(_state(known) for known in model.versions)
+            raise UnknownModel(f"no version of {model.name} is ready: {reasons or 'it has none'}")
+        return ServedModel(model.name, newest)
+    for known in model.versions:
+        if known.version == version and known.ready:
+            return ServedModel(model.name, known)
+        if known.version == version:
+            raise UnknownModel(f"{model.name} {_state(known)}")
+    raise UnknownModel(
+        f"{model.name} has no version {version}; it has {listed(known.version for known in model.versions)}"
+    )
+
+
+def _state(version: ModelVersion) -> str:
+    return f"version {version.version} is {version.state}" + (
+        f" ({version.reason})" if version.reason else ""
+    )

@@ -1,0 +1,1 @@
+"""Evaluations: playing the games, keeping them, and the figures with their intervals."""

@@ -1,0 +1,112 @@
+"""The table of an evaluation: average, median, best and the share of games that reached each tile.
+
+`terminal/tables.py` draws the same rows on a terminal. All intervals are 95%: bootstrap for the average,
+order statistics for the median, Wilson's for shares (see `summary.py`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from octofold_client.evaluation.intervals import Interval
+from octofold_client.evaluation.markdown import aligned
+from octofold_client.evaluation.result import Evaluation
+from octofold_client.evaluation.summary import Summary
+
+HEADINGS = ("", "measured", "95% interval")
+INTERVALS = (
+    "Intervals: bootstrap for the average score, order statistics for the median, normal for the moves a "
+    "game, Wilson's for shares."
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table; `share` is None for lines that are no share."""
+
+    label: str
+    measured: str
+    interval: str
+    share: float | None = None
+
+
+def rows_of(summary: Summary) -> tuple[list[Row], list[Row]]:
+    """The lines about scores and lengths, and the lines about tiles."""
+    figures = [
+        Row("average score", f"{summary.average:,.0f}", _counts(summary.average_bootstrap_interval)),
+        Row("standard error", _count(summary.average_standard_error), ""),
+        Row("median score", f"{summary.median:,.0f}", _counts(summary.median_interval)),
+        Row("best score", f"{summary.best:,}", ""),
+        Row("moves a game", f"{summary.moves_per_game:,.0f}", _counts(summary.moves_per_game_interval)),
+    ]
+    tiles = [
+        Row(f"reached {row.tile}", f"{row.share:.1%}", _percents(row.interval), row.share)
+        for row in summary.reached
+    ]
+    return figures, tiles
+
+
+def report(evaluation: Evaluation, pictures: Iterable[str] = ()) -> str:
+    """The Markdown file beside the result: the table, the largest tiles, what the figures depend on.
+
+    `pictures` are the names of image files beside it.
+    """
+    summary, conditions, run = evaluation.summary, evaluation.conditions, evaluation.run
+    largest = [
+        (f"{row.tile}", f"{row.games:,}", f"{row.share:.1%}", _percents(row.interval))
+        for row in summary.largest_tiles
+    ]
+    facts = [
+        ("model", conditions.player),
+        ("SHA-256", conditions.sha256),
+        ("decision rule", evaluation.decision_rule),
+        ("precision", conditions.precision),
+        ("octofold-serve", evaluation.server_version),
+        ("moves/s", f"{run.moves_per_second:,.0f}" if run and run.moves_per_second else None),
+    ]
+    parts = [
+        markdown(summary, evaluation.title),
+        *([missing_note(evaluation.missing_games)] if evaluation.missing_games else []),
+        "\n".join(aligned([("largest tile", "games", "share", "95% interval"), *largest])),
+        INTERVALS,
+        "\n".join(aligned([("", "played with"), *((name, fact) for name, fact in facts if fact)])),
+        *(f"![{Path(name).stem.replace('-', ' ')}]({name})" for name in pictures),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def markdown(summary: Summary, title: str) -> str:
+    """The table as Markdown under `title`, with a line on outgrown games where there are any."""
+    figures, tiles = rows_of(summary)
+    cells = [HEADINGS, *((row.label, row.measured, row.interval) for row in figures + tiles)]
+    table = "\n".join([f"**{title}**", "", *aligned(cells)])
+    return f"{table}\n\n{outgrown_note(summary)}" if summary.outgrown_games else table
+
+
+def missing_note(games: int) -> str:
+    """One sentence on figures that cannot be trusted, since the evaluation was not finished."""
+    return (
+        f"The evaluation is not finished: {games:,} earlier game{' is' if games == 1 else 's are'} missing. "
+        "Long games end last, so that all averages here are too low."
+    )
+
+
+def outgrown_note(summary: Summary) -> str:
+    """One sentence that counts and names the games that ended above the model's largest tile."""
+    count = len(summary.outgrown_games)
+    named = ", ".join(map(str, summary.outgrown_games[:20])) + (", ..." if count > 20 else "")
+    if count == 1:
+        return f"1 game outgrew the model's largest tile and ended there: game {named}."
+    return f"{count} games outgrew the model's largest tile and ended there: games {named}."
+
+
+def _count(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}"
+
+
+def _counts(interval: Interval | None) -> str:
+    return "" if interval is None else f"{interval[0]:,.0f} to {interval[1]:,.0f}"
+
+
+def _percents(interval: Interval) -> str:
+    return f"{100 * interval[0]:.1f} to {100 * interval[1]:.1f}%"

@@ -1,0 +1,1 @@
+"""The service as method calls: connections, retries, shared calls, credentials."""

@@ -1,0 +1,142 @@
+"""`AsyncClient`: the same calls as `Client`, for asyncio."""
+
+import asyncio
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import grpc
+import grpc.aio
+from numpy.typing import ArrayLike
+
+from octofold_client.errors import ClientClosed
+from octofold_client.rpc.answers import Model, NextMove, NextMoves
+from octofold_client.rpc.coalescing import AskedByTask, Coalescer
+from octofold_client.rpc.conversations import (
+    DEFAULT_RETRY,
+    Calls,
+    Conversation,
+    RetryPolicy,
+    Send,
+    SendBoard,
+    Wait,
+)
+from octofold_client.rpc.credentials import PLAINTEXT, Credentials
+from octofold_client.rpc.methods import CHANNEL_OPTIONS, methods_of
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """The same client for asyncio: arguments, answers and errors are those of `Client`, and tasks share calls
+    as threads do.
+
+    Make it inside a running event loop. It takes no `while_waiting`: cancel the task that awaits instead.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        model: str = "",
+        version: str = "",
+        timeout_seconds: float = 60.0,
+        retry: RetryPolicy = DEFAULT_RETRY,
+        credentials: Credentials = PLAINTEXT,
+    ) -> None:
+        self._calls = Calls(target, model, version, timeout_seconds, retry, credentials.tls)
+        self._channel = credentials.channel(grpc.aio, target, CHANNEL_OPTIONS)
+        self._metadata = credentials.metadata
+        self._methods = methods_of(self._channel)
+        self._coalescers: dict[tuple[str, str], Coalescer] = {}
+        self._closed = False
+
+    @property
+    def target(self) -> str:
+        return self._calls.target
+
+    async def next_move(
+        self, board: ArrayLike, *, model: str | None = None, version: str | None = None
+    ) -> NextMove:
+        """As `Client.next_move`."""
+        return await self._drive(self._calls.of_model(model, version).next_move(board))
+
+    async def next_moves(
+        self,
+        boards: ArrayLike,
+        *,
+        with_probabilities: bool = True,
+        model: str | None = None,
+        version: str | None = None,
+    ) -> NextMoves:
+        """As `Client.next_moves`."""
+        calls = self._calls.of_model(model, version)
+        return await self._drive(calls.next_moves(boards, with_probabilities))
+
+    async def list_models(
+        self, *, timeout_seconds: float | None = None, retry: RetryPolicy | None = None
+    ) -> tuple[Model, ...]:
+        """As `Client.list_models`."""
+        return await self._drive(self._calls.within(timeout_seconds, retry).list_models())
+
+    async def server_version(self) -> str | None:
+        """Of the server's program; None from one that does not say."""
+        return await self._drive(self._calls.server_version())
+
+    async def wait_until_ready(self, timeout_seconds: float = 10.0) -> None:
+        """Returns once the server serves. Raises `Unavailable` when it does not in time."""
+        await self._drive(self._calls.wait_until_ready(timeout_seconds))
+
+    async def close(self) -> None:
+        """Ends the connection; calls still on their way fail."""
+        self._closed = True
+        await self._channel.close(None)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _drive(self, conversation: Conversation[T]) -> T:
+        try:
+            step = next(conversation)
+            while True:
+                if isinstance(step, Wait):
+                    await asyncio.sleep(step.seconds)
+                    step = next(conversation)
+                    continue
+                try:
+                    reply = await (self._call(step) if isinstance(step, Send) else self._ask(step))
+                except grpc.RpcError as error:
+                    step = conversation.throw(error)
+                else:
+                    step = conversation.send(reply)
+        except StopIteration as end:
+            answer: T = end.value
+            return answer
+
+    async def _ask(self, step: SendBoard) -> NextMove:
+        asked = AskedByTask(step, self.target)
+        asks_for = step.model, step.version
+        coalescer = self._coalescers.get(asks_for)
+        if coalescer is None:
+            coalescer = self._coalescers[asks_for] = Coalescer(
+                self._calls.of_model(*asks_for), lambda step: asyncio.create_task(self._call(step))
+            )
+        coalescer.ask(asked)
+        return await asked.result()
+
+    async def _call(self, step: Send) -> Any:
+        if self._closed:
+            raise ClientClosed(f"the client of {self.target} is closed")
+        method = self._methods[step.method]
+        try:
+            return await method(step.request, timeout=step.timeout_seconds, metadata=self._metadata)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            # `close` cancels what is on its way, though nobody cancelled the task that waits for it.
+            if self._closed and task is not None and not task.cancelling():
+                raise ClientClosed(f"the client of {self.target} was closed") from None
+            raise

@@ -1,0 +1,327 @@
+"""One call to the service as a conversation: what to send, how long to wait, when to try again.
+
+This is all that the sync and the asyncio client share. A conversation is a generator that yields `Send`,
+`SendBoard` and `Wait` and is sent the reply (or thrown the `grpc.RpcError`); it does no input or output
+itself and knows neither threads nor event loops, so that tests can drive it by hand.
+"""
+
+import json
+import random
+import re
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import grpc
+import numpy as np
+from google.protobuf.message import Message
+from grpc_health.v1 import health_pb2
+from numpy.typing import ArrayLike
+from octofold_game.rules import LARGEST_EXPONENT, check_boards
+from octofold_proto import messages
+from octofold_proto.inference import grpc_service_pb2
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+
+from octofold_client.errors import (
+    BrokenAnswer,
+    DeadlinePassed,
+    InvalidRequest,
+    NotOctofold,
+    OctofoldError,
+    QueueFull,
+    Unavailable,
+    error_of_call,
+)
+from octofold_client.rpc.answers import Model, ModelVersion, NextMove, NextMoves
+from octofold_client.rpc.unreachable import explain
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Send:
+    """Call `method` with `request`; the reply is the response, or the `grpc.RpcError` thrown in."""
+
+    method: str
+    request: Message
+    timeout_seconds: float
+
+
+@dataclass(frozen=True)
+class SendBoard:
+    """Ask for the move on one board, alone or in one call with other callers' boards; the reply is its
+    `NextMove`, or the error of that call thrown in.
+    """
+
+    board: bytes
+    """16 exponents."""
+    timeout_seconds: float
+    model: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Do nothing for `seconds`."""
+
+    seconds: float
+
+
+_TARGET = re.compile(r"([^\s/:\[\]]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
+
+Step = Send | SendBoard | Wait
+Conversation = Generator[Step, Any, T]
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """When a call that failed is sent again, always within the call's own deadline.
+
+    UNAVAILABLE is tried again after a wait that doubles; a full queue after the delay that the server asked
+    for. Each wait is stretched at random by up to a half, so that many clients do not return together.
+    """
+
+    attempts: int = 6
+    first_wait_seconds: float = 0.1
+    largest_wait_seconds: float = 2.0
+
+    def wait_seconds(self, error: OctofoldError, attempt: int) -> float | None:
+        """How long to wait after failed attempt number `attempt` (from 1); None: give up."""
+        if attempt >= self.attempts:
+            return None
+        if isinstance(error, Unavailable):
+            wait = min(self.largest_wait_seconds, self.first_wait_seconds * 2.0 ** (attempt - 1))
+        elif isinstance(error, QueueFull):
+            wait = error.retry_after_seconds
+        else:
+            return None
+        return wait * random.uniform(1.0, 1.5)
+
+
+DEFAULT_RETRY = RetryPolicy()
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Makes the conversations of one client of the server at `target`, "host:port".
+
+    `model` and `version` are sent with every call: empty means the server's default model and its newest
+    ready version. `timeout_seconds` bounds a call with all its retries. Raises `InvalidRequest` for a target
+    of another form, which gRPC itself would only complain of later, and at length.
+    """
+
+    target: str
+    model: str = ""
+    version: str = ""
+    timeout_seconds: float = 60.0
+    retry: RetryPolicy = DEFAULT_RETRY
+    tls: bool = False
+    """The connection uses TLS; only for saying why there is none."""
+
+    def __post_init__(self) -> None:
+        match = _TARGET.fullmatch(self.target)
+        if match is None or not 1 <= int(match["port"]) <= 65_535:
+            raise InvalidRequest(f"{self.target!r} is no address of a server, such as 127.0.0.1:50051")
+
+    def of_model(self, model: str | None, version: str | None) -> "Calls":
+        """The same calls to another model, or another version of this one; None leaves it as it is.
+
+        A model without a version means its newest, whatever version this client asks for.
+        """
+        if model is None:
+            return self if version is None else replace(self, version=version)
+        return replace(self, model=model, version=version or "")
+
+    def within(self, timeout_seconds: float | None, retry: RetryPolicy | None) -> "Calls":
+        """The same calls with another deadline and other retries; None leaves them as they are."""
+        return replace(
+            self,
+            timeout_seconds=self.timeout_seconds if timeout_seconds is None else timeout_seconds,
+            retry=self.retry if retry is None else retry,
+        )
+
+    def next_move(self, board: ArrayLike) -> Conversation[NextMove]:
+        """`board`: 16 exponents, or 4x4. Raises `BoardError` before anything is sent."""
+        cells = _cells(board)
+        return self._ask(
+            lambda seconds: SendBoard(cells, seconds, self.model, self.version), lambda answer: answer
+        )
+
+    def of_boards(self, boards: Sequence[bytes], timeout_seconds: float) -> Send:
+        """One call for many a `SendBoard`; `answers_of` takes its response apart."""
+        request = pb.NextMovesRequest(
+            model=self.model,
+            version=self.version,
+            boards=b"".join(boards),
+            with_probabilities=True,
+            with_votes=True,
+        )
+        return Send("NextMoves", request, timeout_seconds)
+
+    def next_moves(self, boards: ArrayLike, with_probabilities: bool) -> Conversation[NextMoves]:
+        """`boards`: `[N, 16]` or `[N, 4, 4]` exponents. Raises `BoardError` before anything is sent."""
+        checked = check_boards(_rows(boards))
+        n = len(checked)
+        request = pb.NextMovesRequest(
+            model=self.model,
+            version=self.version,
+            boards=messages.boards_to_bytes(checked),
+            with_probabilities=with_probabilities,
+        )
+        return self._ask_for(
+            "NextMoves", request, lambda response: _parse_next_moves(response, n, with_probabilities)
+        )
+
+    def list_models(self) -> Conversation[tuple[Model, ...]]:
+        return self._ask_for("ListModels", pb.ListModelsRequest(), _parse_models)
+
+    def server_version(self) -> Conversation[str | None]:
+        """None from a server without the Open Inference Protocol, which alone has this question."""
+        request = grpc_service_pb2.ServerMetadataRequest()
+        try:
+            return (
+                yield from self._ask_for("ServerMetadata", request, lambda response: response.version or None)
+            )
+        except NotOctofold:
+            return None
+
+    def wait_until_ready(self, timeout_seconds: float) -> Conversation[None]:
+        """Asks for the server's health until it serves; raises `Unavailable` when the time is over."""
+        end = time.monotonic() + timeout_seconds
+        last = "no answer"
+        while (left := end - time.monotonic()) > 0:
+            try:
+                response = yield Send("Check", health_pb2.HealthCheckRequest(), min(left, 5.0))
+            except grpc.RpcError as rpc_error:
+                error = self._error(rpc_error)
+                if isinstance(error, NotOctofold):
+                    raise error from None
+                if not isinstance(error, DeadlinePassed):  # which says less than whatever was heard before
+                    last = str(error)
+            else:
+                if response.status == health_pb2.HealthCheckResponse.SERVING:
+                    return
+                last = "it is starting or draining"
+            yield Wait(min(0.05, max(0.0, end - time.monotonic())))
+        raise Unavailable(f"no octofold server is ready at {self.target} after {timeout_seconds:g} s: {last}")
+
+    def _ask_for(self, method: str, request: Message, parse: Callable[[Any], T]) -> Conversation[T]:
+        return self._ask(lambda seconds: Send(method, request, seconds), parse)
+
+    def _ask(self, step: Callable[[float], Step], parse: Callable[[Any], T]) -> Conversation[T]:
+        """`step` is one attempt, to be over after so many seconds."""
+        end = time.monotonic() + self.timeout_seconds
+        attempt = 1
+        while True:
+            try:
+                response = yield step(max(0.0, end - time.monotonic()))
+            except grpc.RpcError as rpc_error:
+                error = self._error(rpc_error)
+                wait = self.retry.wait_seconds(error, attempt)
+                if wait is None or time.monotonic() + wait >= end:
+                    raise error from None
+            else:
+                return parse(response)
+            yield Wait(wait)
+            attempt += 1
+
+    def _error(self, rpc_error: grpc.RpcError) -> OctofoldError:
+        """The client's exception, naming the address where nobody's words do."""
+        error = error_of_call(rpc_error)
+        if (reason := explain(str(error), self.target, tls=self.tls)) is not None:
+            return Unavailable(reason)
+        if isinstance(error, DeadlinePassed):
+            return DeadlinePassed(f"no answer from {self.target} in time: {error}")
+        if isinstance(error, Unavailable | NotOctofold):
+            error.args = (f"{self.target}: {error}",)
+        return error
+
+
+def _cells(board: ArrayLike) -> bytes:
+    """One board of 16 exponents, or 4x4. Raises `BoardError` for any other."""
+    array = np.asarray(board)
+    if array.shape == (4, 4):
+        array = array.reshape(16)
+    if array.dtype == np.uint8 and array.shape == (16,):
+        # The usual case: bytes are checked in a fraction of the time that numpy takes to look at one board.
+        cells = array.tobytes()
+        if max(cells) <= LARGEST_EXPONENT:
+            return cells
+    return check_boards(array[None]).tobytes()
+
+
+def _rows(boards: ArrayLike) -> ArrayLike:
+    """Boards `[N, 4, 4]` as `[N, 16]`; anything else as it is, for `check_boards` to judge."""
+    try:
+        array = np.asarray(boards)
+    except ValueError:  # rows of different lengths
+        return boards
+    return array.reshape(-1, 16) if array.ndim == 3 and array.shape[1:] == (4, 4) else array
+
+
+def answers_of(response: pb.NextMovesResponse, n: int) -> list[NextMove]:
+    """The answers to the `n` boards of `Calls.of_boards`, each as if its board had been asked about alone.
+
+    Raises `BrokenAnswer` for a response to another question.
+    """
+    many = _parse_next_moves(response, n, with_probabilities=True)
+    try:
+        votes = messages.votes_from_bytes(response.votes, n)
+    except ValueError as error:
+        raise _misfit(error) from None
+    rows = zip(many.moves.tolist(), many.probabilities, votes, strict=True)  # type: ignore[arg-type]  # asked for
+    return [
+        NextMove(move, shares, row, many.model, many.version, many.queue_us, many.inference_us)
+        for move, shares, row in rows
+    ]
+
+
+def _parse_next_moves(response: pb.NextMovesResponse, n: int, with_probabilities: bool) -> NextMoves:
+    try:
+        moves = messages.moves_from_bytes(response.moves, n)
+        probabilities = (
+            messages.probabilities_from_bytes(response.probabilities, n) if with_probabilities else None
+        )
+    except ValueError as error:
+        raise _misfit(error) from None
+    return NextMoves(
+        moves=moves,
+        probabilities=probabilities,
+        model=response.model,
+        version=response.version,
+        queue_us=response.queue_us,
+        inference_us=response.inference_us,
+    )
+
+
+def _misfit(error: ValueError) -> BrokenAnswer:
+    return BrokenAnswer(f"the server's answer does not fit the question: {error}")
+
+
+def _parse_models(response: pb.ListModelsResponse) -> tuple[Model, ...]:
+    return tuple(
+        Model(
+            name=model.name,
+            is_default=model.is_default,
+            versions=tuple(
+                ModelVersion(
+                    version=version.version,
+                    state=pb.ModelVersion.State.Name(version.state).removeprefix("STATE_").lower(),
+                    reason=version.reason,
+                    precision=version.precision,
+                    card=_card(version.card_json),
+                )
+                for version in model.versions
+            ),
+        )
+        for model in response.models
+    )
+
+
+def _card(card_json: str) -> dict[str, Any] | None:
+    try:
+        card = json.loads(card_json)
+    except ValueError:  # also of an empty string: the server could not read the card
+        return None
+    return card if isinstance(card, dict) else None

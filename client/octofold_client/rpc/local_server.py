@@ -1,0 +1,108 @@
+"""A server of our own for as long as a block runs: started on a free loopback port, always stopped.
+
+It starts the installed `octofold-serve` as a process and speaks to it like to any other server; the client
+imports nothing of it.
+"""
+
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from octofold_client.errors import ServerDied
+from octofold_client.extras import install
+from octofold_client.rpc.client import Client
+
+START_SECONDS = 120.0
+"""Loading and warming up a model takes seconds; a busy machine may take many."""
+STOP_SECONDS = 20.0
+LOG_LINES = 12
+
+
+class LocalServer:
+    """`octofold-serve` on 127.0.0.1; `target` is its address once the block is entered.
+
+    Args:
+        models: the model repository to serve.
+        options: further arguments of `octofold-serve`.
+    """
+
+    def __init__(self, models: Path, options: tuple[str, ...] = ()) -> None:
+        self._models = models
+        self._options = options
+        self._folder = tempfile.TemporaryDirectory(prefix="octofold-")
+        self._log = Path(self._folder.name) / "server.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self.target = ""
+
+    def __enter__(self) -> Self:
+        """Returns when the server is ready. Raises `ServerDied` when it ends, or is not ready in time."""
+        try:
+            self._start()
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    @property
+    def pid(self) -> int | None:
+        """Of the server's process; None before it is started."""
+        return None if self._process is None else self._process.pid
+
+    def check(self) -> None:
+        """Raises `ServerDied`, with the last lines of the server's log, when the server has ended."""
+        if self._process is not None and self._process.poll() is not None:
+            raise ServerDied(
+                f"the server ended with exit code {self._process.returncode}{self._last_words()}"
+            )
+
+    def _start(self) -> None:
+        program = Path(sys.executable).with_name("octofold-serve")
+        port_file = Path(self._folder.name) / "port"
+        command = [str(program), "--host", "127.0.0.1", "--port", "0", "--port-file", str(port_file)]
+        command += ["--models", str(self._models), "--grace", "0", *self._options]
+        try:
+            with self._log.open("wb") as log:
+                # In a session of its own, Ctrl-C reaches this program only, which then stops the server.
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                )
+        except FileNotFoundError:
+            lacking = f"there is no {program.name} beside {sys.executable}"
+            raise ServerDied(f"{lacking}: {install('server')}") from None
+        end = time.monotonic() + START_SECONDS
+        while not port_file.exists():
+            self.check()
+            if time.monotonic() > end:
+                raise ServerDied(f"the server was not ready after {START_SECONDS:.0f} s{self._last_words()}")
+            time.sleep(0.02)
+        self.target = f"127.0.0.1:{port_file.read_text().strip()}"
+        with Client(self.target) as client:
+            client.wait_until_ready(START_SECONDS)
+
+    def _stop(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                pass
+            finally:  # also when somebody has no patience for it
+                self._process.kill()
+                self._process.wait()
+        self._folder.cleanup()
+
+    def _last_words(self) -> str:
+        lines = self._log.read_text(errors="replace").splitlines()[-LOG_LINES:]
+        if len(lines) == 1:
+            return f": {lines[0]}"
+        return ":\n" + "\n".join(f"  {line}" for line in lines) if lines else " and wrote nothing"

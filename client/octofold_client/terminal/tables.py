@@ -1,0 +1,45 @@
+"""The table of an evaluation: drawn with rich on a terminal, plain Markdown anywhere else."""
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from octofold_client.evaluation.report import HEADINGS, markdown, outgrown_note, rows_of
+from octofold_client.evaluation.summary import Summary
+
+
+def table(summary: Summary, title: str) -> Table:
+    """The table for a terminal; shares carry a bar."""
+    figures, tiles = rows_of(summary)
+    # As `Text`, in which nothing is markup: people choose the names of models.
+    bold = Text(title, style="bold")
+    drawn = Table(title=bold, title_justify="left", box=box.ROUNDED, border_style="dim")
+    drawn.add_column(HEADINGS[0])
+    drawn.add_column(HEADINGS[1], justify="right", style="bold")
+    drawn.add_column(HEADINGS[2], justify="right", style="cyan")
+    drawn.add_column("", width=20, style="yellow")
+    for row in figures:
+        drawn.add_row(row.label, row.measured, row.interval, "")
+    drawn.add_section()
+    for row in tiles:
+        style = "" if row.share else "dim"
+        drawn.add_row(row.label, row.measured, row.interval, _bar(row.share or 0.0, 20), style=style)
+    return drawn
+
+
+def print_report(summary: Summary, title: str, console: Console) -> None:
+    """Prints the table on `console`, in the form that suits it."""
+    if not console.is_terminal:
+        # Not through rich, which would wrap the lines of a narrow pipe.
+        console.file.write(markdown(summary, title) + "\n")
+        return
+    console.print(table(summary, title))
+    if summary.outgrown_games:
+        console.print(outgrown_note(summary), style="yellow", highlight=False)
+
+
+def _bar(share: float, width: int) -> str:
+    eighths = round(share * width * 8)
+    full, rest = divmod(eighths, 8)
+    return "█" * full + " ▏▎▍▌▋▊▉"[rest]

@@ -1,0 +1,162 @@
+"""N-tuple tables in two bytes an entry: bitmaps of the entries that were kept, and codes of their values.
+
+Few entries of a trained network are ever read. Pages of 16 neighbours, in which only the last cell of a tuple
+differs, are kept where any of them is; a bit for each page and 16 bits for each kept page say which. The
+values are rounded to a codebook and follow in order, as codes of 12 bits. A published model keeps these
+arrays in its graph, which unpacks them when it is loaded; this module reads them from there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+PAGE = 16
+"""Entries of a page."""
+CODES = 1 << 12
+"""Values that a codebook has at most."""
+FORMAT = 1
+CARD_FIELD = "compact_tables"
+CARD_FILE = "card.json"
+ARRAYS = {"page_bits": "u1", "entry_bits": "u1", "lower_codes": "u1", "upper_codes": "u1", "codebook": "<f4"}
+"""The arrays of `CompactTables`, and how a model's file holds their numbers."""
+
+_LARGEST_CARD = 1 << 20  # bytes
+_LARGEST_MODEL = 1 << 31
+_LARGEST_ENTRIES = 1 << 31  # of the network: a float32 each, once they are unpacked
+
+
+class NTupleFileError(ValueError):
+    """A saved network that is missing, damaged, or of another shape than asked for."""
+
+
+@dataclass(frozen=True)
+class CompactTables:
+    """The entries of a network of one stage that matter, and what they round to."""
+
+    tuples: tuple[tuple[int, ...], ...]
+    page_bits: NDArray[np.uint8]
+    "[entries / 128]: which pages are kept, the first in the lowest bit"
+    entry_bits: NDArray[np.uint8]
+    "[2 * pages]: which of their entries are, alike"
+    lower_codes: NDArray[np.uint8]
+    "[kept]: the lower 8 bits of each entry's code"
+    upper_codes: NDArray[np.uint8]
+    "[kept / 2]: the upper 4 bits of two codes, the first one's lower; `kept` is even"
+    codebook: NDArray[np.float32]
+    "[4096]: the value of each code"
+
+    @property
+    def entries(self) -> int:
+        """Number of table entries of the network, those that were left out included."""
+        return len(self.tuples) << 4 * len(self.tuples[0])
+
+    @property
+    def kept(self) -> int:
+        """Number of entries that were not left out."""
+        return len(self.lower_codes)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(getattr(self, name).nbytes for name in ARRAYS)
+
+    def values(self) -> NDArray[np.float32]:
+        """The value of every entry `[entries] float32`, 0 for those left out."""
+        upper = np.stack([self.upper_codes & 15, self.upper_codes >> 4], axis=1).reshape(-1)
+        codes = self.lower_codes + upper.astype(np.uint16) * 256
+        pages = np.zeros((len(self.entry_bits) // 2, PAGE), np.float32)
+        pages.reshape(-1)[unpacked(self.entry_bits)] = self.codebook[codes]
+        values = np.zeros((self.entries // PAGE, PAGE), np.float32)
+        values[unpacked(self.page_bits)] = pages
+        return values.reshape(-1)
+
+    @classmethod
+    def load(cls, folder: Path) -> CompactTables:
+        """Read them from the folder of a published model, such as `models/ntuple/1`.
+
+        Raises `NTupleFileError` that says which file is wrong, and how.
+        """
+        card_file = folder / CARD_FILE
+        card = _read(card_file, _LARGEST_CARD)
+        try:
+            described = json.loads(card)
+            tuples = _checked_tuples(described["architecture"]["tuples"])
+            compact, published = described[CARD_FIELD], described["precisions"]["fp32"]
+            if compact["format"] != FORMAT:
+                raise ValueError(f"format {compact['format']}, this version reads {FORMAT}")
+            model_file, digest = folder / Path(published["file"]).name, published["sha256"]
+            model = _read(model_file, _LARGEST_MODEL)
+            if hashlib.sha256(model).hexdigest() != digest:
+                raise NTupleFileError(f"{model_file}: damaged; its SHA-256 is not the one in {CARD_FILE}")
+            arrays = {name: _array(model, compact[name], np.dtype(kind)) for name, kind in ARRAYS.items()}
+            tables = cls(tuples, **arrays)
+            _check(tables)
+        except NTupleFileError:
+            raise
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise NTupleFileError(f"{card_file}: not the card of an n-tuple model ({error!r})") from error
+        return tables
+
+
+def unpacked(bits: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """`[8 * M]` of packed bits `[M]`."""
+    return np.unpackbits(bits, bitorder="little").view(np.bool_)
+
+
+def is_compact(folder: Path) -> bool:
+    """Whether a folder is that of a published model."""
+    return (folder / CARD_FILE).exists()
+
+
+def _read(file: Path, largest: int) -> bytes:
+    try:
+        if not file.is_file():
+            raise NTupleFileError(f"{file}: no such file")
+        with file.open("rb") as opened:
+            content = opened.read(largest + 1)
+    except OSError as error:
+        raise NTupleFileError(f"{file}: {error.strerror}") from error
+    if len(content) > largest:
+        raise NTupleFileError(f"{file}: larger than {largest:,} bytes")
+    return content
+
+
+def _checked_tuples(listed: Any) -> tuple[tuple[int, ...], ...]:
+    tuples = tuple(tuple(int(cell) for cell in cells) for cells in listed)
+    lengths = {len(cells) for cells in tuples}
+    if len(lengths) != 1 or not 2 <= min(lengths) <= 6:
+        raise ValueError("tuples are of one length, from 2 to 6 cells")
+    if any(not 0 <= cell < 16 for cells in tuples for cell in cells):
+        raise ValueError("cells are numbered from 0 to 15")
+    if len(tuples) << 4 * min(lengths) > _LARGEST_ENTRIES:
+        raise ValueError(f"{len(tuples)} tuples of {min(lengths)} cells are too many")
+    return tuples
+
+
+def _array(model: bytes, place: Any, kind: np.dtype[Any]) -> NDArray[Any]:
+    """A copy of the array that lies at `place` in the file of a model."""
+    offset, count = int(place["offset"]), int(place["count"])
+    if not 0 <= offset <= offset + count * kind.itemsize <= len(model):
+        raise ValueError(f"{count} numbers at {offset} are not in a model of {len(model)} bytes")
+    return np.frombuffer(model, kind, count, offset).astype(kind.newbyteorder("="))
+
+
+def _check(tables: CompactTables) -> None:
+    if len(tables.page_bits) * 8 * PAGE != tables.entries:
+        raise ValueError(
+            f"{len(tables.page_bits)} bytes of page bits are not those of {tables.entries} entries"
+        )
+    pages, kept = (int(np.bitwise_count(bits).sum()) for bits in (tables.page_bits, tables.entry_bits))
+    if len(tables.entry_bits) != 2 * pages:
+        raise ValueError(f"{pages} pages have {len(tables.entry_bits)} bytes of entry bits")
+    if len(tables.lower_codes) != kept or 2 * len(tables.upper_codes) != kept:
+        raise ValueError(f"{kept} entries have {len(tables.lower_codes)} codes")
+    if len(tables.codebook) != CODES or not np.isfinite(tables.codebook).all():
+        raise ValueError(f"the codebook is not of {CODES} finite numbers")

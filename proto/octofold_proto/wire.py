@@ -1,0 +1,139 @@
+"""Parses a message only after a bounded look at its bytes, so that its size in memory is known before.
+
+An empty field takes two bytes on the wire and a hundred in memory, and a packed number takes one byte and
+eight. So fields are counted first, and texts and packed numbers are measured. The walk follows protobuf's
+wire format (https://protobuf.dev/programming-guides/encoding) and stops after `MAX_FIELDS` fields, whatever
+the size of the message. Knows nothing about RPCs.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import DecodeError, Message
+
+from octofold_proto.errors import InvalidRequest
+
+__all__ = ["MAX_FIELDS", "MAX_PACKED_BYTES", "MAX_TEXT_BYTES", "parsed", "read_varint"]
+
+MAX_FIELDS = 256
+"""Fields of a message, with those of the messages in it. An inference with every parameter takes some 40."""
+
+MAX_TEXT_BYTES = 65_536
+"""Bytes of a name, a version, an id or another text."""
+
+MAX_PACKED_BYTES = 1024
+"""Bytes of a list of numbers: a board or a shape. Many numbers go into a field of bytes."""
+
+_SMALLEST_FIELD_BYTES = 2
+_VARINT, _FIXED_64, _LENGTH_DELIMITED, _GROUP, _GROUP_END, _FIXED_32 = range(6)
+_MAX_SHORT_VARINT_BYTES = 5
+"""Tags and lengths are varints of 32 bits."""
+
+AnyMessage = TypeVar("AnyMessage", bound=Message)
+
+Descriptor = Any  # google.protobuf.descriptor.Descriptor, or the type that stands for it in the C extension
+
+
+class _Kind(Enum):
+    BYTES = "bytes"
+    TEXT = "text"
+    MESSAGE = "message"
+    NUMBERS = "numbers"
+
+
+_LIMITS = {_Kind.TEXT: MAX_TEXT_BYTES, _Kind.NUMBERS: MAX_PACKED_BYTES}
+
+
+class _Field(NamedTuple):
+    name: str
+    kind: _Kind
+    message: Descriptor | None
+
+
+def parsed(kind: type[AnyMessage], message: bytes) -> AnyMessage:
+    """The message of this kind in these bytes.
+
+    Raises:
+        InvalidRequest: it has too many fields, or one of them is too long; names the field.
+        DecodeError: the bytes are not a message of this kind.
+    """
+    if len(message) > MAX_FIELDS * _SMALLEST_FIELD_BYTES:  # a shorter one has no room for too many
+        _count(message, 0, len(message), kind.DESCRIPTOR, MAX_FIELDS)
+    return kind.FromString(message)
+
+
+def read_varint(message: bytes, at: int, end: int, longest: int = 10) -> tuple[int, int]:
+    """The varint that begins at `at`, and where it ends.
+
+    Raises:
+        DecodeError: it takes more than `longest` bytes, or does not end before `end`.
+    """
+    if at < end and message[at] < 0x80:  # as most are
+        return message[at], at + 1
+    value = shift = 0
+    for position in range(at, min(end, at + longest)):
+        byte = message[position]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position + 1
+        shift += 7
+    raise DecodeError("a varint does not end")
+
+
+def _count(message: bytes, at: int, end: int, descriptor: Descriptor, left: int) -> int:
+    """Walk over the fields from `at` to `end`; how many of `left` fields are left after them."""
+    fields = _fields(descriptor)
+    while at < end:
+        tag, at = read_varint(message, at, end, _MAX_SHORT_VARINT_BYTES)
+        number, wire_type = tag >> 3, tag & 7
+        field = fields.get(number)
+        left -= 1
+        if left < 0:
+            name = f"field {number}" if field is None else field.name
+            raise InvalidRequest(f"{name}: the message holds more than {MAX_FIELDS} fields")
+        if wire_type == _LENGTH_DELIMITED:
+            length, at = read_varint(message, at, end, _MAX_SHORT_VARINT_BYTES)
+            after = at + length
+            if after > end:
+                raise DecodeError("a field does not end")
+            if field is not None and field.kind is not _Kind.BYTES:
+                left = _check(message, at, after, field, left)
+            at = after
+        elif wire_type == _VARINT:
+            _, at = read_varint(message, at, end)
+        elif wire_type in (_FIXED_32, _FIXED_64):
+            at += 4 if wire_type == _FIXED_32 else 8
+        elif wire_type not in (_GROUP, _GROUP_END):  # those two hold fields, which are counted as well
+            raise DecodeError(f"there is no wire type {wire_type}")
+    return left
+
+
+def _check(message: bytes, at: int, end: int, field: _Field, left: int) -> int:
+    """Look at a field whose value lies from `at` to `end`; how many of `left` fields are left."""
+    most = _LIMITS.get(field.kind)
+    if most is not None and end - at > most:
+        raise InvalidRequest(f"{field.name} holds {end - at} bytes; at most {most} are allowed")
+    if field.message is not None:
+        return _count(message, at, end, field.message, left)
+    return left
+
+
+@cache
+def _fields(descriptor: Descriptor) -> dict[int, _Field]:
+    """The fields of a message whose values have a length, by their numbers."""
+    fields = {}
+    for field in descriptor.fields:
+        if field.type == FieldDescriptor.TYPE_MESSAGE:
+            kind = _Kind.MESSAGE
+        elif field.type == FieldDescriptor.TYPE_STRING:
+            kind = _Kind.TEXT
+        elif field.type == FieldDescriptor.TYPE_BYTES:
+            kind = _Kind.BYTES
+        else:
+            kind = _Kind.NUMBERS
+        fields[field.number] = _Field(f"{descriptor.name}.{field.name}", kind, field.message_type)
+    return fields

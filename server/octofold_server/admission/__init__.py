@@ -1,0 +1,1 @@
+"""What every call passes, whichever protocol it came by: limits, refusals, counts and traces."""

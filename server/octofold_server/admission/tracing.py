@@ -1,0 +1,128 @@
+"""OpenTelemetry spans of calls: how long each was in the queue, which batches it was part of, and how long
+the backend took for them.
+
+A call's spans are made when it is done, of times that are kept anyway: so a server without tracing pays
+nothing. Where spans go is said by the standard OTEL_* variables. Knows nothing about protocols; the caller's
+own trace comes in as W3C headers.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from queue import Full, Queue
+from typing import NamedTuple
+
+from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from octofold_server.batching.call import Call
+
+__all__ = ["Tracing"]
+
+MAX_WAITING = 4096
+"""Calls whose spans are still to be made."""
+
+
+class _Done(NamedTuple):
+    call: Call
+    at: float
+    model: str
+    version: str
+    headers: Mapping[str, str]
+
+
+class Tracing:
+    """Makes spans on a thread of its own, and sends them to an exporter in the background.
+
+    Args:
+        exporter: OTLP over gRPC unless told otherwise.
+    """
+
+    def __init__(self, exporter: SpanExporter | None = None) -> None:
+        named = "OTEL_SERVICE_NAME" in os.environ
+        resource = Resource.create({} if named else {SERVICE_NAME: "octofold"})
+        self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        self._provider.add_span_processor(BatchSpanProcessor(exporter or OTLPSpanExporter()))
+        self._tracer = self._provider.get_tracer("octofold")
+        self._propagator = TraceContextTextMapPropagator()
+        self._done: Queue[_Done | None] = Queue(MAX_WAITING)
+        self._thread = threading.Thread(target=self._make_spans, name="tracing", daemon=True)
+        self._thread.start()
+
+    def record(self, call: Call, model: str, version: str, headers: Mapping[str, str]) -> None:
+        """Make the spans of a call soon: `call`, in it `queue` and every `batch`, in that `inference`.
+
+        Args:
+            call: as the batcher leaves it when it is done.
+            model: that it was for.
+            version: of the model.
+            headers: the caller's trace, as `octofold_server.admission.admission.TRACE_HEADERS` names it.
+        """
+        with suppress(Full):  # tracing must not hold up calls: what is too much is left out
+            self._done.put_nowait(_Done(call, time.monotonic(), model, version, headers))
+
+    def close(self, limit_seconds: float) -> None:
+        """Send what was not sent yet, as far as that succeeds within the limit."""
+        closing = threading.Thread(target=self._close, name="tracing-end", daemon=True)
+        closing.start()
+        closing.join(limit_seconds)
+
+    def _close(self) -> None:
+        self._done.put(None)
+        self._thread.join()
+        self._provider.shutdown()
+
+    def _make_spans(self) -> None:
+        while (done := self._done.get()) is not None:
+            self._make_spans_of(done)
+
+    def _make_spans_of(self, done: _Done) -> None:
+        call = done.call
+        monotonic_to_unix_ns = time.time_ns() - time.monotonic_ns()
+
+        def unix_ns(seconds: float) -> int:
+            return round(seconds * 1e9) + monotonic_to_unix_ns
+
+        def span(name: str, parent: Span, start: float, end: float, **attributes: int) -> Span:
+            child = self._tracer.start_span(
+                name,
+                set_span_in_context(parent),
+                start_time=unix_ns(start),
+                attributes=_prefixed(**attributes),
+            )
+            child.end(unix_ns(end))
+            return child
+
+        root = self._tracer.start_span(
+            "call",
+            self._propagator.extract(dict(done.headers)),
+            SpanKind.SERVER,
+            start_time=unix_ns(call.submitted),
+            attributes=_prefixed(
+                model=done.model,
+                version=done.version,
+                boards=len(call.boards),
+                priority=call.priority.name.lower(),
+            ),
+        )
+        batches = [part.batch for part in call.parts]
+        queue_end = min((batch.taken for batch in batches), default=done.at)
+        span("queue", root, call.submitted, queue_end)
+        for batch in batches:
+            of_batch = span("batch", root, batch.taken, batch.ended, boards=batch.boards)
+            span("inference", of_batch, batch.started, batch.ended)
+        if call.error is not None:
+            root.set_status(Status(StatusCode.ERROR, str(call.error) or type(call.error).__name__))
+        root.end(unix_ns(done.at))
+
+
+def _prefixed(**attributes: int | str) -> dict[str, int | str]:
+    return {f"octofold.{name}": value for name, value in attributes.items()}

@@ -1,0 +1,1 @@
+"""What computes moves: one small interface, and onnxruntime behind it."""

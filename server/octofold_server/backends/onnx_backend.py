@@ -1,0 +1,224 @@
+"""onnxruntime as a backend: lanes that run an exported graph on memory of their own.
+
+Knows nothing about model repositories: it is given the graph's bytes, and the tensors that are not in them.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Protocol
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+from octofold_game.rules import legal_moves
+
+from octofold_server.backends.backend import Layout, Moves, Tensors
+from octofold_server.backends.onnx_session import GraphError, first_line, new_session
+
+__all__ = ["DeviceBatch", "GraphError", "OnnxBackend", "batch_sizes", "onnx_lanes"]
+
+_log = logging.getLogger(__name__)
+
+NO_TENSORS: Tensors = MappingProxyType({})
+
+EXAMPLES = np.array(
+    [
+        [1, 2, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 2],
+        [3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0],
+        [0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3],
+        [0, 0, 0, 0, 0, 1, 2, 0, 0, 3, 2, 0, 0, 0, 0, 0],
+        [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+    ],
+    dtype=np.uint8,
+)
+"""Boards for the warm-up: with one legal move, each of the four, with all, and with none. Every model knows
+their tiles."""
+
+TIMED_RUNS = 3
+"""Of which the least counts: nothing makes a batch faster than it is."""
+
+MAX_SUM_ERROR = 0.01  # of probabilities in fp16
+
+FETCHED: dict[str, tuple[type[np.generic], tuple[int, ...]]] = {
+    "move": (np.int8, ()),
+    "probabilities": (np.float32, (4,)),
+    "votes": (np.uint8, (4,)),
+}
+"""What is taken of the outputs, by type and by shape behind the batch; the replies have no use for legal."""
+
+LARGEST_KEPT = 64
+"""Boards of the largest batch on a CPU whose binding is kept: beside larger ones, making it costs nothing."""
+
+
+def onnx_lanes(model: bytes, layout: Layout, tensors: Tensors = NO_TENSORS) -> Sequence[OnnxBackend]:
+    """The lanes of a model.
+
+    On a CPU, lanes of one thread share one session and so one copy of the weights: it has no threads of its
+    own and runs in those of its lanes. Two such lanes answer more boards than one session with two threads,
+    which wait for each other at every operator. Lanes of several threads, and those on a GPU, have a session
+    each.
+
+    Raises:
+        GraphError: see there.
+    """
+    if layout.device == "cpu" and layout.threads == 1:
+        session = new_session(model, layout, tensors)
+        return [OnnxBackend(session, layout) for _ in range(layout.lanes)]
+    capture = layout.device == "cuda" and layout.engines is None
+    new = _captured if capture else new_session
+    return [OnnxBackend(new(model, layout, tensors), layout) for _ in range(layout.lanes)]
+
+
+class OnnxBackend:
+    """One lane: memory for the boards and the answers of a batch, bound to a session.
+
+    On CUDA a batch is filled up to the next of `batch_sizes`, because the work of the GPU is chosen, and
+    recorded, for each shape. On a CPU a new shape costs nothing measurable and filling up would: batches run
+    at their exact size, and `batch_sizes` serve the warm-up alone.
+    """
+
+    def __init__(self, session: onnxruntime.InferenceSession, layout: Layout) -> None:
+        self._session = session
+        self._batch_sizes = batch_sizes(layout.max_batch_size)
+        self._bound: dict[int, _Bound] = {}
+        self._memory = _HostMemory(layout.max_batch_size) if layout.device == "cpu" else None
+
+    def run(self, boards: NDArray[np.uint8]) -> Moves:
+        """The moves of boards [N, 16] uint8; raises what onnxruntime raises."""
+        count = len(boards)
+        size = count
+        if self._memory is None:
+            size = next(size for size in self._batch_sizes if size >= count)
+        return self._bound_to(size).run(boards)
+
+    def warm_up(self) -> None:
+        """Run every batch size once, so that no caller pays for a first run, and look at the answers.
+
+        Raises:
+            GraphError: a run failed, or its answers cannot be right.
+        """
+        batches = [np.resize(EXAMPLES, (size, 16)) for size in self._batch_sizes]
+        for boards in (*batches, *EXAMPLES[:, None]):
+            try:
+                moves = self.run(boards)
+            except Exception as error:
+                raise GraphError(f"a batch of {len(boards)} boards fails: {first_line(error)}") from error
+            _check_answers(boards, moves)
+
+    def batch_seconds(self, boards: int) -> float:
+        """See `Backend`. It is CPU time, which other work on the machine hardly changes."""
+        if self._memory is None:
+            return 0.0
+        batch = np.resize(EXAMPLES, (boards, 16))
+        seconds = []
+        for _ in range(TIMED_RUNS):
+            begin = time.thread_time()
+            self.run(batch)
+            seconds.append(time.thread_time() - begin)
+        return min(seconds)
+
+    def _bound_to(self, size: int) -> _Bound:
+        bound = self._bound.get(size)
+        if bound is None:
+            if self._memory is None:
+                bound = DeviceBatch(self._session, size, "cuda")
+            else:
+                bound = _HostBatch(self._session, self._memory, size)
+            if self._memory is None or size <= LARGEST_KEPT:
+                self._bound[size] = bound
+        return bound
+
+
+class _Bound(Protocol):
+    """Memory for one batch size, bound to a session."""
+
+    def run(self, boards: NDArray[np.uint8]) -> Moves:
+        """The moves of boards, at most as many as there is room for."""
+        ...
+
+
+class _HostMemory:
+    """Room for the largest batch, in which smaller ones take the first rows."""
+
+    def __init__(self, boards: int) -> None:
+        self.boards = np.zeros((boards, 16), np.uint8)
+        self.outputs = [np.zeros((boards, *shape), dtype) for dtype, shape in FETCHED.values()]
+
+
+class _HostBatch:
+    def __init__(self, session: onnxruntime.InferenceSession, memory: _HostMemory, size: int) -> None:
+        self._session = session
+        self._boards = memory.boards[:size]
+        self._outputs = [output[:size] for output in memory.outputs]
+        self._binding = session.io_binding()
+        self._binding.bind_input("boards", "cpu", 0, np.uint8, self._boards.shape, self._boards.ctypes.data)
+        for name, output in zip(FETCHED, self._outputs, strict=True):
+            self._binding.bind_output(name, "cpu", 0, output.dtype.type, output.shape, output.ctypes.data)
+
+    def run(self, boards: NDArray[np.uint8]) -> Moves:
+        self._boards[:] = boards
+        self._session.run_with_iobinding(self._binding)
+        return Moves(*(output.copy() for output in self._outputs))
+
+
+class DeviceBatch:
+    """Fixed addresses on the GPU, which a recorded graph of its work takes for granted."""
+
+    def __init__(self, session: onnxruntime.InferenceSession, size: int, device: str) -> None:
+        self._session = session
+        self._host = np.zeros(
+            (size, 16), np.uint8
+        )  # the rows behind a short batch hold what was there before
+        self._boards = onnxruntime.OrtValue.ortvalue_from_shape_and_type([size, 16], np.uint8, device, 0)
+        self._outputs = {
+            name: onnxruntime.OrtValue.ortvalue_from_shape_and_type([size, *shape], dtype, device, 0)
+            for name, (dtype, shape) in FETCHED.items()
+        }
+        self._binding = session.io_binding()
+        self._binding.bind_ortvalue_input("boards", self._boards)
+        for name, output in self._outputs.items():
+            self._binding.bind_ortvalue_output(name, output)
+        self._options = onnxruntime.RunOptions()
+        self._options.add_run_config_entry("gpu_graph_id", str(size))
+
+    def run(self, boards: NDArray[np.uint8]) -> Moves:
+        self._host[: len(boards)] = boards
+        self._boards.update_inplace(self._host)
+        self._session.run_with_iobinding(self._binding, self._options)
+        return Moves(*(output.numpy() for output in self._outputs.values())).rows(0, len(boards))
+
+
+def batch_sizes(largest: int) -> tuple[int, ...]:
+    """The powers of two below `largest`, and `largest`: the sizes for warm-up and for filling up."""
+    return (*(1 << power for power in range((largest - 1).bit_length())), largest)
+
+
+def _captured(model: bytes, layout: Layout, tensors: Tensors) -> onnxruntime.InferenceSession:
+    """A session that records the GPU's work, if every node of the graph runs there."""
+    try:
+        return new_session(model, layout, tensors, capture=True)
+    except GraphError as error:
+        _log.info("its work on the GPU is not recorded: %s", error)
+        return new_session(model, layout, tensors)
+
+
+def _check_answers(boards: NDArray[np.uint8], answers: Moves) -> None:
+    size = len(boards)
+    shapes = [output.shape for output in answers]
+    if shapes != [(size,), (size, 4), (size, 4)]:
+        raise GraphError(f"a batch of {size} boards is answered with the shapes {shapes}")
+    for board, move, probabilities, legal in zip(
+        boards, answers.moves, answers.probabilities, legal_moves(boards), strict=True
+    ):
+        asked = f"the board {board.tolist()} in a batch of {size}"
+        allowed = np.flatnonzero(legal).tolist() or [-1]
+        if move not in allowed:
+            raise GraphError(f"{asked} is answered with the move {move}; legal there: {allowed}")
+        total = probabilities.sum()  # 0 where no move is legal
+        if not (probabilities >= 0).all() or min(abs(total), abs(total - 1)) > MAX_SUM_ERROR:
+            raise GraphError(f"{asked} is answered with the probabilities {probabilities.tolist()}")

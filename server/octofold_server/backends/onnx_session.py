@@ -1,0 +1,132 @@
+"""Makes onnxruntime sessions of an exported graph, and checks that the graph keeps the contract.
+
+The only place that knows onnxruntime's options. Knows nothing about batches.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any
+
+import onnxruntime
+
+from octofold_server.backends.backend import BackendError, Layout, Tensors
+
+__all__ = ["GraphError", "cuda_is_available", "first_line", "gpu_name", "gpu_providers", "new_session"]
+
+INPUTS = {"boards": ("tensor(uint8)", [16])}
+OUTPUTS = {
+    "move": ("tensor(int8)", []),
+    "probabilities": ("tensor(float)", [4]),
+    "votes": ("tensor(uint8)", [4]),
+    "legal": ("tensor(bool)", [4]),
+}
+"""The graph contract: name, element type, and the shape behind the batch dimension."""
+
+
+class GraphError(BackendError):
+    """The bytes are not a graph that onnxruntime runs, or the graph breaks the contract."""
+
+
+def new_session(
+    model: bytes, layout: Layout, tensors: Tensors, *, capture: bool = False
+) -> onnxruntime.InferenceSession:
+    """A session of the graph `model` and what it refers to by name. No path is followed.
+
+    The session has copies of both: they need not outlive this call.
+
+    Args:
+        model: the graph.
+        layout: the device and the threads.
+        tensors: see above.
+        capture: record what the GPU does for each shape, and play it back afterwards: see "CUDA graphs" in
+            onnxruntime's documentation. It takes a graph of which every node runs on the GPU.
+
+    Raises:
+        GraphError: see there.
+    """
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # what is worth knowing reaches us as an exception
+    options.intra_op_num_threads = layout.threads
+    options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", str(int(layout.spinning)))
+    # Where a graph says that it keeps tensors is looked up below a file, which finds nothing.
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.devnull)
+    values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]
+    options.add_external_initializers(list(tensors), values)
+    wanted = gpu_providers(layout, capture=capture) if layout.device == "cuda" else []
+    try:
+        session = onnxruntime.InferenceSession(model, options, providers=[*wanted, "CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's exceptions have no other base class
+        raise GraphError(f"onnxruntime cannot load it: {first_line(error)}") from error
+    missing = [name for name, _ in wanted if name not in session.get_providers()]
+    if missing:
+        raise GraphError(f"onnxruntime cannot use {missing[0]} here; its libraries may be missing")
+    _check_contract(session)
+    return session
+
+
+def gpu_providers(layout: Layout, *, capture: bool) -> list[tuple[str, dict[str, Any]]]:
+    """The execution providers for a GPU and their options, the preferred one first."""
+    cuda = {
+        "cudnn_conv_algo_search": "HEURISTIC",  # an exhaustive search takes seconds for every shape
+        "use_tf32": int(layout.tf32),
+        "enable_cuda_graph": int(capture),
+        "arena_extend_strategy": "kSameAsRequested",  # all shapes are seen in the warm-up; no need to double
+    }
+    if layout.engines is None:
+        return [("CUDAExecutionProvider", cuda)]
+    tensorrt = {
+        "trt_engine_cache_enable": True,
+        "trt_timing_cache_enable": True,
+        "trt_engine_cache_path": str(layout.engines),
+        "trt_timing_cache_path": str(layout.engines),
+        "trt_fp16_enable": True,  # it is asked to run no graphs but those in float16
+        "trt_profile_min_shapes": "boards:1x16",
+        "trt_profile_opt_shapes": f"boards:{layout.max_batch_size}x16",
+        "trt_profile_max_shapes": f"boards:{layout.max_batch_size}x16",
+    }
+    return [("TensorrtExecutionProvider", tensorrt), ("CUDAExecutionProvider", cuda)]
+
+
+def cuda_is_available() -> bool:
+    """Whether onnxruntime was built with CUDA, and the driver finds a GPU."""
+    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+        return False
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    count = ctypes.c_int()
+    return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
+
+
+def gpu_name() -> str:
+    """What the driver calls the first GPU; only where `cuda_is_available`."""
+    driver, name = ctypes.CDLL("libcuda.so.1"), ctypes.create_string_buffer(256)
+    driver.cuInit(0)
+    driver.cuDeviceGetName(name, len(name), 0)
+    return name.value.decode() or "GPU"
+
+
+def first_line(error: Exception) -> str:
+    """What an exception of onnxruntime says first."""
+    return str(error).strip().partition("\n")[0]
+
+
+def _check_contract(session: onnxruntime.InferenceSession) -> None:
+    for kind, arguments, contract in (
+        ("input", session.get_inputs(), INPUTS),
+        ("output", session.get_outputs(), OUTPUTS),
+    ):
+        found = {argument.name: (argument.type, list(argument.shape[1:])) for argument in arguments}
+        for name in (*contract, *found):
+            if found.get(name) != contract.get(name):
+                raise GraphError(
+                    f"its {kind} {name!r} is {found.get(name, 'missing')}; "
+                    f"the graph contract says {contract.get(name, 'there is none')}"
+                )
+        for argument in arguments:
+            if not argument.shape or isinstance(argument.shape[0], int):
+                raise GraphError(f"its {kind} {argument.name!r} has no dynamic batch dimension")

@@ -1,0 +1,1 @@
+"""From calls to batches and back: rows in, futures out."""

@@ -1,0 +1,318 @@
+"""The dynamic batcher: boards in, futures out.
+
+It merges waiting calls into batches, splits large ones, and runs the batches on several lanes at once. It
+adds no delay of its own: a batch is what waited while the lanes were busy. It knows nothing about gRPC or
+onnxruntime.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from concurrent.futures import CancelledError
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull, Unavailable
+
+from octofold_server.backends.backend import Backend
+from octofold_server.batching.call import TURN_BOARDS, Batch, Call, OnDone, Part, Priority
+from octofold_server.batching.deadlines import Deadlines
+from octofold_server.batching.statistics import ModelStatistics
+
+__all__ = ["Batcher"]
+
+BULK_PATIENCE = 7
+"""Batches in a row that interactive calls may fill while bulk calls wait: one batch in eight is for bulk."""
+
+SHORTEST_RETRY_SECONDS = 0.05
+LONGEST_SLEEP_SECONDS = 3600.0  # callers may name a deadline further away than a lock can wait
+NEVER = float("inf")
+TOO_LATE = "the deadline passed before every board was answered"
+
+_log = logging.getLogger(__name__)
+
+
+class _Slice(NamedTuple):
+    call: Call
+    start: int
+    stop: int
+
+
+class _Level:
+    """The calls of one priority that wait, by whose turn it is."""
+
+    __slots__ = ("boards", "calls")
+
+    def __init__(self) -> None:
+        self.calls: OrderedDict[Call, None] = OrderedDict()  # any of them leaves at once when it is withdrawn
+        self.boards = 0  # that no batch has taken
+
+    def add(self, call: Call) -> None:
+        """Last in turn; but a large call at the front that has just had a turn lets it go first, once."""
+        self.calls[call] = None
+        self.boards += len(call.boards)
+        front = next(iter(self.calls))
+        if front.may_yield:
+            front.may_yield = False
+            self.calls.move_to_end(front)
+
+
+class Batcher:
+    """Runs boards on lanes: a thread and a backend each.
+
+    Interactive calls go first. Bulk calls take what room these leave in a batch, and after `BULK_PATIENCE`
+    batches without any of their boards they go first for one batch.
+
+    A call whose deadline passes fails at that moment, whatever the lanes are doing, and its room in the queue
+    is free.
+
+    Whoever is told of a call's end is told on the thread where it ended, with no lock held: the thread of the
+    lane that answered it, of `cancel`, or of the deadlines.
+
+    Args:
+        backends: of the lanes; as many batches run at the same time.
+        max_batch_size: boards in a batch at most.
+        queue_capacity: boards of each priority that wait at most: no amount of bulk shuts out a player.
+        name: of the threads, for whoever looks at them in a profiler.
+        statistics: told of every batch that ran.
+    """
+
+    def __init__(
+        self,
+        backends: Sequence[Backend],
+        *,
+        max_batch_size: int,
+        queue_capacity: int,
+        name: str = "lane",
+        statistics: ModelStatistics | None = None,
+    ) -> None:
+        self.lanes = len(backends)
+        self.max_batch_size = max_batch_size
+        self._queue_capacity = queue_capacity
+        self.statistics = statistics or ModelStatistics()
+        self._interactive, self._bulk = self._levels = (_Level(), _Level())  # by Priority
+        self._bulk_passed_over = 0  # batches since bulk boards last ran, while some waited
+        self._deadlines = Deadlines()
+        self._seconds_per_board = 0.001  # a moving average, for the hint when the queue is full
+        self._closed = False
+        self._idle = False  # closed, and everything accepted is done
+        self._lock = threading.Lock()  # guards everything above, and the calls
+        self._changed = threading.Condition(self._lock)
+        self._sooner = threading.Condition(self._lock)  # the next deadline is sooner than it was
+        self._threads = [
+            threading.Thread(target=self._run_lane, args=(backend,), name=f"{name}-{lane}", daemon=True)
+            for lane, backend in enumerate(backends)
+        ]
+        self._clock = threading.Thread(target=self._run_clock, name=f"{name}-deadlines", daemon=True)
+        for thread in (*self._threads, self._clock):
+            thread.start()
+
+    @property
+    def waiting_calls(self) -> int:
+        """Calls of which no batch has taken all boards yet."""
+        return len(self._interactive.calls) + len(self._bulk.calls)
+
+    @property
+    def waiting(self) -> int:
+        """Boards that no batch has taken yet."""
+        return self._interactive.boards + self._bulk.boards
+
+    def submit(
+        self,
+        boards: NDArray[np.uint8],
+        deadline: float = float("inf"),
+        on_done: OnDone | None = None,
+        priority: Priority = Priority.INTERACTIVE,
+    ) -> Call:
+        """Queue boards [N, 16] uint8, N at least 1 and valid for the backend.
+
+        Args:
+            boards: not changed before the call is done.
+            deadline: a time of `time.monotonic`.
+            on_done: called with the call once it is done; must return soon.
+            priority: which queue it waits in.
+
+        Raises:
+            QueueFull: no room for N boards; none of them is queued.
+            Unavailable: the batcher is closed.
+        """
+        call = Call(boards, deadline, on_done, priority, min(TURN_BOARDS, self.max_batch_size))
+        level = self._levels[priority]
+        with self._lock:
+            if self._closed:
+                raise Unavailable("the model is being unloaded")
+            if level.boards + len(boards) > self._queue_capacity:
+                raise QueueFull(
+                    f"{level.boards} boards are waiting, and the queue has room for {self._queue_capacity}: "
+                    f"no room for {len(boards)} more",
+                    max(SHORTEST_RETRY_SECONDS, self.waiting * self._seconds_per_board / self.lanes),
+                )
+            level.add(call)
+            if deadline != NEVER and self._deadlines.add(call):
+                self._sooner.notify()
+            self._changed.notify()
+        return call
+
+    def cancel(self, call: Call) -> None:
+        """Withdraw the boards that no batch has taken; no effect on a call that is done.
+
+        A caller who leaves at its deadline is seen to leave a moment before it, which counts as that.
+        """
+        if call.done:
+            return
+        late = call.is_nearly_late(time.monotonic())
+        with self._lock:
+            ended = self._finish(call, DeadlinePassed(TOO_LATE) if late else CancelledError())
+        if ended:
+            _tell([call])
+
+    def close(self) -> None:
+        """Accept no more, finish what was accepted, end the threads."""
+        with self._lock:
+            self._closed = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+        with self._lock:
+            self._idle = True
+            self._sooner.notify()
+        self._clock.join()
+
+    def _run_clock(self) -> None:
+        while True:
+            with self._lock:
+                if self._idle:
+                    return
+                now = time.monotonic()
+                late = self._deadlines.expired(now)
+                for call in late:
+                    self._finish(call, DeadlinePassed(TOO_LATE))
+                if not late:
+                    self._sooner.wait(min(self._deadlines.next - now, LONGEST_SLEEP_SECONDS))
+            _tell(late)
+
+    def _run_lane(self, backend: Backend) -> None:
+        buffer = np.empty((self.max_batch_size, 16), dtype=np.uint8)
+        while batch := self._take_batch():
+            _tell(self._run_batch(backend, batch, buffer))
+
+    def _take_batch(self) -> list[_Slice]:
+        """Wait while the queue is empty, then take a fair share of it; nothing once closed and empty."""
+        while True:
+            late: list[Call] = []
+            with self._lock:
+                batch = self._form_batch(late)
+                if self.waiting:
+                    self._changed.notify()  # what is left is another lane's share
+                elif not (batch or late or self._closed):
+                    self._changed.wait()
+                    continue
+            _tell(late)
+            if batch or (self._closed and not late):
+                return batch
+
+    def _form_batch(self, late: list[Call]) -> list[_Slice]:
+        batch: list[_Slice] = []
+        waiting = self.waiting
+        if not waiting:
+            return batch
+        # One lane's share: taking all would leave the other lanes, and their cores, idle.
+        room = min(self.max_batch_size, -(-waiting // self.lanes))
+        bulk_first = self._bulk_passed_over >= BULK_PATIENCE
+        if bulk_first:
+            room = self._take(self._bulk, room, batch, late)
+        room = self._take(self._interactive, room, batch, late)
+        if self._bulk.calls and not room and not bulk_first:
+            self._bulk_passed_over += 1
+        else:
+            self._bulk_passed_over = 0
+            self._take(self._bulk, room, batch, late)
+        return batch
+
+    def _take(self, level: _Level, room: int, batch: list[_Slice], late: list[Call]) -> int:
+        """Move up to `room` boards into the batch, and calls whose deadline has passed to `late`; the room
+        that is left."""
+        now = time.monotonic()
+        while room and level.calls:
+            call = next(iter(level.calls))
+            if call.deadline <= now:
+                self._finish(call, DeadlinePassed(TOO_LATE))
+                late.append(call)
+                continue
+            count = min(room, call.waiting, call.turn)
+            batch.append(_Slice(call, call.taken, call.taken + count))
+            call.taken += count
+            call.turn -= count
+            call.may_yield = False
+            call.queue_seconds = now - call.submitted
+            level.boards -= count
+            room -= count
+            if not call.waiting:
+                del level.calls[call]
+            elif not call.turn:
+                call.turn = call.longest_turn
+                call.may_yield = True
+                level.calls.move_to_end(call)
+        return room
+
+    def _run_batch(self, backend: Backend, batch: list[_Slice], buffer: NDArray[np.uint8]) -> list[Call]:
+        """Run a batch; the calls that it has ended."""
+        taken = time.monotonic()
+        views = [call.boards[start:stop] for call, start, stop in batch]
+        boards = views[0] if len(views) == 1 else np.concatenate(views, out=buffer[: sum(map(len, views))])
+        started = time.monotonic()
+        try:
+            moves = backend.run(boards)
+        except Exception:  # whatever a backend raises is this batch's failure and nobody else's
+            error_id = secrets.token_hex(4)
+            _log.exception("error %s: the backend failed on a batch of %d boards", error_id, len(boards))
+            error = BackendFailed(f"the backend failed on this batch (error {error_id})", error_id)
+            with self._lock:
+                return [call for call, _, _ in batch if self._finish(call, error)]
+        ended = time.monotonic()
+        seconds = ended - started
+        what = Batch(len(boards), taken, started, ended)
+        first = 0
+        answered = []
+        with self._lock:
+            self._seconds_per_board += 0.1 * (seconds / len(boards) - self._seconds_per_board)
+            for call, start, stop in batch:
+                last = first + stop - start
+                call.parts.append(Part(start, moves.rows(first, last), what))
+                call.inference_seconds += seconds
+                call.answered += stop - start
+                if call.answered == len(call.boards) and self._finish(call):
+                    answered.append(call)
+                first = last
+        self.statistics.executed(what, answered)
+        return answered
+
+    def _finish(self, call: Call, error: Exception | None = None) -> bool:
+        """Whether this was its end, which somebody then must be told."""
+        if call.done:
+            return False
+        call.done = True
+        call.error = error
+        if call.waiting:
+            level = self._levels[call.priority]
+            level.calls.pop(call, None)
+            level.boards -= call.waiting
+            call.taken = len(call.boards)
+        return True
+
+
+def _tell(ended: Iterable[Call]) -> None:
+    for call in ended:
+        on_done, call.on_done = call.on_done, None  # which refers to what refers to the call
+        call.finished.release()
+        if on_done is not None:
+            try:
+                on_done(call)
+            except Exception:  # the lane has others to answer
+                _log.exception("unexpected, when told of the end of a call")

@@ -1,0 +1,68 @@
+"""Which of the open calls' deadlines is next: a heap, so that the next one costs nothing to find.
+
+Knows nothing about time passing; whoever waits for the next deadline asks what has expired. Not safe to
+share between threads by itself.
+"""
+
+from __future__ import annotations
+
+import heapq
+from itertools import count
+from weakref import ReferenceType, ref
+
+from octofold_server.batching.call import Call
+
+__all__ = ["Deadlines"]
+
+SMALLEST_SWEEP = 64
+
+
+class Deadlines:
+    """The deadlines of calls, of which those that are done are forgotten now and then.
+
+    Most calls are done long before their deadline, and taking each out of the heap would cost more than
+    carrying it: so the heap is swept when it has doubled, at a constant price for each call. They are
+    held weakly, so that the boards of those that are done are gone before.
+    """
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, ReferenceType[Call]]] = []
+        self._order = count()  # calls with the same deadline must not be compared
+        self._sweep_at = SMALLEST_SWEEP
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def add(self, call: Call) -> bool:
+        """Watch a call with a deadline; whether that is now the next one."""
+        if len(self._heap) >= self._sweep_at:
+            self._heap = [entry for entry in self._heap if _open(entry[2]) is not None]
+            heapq.heapify(self._heap)
+            self._sweep_at = max(SMALLEST_SWEEP, 2 * len(self._heap))
+        entry = (call.deadline, next(self._order), ref(call))
+        heapq.heappush(self._heap, entry)
+        return self._heap[0] is entry
+
+    def expired(self, now: float) -> list[Call]:
+        """The calls that are not done and whose deadline has passed; they are no longer watched."""
+        found = []
+        while self._heap:
+            deadline, _, reference = self._heap[0]
+            call = _open(reference)
+            if call is not None and deadline > now:
+                break
+            heapq.heappop(self._heap)
+            if call is not None:
+                found.append(call)
+        return found
+
+    @property
+    def next(self) -> float:
+        """The next deadline, perhaps of a call that is done by now; infinity when there is none."""
+        return self._heap[0][0] if self._heap else float("inf")
+
+
+def _open(reference: ReferenceType[Call]) -> Call | None:
+    """The call, unless it is done."""
+    call = reference()
+    return None if call is None or call.done else call

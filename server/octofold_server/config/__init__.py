@@ -1,0 +1,1 @@
+"""What can be set, by flags, environment variables or a TOML file, and its default."""

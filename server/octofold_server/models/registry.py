@@ -1,0 +1,398 @@
+"""The models that this server knows: loading and unloading them, finding the one that a call asks for.
+
+Calls look into one table that is never changed, only replaced: a new version takes over in one step, once it
+is loaded and warm, and the old one then finishes what it has accepted. Knows nothing about gRPC calls.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from octofold_proto.errors import ModelError, Unavailable, UnknownModel
+
+from octofold_server.backends.backend import Backend, BackendError, BackendFactory, Layout
+from octofold_server.backends.onnx_backend import onnx_lanes
+from octofold_server.batching.batcher import Batcher
+from octofold_server.batching.statistics import ModelStatistics
+from octofold_server.config.options import Config
+from octofold_server.models.layouts import choose_batch_size, choose_device, choose_layout
+from octofold_server.models.repository import (
+    Card,
+    PrecisionFile,
+    VersionFolder,
+    choose_precision,
+    cpu_has_vnni,
+    find_versions,
+    read_card,
+    read_model,
+    read_tensors,
+    versions_by_name,
+)
+from octofold_server.models.tuning_file import read_tuning
+from octofold_server.models.unloaded import Unloaded
+from octofold_server.models.version_index import State, VersionIndex, VersionStatus
+from octofold_server.system.quoting import quoted
+
+__all__ = ["Models", "ServedModel"]
+
+BY_REQUEST = "unloaded by request"
+FOLDER_GONE = "its folder is gone; it serves until there is another version"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class ServedModel:
+    """A version that answers calls."""
+
+    name: str
+    version: str
+    largest_exponent: int
+    card: Card
+    precision: str
+    batcher: Batcher
+    statistics: ModelStatistics
+
+
+OnChange = Callable[[str, bool], None]
+
+
+class Models:
+    """Every model version of one repository.
+
+    Args:
+        config: the server's.
+        new_backends: makes the lanes that compute the moves of a version.
+        on_change: called with a model's name and whether any version of it is ready, whenever that may have
+            changed.
+        unloaded: what was unloaded by request, here or in another process.
+
+    Raises:
+        ModelError: the repository cannot be read.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        new_backends: BackendFactory = onnx_lanes,
+        on_change: OnChange = lambda _name, _ready: None,
+        unloaded: Unloaded | None = None,
+    ) -> None:
+        self._config = config
+        self._new_backends = new_backends
+        self._on_change = on_change
+        self._device = choose_device(config.device)
+        self._table: Mapping[tuple[str, str], ServedModel] = {}  # by what a call may ask for, "" included
+        self._index = VersionIndex()
+        self._unloaded = unloaded or Unloaded()  # by request, until a request loads them again
+        self._changing = threading.Lock()  # held by whoever loads or unloads, one at a time
+        self._loads_no_more = threading.Event()
+        self._default = config.default_model
+        for folder in find_versions(config.models):
+            self._index.set(VersionStatus(folder.name, folder.version))
+            self._on_change(folder.name, False)
+
+    @property
+    def default(self) -> str:
+        """The model that answers calls which name none; empty when there is none."""
+        return self._default
+
+    def start(self) -> None:
+        """Load and warm up what the policies choose and nobody has unloaded; then calls find what succeeded.
+
+        Raises:
+            ModelError: nothing can be served, or the model that was asked to be the default cannot.
+            Unavailable: after `load_no_more`.
+        """
+        by_name = versions_by_name(self._config.models)
+        for name in self._config.versions.by_model.keys() - by_name.keys():
+            _log.warning("--versions has a policy for %r, of which the model repository has no version", name)
+        with self._changing:
+            unloaded = self._unloaded.names() & by_name.keys()
+            for name in unloaded:
+                self._tell_unloaded(name)
+            self._update_each([name for name in by_name if name not in unloaded], by_name)
+        names = sorted({name for name, _ in self._table} | unloaded)
+        if not names:
+            raise ModelError(self._why_nothing_is_served())
+        if self.default and self.default not in names:
+            raise ModelError(
+                f"the default model {self.default!r} cannot be served; ready: {', '.join(names)}"
+            )
+        self._choose_default(names)
+
+    def resolve(self, name: str, version: str) -> ServedModel:
+        """The model for a call; an empty name means the default, an empty version the newest ready.
+
+        Raises:
+            UnknownModel: there is none; the message says what there is.
+            Unavailable: it is being loaded or unloaded, or was unloaded.
+        """
+        served = self._table.get((name or self._default, version))
+        if served is None:
+            raise self._why_not_found(name or self._default, version)
+        return served
+
+    @property
+    def any_ready(self) -> bool:
+        """Whether there is a model that answers calls."""
+        return bool(self._table)
+
+    def index(self) -> list[VersionStatus]:
+        """Every known version, sorted by name and version."""
+        return self._index.all()
+
+    def served(self) -> list[ServedModel]:
+        """Every version that answers calls, sorted by name and version."""
+        ready = [served for (_, version), served in self._table.items() if version]
+        return sorted(ready, key=lambda served: (served.name, int(served.version)))
+
+    def statistics(self) -> Mapping[tuple[str, str], ModelStatistics]:
+        """See `VersionIndex.statistics`."""
+        return self._index.statistics()
+
+    def load(self, name: str) -> None:
+        """Load the versions of one model that its policy chooses, also after `unload`; return once they serve
+        and those that they replace are drained. A version whose card has not changed is left as it is.
+
+        Raises:
+            UnknownModel: the repository has no version of it.
+            ModelError: the repository cannot be read, or the newest version that the policy allows cannot be
+                served. What served goes on serving.
+            Unavailable: after `load_no_more`.
+        """
+        with self._changing:
+            folders = versions_by_name(self._config.models).get(name)
+            if folders is None:
+                raise UnknownModel(f"the model repository has no version of {quoted(name)}")
+            self._unloaded.discard(name)
+            self._update(name, folders)
+            self._choose_default()
+            newest = max(self._allowed(name, folders), key=lambda folder: folder.version, default=None)
+            if newest is None:
+                raise ModelError(
+                    f"the policy {self._config.versions.of(name)} chooses no version of {name!r}"
+                )
+            status = self._index.get(name, newest.version)
+        if status is not None and status.reason:
+            raise ModelError(f"{name}/{newest.version}: {status.reason}")
+
+    def reload(self) -> None:
+        """Bring everything up to date with the repository, except for models that were unloaded by request.
+
+        What cannot be served is logged and told by `index`. A model keeps what it serves while the repository
+        offers nothing to replace it, even if its folder is gone.
+
+        Raises:
+            ModelError: the repository cannot be read; nothing changes.
+            Unavailable: after `load_no_more`.
+        """
+        with self._changing:
+            by_name = versions_by_name(self._config.models)
+            names = {*by_name, *(status.name for status in self.index())} - self._unloaded.names()
+            self._update_each(sorted(names), by_name)
+            self._choose_default()
+
+    def unload(self, name: str) -> None:
+        """Let all versions of a model finish what they have accepted, and free them.
+
+        Raises:
+            UnknownModel: there is no such model.
+        """
+        with self._changing:
+            if not self._index.of(name):
+                raise UnknownModel(f"there is no model {quoted(name)}")
+            self._unloaded.add(name)
+            serving = self._serving(name)
+            self._swap(name, {})
+            for version, served in serving.items():
+                self._retire(version, served, BY_REQUEST)
+            self._tell_unloaded(name)
+            _log.info("%s is unloaded", name)
+
+    def load_no_more(self) -> None:
+        """From now on nothing is loaded: whoever is loading fails before the next version."""
+        self._loads_no_more.set()
+
+    def has_settled(self, limit_seconds: float) -> bool:
+        """Wait until nothing is being loaded or unloaded; whether that came within the limit."""
+        settled = self._changing.acquire(timeout=limit_seconds)
+        if settled:
+            self._changing.release()
+        return settled
+
+    def close(self) -> None:
+        """Finish what the models have accepted, then free them."""
+        for served in self.served():
+            served.batcher.close()
+
+    def _update_each(self, names: Iterable[str], by_name: Mapping[str, list[VersionFolder]]) -> None:
+        for name in names:
+            try:
+                self._update(name, by_name.get(name, []))
+            except Unavailable:
+                raise
+            except Exception:  # whatever it is, it must not keep the other models as they are
+                _log.exception("%s cannot be brought up to date", name)
+
+    def _update(self, name: str, folders: list[VersionFolder]) -> None:
+        """Make one model what its folders and its policy say, as far as that is possible."""
+        policy = self._config.versions.of(name)
+        serving = self._serving(name)
+        self._on_change(name, bool(serving))
+        ready: dict[int, ServedModel] = {}
+        failed: set[int] = set()
+        reasons: dict[int, str] = {}
+        allowed = self._allowed(name, folders)
+        for folder in sorted(folders, key=lambda folder: -folder.version):
+            version = folder.version
+            if folder not in allowed or len(ready) == policy.most:
+                reasons[version] = f"not served: the policy is {policy}"
+                continue
+            served, reasons[version] = self._try(folder, serving.get(version))
+            if served is not None:
+                ready[version] = served
+            else:
+                failed.add(version)
+                status = self._index.get(name, version) or VersionStatus(name, version)
+                self._index.set(replace(status, state=State.FAILED, reason=reasons[version]))
+        if not ready:  # better an old answer than none
+            ready = serving
+        self._swap(name, ready)
+        for version, served in ready.items():
+            self._index.set(_ready(served, reasons.get(version, FOLDER_GONE)))
+        for version, served in serving.items():
+            if ready.get(version) is not served:
+                self._retire(version, served, "" if version in ready else "replaced by a newer version")
+        present = {folder.version for folder in folders}
+        for version in present - ready.keys() - failed:
+            self._index.set(VersionStatus(name, version, State.UNLOADED, reasons[version]))
+        self._index.forget(name, but=present | ready.keys())
+
+    def _allowed(self, name: str, folders: Iterable[VersionFolder]) -> list[VersionFolder]:
+        only = self._config.versions.of(name).only
+        return [folder for folder in folders if only is None or folder.version in only]
+
+    def _try(self, folder: VersionFolder, current: ServedModel | None) -> tuple[ServedModel | None, str]:
+        """The version as its folder is now, or `current`, if any, and what is wrong with the folder."""
+        name, version = folder.name, folder.version
+        if self._loads_no_more.is_set():
+            raise Unavailable("the server is shutting down")
+        if current is None:
+            self._index.set(VersionStatus(name, version))
+        try:
+            card = read_card(folder)
+            if current is not None and card.text == current.card.text:
+                return current, ""
+            if current is None:
+                self._index.set(VersionStatus(name, version, card_text=card.text))
+            return self._load(folder, card), ""
+        except ModelError as error:
+            reason = str(error)
+            _log.error("%s/%d cannot be served: %s", name, version, reason)
+        except MemoryError:
+            reason = "there is not enough memory for it"
+            _log.error("%s/%d cannot be served: %s", name, version, reason)
+        except Exception as error:  # whatever it is, it must not take the other models along
+            reason = f"unexpected {error!r}"
+            _log.exception("%s/%d cannot be served", name, version)
+        return current, reason if current is None else f"its newer files cannot be served: {reason}"
+
+    def _load(self, folder: VersionFolder, card: Card) -> ServedModel:
+        precision = choose_precision(card, self._config.precision, device=self._device, vnni=cpu_has_vnni())
+        file = card.precisions[precision]
+        tuned = read_tuning(folder.path, self._device, file.sha256)
+        layout = choose_layout(self._config, self._device, precision, tuned)
+        backends = self._new_warm_backends(file, layout)
+        batch_size = layout.max_batch_size
+        if self._device == "cpu" and not self._config.max_batch_size and tuned is None:
+            batch_size = choose_batch_size(layout, backends[0].batch_seconds)
+        statistics = self._index.statistics_of(folder.name, folder.version)
+        name, version = folder.name, str(folder.version)
+        batcher = Batcher(
+            backends,
+            max_batch_size=batch_size,
+            queue_capacity=self._config.queue_capacity,
+            name=f"{name}-{version}",
+            statistics=statistics,
+        )
+        lanes = f"{len(backends)} lane{'s' * (len(backends) > 1)}"
+        _log.info(
+            "%s/%s is ready: %s on %s, %s, batches of up to %d",
+            name, version, precision, self._device, lanes, batch_size,
+        )  # fmt: skip
+        return ServedModel(name, version, card.largest_exponent, card, precision, batcher, statistics)
+
+    def _new_warm_backends(self, file: PrecisionFile, layout: Layout) -> Sequence[Backend]:
+        try:
+            # Their files' bytes are freed as soon as the sessions have their copies.
+            backends = self._new_backends(read_model(file), layout, read_tensors(file))
+            for backend in backends:
+                backend.warm_up()
+        except BackendError as error:
+            raise ModelError(f"{file.path.name}: {error}") from error
+        return backends
+
+    def _serving(self, name: str) -> dict[int, ServedModel]:
+        return {int(served.version): served for served in self.served() if served.name == name}
+
+    def _swap(self, name: str, ready: Mapping[int, ServedModel]) -> None:
+        """From now on, calls for this model find these versions and no others."""
+        table = {key: served for key, served in self._table.items() if key[0] != name}
+        for version in sorted(ready):
+            table[name, str(version)] = table[name, ""] = ready[version]
+        self._table = table
+        self._on_change(name, bool(ready))
+
+    def _choose_default(self, names: Iterable[str] = ()) -> None:
+        names = {*names, *(name for name, _ in self._table)}
+        if not self._default and len(names) == 1:  # kept when others come: calls without a name go on
+            (self._default,) = names
+
+    def _tell_unloaded(self, name: str) -> None:
+        for status in self._index.of(name):
+            if status.state is not State.FAILED:
+                self._index.set(replace(status, state=State.UNLOADED, reason=BY_REQUEST))
+
+    def _retire(self, version: int, served: ServedModel, why: str) -> None:
+        """Drain a version that calls no longer find; `why` is empty when newer files of it serve already."""
+        if why:
+            self._index.set(
+                VersionStatus(served.name, version, State.UNLOADING, "it finishes what it has accepted")
+            )
+        served.batcher.close()
+        if why:
+            self._index.set(VersionStatus(served.name, version, State.UNLOADED, why))
+        _log.info("%s/%d is drained", served.name, version)
+
+    def _why_nothing_is_served(self) -> str:
+        known = self.index()
+        if not known:
+            return f"no models in {Path(self._config.models).resolve()}: expected NAME/VERSION/card.json"
+        failures = (f"{status.name}/{status.version}: {status.reason}" for status in known)
+        return "no model can be served: " + "; ".join(failures)
+
+    def _why_not_found(self, name: str, version: str) -> UnknownModel | Unavailable:
+        ready = ", ".join(f"{served.name}/{served.version}" for served in self.served())
+        if not name:
+            return UnknownModel(f"this server has no default model: name one of {ready}")
+        asked = f"{name}/{version}" if version else name
+        for status in self._index.of(name):
+            if version in ("", str(status.version)):
+                if status.state is State.READY:  # it left the table a moment ago, and the index is to follow
+                    return Unavailable(f"{asked} is being unloaded")
+                if status.state in (State.LOADING, State.UNLOADING):
+                    return Unavailable(f"{asked} is {status.state.name.lower()}")
+                if status.state is State.UNLOADED and status.reason == BY_REQUEST:
+                    return Unavailable(f"{asked} was {status.reason}")
+        return UnknownModel(f"no model {quoted(asked)} is ready; ready: {ready}")
+
+
+def _ready(served: ServedModel, reason: str = "") -> VersionStatus:
+    return VersionStatus(
+        served.name, int(served.version), State.READY, reason, served.precision, served.card.text
+    )

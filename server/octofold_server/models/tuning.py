@@ -1,0 +1,171 @@
+"""`octofold-serve --tune`: measures which lanes, threads and batches answer most boards a second here.
+
+All candidates take turns, round after round, so that a slow moment hits each of them, and are compared by the
+medians of their rounds. Knows nothing about gRPC: what is measured is the backend in a loop.
+"""
+
+from __future__ import annotations
+
+import logging
+import statistics
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_game.episodes import Episodes
+from octofold_game.rules import legal_moves
+from octofold_proto.errors import ModelError
+
+from octofold_server.backends.backend import Backend, BackendError, BackendFactory, Layout
+from octofold_server.backends.onnx_backend import onnx_lanes
+from octofold_server.config.options import Config
+from octofold_server.models.layouts import choose_device, choose_layout
+from octofold_server.models.repository import (
+    VersionFolder,
+    choose_precision,
+    cpu_has_vnni,
+    find_versions,
+    read_card,
+    read_model,
+    read_tensors,
+)
+from octofold_server.models.tuning_file import FILE, device_name, write_tuning
+from octofold_server.system.cpus import usable_cores
+
+__all__ = ["boards_per_second", "candidates", "random_boards", "tune"]
+
+SECONDS = 60.0
+"""For one model, besides the loading."""
+
+ROUNDS = 3
+NEAR = 0.97
+"""Share of the best speed that counts as equal: of such candidates the plainest is taken."""
+
+CPU_BATCHES = (8, 16, 32, 64)
+CUDA_BATCHES = (64, 256, 1024, 4096)
+
+_log = logging.getLogger(__name__)
+
+
+def tune(config: Config, new_backends: BackendFactory = onnx_lanes, seconds: float = SECONDS) -> None:
+    """Measure the newest version of every model that `config` would serve, and keep what is best beside it.
+
+    What the flags say about lanes, threads and batches is not varied.
+
+    Raises:
+        ModelError: there is no model, or one cannot be measured; what was found before stays.
+    """
+    device = choose_device(config.device)
+    newest = {}
+    for folder in find_versions(config.models):  # sorted by version
+        only = config.versions.of(folder.name).only
+        if only is None or folder.version in only:
+            newest[folder.name] = folder
+    if not newest:
+        raise ModelError(f"no models in {config.models.resolve()}: expected NAME/VERSION/card.json")
+    for folder in newest.values():
+        try:
+            _tune(folder, config, device, new_backends, seconds)
+        except (BackendError, OSError) as error:
+            raise ModelError(f"{folder.name}/{folder.version}: {error}") from error
+
+
+def _tune(
+    folder: VersionFolder, config: Config, device: str, new_backends: BackendFactory, seconds: float
+) -> None:
+    card = read_card(folder)
+    precision = choose_precision(card, config.precision, device=device, vnni=cpu_has_vnni())
+    file = card.precisions[precision]
+    model, tensors = read_model(file), read_tensors(file)
+    name = f"{folder.name}/{folder.version}"
+    _log.info("%s: measuring %s on %s", name, precision, device_name(device))
+
+    layouts = list(
+        dict.fromkeys(choose_layout(config, device, precision, layout) for layout in candidates(device))
+    )
+    lanes = {layout: new_backends(model, layout, tensors) for layout in _largest_batches(layouts)}
+    for backends in lanes.values():
+        for backend in backends:
+            backend.warm_up()
+    boards = random_boards(max(layout.max_batch_size for layout in layouts))
+    measured: dict[Layout, list[float]] = {layout: [] for layout in layouts}
+    for _ in range(ROUNDS):
+        for layout, speeds in measured.items():
+            backends = lanes[_in_largest_batches(layout, lanes)]
+            some = boards[: layout.max_batch_size]
+            speeds.append(boards_per_second(backends, some, seconds / ROUNDS / len(layouts)))
+
+    medians = {layout: statistics.median(speeds) for layout, speeds in measured.items()}
+    for layout, speed in medians.items():
+        _log.info("%s: %9s boards/s: %s", name, f"{speed:,.0f}", _described(layout))
+    fastest = max(medians.values())
+    best = next(layout for layout, speed in medians.items() if speed >= NEAR * fastest)
+    write_tuning(folder.path, file.sha256, best, medians[best])
+    _log.info("%s: kept in %s: %s", name, folder.path / FILE, _described(best))
+
+
+def candidates(device: str) -> Iterator[Layout]:
+    """What is measured, the plainest first."""
+    if device == "cuda":
+        for lanes in (1, 2):
+            for batch in CUDA_BATCHES:
+                yield Layout(device, batch, lanes)
+        return
+    cores = usable_cores()
+    for threads in sorted({1, min(2, cores), cores}):
+        for spinning in (False, True) if threads > 1 else (False,):
+            for batch in CPU_BATCHES:
+                yield Layout(device, batch, cores // threads, threads, spinning)
+
+
+def boards_per_second(lanes: Sequence[Backend], boards: NDArray[np.uint8], seconds: float) -> float:
+    """Boards a second of all lanes together, each of which runs `boards` [N, 16] over and over."""
+    batches = [0] * len(lanes)
+    begin = time.perf_counter()
+
+    def run(lane: int) -> None:
+        while time.perf_counter() < begin + seconds:
+            lanes[lane].run(boards)
+            batches[lane] += 1
+
+    threads = [threading.Thread(target=run, args=(lane,), daemon=True) for lane in range(len(lanes))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(batches) * len(boards) / (time.perf_counter() - begin)
+
+
+def random_boards(count: int) -> NDArray[np.uint8]:
+    """`[count, 16]`: boards of games of random legal moves."""
+    generator = np.random.default_rng(0)
+    episodes = Episodes(0, range(64))
+    seen: list[NDArray[np.uint8]] = []
+    while sum(map(len, seen)) < count:
+        seen.append(episodes.boards.copy())
+        preferences = legal_moves(episodes.boards) * generator.random((len(episodes.boards), 4))
+        episodes.step(preferences.argmax(axis=1).astype(np.int8))
+        if not len(episodes.running):
+            episodes = Episodes(1, range(64))
+    return np.concatenate(seen)[:count]
+
+
+def _largest_batches(layouts: Sequence[Layout]) -> set[Layout]:
+    """The layouts that need lanes of their own: smaller batches run on those for the largest."""
+    largest = max(layout.max_batch_size for layout in layouts)
+    return {replace(layout, max_batch_size=largest) for layout in layouts}
+
+
+def _in_largest_batches(layout: Layout, lanes: dict[Layout, Sequence[Backend]]) -> Layout:
+    largest = max(layout.max_batch_size for layout in lanes)
+    return replace(layout, max_batch_size=largest)
+
+
+def _described(layout: Layout) -> str:
+    threads = f"{layout.threads} thread{'s' * (layout.threads > 1)}"
+    spinning = ", spinning" if layout.spinning else ""
+    lanes = f"{layout.lanes} lane{'s' * (layout.lanes > 1)}"
+    return f"{lanes} of {threads}{spinning}, batches of {layout.max_batch_size}"

@@ -1,0 +1,84 @@
+"""The file in which `octofold-serve --tune` keeps what it found fastest, beside the model that it measured.
+
+One file may hold the results of several machines: they are found by the name of the CPU or GPU and by the
+digest of the model file. Knows nothing about how they were measured.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from octofold_game.files import read_regular, whole_file
+
+from octofold_server.backends.backend import Layout
+from octofold_server.backends.onnx_session import gpu_name
+from octofold_server.system.cpus import cpu_name, usable_cores
+
+__all__ = ["FILE", "device_name", "read_tuning", "write_tuning"]
+
+FILE = "tuning.json"
+MAX_BYTES = 1 << 20
+
+_Count = Annotated[int, msgspec.Meta(ge=1, le=65_536)]
+
+_log = logging.getLogger(__name__)
+
+
+class _Tuning(msgspec.Struct, frozen=True):
+    max_batch_size: _Count
+    lanes: _Count
+    threads: _Count
+    spinning: bool
+    boards_per_second: float
+
+
+class _Tunings(msgspec.Struct, frozen=True):
+    format: Literal[1]
+    devices: dict[str, dict[str, _Tuning]]
+    "by the device's name, then by the SHA-256 of the model file"
+
+
+def device_name(device: str) -> str:
+    """What results for "cpu" or "cuda" are found by: on a CPU the cores count, too."""
+    if device == "cuda":
+        return gpu_name()
+    cores = usable_cores()
+    return f"{cpu_name()}, {cores} core{'s' * (cores > 1)}"
+
+
+def read_tuning(folder: Path, device: str, sha256: str) -> Layout | None:
+    """What was measured for the model file of that digest on this device; None if nothing was.
+
+    A file that is damaged, or is not of this format, is ignored: the log tells.
+    """
+    results = _read(folder / FILE).devices.get(device_name(device), {})
+    found = results.get(sha256)
+    if found is None:
+        return None
+    return Layout(device, found.max_batch_size, found.lanes, found.threads, found.spinning)
+
+
+def write_tuning(folder: Path, sha256: str, layout: Layout, boards_per_second: float) -> None:
+    """Keep a result, beside those for other devices and model files. Raises `OSError`."""
+    file = folder / FILE
+    devices = _read(file).devices
+    result = _Tuning(
+        layout.max_batch_size, layout.lanes, layout.threads, layout.spinning, round(boards_per_second, 1)
+    )
+    devices.setdefault(device_name(layout.device), {})[sha256] = result
+    with whole_file(file) as partial:
+        partial.write_bytes(msgspec.json.format(msgspec.json.encode(_Tunings(1, devices))) + b"\n")
+
+
+def _read(file: Path) -> _Tunings:
+    nothing = _Tunings(1, {})
+    try:
+        return msgspec.json.decode(read_regular(file, MAX_BYTES), type=_Tunings)
+    except FileNotFoundError:
+        return nothing
+    except (OSError, ValueError) as error:
+        _log.warning("%s is ignored: %s", file, error)
+        return nothing

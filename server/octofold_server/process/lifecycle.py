@@ -1,0 +1,241 @@
+"""A server's life: listen, load and warm up, serve, drain on a signal, end.
+
+Health tells load balancers which of these it is. Knows nothing about what the RPCs do.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING
+
+from octofold_game.extras import install_command
+
+from octofold_server.admission.admission import Door, Limits
+from octofold_server.admission.shared_service import SharedService
+from octofold_server.backends.backend import BackendFactory
+from octofold_server.backends.onnx_backend import onnx_lanes
+from octofold_server.config.options import Config
+from octofold_server.models.registry import Models
+from octofold_server.models.reloading import Reloading
+from octofold_server.models.unloaded import Unloaded
+from octofold_server.process.announcement import (
+    announce_configuration,
+    announce_service,
+    announce_stop,
+    warn_of_strangers,
+)
+from octofold_server.process.assembly import SERVICES, new_grpc_server
+from octofold_server.process.ports import LAST_BYTES_SECONDS, Ports
+from octofold_server.process.watchdog import Watchdog
+from octofold_server.protocols.health import Health
+from octofold_server.protocols.open_inference.operations import OpenInference
+from octofold_server.system.native_log import NativeLog
+from octofold_server.system.reread import FileError
+from octofold_server.system.siblings import Place
+from octofold_server.system.signals import Signals
+from octofold_server.system.sockets import StartupError, listener_on, port_written
+from octofold_server.system.tls import Tls
+from octofold_server.transport.access import Access
+
+if TYPE_CHECKING:  # what most servers do without, and need not load
+    from octofold_server.admission.tracing import Tracing
+    from octofold_server.transport.http_server import RestServer
+
+__all__ = ["ServingError", "StartupError", "serve"]
+
+LAST_LOAD_SECONDS = 1.0
+"""For whoever is loading to notice that it should end. Reading a file or making a session may take longer; it
+is not waited for."""
+
+LAST_SPANS_SECONDS = 2.0
+"""For a collector to take the last spans; there may be none."""
+
+
+_log = logging.getLogger(__name__)
+
+
+class ServingError(Exception):
+    """Why the server ended although nobody asked it to."""
+
+
+def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Place | None = None) -> None:
+    """Run a server until SIGTERM or SIGINT; return once everything accepted has been answered.
+
+    To be called by the main thread, which receives the signals. A second one ends the grace period at once;
+    SIGHUP brings the models up to date. When a model is still being loaded in the end, the process ends here.
+
+    Args:
+        config: see there.
+        new_backends: makes the lanes that compute the moves of a version.
+        place: among the processes that serve the same port; None when there is only this one.
+
+    Raises:
+        StartupError: the address cannot be listened on, a file of certificates or tokens is not what it
+            should be, or the port file cannot be written.
+        ServingError: gRPC serves no more.
+        ModelError: there is nothing to serve.
+    """
+    health = Health(SERVICES)
+    unloaded = Unloaded(None if place is None else place.folder / "unloaded")
+    models = Models(config, new_backends, health.set_model, unloaded)
+    tracing = _tracing() if config.tracing else None
+    door = Door(models, _limits(config), tracing)
+    try:
+        tls = _tls(config)
+        access = Access(config.tokens, config.admin_tokens, admin=config.admin, refusals=door.refusals)
+    except FileError as error:
+        raise StartupError(str(error)) from error
+    service = OpenInference(door, SharedService(place, door) if place is not None else None)
+    server = new_grpc_server(config, door, health, access, service)
+    new_rest = partial(_new_rest_server, config, door, access, service, tls)
+    ports = Ports(config, server, tls, new_rest, lambda: _report_failure(door, health, signals))
+    door.is_alive = ports.watchdog.is_alive
+    joins = place is not None and place.joins
+    if not joins:
+        ports.take()
+    reloading = Reloading(models, config.models, config.watch)
+    signals = Signals(reloading.request)
+    announce_configuration(config)
+
+    with ExitStack() as ending:  # what is entered last ends first
+        if tls is not None:
+            ending.enter_context(NativeLog(door.refusals.add_handshake))
+        if tracing is not None:
+            ending.callback(tracing.close, LAST_SPANS_SECONDS)
+        ending.callback(models.close)
+        ending.callback(reloading.close, LAST_LOAD_SECONDS)
+        ending.callback(ports.close)
+        if not joins:
+            ports.open()
+        if _loaded(models, signals):
+            reloading.start()
+            door.open()
+            health.serve()
+            ports.open()
+            if ports.rest is not None:
+                ending.enter_context(port_written(config.rest_port_file, ports.rest.port))
+            with port_written(config.port_file, ports.grpc):
+                if place is None or (place.number == 0 and not joins):  # the others serve the same
+                    announce_service(config, models, ports.grpc, ports.rest.port if ports.rest else None)
+                    warn_of_strangers(config, ports.grpc)
+                signals.wait()
+                _raise_if_failed(ports.watchdog)
+                _leave(config, models, door, health, signals)
+                _raise_if_failed(ports.watchdog)
+    _log.info("stopped")
+    if not models.has_settled(LAST_LOAD_SECONDS):
+        # The interpreter would wait for a thread that loads, or pull the ground from under a native library.
+        logging.shutdown()
+        os._exit(0)
+
+
+def _loaded(models: Models, signals: Signals) -> bool:
+    """Load the models on a thread of its own; False when told to stop before all are loaded."""
+    loading: Future[None] = Future()
+
+    def load() -> None:
+        try:
+            models.start()
+        except BaseException as error:
+            loading.set_exception(error)
+        else:
+            loading.set_result(None)
+
+    loading.add_done_callback(lambda _: signals.wake())
+    threading.Thread(target=load, name="loading", daemon=True).start()
+    if signals.wait():
+        _log.info("stopping: not everything is loaded")
+        models.load_no_more()
+        return False
+    loading.result()
+    return not signals.wait(0)
+
+
+def _leave(config: Config, models: Models, door: Door, health: Health, signals: Signals) -> None:
+    """Say that the server is leaving, go on for the grace period, then finish what was accepted."""
+    announce_stop(config.grace)
+    models.load_no_more()
+    door.leave()
+    health.leave()
+    signals.wait(config.grace)
+    door.refuse()
+    _drain(door, config.drain)
+
+
+def _drain(door: Door, limit_seconds: float) -> None:
+    door.drain(limit_seconds)
+    if door.open_calls:
+        boards = sum(served.batcher.waiting for served in door.models.served())
+        _log.warning(
+            "after %g seconds of draining, %d calls and streams are given up; %d boards were still waiting",
+            limit_seconds,
+            door.open_calls,
+            boards,
+        )
+
+
+def _report_failure(door: Door, health: Health, signals: Signals) -> None:
+    """Nobody should come here any more, and the thread that waits for signals has something to look at."""
+    door.leave()
+    health.leave()
+    signals.wake()
+
+
+def _raise_if_failed(watchdog: Watchdog) -> None:
+    if watchdog.failure:
+        raise ServingError(watchdog.failure)
+
+
+def _limits(config: Config) -> Limits:
+    return Limits(
+        boards=min(config.max_boards, config.queue_capacity),
+        calls=config.max_calls,
+        streams=config.max_streams,
+        streams_per_connection=config.max_streams_per_connection,
+        message_bytes=config.max_bytes_in_flight // 2,
+    )
+
+
+def _tracing() -> Tracing:
+    try:
+        from octofold_server.admission.tracing import Tracing
+    except ModuleNotFoundError as error:
+        raise StartupError(
+            f"{error.name} is missing; install it with: {install_command('tracing')}"
+        ) from None
+    return Tracing()
+
+
+def _tls(config: Config) -> Tls | None:
+    if config.tls_certificate is None or config.tls_key is None:
+        return None
+    return Tls(config.tls_certificate, config.tls_key, config.tls_client_ca)
+
+
+def _new_rest_server(
+    config: Config,
+    door: Door,
+    access: Access,
+    service: OpenInference,
+    tls: Tls | None,
+    grpc_answers: Callable[[], bool],
+) -> RestServer:
+    assert config.rest_port is not None
+    # Only now: aiohttp takes a third of a second and 13 MB.
+    from octofold_server.protocols.open_inference.rest import PROBES, application
+    from octofold_server.transport.http_server import RestServer
+
+    return RestServer(
+        application(door, service, access, config.max_message_bytes, grpc_answers),
+        listener_on(config.host, config.rest_port, shared=config.processes > 1),
+        tls.context() if tls is not None else None,
+        door.refusals.add_handshake,
+        LAST_BYTES_SECONDS,
+        probes=PROBES,
+    )

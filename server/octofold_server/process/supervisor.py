@@ -1,0 +1,189 @@
+"""Several processes that serve one port: starts them, starts again what dies, hands signals on.
+
+For machines with more cores than one process can feed: Python runs in one thread of a process at a time. The
+kernel spreads connections, not calls, over the processes. Knows nothing about what they do.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any
+
+from octofold_server.config.options import Config
+from octofold_server.system.cpus import usable_cores
+from octofold_server.system.siblings import Place
+from octofold_server.system.signals import Signals, hangups_held
+from octofold_server.system.sockets import StartupError, hold_port, port_written
+
+__all__ = ["serve_together"]
+
+LOOK_SECONDS = 0.2
+RESTART_SECONDS = 1.0
+"""Before one that died is started again, so that one that cannot live does not take all the CPU to try."""
+MAX_FOLDER_BYTES = 90
+"""The name of a socket has at most 104 bytes, or 108 on Linux."""
+LAST_SECONDS = 30.0
+"""Beyond the grace and the drain, for a process to end by itself."""
+
+Run = Callable[[Config, Place], int]
+"""Serves in a process of its own; the exit code."""
+
+_log = logging.getLogger(__name__)
+_spawning = multiprocessing.get_context("spawn")  # a forked child would share threads' locks, and gRPC's
+
+
+def serve_together(config: Config, run: Run) -> int:
+    """Serve with `config.processes` processes until SIGTERM or SIGINT; the exit code.
+
+    Args:
+        config: of all of them, but for what they cannot share.
+        run: what each does; it is told its place.
+
+    Raises:
+        StartupError: the address cannot be listened on, or a port file cannot be written.
+    """
+    with ExitStack() as ending:
+        port = ending.enter_context(hold_port(config.host, config.port))
+        rest_port = config.rest_port
+        if rest_port is not None:
+            rest_port = ending.enter_context(hold_port(config.host, rest_port))
+        folder = ending.enter_context(_folder())
+        lanes = config.lanes or max(1, usable_cores() // config.processes)
+        shared = replace(config, port=port, rest_port=rest_port, rest_port_file=None, lanes=lanes)
+        family = _Family(shared, folder, run)
+        signals = Signals(lambda: family.signal(signal.SIGHUP))
+        ending.callback(family.kill)
+        if not family.start(signals):
+            return family.end(signals)
+        if rest_port is not None:
+            ending.enter_context(port_written(config.rest_port_file, rest_port))
+        with port_written(config.port_file, port):
+            _log.info("%d processes serve on port %d", config.processes, port)
+            while not signals.wait(LOOK_SECONDS):
+                family.revive()
+        return family.end(signals)
+
+
+class _Family:
+    """The processes.
+
+    Args:
+        config: of each, but for its port file.
+        folder: theirs alone.
+        run: see `serve_together`.
+    """
+
+    def __init__(self, config: Config, folder: Path, run: Run) -> None:
+        self._config = config
+        self._folder = folder
+        self._run = run
+        self._members: list[Any] = []  # multiprocessing.Process, of a context
+        self._revive_at: dict[int, float] = {}  # by number, of those that died
+        self._failed = False
+
+    def start(self, signals: Signals) -> bool:
+        """Start one after the other, each once the one before is ready; False when one has ended instead, or
+        a signal came. What keeps one from starting is so told once."""
+        for number in range(self._config.processes):
+            self._members.append(self._new(number))
+            while not self._port_file(number).exists():
+                if signals.wait(LOOK_SECONDS):
+                    return False
+                if not self._members[number].is_alive():
+                    self._failed = True
+                    return False
+        return True
+
+    def revive(self) -> None:
+        """Start again what has died, a moment later."""
+        now = time.monotonic()
+        for number, member in enumerate(self._members):
+            if member.is_alive():
+                continue
+            if number not in self._revive_at:
+                _log.error("process %d has ended with %s; it is started again", number, member.exitcode)
+                self._revive_at[number] = now + RESTART_SECONDS
+            elif now >= self._revive_at[number]:
+                del self._revive_at[number]
+                self._members[number] = self._new(number)
+
+    def signal(self, number: int) -> None:
+        """Send all a signal."""
+        for member in self._members:
+            if member.is_alive():
+                os.kill(member.pid, number)
+
+    def end(self, signals: Signals) -> int:
+        """End all, each with its grace and drain; the exit code. A further signal is handed on."""
+        self._terminate()
+        end = time.monotonic() + self._config.grace + self._config.drain + LAST_SECONDS
+        while any(member.is_alive() for member in self._members) and time.monotonic() < end:
+            if signals.wait(LOOK_SECONDS):
+                self._terminate()
+        well = (0, -signal.SIGTERM)  # the latter of one that did not serve yet
+        return int(self._failed or any(member.exitcode not in well for member in self._members))
+
+    def _terminate(self) -> None:
+        self.signal(signal.SIGTERM)
+        self.signal(signal.SIGCONT)  # one that is stopped has calls to finish, too
+
+    def kill(self) -> None:
+        """End what has not ended."""
+        for member in self._members:
+            member.kill()
+            member.join()
+
+    def _new(self, number: int) -> Any:
+        config = replace(self._config, port_file=self._port_file(number))
+        joins = any(member.is_alive() for member in self._members)
+        place = Place(self._folder, number, self._config.processes, joins)
+        member = _spawning.Process(target=_serve, args=(self._run, config, place), name=f"process-{number}")
+        with hangups_held():
+            member.start()
+        return member
+
+    def _port_file(self, number: int) -> Path:
+        return self._folder / f"{number}.port"
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """A new folder for the processes, that only their user can enter, until the block ends.
+
+    Raises:
+        StartupError: no folder can be made, or sockets in it would have names that are too long.
+    """
+    with ExitStack() as ending:
+        for parent in (None, "/tmp"):  # None: what TMPDIR says
+            try:
+                new = ending.enter_context(tempfile.TemporaryDirectory(prefix="octofold-", dir=parent))
+            except OSError as error:
+                raise StartupError(f"no folder for temporary files can be made: {error.strerror}") from error
+            if len(os.fsencode(new)) <= MAX_FOLDER_BYTES:
+                yield Path(new)
+                return
+        raise StartupError(f"{new} is too long for the names of sockets: set TMPDIR to a shorter folder")
+
+
+def _serve(run: Run, config: Config, place: Place) -> None:
+    os.setsid()  # Ctrl-C on a terminal is for the process that started this one, which hands it on
+    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
+    raise SystemExit(run(config, place))
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,1 @@
+"""What the service understands: a package or a module for each protocol."""

@@ -1,0 +1,1 @@
+"""The protocol `octofold.v1`."""

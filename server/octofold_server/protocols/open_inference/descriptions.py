@@ -1,0 +1,151 @@
+"""What the Open Inference Protocol tells about the server and its models, in the protocol's JSON form.
+
+REST sends these objects as they are, gRPC the messages that protobuf's own JSON mapping makes of them: one
+description, two transports. Knows nothing about either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version as installed_version
+from typing import Any
+
+from octofold_server.batching.statistics import ModelStatistics, Snapshot, Total
+from octofold_server.models.registry import ServedModel
+from octofold_server.models.version_index import State, VersionStatus
+from octofold_server.protocols.open_inference.tensors import BOARDS, OUTPUTS, TensorSpec
+
+__all__ = ["index", "model_config", "model_metadata", "model_statistics", "server_metadata"]
+
+PLATFORM = "onnxruntime_onnx"
+EXTENSIONS = (
+    "binary_tensor_data",
+    "model_configuration",
+    "model_repository",
+    "schedule_policy",
+    "statistics",
+)
+"""Of those that Triton defines; `schedule_policy` is the parameters priority and timeout."""
+
+_DATA_TYPES = {"UINT8": "TYPE_UINT8", "INT8": "TYPE_INT8", "FP32": "TYPE_FP32", "BOOL": "TYPE_BOOL"}
+
+_STATES = {
+    State.LOADING: "LOADING",
+    State.READY: "READY",
+    State.FAILED: "UNAVAILABLE",
+    State.UNLOADING: "UNLOADING",
+    State.UNLOADED: "UNAVAILABLE",
+}
+
+Description = dict[str, Any]
+
+
+def server_metadata() -> Description:
+    """Who answers, and what it can do beyond the protocol's base."""
+    return {"name": "octofold", "version": installed_version("octofold"), "extensions": list(EXTENSIONS)}
+
+
+def model_metadata(served: ServedModel, versions: Iterable[str]) -> Description:
+    """The tensors of a model, of which `versions` are ready."""
+    return {
+        "name": served.name,
+        "versions": list(versions),
+        "platform": PLATFORM,
+        "inputs": [_tensor(BOARDS)],
+        "outputs": [_tensor(spec) for spec in OUTPUTS.values()],
+    }
+
+
+def model_config(served: ServedModel, max_boards: int) -> Description:
+    """How a model is served, to callers who may send `max_boards` in one call."""
+    return {
+        "name": served.name,
+        "platform": PLATFORM,
+        "backend": "onnxruntime",
+        "max_batch_size": max_boards,
+        "input": [
+            {"name": BOARDS.name, "data_type": _DATA_TYPES[BOARDS.datatype], "dims": list(BOARDS.shape)}
+        ],
+        "output": [_output_config(spec) for spec in OUTPUTS.values()],
+        "instance_group": [{"name": f"{served.name}_0", "count": served.batcher.lanes, "kind": "KIND_AUTO"}],
+        "default_model_filename": served.card.precisions[served.precision].path.name,
+        "dynamic_batching": {
+            "preferred_batch_size": [served.batcher.max_batch_size],
+            "max_queue_delay_microseconds": 0,
+            "priority_levels": 2,
+            "default_priority_level": 1,
+        },
+        "model_transaction_policy": {"decoupled": False},
+        "parameters": {
+            "precision": {"string_value": served.precision},
+            "largest_exponent": {"string_value": str(served.largest_exponent)},
+        },
+    }
+
+
+def model_statistics(statistics: Mapping[tuple[str, str], ModelStatistics]) -> Description:
+    """What versions of models, by name and version, have done."""
+    return {
+        "model_stats": [
+            _statistics(name, version, kept.snapshot()) for (name, version), kept in statistics.items()
+        ]
+    }
+
+
+def index(versions: Iterable[VersionStatus], *, only_ready: bool) -> list[Description]:
+    """Every version, or those that are ready."""
+    return [
+        {
+            "name": version.name,
+            "version": str(version.version),
+            "state": _STATES[version.state],
+            "reason": version.reason,
+        }
+        for version in versions
+        if version.state is State.READY or not only_ready
+    ]
+
+
+def _tensor(spec: TensorSpec) -> Description:
+    return {"name": spec.name, "datatype": spec.datatype, "shape": [-1, *spec.shape]}
+
+
+def _output_config(spec: TensorSpec) -> Description:
+    # Triton has no way to write an output of the batch dimension alone but as a reshaped one.
+    shape = {"dims": list(spec.shape)} if spec.shape else {"dims": [1], "reshape": {"shape": []}}
+    return {"name": spec.name, "data_type": _DATA_TYPES[spec.datatype], **shape}
+
+
+def _statistics(name: str, version: str, now: Snapshot) -> Description:
+    # Boards are read where they lie in the message: there is no input to compute.
+    no_input = Total(now.success.count, 0.0)
+    return {
+        "name": name,
+        "version": version,
+        "last_inference": now.last_inference_ms,
+        "inference_count": now.boards,
+        "execution_count": now.executions,
+        "inference_stats": {
+            "success": _duration(now.success),
+            "fail": _duration(now.failure),
+            "queue": _duration(now.queue),
+            "compute_input": _duration(no_input),
+            "compute_infer": _duration(now.inference),
+            "compute_output": _duration(now.overhead),
+            "cache_hit": _duration(Total(0, 0.0)),
+            "cache_miss": _duration(Total(0, 0.0)),
+        },
+        "batch_stats": [
+            {
+                "batch_size": boards,
+                "compute_input": _duration(Total(batch.count, 0.0)),
+                "compute_infer": _duration(batch),
+                "compute_output": _duration(Total(batch.count, 0.0)),
+            }
+            for boards, batch in now.batches.items()
+        ],
+    }
+
+
+def _duration(total: Total) -> Description:
+    return {"count": total.count, "ns": round(total.seconds * 1e9)}

@@ -1,0 +1,97 @@
+"""The integers of a tensor that is written as JSON, flat or nested once, as numpy's.
+
+A small tensor is read by a JSON decoder. A large one would become a million Python objects, which no other
+thread could run beside: numpy reads it from the text. Knows nothing about boards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from octofold_proto.errors import InvalidRequest
+
+__all__ = ["LARGE_TEXT_BYTES", "integers"]
+
+LARGE_TEXT_BYTES = 65_536
+"""From here on numpy reads the text."""
+
+_NESTED_ONCE = msgspec.json.Decoder(list[int | list[int]])
+_LARGEST = np.iinfo(np.int64).max
+_LONGEST_SHOWN = 18  # digits, which an int64 holds
+_OPEN, _CLOSE = b"[]"
+_ALLOWED = np.zeros(256, dtype=np.bool_)
+_ALLOWED[list(b"0123456789-,[] \t\r\n")] = True
+
+
+def integers(text: bytes, where: str) -> NDArray[np.integer[Any]]:
+    """The integers, in one dimension.
+
+    Args:
+        text: one JSON value, known to be well-formed.
+        where: names the tensor in errors.
+
+    Raises:
+        InvalidRequest: it is not an array of integers, or of arrays of integers.
+    """
+    if len(text) >= LARGE_TEXT_BYTES:
+        return _from_text(np.frombuffer(text, dtype=np.uint8), where)
+    try:
+        return _from_list(_NESTED_ONCE.decode(text))
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest(f"data of {where}: {error}") from error
+
+
+def _from_list(data: Sequence[int | list[int]]) -> NDArray[np.integer[Any]]:
+    flat: list[int] = []
+    for element in data:
+        if isinstance(element, list):
+            flat += element
+        else:
+            flat.append(element)
+    try:
+        return np.array(flat, dtype=np.int64)
+    except OverflowError:  # JSON knows no largest integer
+        return np.array([max(-1, min(element, _LARGEST)) for element in flat], dtype=np.int64)
+
+
+def _from_text(text: NDArray[np.uint8], where: str) -> NDArray[np.integer[Any]]:
+    """Integers of one or two digits, and the first of all others: those after it are 0."""
+    _check_nesting(text, where)
+    digits = text - ord("0")  # what is no digit wraps around to 10 or more
+    is_digit = digits < 10
+    starts = is_digit.copy()
+    starts[1:] &= ~is_digit[:-1]
+    has_second = np.zeros_like(starts)
+    has_second[:-1] = starts[:-1] & is_digit[1:]
+    digits[:-1] = np.where(has_second[:-1], digits[:-1] * 10 + digits[1:], digits[:-1])
+    values = digits[starts]
+    # The first character of a number that is negative or has three digits.
+    odd = starts.copy()
+    odd[0] = False
+    odd[1:] &= text[:-1] == ord("-")
+    odd[:-2] |= has_second[:-2] & is_digit[2:]
+    if not odd.any():
+        return values
+    at = int(odd.argmax())
+    first = int(np.count_nonzero(starts[:at]))
+    wide = np.zeros(len(values), dtype=np.int64)
+    wide[:first] = values[:first]
+    length = int(np.append(is_digit[at : at + _LONGEST_SHOWN], False).argmin())
+    value = int(text[at : at + length].tobytes())
+    wide[first] = -value if at and text[at - 1] == ord("-") else value
+    return wide
+
+
+def _check_nesting(text: NDArray[np.uint8], where: str) -> None:
+    allowed = _ALLOWED[text]
+    if not allowed.all():
+        found = bytes(text[int(allowed.argmin()) :][:1]).decode("latin-1")
+        raise InvalidRequest(f"data of {where} has {found!r} where only integers belong")
+    brackets = text[(text == _OPEN) | (text == _CLOSE)]
+    rows = brackets[1:-1]  # between the outermost pair, each row opens and closes
+    if not len(brackets) or (rows[0::2] != _OPEN).any() or (rows[1::2] != _CLOSE).any():
+        raise InvalidRequest(f"data of {where} is not an array of integers, nor of arrays of integers")

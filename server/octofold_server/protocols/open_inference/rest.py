@@ -1,0 +1,356 @@
+"""The Open Inference Protocol over REST, and what operators read: `/healthz`, `/readyz`, `/metrics`.
+
+The application is aiohttp's: it parses in C, bounds headers and bodies by itself, and a slow client costs it
+an open socket where a server of a thread a connection would lose a thread. Knows nothing about sockets, which
+are `octofold_server.transport.http_server`'s, nor about what the operations do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+import grpc
+import msgspec
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+from octofold_proto.errors import InvalidRequest, QueueFull, Unauthenticated
+from octofold_proto.status import grpc_code
+
+from octofold_server.admission.admission import TRACE_HEADERS, Door, Ticket
+from octofold_server.admission.byte_budget import ByteBudget
+from octofold_server.admission.metrics import CONTENT_TYPE
+from octofold_server.admission.refusals import failure_status, request_id
+from octofold_server.batching.statistics import Refusals
+from octofold_server.protocols.open_inference.operations import OpenInference
+from octofold_server.protocols.open_inference.rest_bodies import (
+    InferenceBody,
+    Reply,
+    read_inference,
+    write_inference,
+)
+from octofold_server.transport.access import Access, Right
+
+__all__ = ["HTTP_STATUSES", "PROBES", "application"]
+
+PROBES = ("/healthz", "/readyz", "/v2/health/live", "/v2/health/ready")
+"""Paths that are answered without a token and however much is at work."""
+
+REQUEST_ID = "X-Request-Id"
+"""The header under which a caller may name its call, and under which a failed call's id comes back."""
+
+JSON_LENGTH = "Inference-Header-Content-Length"
+"""The header of Triton's binary extension: how much of a body is JSON."""
+
+BODY_SECONDS = 30.0
+"""For a body to arrive."""
+
+ADMIN_THREADS = 4
+"""For loading and unloading, which last: bodies of inference must not wait behind them."""
+
+LARGE_BODY_BYTES = 65_536
+"""From here on a body is read and written on another thread, so that it holds up nobody else."""
+
+SMALL_BODY_BYTES = 65_536
+"""Of a request that brings no tensors: it is read where all requests are."""
+
+CLIENT_LEFT = 499
+"""No standard status, but the one that proxies log for a client that did not wait."""
+
+HTTP_STATUSES: dict[grpc.StatusCode, int] = {
+    grpc.StatusCode.INVALID_ARGUMENT: HTTPStatus.BAD_REQUEST,
+    grpc.StatusCode.UNAUTHENTICATED: HTTPStatus.UNAUTHORIZED,
+    grpc.StatusCode.PERMISSION_DENIED: HTTPStatus.FORBIDDEN,
+    grpc.StatusCode.NOT_FOUND: HTTPStatus.NOT_FOUND,
+    grpc.StatusCode.FAILED_PRECONDITION: HTTPStatus.CONFLICT,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: HTTPStatus.TOO_MANY_REQUESTS,
+    grpc.StatusCode.CANCELLED: CLIENT_LEFT,
+    grpc.StatusCode.INTERNAL: HTTPStatus.INTERNAL_SERVER_ERROR,
+    grpc.StatusCode.UNAVAILABLE: HTTPStatus.SERVICE_UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED: HTTPStatus.GATEWAY_TIMEOUT,
+}
+
+_CODES_OF_BODIES: dict[int, grpc.StatusCode] = {
+    HTTPStatus.REQUEST_TIMEOUT: grpc.StatusCode.DEADLINE_EXCEEDED,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: grpc.StatusCode.INVALID_ARGUMENT,
+    HTTPStatus.SERVICE_UNAVAILABLE: grpc.StatusCode.RESOURCE_EXHAUSTED,  # too many requests at work
+}
+"""What bodies are counted as that are refused before anything is made of them."""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Result = TypeVar("Result")
+
+
+def application(
+    door: Door,
+    service: OpenInference,
+    access: Access,
+    max_body_bytes: int,
+    is_grpc_answering: Callable[[], bool] = lambda: True,
+) -> web.Application:
+    """The HTTP application: every route of the protocol, of its extensions, and for operators.
+
+    Args:
+        door: see there.
+        service: what the routes do.
+        access: checks the token of every request.
+        max_body_bytes: longer bodies are refused.
+        is_grpc_answering: asks gRPC for `/readyz`; may block for a moment.
+    """
+    routes = _Routes(door, service, is_grpc_answering)
+    app = web.Application(client_max_size=max_body_bytes, middlewares=[_error_answers(door.refusals)])
+
+    def add(method: str, path: str, handler: Handler, right: Right = Right.CALL) -> None:
+        async def allowed(request: web.Request) -> web.StreamResponse:
+            access.check(request.headers.get("Authorization"), right)
+            if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+                raise web.HTTPUnsupportedMediaType(reason="the body is compressed; send it as it is")
+            if (request.content_length or 0) > max_body_bytes:  # aiohttp would read that much of it first
+                raise _too_large(max_body_bytes)
+            return await handler(request)
+
+        (app.router.add_get if method == "GET" else app.router.add_post)(path, allowed)
+
+    add("GET", "/healthz", routes.live, Right.NOTHING)
+    add("GET", "/readyz", routes.ready, Right.NOTHING)
+    add("GET", "/metrics", routes.metrics)
+    add("GET", "/v2", routes.server_metadata)
+    add("GET", "/v2/health/live", routes.live, Right.NOTHING)
+    add("GET", "/v2/health/ready", routes.ready, Right.NOTHING)
+    add("GET", "/v2/models/stats", routes.model_statistics)
+    for model in ("/v2/models/{model}", "/v2/models/{model}/versions/{version}"):
+        add("GET", model, routes.model_metadata)
+        add("GET", f"{model}/ready", routes.model_ready)
+        add("GET", f"{model}/config", routes.model_config)
+        add("GET", f"{model}/stats", routes.model_statistics)
+        add("POST", f"{model}/infer", routes.infer)
+    add("POST", "/v2/repository/index", routes.index)
+    add("POST", "/v2/repository/models/{model}/load", routes.load, Right.ADMIN)
+    add("POST", "/v2/repository/models/{model}/unload", routes.unload, Right.ADMIN)
+    return app
+
+
+class _IndexBody(msgspec.Struct):
+    ready: bool = False
+
+
+class _LoadBody(msgspec.Struct):
+    parameters: dict[str, Any] = {}
+
+
+class _Routes:
+    def __init__(self, door: Door, service: OpenInference, is_grpc_answering: Callable[[], bool]) -> None:
+        self._door = door
+        self._service = service
+        self._is_grpc_answering = is_grpc_answering
+        self._probes = ThreadPoolExecutor(1, thread_name_prefix="readiness")
+        self._pages = ThreadPoolExecutor(1, thread_name_prefix="metrics")
+        self._admin = ThreadPoolExecutor(ADMIN_THREADS, thread_name_prefix="rest-admin")
+
+    async def live(self, _: web.Request) -> web.Response:
+        return web.Response()
+
+    async def ready(self, _: web.Request) -> web.Response:
+        if not self._service.ready:
+            return _yes_or_no(False)
+        loop = asyncio.get_running_loop()
+        return _yes_or_no(await loop.run_in_executor(self._probes, self._is_grpc_answering))
+
+    async def metrics(self, _: web.Request) -> web.Response:
+        text = await asyncio.get_running_loop().run_in_executor(self._pages, self._service.metrics)
+        return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
+
+    async def server_metadata(self, _: web.Request) -> web.Response:
+        return _json(self._service.server_metadata())
+
+    async def model_metadata(self, request: web.Request) -> web.Response:
+        return _json(self._service.model_metadata(*_model(request)))
+
+    async def model_ready(self, request: web.Request) -> web.Response:
+        return _yes_or_no(self._service.model_ready(*_model(request)))
+
+    async def model_config(self, request: web.Request) -> web.Response:
+        return _json(self._service.model_config(*_model(request)))
+
+    async def model_statistics(self, request: web.Request) -> web.Response:
+        return _json(self._service.model_statistics(*_model(request)))
+
+    async def infer(self, request: web.Request) -> web.Response:
+        size = request.client_max_size if request.content_length is None else request.content_length
+        if size < ByteBudget.COUNTED_FROM:
+            return await self._infer(request)
+        self._door.budget.take(size)
+        try:
+            return await self._infer(request)
+        finally:
+            self._door.budget.give(size)
+
+    async def _infer(self, request: web.Request) -> web.Response:
+        body = await _body(request)
+        json_length = _json_length(request)
+        name, version = _model(request)
+
+        def read() -> InferenceBody:
+            return self._service.read(lambda: read_inference(body, json_length, name, version))
+
+        asked = await _aside(len(body), read)
+        trace = {name: request.headers[name] for name in TRACE_HEADERS if name in request.headers}
+        try:
+            with self._door.call():
+                ticket = await self._answered(asked, trace)
+
+                def write() -> Reply:
+                    outputs = self._service.outputs(asked.request.outputs, ticket)
+                    return write_inference(asked.request, ticket.served, outputs, asked.binary)
+
+                response = _inference_response(await _aside(len(body), write))
+                # A reply that its client does not read holds memory: until it is read, the call is at work.
+                with suppress(ConnectionResetError):  # the client has left
+                    await response.prepare(request)
+                    await response.write_eof()
+                return response
+        except Exception as error:
+            return _failure(request, error, asked.request.id)
+
+    async def index(self, request: web.Request) -> web.Response:
+        asked = _decoded(await _body(request), _IndexBody)
+        return _json(self._service.index("", only_ready=asked.ready))
+
+    async def load(self, request: web.Request) -> web.Response:
+        asked = _decoded(await _body(request), _LoadBody)
+        name, _ = _model(request)
+        await self._administer(partial(self._service.load, "", name, asked.parameters))
+        return web.Response()
+
+    async def unload(self, request: web.Request) -> web.Response:
+        _decoded(await _body(request), _LoadBody)
+        name, _ = _model(request)
+        await self._administer(partial(self._service.unload, "", name))
+        return web.Response()
+
+    async def _administer(self, work: Callable[[], None]) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._admin, work)
+
+    async def _answered(self, asked: InferenceBody, trace: dict[str, str]) -> Ticket:
+        loop = asyncio.get_running_loop()
+        answered = asyncio.Event()
+
+        def when_answered(_: Ticket) -> None:
+            with suppress(RuntimeError):  # the loop has ended, and with it everybody who waits
+                loop.call_soon_threadsafe(answered.set)
+
+        ticket = self._service.submit(asked.request, math.inf, when_answered, lambda: trace)
+        try:
+            await answered.wait()
+        finally:
+            ticket.cancel()  # no effect unless the client has left
+        return ticket
+
+
+def _error_answers(refusals: Refusals) -> Middleware:
+    """Whatever is raised becomes the protocol's error object; what aiohttp refuses is counted here."""
+
+    @web.middleware
+    async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except web.HTTPException as error:
+            if code := _CODES_OF_BODIES.get(error.status):
+                refusals.add(code.name)
+            error.content_type = "application/json"
+            error.text = _error(error.reason)
+            raise
+        except Exception as error:
+            return _failure(request, error)
+
+    return answer
+
+
+def _failure(request: web.Request, error: Exception, id_in_body: str = "") -> web.Response:
+    """The protocol's error object, under the HTTP status that goes with the exception."""
+    known_as = request_id(id_in_body or request.headers.get(REQUEST_ID))
+    call = f"{request.method} {request.rel_url.raw_path}"
+    status = failure_status(error, call, known_as, request.remote or "")
+    headers = {REQUEST_ID: known_as}
+    if isinstance(error, QueueFull):
+        headers["Retry-After"] = str(math.ceil(error.retry_after_seconds))
+    elif isinstance(error, Unauthenticated):
+        headers["WWW-Authenticate"] = "Bearer"
+    return web.json_response(
+        text=_error(status.message), status=HTTP_STATUSES[grpc_code(status)], headers=headers
+    )
+
+
+def _error(message: str) -> str:
+    return msgspec.json.encode({"error": message}).decode()
+
+
+def _inference_response(reply: Reply) -> web.Response:
+    if reply.json_length == len(reply.body):
+        return web.Response(body=reply.body, content_type="application/json")
+    return web.Response(
+        body=reply.body,
+        content_type="application/octet-stream",
+        headers={JSON_LENGTH: str(reply.json_length)},
+    )
+
+
+def _json(value: Any) -> web.Response:
+    return web.Response(body=msgspec.json.encode(value), content_type="application/json")
+
+
+def _yes_or_no(yes: bool) -> web.Response:
+    return web.Response(status=HTTPStatus.OK if yes else HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+def _model(request: web.Request) -> tuple[str, str]:
+    """The model and version that the path names; empty where it does not."""
+    return request.match_info.get("model", ""), request.match_info.get("version", "")
+
+
+def _json_length(request: web.Request) -> int | None:
+    text = request.headers.get(JSON_LENGTH)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise InvalidRequest(f"{JSON_LENGTH} is not a number of bytes")
+    return int(text)
+
+
+async def _body(request: web.Request) -> bytes:
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await request.read()
+    except TimeoutError:
+        raise web.HTTPRequestTimeout from None
+    except web.HTTPRequestEntityTooLarge:
+        raise _too_large(request.client_max_size) from None
+
+
+def _too_large(limit: int) -> web.HTTPRequestEntityTooLarge:
+    reason = f"the body is larger than the {limit} bytes of --max-message-bytes"
+    return web.HTTPRequestEntityTooLarge(limit, reason=reason)
+
+
+Body = TypeVar("Body", _IndexBody, _LoadBody)
+
+
+def _decoded(body: bytes, kind: type[Body]) -> Body:
+    if len(body) > SMALL_BODY_BYTES:
+        raise InvalidRequest(f"the body holds {len(body)} bytes; at most {SMALL_BODY_BYTES} are allowed here")
+    try:
+        return msgspec.json.decode(body or b"{}", type=kind)
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest(f"the JSON of the request is wrong: {error}") from error
+
+
+async def _aside(size: int, work: Callable[[], Result]) -> Result:
+    """Do the work of a body of that size, on another thread if it is large."""
+    return work() if size < LARGE_BODY_BYTES else await asyncio.to_thread(work)

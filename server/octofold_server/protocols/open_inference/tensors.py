@@ -1,0 +1,138 @@
+"""The tensors of a model in the terms of the Open Inference Protocol: from named inputs to boards, and from
+moves to named outputs.
+
+Both of the protocol's transports, gRPC and REST, pass through here, so that they accept and answer the same.
+Knows nothing about messages, models or batching.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_game.rules import check_boards, legal_moves
+from octofold_proto.errors import InvalidRequest
+from octofold_proto.messages import boards_from_bytes
+
+from octofold_server.backends.backend import Moves
+from octofold_server.system.quoting import quoted
+
+__all__ = [
+    "BOARDS",
+    "OUTPUTS",
+    "InputTensor",
+    "OutputTensor",
+    "TensorSpec",
+    "boards_of",
+    "output_names",
+    "outputs_of",
+]
+
+CELLS = 16
+MAX_ELEMENT = 2**32 - 1
+"""Stands for larger elements in the error that names the first bad one: no board has elements that large."""
+
+
+class TensorSpec(NamedTuple):
+    """An input or output; `shape` is the one behind the batch dimension."""
+
+    name: str
+    datatype: str
+    dtype: np.dtype[Any]  # of the bytes on the wire
+    shape: tuple[int, ...]
+
+
+BOARDS = TensorSpec("boards", "UINT8", np.dtype("u1"), (CELLS,))
+
+OUTPUTS = {
+    spec.name: spec
+    for spec in (
+        TensorSpec("move", "INT8", np.dtype("i1"), ()),
+        TensorSpec("probabilities", "FP32", np.dtype("<f4"), (4,)),
+        TensorSpec("votes", "UINT8", np.dtype("u1"), (4,)),
+        TensorSpec("legal", "BOOL", np.dtype("?"), (4,)),
+    )
+}
+
+_VALUES: dict[str, Callable[[NDArray[np.uint8], Moves], NDArray[Any]]] = {
+    "move": lambda _, moves: moves.moves,
+    "probabilities": lambda _, moves: moves.probabilities,
+    "votes": lambda _, moves: moves.votes,
+    "legal": lambda boards, _: legal_moves(boards),
+}
+
+
+class InputTensor(NamedTuple):
+    """An input as its sender describes it; nothing of it has been checked."""
+
+    name: str
+    datatype: str
+    shape: Sequence[int]
+    contents: bytes | NDArray[np.integer[Any]]  # raw bytes, or one integer an element: [elements]
+
+
+class OutputTensor(NamedTuple):
+    """An output for N boards; `values` is `[N, *spec.shape]`, of the type that goes on the wire."""
+
+    spec: TensorSpec
+    values: NDArray[Any]
+
+
+def boards_of(inputs: Sequence[InputTensor], largest_exponent: int) -> NDArray[np.uint8]:
+    """Boards [N, 16] uint8 from the inputs of a request, N at least 1.
+
+    Raises:
+        InvalidRequest: not exactly the input `boards`, or of another type, shape or size; names it.
+        BoardError: a cell exceeds `largest_exponent`; names the first bad board and cell.
+    """
+    if len(inputs) != 1 or inputs[0].name != BOARDS.name:
+        raise InvalidRequest(_why_not_boards_alone([given.name for given in inputs]))
+    _, datatype, shape, contents = inputs[0]
+    if datatype != BOARDS.datatype:
+        raise InvalidRequest(f"input 'boards' is of type {quoted(datatype)}; the model takes UINT8")
+    if len(shape) != 2 or shape[1] != CELLS or shape[0] < 1:
+        raise InvalidRequest(
+            f"input 'boards' is of shape {list(shape[:8])}; the model takes [-1, 16], one board or more"
+        )
+    elements = shape[0] * CELLS
+    if len(contents) != elements:
+        what = "bytes" if isinstance(contents, bytes) else "elements"
+        raise InvalidRequest(
+            f"input 'boards' holds {len(contents)} {what}; its shape {list(shape)} takes {elements}"
+        )
+    if isinstance(contents, bytes):
+        return boards_from_bytes(contents, largest_exponent)
+    return check_boards(contents.reshape(-1, CELLS), largest_exponent)
+
+
+def output_names(requested: Sequence[str]) -> Sequence[str]:
+    """The outputs to answer with: the requested ones, or all where none is.
+
+    Raises:
+        InvalidRequest: one is unknown or requested twice; names it.
+    """
+    if not requested:
+        return tuple(OUTPUTS)
+    for position, name in enumerate(requested):
+        if name not in OUTPUTS:
+            raise InvalidRequest(f"unknown output {quoted(name)}; the model has {', '.join(OUTPUTS)}")
+        if name in requested[:position]:
+            raise InvalidRequest(f"output {quoted(name)} is requested twice")
+    return requested
+
+
+def outputs_of(names: Sequence[str], boards: NDArray[np.uint8], moves: Moves) -> list[OutputTensor]:
+    """The outputs of these names for boards [N, 16] that were answered with `moves`."""
+    return [
+        OutputTensor(OUTPUTS[name], _VALUES[name](boards, moves).astype(OUTPUTS[name].dtype, copy=False))
+        for name in names
+    ]
+
+
+def _why_not_boards_alone(names: Sequence[str]) -> str:
+    unknown = next((name for name in names if name != BOARDS.name), None)
+    if unknown is not None:
+        return f"unknown input {quoted(unknown)}; the model takes boards"
+    return "input 'boards' is missing" if not names else "input 'boards' is given twice"

@@ -1,0 +1,111 @@
+"""A ModelInferRequest whose tensors keep their typed contents as bytes, and what numpy reads in these bytes.
+
+A packed UINT8 element takes one byte on the wire; protobuf's own message would make four of it, and Python's
+list eight, for as long as it takes to make a million objects. Knows nothing about RPCs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
+from numpy.typing import NDArray
+from octofold_proto.errors import InvalidRequest
+from octofold_proto.inference import grpc_service_pb2 as pb
+from octofold_proto.wire import parsed, read_varint
+
+from octofold_server.protocols.open_inference.tensors import MAX_ELEMENT
+
+__all__ = ["ModelInferRequest", "uint_elements"]
+
+_CONTENTS = pb.InferTensorContents.DESCRIPTOR
+_ELEMENTS = _CONTENTS.fields_by_name["uint_contents"]
+_PACKED = _ELEMENTS.number << 3 | 2
+_LONGEST_VARINT = 10
+
+
+def _request_with_contents_as_bytes() -> Any:
+    """A message and the bytes of a message look the same on the wire, so one can be declared as the other."""
+    file = FileDescriptorProto()
+    pb.DESCRIPTOR.CopyToProto(file)
+    (request,) = (message for message in file.message_type if message.name == "ModelInferRequest")
+    (tensor,) = (message for message in request.nested_type if message.name == "InferInputTensor")
+    (contents,) = (field for field in tensor.field if field.name == "contents")
+    contents.type = FieldDescriptorProto.TYPE_BYTES
+    contents.ClearField("type_name")
+    contents.proto3_optional = True  # to be asked for its presence, as a message is
+    contents.oneof_index = len(tensor.oneof_decl)
+    tensor.oneof_decl.add(name="_contents")
+    pool = DescriptorPool()
+    for imported in pb.DESCRIPTOR.dependencies:
+        pool.AddSerializedFile(imported.serialized_pb)
+    pool.AddSerializedFile(file.SerializeToString())
+    return GetMessageClass(pool.FindMessageTypeByName(pb.ModelInferRequest.DESCRIPTOR.full_name))
+
+
+ModelInferRequest: Any = _request_with_contents_as_bytes()
+"""`pb.ModelInferRequest`, but for `InferInputTensor.contents`, which are bytes."""
+
+
+def uint_elements(contents: bytes, where: str) -> NDArray[Any]:
+    """The elements of serialized InferTensorContents, as a one-dimensional array of integers.
+
+    Args:
+        contents: what a tensor holds.
+        where: names the tensor in errors.
+
+    Raises:
+        InvalidRequest: the elements are not in `uint_contents`, or it is not possible to read them.
+    """
+    try:
+        packed = _only_packed_elements(contents, where)
+        if packed is not None:
+            return _read_packed(packed)
+        message = parsed(pb.InferTensorContents, contents)
+    except DecodeError:
+        raise InvalidRequest(f"the contents of {where} are no message") from None
+    for field, _ in message.ListFields():
+        _refuse_other_field(field.name, where)
+    return np.array(message.uint_contents, dtype=np.uint32)
+
+
+def _only_packed_elements(contents: bytes, where: str) -> NDArray[np.uint8] | None:
+    """The bytes of the packed elements, where the contents hold nothing but these."""
+    if not contents:
+        return None
+    tag, at = read_varint(contents, 0, len(contents))
+    field = _CONTENTS.fields_by_number.get(tag >> 3)
+    if field is not None:
+        _refuse_other_field(field.name, where)
+    if tag != _PACKED:
+        return None
+    length, at = read_varint(contents, at, len(contents))
+    return np.frombuffer(contents, np.uint8, offset=at) if at + length == len(contents) else None
+
+
+def _refuse_other_field(name: str, where: str) -> None:
+    if name != _ELEMENTS.name:
+        raise InvalidRequest(f"{where} has its elements in {name}; those of UINT8 go to {_ELEMENTS.name}")
+
+
+def _read_packed(packed: NDArray[np.uint8]) -> NDArray[Any]:
+    """Varints as integers: the bytes themselves, unless an element exceeds 127, which no board's does. Only
+    the first of these is read; the elements after it are 0."""
+    ends = packed < 0x80
+    if not len(packed) or ends.all():
+        return packed
+    if not ends[-1]:
+        raise DecodeError("a varint does not end")
+    first = int(ends.argmin())
+    longest = packed[first : first + _LONGEST_VARINT].tobytes()
+    value, _ = read_varint(longest, 0, len(longest))
+    if value < 0x80:
+        raise DecodeError("a varint is longer than it needs to be")
+    elements = np.zeros(int(np.count_nonzero(ends)), dtype=np.uint32)
+    elements[:first] = packed[:first]
+    elements[first] = min(value, MAX_ELEMENT)
+    return elements

@@ -1,0 +1,1 @@
+"""The machine below the service: files, sockets, cores, signals, logs, TLS."""

@@ -1,0 +1,123 @@
+"""The server's certificate, and the authorities that its clients' certificates come from.
+
+gRPC and the HTTP port take theirs from here, and both use renewed files from the next connection on. Knows
+nothing about tokens.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from pathlib import Path
+from typing import NamedTuple
+
+import grpc
+from octofold_game.files import read_regular
+
+from octofold_server.system.certificate_dates import wrong_date
+from octofold_server.system.reread import FileError, Reread
+
+__all__ = ["Tls"]
+
+MAX_FILE_BYTES = 1 << 22
+
+_log = logging.getLogger(__name__)
+
+
+class _Material(NamedTuple):
+    key: bytes
+    certificate: bytes
+    client_ca: bytes | None
+    context: ssl.SSLContext
+
+
+class Tls:
+    """TLS from PEM files; with `client_ca`, clients must show a certificate that it vouches for.
+
+    Raises:
+        FileError: a file cannot be read, or is not what it should be, or the key is another certificate's.
+    """
+
+    def __init__(self, certificate: Path, key: Path, client_ca: Path | None) -> None:
+        self._certificate = certificate
+        self._key = key
+        self._client_ca = client_ca
+        paths = [path for path in (certificate, key, client_ca) if path is not None]
+        self._files = Reread(paths, self._read)
+        self._given = self._files.current()
+
+    def grpc_credentials(self) -> grpc.ServerCredentials:
+        """For gRPC's port."""
+        return grpc.dynamic_ssl_server_credentials(
+            _configuration(self._given),
+            self._renewed,  # type: ignore[arg-type]  # it may return None, which the stubs forget
+            require_client_authentication=self._client_ca is not None,
+        )
+
+    def context(self) -> ssl.SSLContext:
+        """For Python's own sockets. It hands every new connection to the context of the newest files."""
+        context = _server_context()
+        self._load_into(context)
+
+        def use_newest(connection: ssl.SSLObject | ssl.SSLSocket, _name: str | None, _: object) -> None:
+            connection.context = self._files.current().context
+
+        context.sni_callback = use_newest  # called whether or not the client names a server
+        return context
+
+    def _renewed(self) -> grpc.ServerCertificateConfiguration | None:
+        """What gRPC asks before every handshake: another configuration, or None to go on with the last."""
+        newest = self._files.current()
+        if newest is self._given:
+            return None
+        self._given = newest
+        return _configuration(newest)
+
+    def _read(self) -> _Material:
+        context = _server_context()
+        self._load_into(context)  # also finds out whether the files go together
+        if wrong := wrong_date(context, self._certificate):
+            _log.warning("clients will refuse %s: %s", self._certificate, wrong)
+        client_ca = _content(self._client_ca) if self._client_ca is not None else None
+        return _Material(_content(self._key), _content(self._certificate), client_ca, context)
+
+    def _load_into(self, context: ssl.SSLContext) -> None:
+        for path in (self._certificate, self._key, self._client_ca):
+            if path is not None:
+                _content(path)  # the errors of what follows do not say which file they mean
+        try:
+            context.load_cert_chain(self._certificate, self._key, password=lambda: b"")
+        except (OSError, ValueError) as error:
+            raise FileError(
+                f"{self._certificate} and {self._key} are not a certificate and its key: {_reason(error)}"
+            ) from error
+        if self._client_ca is not None:
+            try:
+                context.load_verify_locations(self._client_ca)
+            except (OSError, ValueError) as error:
+                raise FileError(f"{self._client_ca} holds no certificates: {_reason(error)}") from error
+            context.verify_mode = ssl.CERT_REQUIRED
+
+
+def _server_context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    # Nobody resumes a session: it would let in a client whose certificate is no longer good.
+    context.options |= ssl.OP_NO_TICKET
+    context.num_tickets = 0
+    return context
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return read_regular(path, MAX_FILE_BYTES)
+    except OSError as error:
+        raise FileError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _configuration(material: _Material) -> grpc.ServerCertificateConfiguration:
+    pairs = [(material.key, material.certificate)]
+    return grpc.ssl_server_certificate_configuration(pairs, material.client_ca)
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "reason", None) or error).replace("_", " ").lower()

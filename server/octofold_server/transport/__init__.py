@@ -1,0 +1,1 @@
+"""Connections, calls and streams, without the messages that they carry."""

@@ -1,0 +1,172 @@
+"""Who may do what: bearer tokens, the rights that they give, and which gRPC methods ask for which right.
+
+The token is checked before anything of a call is looked at. Knows nothing about TLS, whose certificates are
+checked before there is a call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+from enum import Enum
+from pathlib import Path
+
+from octofold_game.files import read_regular
+from octofold_proto.errors import NotAllowed, Unauthenticated
+
+from octofold_server.admission.admission import code_name
+from octofold_server.batching.statistics import Refusals
+from octofold_server.system.reread import FileError, Reread
+from octofold_server.transport.interface import Metadata
+
+__all__ = ["Access", "Right"]
+
+LOOK_SECONDS = 1.0
+"""Between two looks at the files of tokens, for which no call should pay."""
+
+MAX_FILE_BYTES = 1 << 24
+
+AUTHORIZATION_KEY = "authorization"
+
+_log = logging.getLogger(__name__)
+
+
+class Right(Enum):
+    """What a call asks for."""
+
+    NOTHING = 0  # probes of health, which have no place for a token
+    CALL = 1
+    ADMIN = 2  # to load and unload models
+
+
+_RIGHTS = {
+    "/grpc.health.v1.Health/Check": Right.NOTHING,
+    "/grpc.health.v1.Health/Watch": Right.NOTHING,
+    "/inference.GRPCInferenceService/ServerLive": Right.NOTHING,
+    "/inference.GRPCInferenceService/ServerReady": Right.NOTHING,
+    "/inference.GRPCInferenceService/RepositoryModelLoad": Right.ADMIN,
+    "/inference.GRPCInferenceService/RepositoryModelUnload": Right.ADMIN,
+}
+"""Every other method takes Right.CALL."""
+
+
+class Access:
+    """Checks tokens. With neither file, everybody who reaches the port may do everything.
+
+    Args:
+        tokens: file of tokens that may call.
+        admin_tokens: file of tokens that may call and load or unload models.
+        admin: whether anybody may.
+        refusals: told of every call that is refused here.
+
+    Raises:
+        FileError: a file cannot be read, or has no tokens, or a line is not one.
+    """
+
+    def __init__(
+        self, tokens: Path | None, admin_tokens: Path | None, *, admin: bool, refusals: Refusals
+    ) -> None:
+        self._plain = _tokens(tokens)
+        self._admin = _tokens(admin_tokens)
+        self._admin_enabled = admin
+        self._refusals = refusals
+
+    @property
+    def open(self) -> bool:
+        """Whether nobody is ever refused."""
+        return self._plain is None and self._admin is None and self._admin_enabled
+
+    def check(self, authorization: str | None, right: Right) -> None:
+        """Let a call pass.
+
+        Args:
+            authorization: the value of that name in its metadata or headers, if any.
+            right: what it asks for.
+
+        Raises:
+            Unauthenticated: it takes a token, and there is none or one that nobody knows.
+            NotAllowed: the token is good but not for this, or this is switched off.
+        """
+        try:
+            self._check(authorization, right)
+        except (Unauthenticated, NotAllowed) as error:
+            self._refusals.add(code_name(error))
+            raise
+
+    def check_call(self, path: str, metadata: Metadata) -> None:
+        """`check` for a gRPC call of this path, such as "/package.Service/Method"."""
+        token = next((value for key, value in metadata if key == AUTHORIZATION_KEY), None)
+        self.check(str(token) if token else None, _RIGHTS.get(path, Right.CALL))
+
+    def _check(self, authorization: str | None, right: Right) -> None:
+        if right is Right.NOTHING:
+            return
+        if self._plain is not None or (self._admin is not None and right is Right.ADMIN):
+            digest = _digest(_token_of(authorization))
+            is_admin, is_plain = _holds(self._admin, digest), _holds(self._plain, digest)
+            if not (is_admin or is_plain):
+                raise Unauthenticated("the token is not known")
+            if right is Right.ADMIN and not is_admin:
+                raise NotAllowed("this takes an admin token")
+        if right is Right.ADMIN and not self._admin_enabled:
+            raise NotAllowed("loading and unloading models by RPC is switched off on this server")
+
+
+def _token_of(authorization: str | None) -> str:
+    if not authorization:
+        raise Unauthenticated("no token: the call takes 'authorization: Bearer TOKEN'")
+    scheme, _, token = authorization.partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        raise Unauthenticated("authorization is not 'Bearer TOKEN'")
+    return token.strip()
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
+def _holds(tokens: Reread[tuple[bytes, ...]] | None, digest: bytes) -> bool:
+    """In a time that does not depend on which token it is, or how much of it is right."""
+    known = tokens.current() if tokens is not None else ()
+    return sum(hmac.compare_digest(digest, one) for one in known) > 0
+
+
+def _tokens(path: Path | None) -> Reread[tuple[bytes, ...]] | None:
+    if path is None:
+        return None
+    _read_tokens(path)  # raises what is only a failure at the start
+
+    def read() -> tuple[bytes, ...]:
+        try:
+            return _read_tokens(path)
+        except _NoTokens as error:
+            _log.warning("%s: no token of it is good any more", error)
+            return ()
+
+    return Reread([path], read, LOOK_SECONDS, settle=True)
+
+
+class _NoTokens(FileError):
+    """The file is empty, or gone: while the server runs, that takes back every token of it."""
+
+
+def _read_tokens(path: Path) -> tuple[bytes, ...]:
+    try:
+        lines = read_regular(path, MAX_FILE_BYTES).decode().splitlines()
+    except OSError as error:
+        kind = _NoTokens if isinstance(error, FileNotFoundError) else FileError
+        raise kind(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise FileError(f"{path} is not text") from error
+    tokens = []
+    for number, line in enumerate(lines, start=1):
+        token = line.strip()
+        if not token:
+            continue
+        if not (token.isascii() and token.isprintable()) or " " in token:
+            raise FileError(f"{path}: line {number} is not a token of visible ASCII characters")
+        tokens.append(_digest(token))
+    if not tokens:
+        raise _NoTokens(f"{path} holds no token")
+    return tuple(tokens)

@@ -1,0 +1,52 @@
+"""Boards as text: what is read, and how what cannot be read is named."""
+
+import numpy as np
+import pytest
+from octofold_client.cli.board_text import BoardTextError, parse_board, parse_lines
+
+BOARD = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]
+
+
+@pytest.mark.parametrize("separator", [" ", ",", ", ", "  "])
+def test_spaces_and_commas_separate_cells(separator: str) -> None:
+    assert parse_board(separator.join(map(str, BOARD))) == BOARD
+
+
+def test_tiles_are_turned_into_exponents() -> None:
+    assert parse_board(" ".join(str(1 << cell if cell else 0) for cell in BOARD), tiles=True) == BOARD
+
+
+def test_an_empty_csv_cell_is_an_empty_cell() -> None:
+    assert parse_board("1" + "," * 15) == [1] + [0] * 15
+
+
+def test_lines_become_rows_and_blank_lines_none() -> None:
+    line = ",".join(map(str, BOARD))
+    boards = parse_lines([line + "\n", "\n", line])
+    assert boards.dtype == np.uint8
+    assert boards.tolist() == [BOARD, BOARD]
+
+
+def test_no_lines_are_no_boards() -> None:
+    assert parse_lines([]).shape == (0, 16)
+
+
+@pytest.mark.parametrize(
+    ("text", "tiles", "message"),
+    [
+        ("1 2 3", False, "line 2: 3 cells where a board has 16"),
+        ("0 0 0 0 0 0 0 x 0 0 0 0 0 0 0 0", False, "line 2, cell 7: 'x' is not an exponent"),
+        ("0 0 0 0 0 0 0 -1 0 0 0 0 0 0 0 0", False, "line 2, cell 7: '-1' is not an exponent"),
+        ("0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1.5", False, "line 2, cell 15: '1.5' is not an exponent"),
+        ("0 16 0 0 0 0 0 0 0 0 0 0 0 0 0 0", False, "line 2, cell 1: 16 is above the largest exponent, 15"),
+        ("0 0 1024 0 0 0 0 0 0 0 0 0 0 0 0 0", False, "line 2, cell 2: 1024 is above .* say --tiles"),
+        ("0 0 1 0 0 0 0 0 0 0 0 0 0 0 0 0", True, "line 2, cell 2: 1 is no tile"),
+        ("0 0 24 0 0 0 0 0 0 0 0 0 0 0 0 0", True, "line 2, cell 2: 24 is no tile"),
+        ("0 0 65536 0 0 0 0 0 0 0 0 0 0 0 0 0", True, "line 2, cell 2: 65536 .* largest tile, 32768"),
+        (f"{'9' * 5000} 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0", False, "line 2, cell 0: 9+ is above"),
+    ],
+)
+def test_the_first_bad_cell_is_named_with_its_line(text: str, tiles: bool, message: str) -> None:
+    good = " ".join("0" for _ in range(16))
+    with pytest.raises(BoardTextError, match=message):
+        parse_lines([good, text, "also bad"], tiles=tiles, largest_exponent=15)

@@ -1,0 +1,223 @@
+"""The command `octofold` as people run it: what it prints where, and how it fails."""
+
+import json
+import os
+import pty
+import socket
+import subprocess
+import sys
+from concurrent import futures
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+OCTOFOLD = Path(sys.executable).with_name("octofold")
+CORNER = "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1"
+SECONDS = 60
+
+
+def octofold(*arguments: str, folder: Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [OCTOFOLD, *arguments], cwd=folder, input=stdin, capture_output=True, text=True, timeout=SECONDS
+    )
+
+
+def failure(*arguments: str, folder: Path, stdin: str | None = None) -> str:
+    """The one line that a command must fail with."""
+    done = octofold(*arguments, folder=folder, stdin=stdin)
+    assert done.returncode == 1, done
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    start, _, message = line.partition("octofold: ")
+    assert start == ""
+    return message
+
+
+@pytest.fixture
+def nobody() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+def test_a_board_on_the_command_line_gets_its_move_and_the_probabilities(target: str, tmp_path: Path) -> None:
+    for board in ([CORNER], CORNER.split()):
+        done = octofold("move", *board, "--target", target, folder=tmp_path)
+        assert done.returncode == 0, done
+        assert done.stdout.split()[0] in ("up", "left")
+        assert "right 0.0%, down 0.0%" in done.stdout
+
+
+def test_tiles_and_exponents_say_the_same(target: str, tmp_path: Path) -> None:
+    exponents = octofold("move", "0 0 0 0 0 0 0 0 0 0 0 0 3 2 1 1", "--target", target, folder=tmp_path)
+    tiles = octofold(
+        "move", "--tiles", "0 0 0 0 0 0 0 0 0 0 0 0 8 4 2 2", "--target", target, folder=tmp_path
+    )
+    assert exponents.stdout == tiles.stdout != ""
+
+
+def test_csv_on_standard_input_gets_a_line_of_csv_for_each_board(target: str, tmp_path: Path) -> None:
+    over = ",".join(map(str, [1, 2, 1, 2, 2, 1, 2, 1] * 2))
+    lines = f"{CORNER.replace(' ', ',')}\n{over}\n" * 3000  # more than fit into one call
+    done = octofold("move", "--target", target, folder=tmp_path, stdin=lines)
+    assert done.returncode == 0, done
+    header, first, second, *rest = done.stdout.splitlines()
+    assert header == "move,up,right,down,left"
+    assert first.split(",")[0] in ("up", "left")
+    assert sum(map(float, first.split(",")[1:])) == pytest.approx(1.0, abs=1e-3)
+    assert second == "over,0.0000,0.0000,0.0000,0.0000"
+    assert rest == [first, second] * 2999
+
+
+@pytest.mark.parametrize(
+    ("board", "message"),
+    [
+        ("0 1 2", "board: 3 cells where a board has 16"),
+        (CORNER[:-1] + "x", "board, cell 15: 'x' is not an exponent"),
+        (CORNER[:-1] + "16", "board 0, cell 15: exponent 16 is not in 0 to 15"),
+    ],
+)
+def test_a_malformed_board_is_explained(target: str, tmp_path: Path, board: str, message: str) -> None:
+    assert message in failure("move", board, "--target", target, folder=tmp_path)
+
+
+def test_a_malformed_line_is_named_and_no_board_before_it_is_answered(target: str, tmp_path: Path) -> None:
+    lines = f"{CORNER}\n\n{CORNER.replace('1', '16')}\n"
+    message = failure("move", "--target", target, folder=tmp_path, stdin=lines)
+    assert message.startswith("line 3, cell 15: 16 is above the largest exponent, 15")
+
+
+def test_models_are_listed(target: str, tmp_path: Path) -> None:
+    done = octofold("models", "--target", target, folder=tmp_path)
+    assert done.returncode == 0, done
+    assert done.stdout == "small (default)\n  1  ready, fp32, 520 weights, vote of 8\n"
+
+
+def test_an_evaluation_prints_the_table_and_says_where_everything_lies(target: str, tmp_path: Path) -> None:
+    done = octofold("evaluate", "--games", "4", "--seed", "9", "--target", target, folder=tmp_path)
+    assert done.returncode == 0, done
+    assert done.stdout.startswith("**small version 1: 4 games, seed 9**\n")
+    assert "| average score " in done.stdout
+    folder = Path("results/evaluate-small-v1-seed9")
+    assert done.stdout.endswith(
+        f"replays: {folder}/games.replay\nresult:  {folder}/result.json\nreport:  {folder}/report.md\n"
+    )
+    assert json.loads((tmp_path / folder / "result.json").read_text())["games"] == 4
+    again = octofold("evaluate", "--games", "4", "--seed", "9", "--target", target, folder=tmp_path)
+    assert "All games were played by an earlier run." in again.stdout
+
+
+def test_an_unknown_model_is_answered_with_those_there_are(target: str, tmp_path: Path) -> None:
+    message = failure("evaluate", "--model", "smal", "--target", target, folder=tmp_path)
+    assert message == "the server has no model smal (it has small); did you mean small?"
+    message = failure("evaluate", "--version", "7", "--target", target, folder=tmp_path)
+    assert message == "small has no version 7; it has 1"
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("command", ["models", "evaluate", "move"])
+def test_a_server_that_is_not_there_is_a_line_and_not_a_traceback(
+    nobody: str, tmp_path: Path, command: str
+) -> None:
+    message = failure(command, "--target", nobody, folder=tmp_path, stdin="")
+    assert message == f"no octofold server answers at {nobody}: Connection refused"
+
+
+def test_another_grpc_server_is_told_from_ours(tmp_path: Path) -> None:
+    server = grpc.server(futures.ThreadPoolExecutor(1))
+    target = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    message = failure("models", "--target", target, folder=tmp_path)
+    server.stop(None).wait()
+    assert message == f"{target}: no octofold server answers there, but another gRPC server"
+
+
+@pytest.mark.parametrize("command", ["evaluate", "play"])
+def test_a_folder_that_cannot_be_written_is_found_out_before_any_server_is_asked(
+    nobody: str, tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    server = ["--target", nobody] if command == "evaluate" else []
+    assert failure(command, *server, "--out", "file/out", folder=tmp_path) == (
+        "cannot write into file/out: Not a directory"
+    )
+
+
+def test_a_corrupt_replay_file_is_named(target: str, tmp_path: Path) -> None:
+    command = ("evaluate", "--games", "2", "--target", target, "--out", "out")
+    assert octofold(*command, folder=tmp_path).returncode == 0
+    (tmp_path / "out" / "games.replay").write_bytes(b"something else entirely")
+    assert failure(*command, folder=tmp_path) == "out/games.replay: not a replay file"
+
+
+@pytest.mark.parametrize(
+    "target", ["", "localhost", ":50051", "here:port", "here:65536", "http://here:1", "::1"]
+)
+def test_a_malformed_address_is_one_line_before_anything_is_connected(tmp_path: Path, target: str) -> None:
+    message = failure("models", "--target", target, folder=tmp_path)
+    assert message == f"{target!r} is no address of a server, such as 127.0.0.1:50051"
+
+
+def test_ready_is_told_by_the_exit_code_alone(target: str, tmp_path: Path) -> None:
+    done = octofold("ready", "--target", target, folder=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_server_that_is_not_there_is_not_ready(nobody: str, tmp_path: Path) -> None:
+    message = failure("ready", "--target", nobody, folder=tmp_path)
+    assert message.startswith(f"no octofold server is ready at {nobody} ")
+
+
+def test_a_server_that_answers_but_does_not_serve_is_not_ready(tmp_path: Path) -> None:
+    server = grpc.server(futures.ThreadPoolExecutor(1))
+    servicer = health.HealthServicer()
+    servicer.set("", health_pb2.HealthCheckResponse.NOT_SERVING)
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+    target = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    message = failure("ready", "--target", target, folder=tmp_path)
+    server.stop(None).wait()
+    assert message.endswith("it is starting or draining")
+
+
+def test_on_a_terminal_move_says_that_it_waits_for_boards(target: str, tmp_path: Path) -> None:
+    keyboard, terminal = pty.openpty()
+    os.write(keyboard, f"{CORNER}\n\x04".encode())  # Ctrl-D
+    done = subprocess.run(
+        [OCTOFOLD, "move", "--target", target],
+        cwd=tmp_path,
+        stdin=terminal,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    os.close(keyboard)
+    os.close(terminal)
+    assert done.stdout.startswith("move,up,right,down,left\n")
+    assert done.stderr == "Type boards, one a line and 16 columns each; Ctrl-D ends them.\n"
+
+
+def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "x[" / "bold]y:dog:").mkdir(parents=True)
+    done = octofold("play", "--models", "x[/bold]y:dog:", folder=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Starting a server with the models in x[/bold]y:dog: ...\n")
+    assert "Traceback" not in done.stderr
+
+
+def test_more_games_at_a_time_than_a_server_takes_are_refused_before_anything_is_made(tmp_path: Path) -> None:
+    done = octofold("evaluate", "--parallel", "131073", folder=tmp_path)
+    assert done.returncode == 2
+    assert "--parallel: 131073 is not a number from 1 to 131,072" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_reader_that_leaves_is_no_error_message(target: str, tmp_path: Path) -> None:
+    command = f"yes '{CORNER}' | head -5000 | {OCTOFOLD} move --target {target} | head -1"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS
+    )
+    assert done.stdout == "move,up,right,down,left\n"
+    assert done.stderr == ""

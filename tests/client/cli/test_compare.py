@@ -1,0 +1,158 @@
+"""`octofold compare`: paired differences, one plain sentence, and playing on until it is decided."""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from octofold_client.errors import EvaluationError
+from octofold_client.evaluation.comparison import Comparison, markdown
+from octofold_client.evaluation.intervals import bootstrap_interval
+from octofold_client.rpc.local_server import LocalServer
+from octofold_game.replays import ReplayWriter, read_replays
+
+OCTOFOLD = Path(sys.executable).with_name("octofold")
+
+
+def compare(*arguments: str | Path, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [OCTOFOLD, "compare", *arguments], cwd=folder, capture_output=True, text=True, timeout=100
+    )
+
+
+def failure(*arguments: str | Path, folder: Path | None = None) -> str:
+    done = compare(*arguments, folder=folder)
+    assert done.returncode == 1, done
+    (line,) = done.stderr.splitlines()
+    return line.removeprefix("octofold: ")
+
+
+@pytest.fixture(scope="module")
+def two_models(publish_model: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server of one network under two names, equally good to the last move, and a third
+    under which every game ends at tile 64.
+    """
+    folder = tmp_path_factory.mktemp("two")
+    publish_model(folder, name="one")
+    publish_model(folder, name="other")
+    publish_model(folder, name="short", largest_exponent=5)
+    with LocalServer(folder) as server:
+        yield server.target
+
+
+def scores(folder: Path) -> dict[int, int]:
+    return {episode.game: episode.score for episode in read_replays(folder / "games.replay")}
+
+
+def test_two_folders_are_compared_game_by_game(games: Path, worse_games: Path) -> None:
+    done = compare(worse_games, games)
+    assert done.returncode == 0, done
+    ours, theirs = scores(worse_games), scores(games)
+    differences = np.array([theirs[game] - ours[game] for game in range(40)])
+    low, high = bootstrap_interval(differences) or (0, 0)
+    assert done.stdout.splitlines()[-1] == (
+        f"greedy version 1 scores {differences.mean():,.0f} more on average "
+        f"(95% interval {low:,.0f} to {high:,.0f}); 40 games each."
+    )
+    assert "| average score |" in done.stdout
+
+
+def test_the_order_of_the_sides_turns_nothing_but_the_table(games: Path, worse_games: Path) -> None:
+    one, other = compare(worse_games, games).stdout, compare(games, worse_games).stdout
+    said = [text.splitlines()[-1].split(" (")[0] for text in (one, other)]
+    assert said[0] == said[1]
+    assert said[0].startswith("greedy version 1 scores ")
+
+
+def test_only_games_that_both_have_count() -> None:
+    comparison = Comparison.of("A", {0: 10, 1: 20, 5: 7}, "B", {1: 24, 0: 16, 9: 1})
+    assert comparison.games == 2
+    assert comparison.difference == 5
+    assert comparison.won_by_second == 1.0
+    with pytest.raises(EvaluationError, match="no game in common"):
+        Comparison.of("A", {1: 1}, "B", {2: 1})
+
+
+def test_an_interval_around_zero_decides_nothing_and_says_so() -> None:
+    comparison = Comparison.of("A", dict(enumerate([10, 20, 30])), "B", dict(enumerate([30, 20, 11])))
+    assert not comparison.decided
+    assert re.match(r"No significant difference yet: [AB] \+0 \(95% interval -", comparison.sentence)
+    assert comparison.sentence in markdown(comparison)
+
+
+def test_the_better_one_is_the_subject_whichever_side_it_is() -> None:
+    weak, strong = {game: 100 + game % 7 for game in range(50)}, dict.fromkeys(range(50), 200)
+    one = Comparison.of("weak", weak, "strong", strong)
+    other = Comparison.of("strong", strong, "weak", weak)
+    for comparison in (one, other):
+        assert comparison.sentence == (
+            "strong scores 97 more on average (95% interval 96 to 98); 50 games each."
+        )
+
+
+def test_games_of_different_seeds_are_refused(games: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(games, tmp_path / "other"))
+    conditions = (other / "conditions.json").read_text()
+    (other / "conditions.json").write_text(conditions.replace('"seed": 7', '"seed": 8'))
+    assert failure(games, other) == (
+        f"{games} holds games of seed 7, {other} of seed 8: only the same games can be compared"
+    )
+
+
+def test_folders_that_are_none_and_pairs_of_two_kinds_are_named(games: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert failure(games, tmp_path / "empty") == f"{tmp_path / 'empty'} holds no evaluation"
+    assert failure("cnn5", games) == f"{games} is a folder of results, cnn5 is not: compare two of a kind"
+    assert failure(games, games, "--until-decided").startswith("--until-decided plays games")
+
+
+def test_two_models_play_the_same_games_into_folders_of_their_own(two_models: str, tmp_path: Path) -> None:
+    done = compare("one", "other", "--target", two_models, "--games", "8", "--seed", "4", folder=tmp_path)
+    assert done.returncode == 0, done
+    assert done.stdout.endswith("other version 1 +0 (95% interval 0 to 0); 8 games each.\n")
+    one, other = (tmp_path / "results" / f"evaluate-{name}-v1-seed4" for name in ("one", "other"))
+    assert scores(one) == scores(other)
+    again = compare(one, other)
+    assert again.stdout == done.stdout
+
+
+def test_equal_models_are_played_up_to_the_limit_and_no_further(two_models: str, tmp_path: Path) -> None:
+    options = ["--target", two_models, "--until-decided", "--limit", "130", "--out", "out"]
+    done = compare("one", "other", *options, folder=tmp_path)
+    assert done.returncode == 0, done
+    assert done.stdout.splitlines()[-1] == (
+        "No significant difference yet: other version 1 +0 (95% interval, valid at any stop, 0 to 0); "
+        "130 games each."
+    )
+    assert len(scores(tmp_path / "out" / "evaluate-one-v1-seed0")) == 130
+
+
+def test_a_model_is_not_compared_with_itself(two_models: str, tmp_path: Path) -> None:
+    assert failure("one", "one:1", "--target", two_models, folder=tmp_path) == "both are one version 1"
+    assert "has no model two" in failure("one", "two", "--target", two_models, folder=tmp_path)
+
+
+def test_a_plain_difference_is_decided_at_the_first_look(two_models: str, tmp_path: Path) -> None:
+    done = compare("short", "one", "--target", two_models, "--until-decided", folder=tmp_path)
+    assert done.returncode == 0, done
+    sentence = done.stdout.splitlines()[-1]
+    assert sentence.startswith("one version 1 scores ")
+    assert "(95% interval, valid at any stop, " in sentence
+    assert sentence.endswith("; 100 games each.")
+
+
+def test_folders_that_lack_their_long_games_are_compared_with_a_warning(games: Path, tmp_path: Path) -> None:
+    part = Path(shutil.copytree(games, tmp_path / "part"))
+    episodes = sorted(read_replays(part / "games.replay"), key=len)
+    (part / "games.replay").unlink()
+    with ReplayWriter(part / "games.replay") as writer:
+        for episode in episodes[:15]:
+            writer.append(episode)
+    done = compare(games, part)
+    assert done.returncode == 0, done
+    assert done.stderr.startswith(f"{part}: The evaluation is not finished: ")
+    assert "15 games each." in done.stdout

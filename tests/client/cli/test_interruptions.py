@@ -1,0 +1,253 @@
+"""Evaluations that end early, by Ctrl-C, a dead server, a closed terminal: nothing is lost or left behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from octofold_client.rpc.local_server import LocalServer
+from octofold_client.terminal.interrupts import DeferredInterrupts
+from octofold_game.replays import read_replays, recover, verify
+
+OCTOFOLD = Path(sys.executable).with_name("octofold")
+GAMES = 50
+OPTIONS = ["--games", str(GAMES), "--seed", "11", "--parallel", "8"]
+SECONDS = 60
+Replays = dict[int, tuple[bytes, bytes, int]]
+
+
+def replays_of(folder: Path) -> Replays:
+    games = {}
+    for episode in read_replays(folder / "games.replay"):
+        verify(episode)
+        assert episode.game not in games, "a game was played twice"
+        games[episode.game] = episode.start.tobytes(), episode.moves, episode.score
+    return games
+
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts octofold with these arguments in tmp_path, and ends what a failed test leaves running."""
+    started = []
+
+    def start(*arguments: str, by: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [*by, OCTOFOLD, *arguments],
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            for child in psutil.Process(process.pid).children():
+                child.kill()
+            process.kill()
+        process.communicate(timeout=SECONDS)
+
+
+def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    give_up = time.monotonic() + SECONDS
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < give_up
+        time.sleep(0.002)
+
+
+def wait_for_games(folder: Path, process: subprocess.Popen[str]) -> None:
+    replays = folder / "games.replay"
+    wait_for(lambda: replays.exists() and replays.stat().st_size > 2000, process)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(target: str, tmp_path_factory: pytest.TempPathFactory) -> Replays:
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    subprocess.run(
+        [OCTOFOLD, "evaluate", *OPTIONS, "--target", target, "--out", "out"],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        timeout=SECONDS,
+    )
+    return replays_of(folder / "out")
+
+
+def test_after_ctrl_c_the_same_command_goes_on_move_by_move_and_ends_with_the_same_games(
+    start: Start, target: str, tmp_path: Path, uninterrupted: Replays
+) -> None:
+    command = ["evaluate", *OPTIONS, "--target", target, "--out", "out"]
+    process = start(*command)
+    wait_for_games(tmp_path / "out", process)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=SECONDS)
+    assert process.returncode == 130, errors
+    kept, interrupted = errors.splitlines()[-2:]
+    assert f"of {GAMES} games are kept in out, and the " in kept
+    assert kept.endswith("that were running; the same command goes on from there.")
+    assert interrupted == "octofold: interrupted"
+    assert "Traceback" not in errors
+    before = replays_of(tmp_path / "out")
+    assert 0 < len(before) < GAMES
+    assert not (tmp_path / "out" / "result.json").exists()
+    unfinished = list(read_replays(tmp_path / "out" / "unfinished.replay"))
+    assert unfinished
+
+    process = start(*command)
+    process.communicate(timeout=SECONDS)
+    assert process.returncode == 0
+    after = replays_of(tmp_path / "out")
+    assert list(after)[: len(before)] == list(before)
+    assert after == uninterrupted
+    kept_moves = sum(map(len, unfinished)) + sum(len(moves) for _, moves, _ in before.values())
+    result = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert result["run"]["moves"] + kept_moves == sum(len(moves) for _, moves, _ in after.values())
+    assert not (tmp_path / "out" / "unfinished.replay").exists()
+
+
+def test_a_client_that_is_killed_loses_at_most_the_game_that_it_was_writing(
+    start: Start, target: str, tmp_path: Path, uninterrupted: Replays
+) -> None:
+    command = ["evaluate", *OPTIONS, "--target", target, "--out", "out"]
+    process = start(*command)
+    wait_for_games(tmp_path / "out", process)
+    process.kill()
+    process.communicate(timeout=SECONDS)
+    recover(tmp_path / "out" / "games.replay")
+    assert replays_of(tmp_path / "out")
+    process = start(*command)
+    process.communicate(timeout=SECONDS)
+    assert replays_of(tmp_path / "out") == uninterrupted
+
+
+def test_when_the_server_dies_the_finished_games_are_kept_and_go_on_with_another(
+    start: Start, repository: Path, tmp_path: Path, uninterrupted: Replays
+) -> None:
+    with LocalServer(repository) as server:
+        process = start("evaluate", *OPTIONS, "--target", server.target, "--out", "out")
+        wait_for_games(tmp_path / "out", process)
+        assert server.pid is not None
+        os.kill(server.pid, signal.SIGKILL)
+        _, errors = process.communicate(timeout=SECONDS)
+        assert process.returncode == 1
+        kept, failed = errors.splitlines()[-2:]
+        assert "are kept in out" in kept
+        assert failed.startswith("octofold: ")
+        assert server.target in failed
+        assert "Traceback" not in errors
+    assert 0 < len(replays_of(tmp_path / "out")) < GAMES
+    with LocalServer(repository) as server:
+        process = start("evaluate", *OPTIONS, "--target", server.target, "--out", "out")
+        process.communicate(timeout=SECONDS)
+        assert process.returncode == 0
+    assert replays_of(tmp_path / "out") == uninterrupted
+
+
+def test_ctrl_c_is_obeyed_while_a_server_hangs(start: Start, repository: Path, tmp_path: Path) -> None:
+    with LocalServer(repository) as server:
+        process = start("evaluate", *OPTIONS, "--target", server.target, "--out", "out")
+        wait_for_games(tmp_path / "out", process)
+        assert server.pid is not None
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            process.send_signal(signal.SIGINT)
+            # A small part of the minute for which the call that waits would go on waiting.
+            _, errors = process.communicate(timeout=15)
+        finally:
+            os.kill(server.pid, signal.SIGKILL)
+    assert process.returncode == 130, errors
+    assert "are kept in out" in errors
+    assert errors.splitlines()[-1] == "octofold: interrupted"
+    assert "Traceback" not in errors
+    assert 0 < len(replays_of(tmp_path / "out")) < GAMES
+
+
+def test_an_evaluation_under_nohup_outlives_its_terminal(
+    start: Start, target: str, tmp_path: Path, uninterrupted: Replays
+) -> None:
+    process = start("evaluate", *OPTIONS, "--target", target, "--out", "out", by=("nohup",))
+    wait_for_games(tmp_path / "out", process)
+    process.send_signal(signal.SIGHUP)
+    _, errors = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0, errors
+    assert replays_of(tmp_path / "out") == uninterrupted
+
+
+def server_of(process: subprocess.Popen[str]) -> psutil.Process:
+    (server,) = psutil.Process(process.pid).children()
+    return server
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_whatever_ends_play_stops_its_server(
+    start: Start, repository: Path, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    process = start("play", *OPTIONS, "--models", str(repository), "--out", "out")
+    wait_for_games(tmp_path / "out", process)
+    server = server_of(process)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=SECONDS)
+    assert process.returncode == code, errors
+    assert not server.is_running()
+    assert "Traceback" not in errors
+
+
+def test_play_shows_the_last_words_of_a_server_that_dies(
+    start: Start, repository: Path, tmp_path: Path
+) -> None:
+    process = start("play", *OPTIONS, "--models", str(repository), "--out", "out")
+    wait_for_games(tmp_path / "out", process)
+    server_of(process).kill()
+    _, errors = process.communicate(timeout=SECONDS)
+    assert process.returncode == 1
+    assert "octofold: the server ended with exit code -9:" in errors
+    assert "serving on 127.0.0.1" in errors
+    assert "Traceback" not in errors
+
+
+def test_a_server_that_cannot_start_says_why(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    process = start("play", "--models", "empty")
+    _, errors = process.communicate(timeout=SECONDS)
+    assert process.returncode == 1
+    assert "octofold: the server ended with exit code" in errors
+    assert "empty" in errors
+
+
+def test_signals_wait_for_the_next_check_however_many_come() -> None:
+    interrupts = DeferredInterrupts()
+    interrupts.__enter__()
+    interrupts.check()
+    signal.raise_signal(signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        interrupts.check()
+    with pytest.raises(KeyboardInterrupt):
+        interrupts.__exit__(None, None, None)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_signals_that_nobody_wants_to_know_of_are_left_as_they_are() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with DeferredInterrupts():
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)

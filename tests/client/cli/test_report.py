@@ -1,0 +1,237 @@
+"""`octofold report`: the figures of the replays themselves, the files that it leaves, what it refuses."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from octofold_client.analysis.trajectories import Climb, batched, scores_by_move
+from octofold_game.episodes import Episode
+from octofold_game.replays import ReplayWriter, read_replays
+
+OCTOFOLD = Path(sys.executable).with_name("octofold")
+PNG = b"\x89PNG\r\n\x1a\n"
+FEW_MB = 40_000  # kB
+
+
+def report(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [OCTOFOLD, "report", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, **environment},
+    )
+
+
+@pytest.fixture
+def folder(games: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(games, tmp_path / "greedy"))
+
+
+def result_of(folder: Path) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads((folder / "result.json").read_text())
+    return result
+
+
+def test_a_report_of_replays_alone_has_every_figure_of_theirs(folder: Path) -> None:
+    done = report(folder)
+    assert done.returncode == 0, done
+    assert done.stdout.startswith("**greedy version 1: 40 games, seed 7**\n")
+    result = result_of(folder)
+    scores = {episode.game: episode.score for episode in read_replays(folder / "games.replay")}
+    assert {row["game"]: row["score"] for row in result["scores"]} == scores
+    statistics = result["statistics"]
+    values = np.array(list(scores.values()))
+    assert statistics["average"] == pytest.approx(values.mean())
+    assert statistics["average_standard_error"] == pytest.approx(values.std(ddof=1) / 40**0.5)
+    low, high = statistics["average_bootstrap_interval"]
+    assert low < statistics["average"] < high
+    assert [row["tile"] for row in statistics["reached"]] == [512 << step for step in range(9)]
+    assert sum(row["games"] for row in statistics["largest_tiles"]) == 40
+    assert (result["schema"], result["run"], result["card"]) == (2, None, None)
+
+
+def test_the_documentation_names_every_field_and_no_other(folder: Path) -> None:
+    report(folder)
+    result = result_of(folder)
+    text = (Path(__file__).parents[3] / "docs" / "results.md").read_text()
+    described = {
+        name.strip("` ")
+        for line in text.partition("## `result.json`")[2].partition("\n## ")[0].splitlines()
+        if line.startswith("| `")
+        for name in line.split("|")[1].split(",")
+    }
+    run = {"moves", "seconds", "moves_per_second", "requests", "queue_us", "inference_us"}
+    assert described == {*result, *result["statistics"], *run}
+
+
+def test_the_markdown_beside_it_is_made_for_pasting(folder: Path) -> None:
+    report(folder)
+    text = (folder / "report.md").read_text()
+    assert "| average score  |" in text
+    assert "| largest tile |" in text
+    assert "ab" * 32 in text
+    assert ".png" not in text
+
+
+def test_pictures_are_drawn_when_asked_for_and_named_in_the_markdown(folder: Path) -> None:
+    done = report(folder, "--plots")
+    assert done.returncode == 0, done
+    pictures = sorted(path.name for path in folder.glob("*.png"))
+    assert pictures == [
+        "score-by-move.png",
+        "score-distribution.png",
+        "survival-by-move.png",
+        "tiles-reached.png",
+    ]
+    text = (folder / "report.md").read_text()
+    for name in pictures:
+        assert (folder / name).read_bytes().startswith(PNG)
+        assert f"]({name})" in text
+        assert f"picture: {folder / name}\n" in done.stdout
+    assert not list(folder.glob("*.partial"))
+
+
+def test_without_matplotlib_only_the_pictures_are_missing(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "matplotlib.py").write_text("raise ModuleNotFoundError(name=__name__)")
+    assert report(folder, PYTHONPATH=str(tmp_path)).returncode == 0
+    done = report(folder, "--plots", PYTHONPATH=str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr.startswith("octofold: pictures need matplotlib: run ")
+
+
+def test_card_and_run_of_an_earlier_schema_are_kept(folder: Path) -> None:
+    run = {
+        "moves": 10,
+        "seconds": 2.0,
+        "moves_per_second": 5.0,
+        "requests": 3,
+        "queue_us": 1,
+        "inference_us": 2,
+    }
+    before = {"schema": 1, "run": run, "card": {"decision_rule": "vote"}, "statistics": {"average": 1}}
+    (folder / "result.json").write_text(json.dumps(before))
+    assert report(folder).returncode == 0
+    result = result_of(folder)
+    assert (result["schema"], result["run"], result["decision_rule"]) == (2, run, "vote")
+    assert "| moves/s       |" in (folder / "report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        ('{"schema": 3}', "schema 3, this program reads 2"),
+        ("[]", "is not the result of an evaluation"),
+        ("{", "is damaged: not JSON"),
+        ('{"schema": 2, "run": 5, "card": null}', "is damaged"),
+    ],
+)
+def test_a_result_that_cannot_be_read_is_named_and_left_alone(
+    folder: Path, result: str, message: str
+) -> None:
+    (folder / "result.json").write_text(result)
+    done = report(folder)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"octofold: {folder / 'result.json'}")
+    assert message in line
+    assert (folder / "result.json").read_text() == result
+
+
+def test_a_folder_without_an_evaluation_is_named(tmp_path: Path) -> None:
+    assert report(tmp_path).stderr == f"octofold: {tmp_path} holds no evaluation\n"
+
+
+def test_the_climb_ends_at_the_scores_of_the_records(games: Path) -> None:
+    episodes = list(read_replays(games / "games.replay"))
+    last: dict[int, int] = {}
+    for number, scores in enumerate(scores_by_move(episodes)):
+        last.update(enumerate(scores.tolist()))
+        assert len(scores) == sum(len(episode) > number for episode in episodes)
+    ordered = sorted(episodes, key=len, reverse=True)
+    assert list(last.values()) == [episode.score for episode in ordered]
+
+
+def test_the_climb_does_not_depend_on_how_the_games_are_taken_in(games: Path) -> None:
+    episodes = list(read_replays(games / "games.replay"))
+    whole, parts = Climb(), Climb()
+    whole.add(episodes)
+    for batch in batched(iter(episodes), 7):
+        parts.add(batch)
+    assert (whole.running == parts.running).all()
+    assert whole.average == pytest.approx(parts.average)
+    assert whole.deviation == pytest.approx(parts.deviation, abs=1e-3)
+
+
+def peak_of_a_report(folder: Path, episodes: list[Episode], times: int) -> int:
+    """Peak memory, in kB, of a process that reports on each episode so many times."""
+    folder.mkdir()
+    shutil.copy(folder.parent / "greedy" / "conditions.json", folder)
+    with ReplayWriter(folder / "games.replay") as writer:
+        for index in range(times * len(episodes)):
+            writer.append(replace(episodes[index % len(episodes)], game=index))
+    program = (
+        "import resource, sys; from octofold_client.cli import main\n"
+        "main(['report', sys.argv[1], '--plots'])\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, folder], capture_output=True, text=True, timeout=60, check=True
+    )
+    return int(done.stdout.splitlines()[-1])
+
+
+def test_memory_hardly_grows_with_the_number_of_games(folder: Path) -> None:
+    episodes = list(read_replays(folder / "games.replay"))
+    few = peak_of_a_report(folder.parent / "few", episodes, 52)
+    many = peak_of_a_report(folder.parent / "many", episodes, 260)
+    assert many - few < FEW_MB
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, "game 0 of seed 7 is there twice"),
+        ({"game": 40, "seed": 8}, "game 40 of seed 8 is among games of seed 7"),
+        ({"game": 40, "moves": b""}, "game 40 of seed 7 has no moves"),
+    ],
+)
+@pytest.mark.parametrize("command", ["report", "analyse"])
+def test_games_that_do_not_belong_to_an_evaluation_are_named_instead_of_counted(
+    folder: Path, command: str, change: dict[str, Any], said: str
+) -> None:
+    first = next(episode for episode in read_replays(folder / "games.replay") if episode.game == 0)
+    with ReplayWriter(folder / "games.replay") as writer:
+        writer.append(replace(first, **change))
+    done = subprocess.run([OCTOFOLD, command, folder], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == f"octofold: {folder / 'games.replay'}: {said}\n"
+    assert not (folder / "result.json").exists()
+
+
+def test_only_the_module_of_the_pictures_imports_matplotlib() -> None:
+    program = "import sys, octofold_client.cli.command_line; print('matplotlib' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "False\n")
+
+
+def test_a_report_on_an_unfinished_evaluation_says_that_the_long_games_are_missing(folder: Path) -> None:
+    episodes = sorted(read_replays(folder / "games.replay"), key=len)
+    (folder / "games.replay").unlink()
+    with ReplayWriter(folder / "games.replay") as writer:
+        for episode in episodes[:15]:
+            writer.append(episode)
+    done = report(folder)
+    missing = max(episode.game for episode in episodes[:15]) + 1 - 15
+    note = f"The evaluation is not finished: {missing} earlier games are missing."
+    assert done.returncode == 0, done
+    assert done.stderr.startswith(note)
+    assert note in (folder / "report.md").read_text()
+    assert result_of(folder)["missing_games"] == missing

@@ -1,0 +1,191 @@
+"""Evaluations over several servers and of several models: the same games, whoever answers, whoever dies."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from octofold_client.rpc.local_server import LocalServer
+from octofold_game.replays import read_replays, verify
+
+OCTOFOLD = Path(sys.executable).with_name("octofold")
+GAMES = 50
+OPTIONS = ["--games", str(GAMES), "--seed", "11", "--parallel", "8"]
+SECONDS = 60
+Replays = dict[int, tuple[bytes, int]]
+
+
+def replays_of(folder: Path) -> Replays:
+    games: Replays = {}
+    for episode in read_replays(folder / "games.replay"):
+        verify(episode)
+        assert episode.game not in games, "a game was played twice"
+        games[episode.game] = episode.moves, episode.score
+    return games
+
+
+def evaluate(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [OCTOFOLD, "evaluate", *arguments], cwd=folder, capture_output=True, text=True, timeout=SECONDS
+    )
+
+
+@pytest.fixture
+def second(repository: Path) -> Iterator[LocalServer]:
+    """Another server of the same models, for a test to do with as it likes."""
+    with LocalServer(repository) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def alone(target: str, tmp_path_factory: pytest.TempPathFactory) -> Replays:
+    """The games as one server plays them."""
+    folder = tmp_path_factory.mktemp("alone")
+    assert evaluate(folder, *OPTIONS, "--target", target, "--out", "out").returncode == 0
+    return replays_of(folder / "out")
+
+
+def test_two_servers_play_the_games_that_one_would(
+    target: str, second: LocalServer, tmp_path: Path, alone: Replays
+) -> None:
+    done = evaluate(tmp_path, *OPTIONS, "--target", f"{target},{second.target}", "--out", "out")
+    assert done.returncode == 0, done
+    assert replays_of(tmp_path / "out") == alone
+
+
+def test_a_server_that_dies_loses_no_game_and_is_named(
+    target: str, second: LocalServer, tmp_path: Path, alone: Replays
+) -> None:
+    command = [OCTOFOLD, "evaluate", *OPTIONS, "--target", f"{second.target},{target}", "--out", "out"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    replays = tmp_path / "out" / "games.replay"
+    wait_for(lambda: replays.exists() and replays.stat().st_size > 2000, process)
+    assert second.pid is not None
+    os.kill(second.pid, signal.SIGKILL)
+    _, errors = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0, errors
+    assert f"{second.target} is asked no more, its games go on elsewhere: " in errors
+    assert replays_of(tmp_path / "out") == alone
+
+
+def test_the_same_command_goes_on_without_the_server_that_died(
+    target: str, second: LocalServer, tmp_path: Path, alone: Replays
+) -> None:
+    command = [*OPTIONS, "--target", f"{second.target},{target}", "--out", "out"]
+    assert second.pid is not None
+    os.kill(second.pid, signal.SIGKILL)
+    done = evaluate(tmp_path, *command)
+    assert done.returncode == 0, done
+    assert f"{second.target} is not asked: no octofold server answers at {second.target}" in done.stderr
+    assert replays_of(tmp_path / "out") == alone
+
+
+def test_when_all_servers_die_the_finished_games_are_kept(
+    second: LocalServer, repository: Path, tmp_path: Path
+) -> None:
+    with LocalServer(repository) as third:
+        command = [
+            OCTOFOLD,
+            "evaluate",
+            *OPTIONS,
+            "--target",
+            f"{second.target},{third.target}",
+            "--out",
+            "out",
+        ]
+        process = subprocess.Popen(
+            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        replays = tmp_path / "out" / "games.replay"
+        wait_for(lambda: replays.exists() and replays.stat().st_size > 2000, process)
+        for server in (second, third):
+            assert server.pid is not None
+            os.kill(server.pid, signal.SIGKILL)
+        _, errors = process.communicate(timeout=SECONDS)
+    assert process.returncode == 1
+    assert "are kept in out" in errors
+    assert "the same command goes on from there." in errors
+    assert "Traceback" not in errors
+    assert 0 < len(replays_of(tmp_path / "out")) < GAMES
+
+
+def test_several_models_are_played_one_after_the_other_into_folders_of_their_own(
+    publish_model: Callable[..., Path], tmp_path: Path
+) -> None:
+    publish_model(tmp_path / "models", name="one")
+    publish_model(tmp_path / "models", name="two", version=1)
+    publish_model(tmp_path / "models", name="two", version=2)
+    with LocalServer(tmp_path / "models") as server:
+        options = ["--games", "3", "--target", server.target]
+        done = evaluate(tmp_path, *options, "--model", "one,two:1,two")
+        assert done.returncode == 0, done
+        for name in ("one version 1", "two version 1", "two version 2"):
+            assert f"**{name}: 3 games, seed 0**" in done.stdout
+        assert sorted(folder.name for folder in (tmp_path / "results").iterdir()) == [
+            "evaluate-one-v1-seed0",
+            "evaluate-two-v1-seed0",
+            "evaluate-two-v2-seed0",
+        ]
+        done = evaluate(tmp_path, *options, "--model", "one,two", "--out", "out")
+        assert sorted(folder.name for folder in (tmp_path / "out").iterdir()) == [
+            "evaluate-one-v1-seed0",
+            "evaluate-two-v2-seed0",
+        ]
+        done = evaluate(tmp_path, *options, "--model", "one,three", "--out", "none")
+        assert done.returncode == 1
+        assert "has no model three" in done.stderr
+        assert not (tmp_path / "none" / "evaluate-one-v1-seed0").exists()
+
+
+def test_servers_of_different_files_do_not_share_an_evaluation(
+    publish_model: Callable[..., Path], target: str, tmp_path: Path
+) -> None:
+    folder = publish_model(tmp_path / "models")
+    model = folder / "model.onnx"
+    card = json.loads((folder / "card.json").read_text())
+    # The same network under another digest: a field that onnxruntime does not mind.
+    model.write_bytes(model.read_bytes() + b"\x12\x01x")
+    card["precisions"]["fp32"]["sha256"] = hashlib.sha256(model.read_bytes()).hexdigest()
+    (folder / "card.json").write_text(json.dumps(card))
+    with LocalServer(tmp_path / "models") as server:
+        done = evaluate(tmp_path, "--target", f"{target},{server.target}", "--out", "out")
+    assert done.returncode == 1
+    assert (
+        f"octofold: {server.target} answers with another small version 1 than {target}: sha256 "
+        in done.stderr
+    )
+
+
+def test_where_no_server_answers_the_first_is_named(tmp_path: Path) -> None:
+    done = evaluate(tmp_path, "--target", "127.0.0.1:1,127.0.0.1:2", "--out", "out")
+    assert done.returncode == 1
+    assert "octofold: no octofold server answers at 127.0.0.1:1: " in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--target", "--model"])
+def test_a_list_with_an_empty_name_is_refused(tmp_path: Path, option: str) -> None:
+    done = evaluate(tmp_path, option, "a:1,")
+    assert done.returncode == 2
+    assert "'a:1,' has an empty name" in done.stderr
+
+
+def test_the_same_server_twice_is_refused(tmp_path: Path) -> None:
+    done = evaluate(tmp_path, "--target", "127.0.0.1:1,127.0.0.1:1")
+    assert done.returncode == 2
+    assert "names something twice" in done.stderr
+
+
+def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    give_up = time.monotonic() + SECONDS
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < give_up
+        time.sleep(0.002)

@@ -1,0 +1,83 @@
+"""`octofold verify`: true files pass, edited and truncated ones are named down to the game and its place."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from octofold_game.episodes import Episode
+from octofold_game.replays import ReplayWriter, read_replays
+
+OCTOFOLD = Path(sys.executable).with_name("octofold")
+Edit = Callable[[Episode], Episode]
+
+
+def verify(*files: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([OCTOFOLD, "verify", *files], capture_output=True, text=True, timeout=60)
+
+
+@pytest.fixture
+def rewrite(games: Path, tmp_path: Path) -> Callable[[Edit], Path]:
+    """Another file of the same games, the third of them changed, with checksums that are right."""
+
+    def rewrite(edit: Edit) -> Path:
+        path = tmp_path / "edited.replay"
+        with ReplayWriter(path) as writer:
+            for number, episode in enumerate(read_replays(games / "games.replay")):
+                writer.append(edit(episode) if number == 2 else episode)
+        return path
+
+    return rewrite
+
+
+def test_true_games_are_said_to_be_true(games: Path) -> None:
+    done = verify(games / "games.replay", games)
+    assert (done.returncode, done.stderr) == (0, "")
+    line, again = done.stdout.splitlines()
+    assert line == again
+    assert line.startswith(f"{games / 'games.replay'}: 40 games, ")
+    assert line.endswith(" moves: scores, moves and final boards are true")
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda game: replace(game, score=game.score + 4), "the record says"),
+        (lambda game: replace(game, final_board=game.start), "ends with the board"),
+        (lambda game: replace(game, moves=game.moves[:20]), "ends with the board"),
+        (lambda game: replace(game, seed=99), "does not start with the two tiles of its seed"),
+        (
+            lambda game: replace(game, moves=bytes([game.moves[0] ^ 64]) + game.moves[1:]),
+            "after move number 0",
+        ),
+    ],
+)
+def test_an_edited_game_is_named_with_its_place(
+    rewrite: Callable[[Edit], Path], edit: Edit, message: str
+) -> None:
+    edited = rewrite(edit)
+    _, _, third, *_ = read_replays(edited)
+    done = verify(edited)
+    assert (done.returncode, done.stdout) == (1, "")
+    told, verdict = done.stderr.splitlines()
+    assert told.startswith(f"octofold: {edited}: byte ")
+    assert f": game {third.game} of seed {third.seed} " in told
+    assert message in told
+    assert verdict == f"octofold: 1 of 40 games of {edited} is not true"
+
+
+def test_a_truncated_file_is_named_and_the_others_are_looked_at_all_the_same(
+    games: Path, tmp_path: Path
+) -> None:
+    cut = tmp_path / "cut.replay"
+    cut.write_bytes((games / "games.replay").read_bytes()[:-5])
+    done = verify(cut, tmp_path / "missing", games)
+    assert done.returncode == 1
+    assert "are true" in done.stdout
+    torn, verdict = done.stderr.splitlines()
+    assert f"{cut}: byte " in torn
+    assert "the file ends within game " in torn
+    assert f"there is no {tmp_path / 'missing'}" in verdict
+    assert verdict.startswith(f"octofold: {cut} cannot be read beyond 39 games; ")

@@ -1,0 +1,235 @@
+"""`--player`: players in this process by name and options, judged like served models."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from octofold_client.contenders.player_specs import LocalPlayer, local_player
+from octofold_client.contenders.player_thread import PlayerThread
+from octofold_client.errors import EvaluationError
+from octofold_game.replays import read_replays
+from octofold_game.rules import legal_moves
+
+OCTOFOLD = Path(sys.executable).with_name("octofold")
+
+
+def octofold(*arguments: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([OCTOFOLD, *arguments], cwd=folder, capture_output=True, text=True, timeout=100)
+
+
+def games_of(folder: Path) -> dict[int, bytes]:
+    return {episode.game: episode.moves for episode in read_replays(folder / "games.replay")}
+
+
+def result_of(folder: Path) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads((folder / "result.json").read_text())
+    return result
+
+
+@dataclass(frozen=True)
+class FirstLegal:
+    """Plays the first legal move, after a pause, and says when it is at it."""
+
+    seconds: float = 0.0
+    begun: Callable[[], None] = lambda: None
+
+    @property
+    def name(self) -> str:
+        return "first"
+
+    def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+        self.begun()
+        time.sleep(self.seconds)
+        legal = legal_moves(boards)
+        return np.where(legal.any(axis=1), legal.argmax(axis=1), -1).astype(np.int8)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (
+            "expectimx:depth=2",
+            "there is no player 'expectimx' (there are expectimax, minimax, montecarlo, ntuple, random); "
+            "did you mean expectimax?",
+        ),
+        ("", "there is no player '' (there are expectimax, minimax, montecarlo, ntuple, random)"),
+        (
+            "minimax:dpeth=2",
+            "minimax has no option dpeth (there are depth, milliseconds); did you mean depth?",
+        ),
+        ("montecarlo:runs=many", "montecarlo: runs=many is not a whole number"),
+        ("montecarlo:runs=0", "player montecarlo:runs=0: runs 0 is not in 1 to 1000000000"),
+        ("random:5", "random: '5' is not OPTION=VALUE (there is seed)"),
+        ("random:seed=1,seed=2", "random: seed is given twice"),
+        ("ntuple:depth=2", "ntuple needs path: ntuple:PATH"),
+        (
+            "ntuple:/nowhere",
+            "player ntuple:/nowhere: /nowhere/network.json: no such file; train the network first",
+        ),
+    ],
+)
+def test_a_spec_that_means_nobody_is_answered_with_what_there_is(spec: str, message: str) -> None:
+    with pytest.raises(EvaluationError) as error:
+        local_player(spec)
+    assert str(error.value) == message
+
+
+def test_the_same_player_has_one_name_however_it_is_spelt() -> None:
+    named = [local_player(spec) for spec in ("expectimax", "expectimax:cutoff=1e-4")]
+    assert {contender.title for contender in named} == {"expectimax"}
+    assert named[0].sha256 == named[1].sha256 != local_player("expectimax:depth=2").sha256
+
+
+def test_another_package_may_name_players_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_players.py").write_text(
+        "from dataclasses import dataclass\n"
+        "@dataclass\nclass Mine:\n    level: int\n    name: str = 'mine'\n"
+        "    def next_moves(self, boards): ...\n"
+    )
+    described = tmp_path / "my_players-3.1.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: my-players\nVersion: 3.1\n")
+    (described / "entry_points.txt").write_text("[octofold.players]\nmine = my_players:Mine\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    contender = local_player("mine:7")
+    assert contender.version.version == "3.1"
+    assert contender.title == "mine:7"
+    assert vars(contender.player) == {"level": 7, "name": "mine"}
+
+
+def test_the_options_of_a_player_that_does_not_name_them_are_told_apart(tmp_path: Path) -> None:
+    """The folder, the name and the result of bias=0.9 are not those of bias=0.1."""
+    (tmp_path / "my_players.py").write_text(
+        "from dataclasses import dataclass\n"
+        "import numpy as np\n"
+        "from octofold_game.rules import legal_moves\n"
+        "@dataclass\nclass Mine:\n    bias: float = 0.5\n    name: str = 'mine'\n"
+        "    def next_moves(self, boards):\n"
+        "        order = np.array([0, 1, 2, 3] if self.bias < 0.5 else [3, 2, 1, 0])\n"
+        "        return order[legal_moves(boards)[:, order].argmax(axis=1)].astype(np.int8)\n"
+    )
+    described = tmp_path / "my_players-3.1.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: my-players\nVersion: 3.1\n")
+    (described / "entry_points.txt").write_text("[octofold.players]\nmine = my_players:Mine\n")
+
+    def evaluated(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [OCTOFOLD, "evaluate", *arguments, "--games", "5"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+
+    low, high = (evaluated("--player", f"mine:bias={bias}") for bias in ("0.1", "0.9"))
+    assert low.returncode == high.returncode == 0, (low, high)
+    assert low.stdout.startswith("**mine:bias=0.1 version 3.1: 5 games, seed 0**")
+    assert high.stdout.startswith("**mine:bias=0.9 version 3.1: 5 games, seed 0**")
+    average = [next(line for line in done.stdout.splitlines() if "average" in line) for done in (low, high)]
+    assert average[0] != average[1]
+    assert "All games were played by an earlier run" not in high.stdout
+    assert evaluated("--player", "mine:bias=0.1", "--out", "out").returncode == 0
+    refused = evaluated("--player", "mine:bias=0.9", "--out", "out")
+    assert refused.returncode == 1
+    assert "out holds games of model mine:bias=0.1, not mine:bias=0.9, sha256 " in refused.stderr
+    same = evaluated("--player", "mine:bias=0.1")
+    assert "All games were played by an earlier run" in same.stdout
+    assert same.stderr.startswith("taken over from earlier runs: 5 games")
+
+
+def test_without_numba_it_says_what_to_install(tmp_path: Path) -> None:
+    program = (
+        "import sys; sys.modules['numba'] = None; from octofold_client.cli import main; sys.exit(main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "evaluate", "--player", "minimax"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("octofold: the player minimax needs numba: run ")
+    assert "pip install" in done.stderr
+
+
+def test_an_evaluation_by_a_local_player_is_one_like_any_other(tmp_path: Path) -> None:
+    spec = ("--player", "random:seed=4", "--seed", "5")
+    done = octofold("evaluate", *spec, "--games", "12", folder=tmp_path)
+    assert done.returncode == 0, done
+    (folder,) = (tmp_path / "results").glob("evaluate-random-seed=4-v*-seed5")
+    result = result_of(folder)
+    assert (result["model"], result["precision"], result["card"]) == ("random:seed=4", "", None)
+    assert result["sha256"] == local_player("random:seed=4").sha256
+    assert octofold("verify", folder, folder=tmp_path).returncode == 0
+    # The same games whatever the number in flight, and the same command goes on.
+    other = octofold("evaluate", *spec, "--games", "5", "--parallel", "2", "--out", "other", folder=tmp_path)
+    assert other.returncode == 0, other
+    first_five = games_of(tmp_path / "other")
+    assert first_five == {game: moves for game, moves in games_of(folder).items() if game < 5}
+    more = octofold("evaluate", *spec, "--games", "12", "--out", "other", folder=tmp_path)
+    assert "All games were played" not in more.stdout
+    assert games_of(tmp_path / "other") == games_of(folder)
+
+
+def test_a_version_is_of_no_use_to_a_local_player_and_refused(tmp_path: Path) -> None:
+    done = octofold("evaluate", "--player", "random", "--version", "3", folder=tmp_path)
+    assert done.returncode == 1
+    assert "--version is of a server's model" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_local_player_and_a_served_model_are_compared_on_the_same_games(
+    target: str, tmp_path: Path
+) -> None:
+    done = octofold(
+        *("compare", "small", "--player", "montecarlo:runs=2", "--games", "4", "--target", target),
+        folder=tmp_path,
+    )
+    assert done.returncode == 0, done
+    assert "| small version 1 | montecarlo:runs=2 |" in done.stdout
+    assert done.stdout.endswith("; 4 games each.\n")
+    same = octofold("compare", "--player", "random", "--player", "random:seed=0", folder=tmp_path)
+    assert same.stderr == "octofold: both are random\n"
+    alone = octofold("compare", "--player", "random", folder=tmp_path)
+    assert alone.stderr == "octofold: compare takes two sides, such as A B or A --player SPEC, not 1\n"
+
+
+def test_ctrl_c_keeps_the_finished_games_of_a_slow_player(tmp_path: Path) -> None:
+    command = [OCTOFOLD, "evaluate", "--player", "montecarlo:runs=400", "--parallel", "2", "--out", "slow"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        replays = tmp_path / "slow" / "games.replay"
+        while not replays.exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, remarks = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert remarks.splitlines()[-1] == "octofold: interrupted"
+
+
+def test_leaving_gives_up_a_search_between_two_slices() -> None:
+    boards = np.zeros((32 * 1000, 16), np.uint8)
+    boards[:, :2] = 1
+    calls: list[int] = []
+    player = FirstLegal(seconds=0.05, begun=lambda: calls.append(1))
+    with PlayerThread(LocalPlayer(player, "1")) as source:
+        pending = source.begin_next_moves(boards, with_probabilities=False)
+        while not calls:
+            time.sleep(0.01)
+    assert len(calls) < 100
+    with pytest.raises(CancelledError):
+        pending.result()

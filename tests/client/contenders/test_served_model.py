@@ -1,0 +1,49 @@
+"""Which version a name means, and what is said when it means none."""
+
+import pytest
+from octofold_client import Model, ModelVersion, UnknownModel
+from octofold_client.contenders.served_model import select
+
+CARD = {"precisions": {"int8": {"sha256": "abc"}}, "largest_exponent": 15}
+READY_1 = ModelVersion("1", "ready", "", "int8", CARD)
+READY_2 = ModelVersion("2", "ready", "", "fp32", None)
+FAILED_3 = ModelVersion("3", "failed", "card.json is not JSON", "", None)
+MODELS = (Model("cnn5", True, (READY_1, READY_2, FAILED_3)), Model("broken", False, (FAILED_3,)))
+
+
+def test_no_name_means_the_default_and_its_newest_ready_version() -> None:
+    selected = select(MODELS)
+    assert (selected.model, selected.version) == ("cnn5", READY_2)
+    assert selected.title == "cnn5 version 2"
+
+
+def test_a_version_can_be_named() -> None:
+    assert select(MODELS, "cnn5", "1").version is READY_1
+
+
+def test_digest_and_largest_exponent_come_from_the_card() -> None:
+    old, new = select(MODELS, "cnn5", "1"), select(MODELS, "cnn5", "2")
+    assert (old.sha256, old.largest_exponent) == ("abc", 15)
+    assert (new.sha256, new.largest_exponent) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "message"),
+    [
+        ("cnn6", "", r"no model cnn6 \(it has cnn5, broken\); did you mean cnn5\?"),
+        ("zzz", "", r"no model zzz \(it has cnn5, broken\)$"),
+        ("cnn5", "9", "cnn5 has no version 9; it has 1, 2, 3"),
+        ("cnn5", "3", r"cnn5 version 3 is failed \(card.json is not JSON\)"),
+        ("broken", "", r"no version of broken is ready: version 3 is failed \(card.json is not JSON\)"),
+    ],
+)
+def test_what_is_not_there_is_answered_with_what_is(name: str, version: str, message: str) -> None:
+    with pytest.raises(UnknownModel, match=message):
+        select(MODELS, name, version)
+
+
+def test_without_a_default_the_names_are_given() -> None:
+    with pytest.raises(UnknownModel, match="no default model; name one of broken"):
+        select(MODELS[1:])
+    with pytest.raises(UnknownModel, match="name one of none"):
+        select(())

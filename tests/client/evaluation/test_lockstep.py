@@ -1,0 +1,186 @@
+"""Games in lockstep against players in this process: the same games however many run at once."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from octofold_client import BrokenAnswer, NextMoves, OctofoldError, Unavailable
+from octofold_client.evaluation.lockstep import play
+from octofold_game.episodes import Episode
+from octofold_game.replays import verify
+from octofold_game.rules import legal_moves
+
+Boards = NDArray[np.uint8]
+
+
+def first_legal(boards: Boards) -> NDArray[np.int8]:
+    return legal_moves(boards).argmax(axis=1).astype(np.int8)
+
+
+class Ready:
+    """A player in this process behind the interface of a server; remembers what was asked when."""
+
+    def __init__(self, choose: Callable[[Boards], NDArray[np.int8]] = first_legal) -> None:
+        self.choose = choose
+        self.in_flight = 0
+        self.most_in_flight = 0
+        self.batches: list[int] = []
+
+    def __call__(self, boards: Boards) -> Any:
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        self.batches.append(len(boards))
+        moves = self.choose(boards)
+
+        class Answer:
+            def add_done_callback(answer, callback: Callable[[], None]) -> None:  # noqa: N805
+                callback()
+
+            def result(answer) -> NextMoves:  # noqa: N805 -- `self` is the player
+                self.in_flight -= 1
+                return NextMoves(moves, None, "m", "1", queue_us=2, inference_us=3)
+
+        return Answer()
+
+
+def games_of(
+    player: Ready, games: Sequence[int], parallel: int, largest_exponent: int = 15
+) -> dict[int, Episode]:
+    return {
+        episode.game: episode
+        for step in play([player], 7, games, parallel, largest_exponent)
+        for episode in step.finished
+    }
+
+
+@pytest.mark.parametrize("parallel", [1, 2, 3, 8, 1000])
+def test_the_games_do_not_depend_on_how_many_run_at_once(parallel: int) -> None:
+    expected = games_of(Ready(), range(12), 12)
+    played = games_of(Ready(), range(12), parallel)
+    assert sorted(played) == list(range(12))
+    for game, episode in expected.items():
+        verify(played[game])
+        assert (played[game].moves, played[game].score) == (episode.moves, episode.score)
+
+
+def test_never_more_games_run_than_asked_for_and_two_batches_are_on_their_way() -> None:
+    player = Ready()
+    steps = list(play([player], 7, range(20), 5, 15))
+    assert max(step.running for step in steps) <= 5
+    assert max(player.batches) == 3
+    assert player.most_in_flight == 2
+
+
+def test_freed_places_are_taken_by_waiting_games_at_once() -> None:
+    steps = list(play([Ready()], 7, range(20), 6, 15))
+    done = np.cumsum([len(step.finished) for step in steps])
+    busy = [step.running for step, count in zip(steps, done, strict=True) if count <= 14]
+    assert set(busy) == {6}
+
+
+def test_every_answered_board_is_counted_as_a_move() -> None:
+    player = Ready()
+    steps = list(play([player], 7, range(5), 5, 15))
+    assert sum(step.moves for step in steps) == sum(len(game) for step in steps for game in step.finished)
+    assert (steps[0].queue_us, steps[0].inference_us) == (2, 3)
+
+
+def test_a_game_that_outgrows_the_model_ends_there() -> None:
+    for episode in games_of(Ready(), range(6), 6, largest_exponent=4).values():
+        assert episode.outgrown
+        assert episode.largest_tile == 32
+
+
+def test_no_games_are_no_steps() -> None:
+    assert list(play([Ready()], 7, [], 5, 15)) == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda boards: np.full(len(boards), -1, np.int8),
+        lambda boards: (~legal_moves(boards)).argmax(axis=1).astype(np.int8),
+        lambda boards: np.full(len(boards), 9, np.int8),
+    ],
+)
+def test_a_move_that_is_not_legal_ends_it_with_an_error(wrong: Callable[[Boards], NDArray[np.int8]]) -> None:
+    with pytest.raises(BrokenAnswer, match="cannot be played"):
+        games_of(Ready(wrong), range(30), 30)
+
+
+class Dying(Ready):
+    """Fails from its call number `calls` on."""
+
+    def __init__(self, calls: int) -> None:
+        super().__init__()
+        self.calls = calls
+
+    def __call__(self, boards: Boards) -> Any:
+        answer = super().__call__(boards)
+        if len(self.batches) > self.calls:
+
+            def fail() -> NextMoves:
+                raise Unavailable("gone")
+
+            answer.result = fail
+        return answer
+
+
+@pytest.mark.parametrize("calls", [0, 1, 30])
+def test_the_games_of_a_server_that_dies_go_on_as_they_stand_at_the_others(calls: int) -> None:
+    expected = games_of(Ready(), range(12), 12)
+    dying, living = Dying(calls), Ready()
+    lost: list[int] = []
+    steps = list(play([dying, living], 7, range(12), 6, 15, on_lost=lambda server, _: lost.append(server)))
+    played = {episode.game: episode for step in steps for episode in step.finished}
+    assert {game: episode.moves for game, episode in played.items()} == {
+        game: episode.moves for game, episode in expected.items()
+    }
+    assert lost == [0]
+    assert calls < len(dying.batches) <= calls + 2
+    # No move is made twice: nothing that was played is given up.
+    assert sum(step.moves for step in steps) == sum(len(game) for game in played.values())
+
+
+def test_when_the_last_server_dies_its_failure_is_the_end() -> None:
+    lost: list[OctofoldError] = []
+    with pytest.raises(Unavailable, match="gone"):
+        list(play([Dying(3), Dying(9)], 7, range(12), 6, 15, on_lost=lambda _, error: lost.append(error)))
+    assert len(lost) == 1
+
+
+class Slow(Ready):
+    """Answers each call only after its neighbour was asked five more times, or is done."""
+
+    def __init__(self, neighbour: Ready) -> None:
+        super().__init__()
+        self.neighbour = neighbour
+        self.held: list[tuple[int, Callable[[], None]]] = []
+
+    def __call__(self, boards: Boards) -> Any:
+        answer = super().__call__(boards)
+        due = len(self.neighbour.batches) + 5
+        answer.add_done_callback = lambda callback: self.held.append((due, callback))
+        return answer
+
+    def release(self, *, neighbour_is_done: bool = False) -> None:
+        due = [entry for entry in self.held if neighbour_is_done or entry[0] <= len(self.neighbour.batches)]
+        self.held = [entry for entry in self.held if entry not in due]
+        for _, callback in due:
+            callback()
+
+
+def test_work_spreads_by_what_each_server_finishes() -> None:
+    fast = Ready()
+    slow = Slow(fast)
+    steps = play(
+        [slow, fast], 7, range(40), 8, 15, while_waiting=lambda: slow.release(neighbour_is_done=True)
+    )
+    games = 0
+    for step in steps:
+        games += len(step.finished)
+        slow.release()
+    assert games == 40
+    assert sum(fast.batches) > 3 * sum(slow.batches) > 0

@@ -1,0 +1,77 @@
+"""The figures of an evaluation and the two forms of their table."""
+
+import io
+import json
+
+from octofold_client.evaluation.report import markdown
+from octofold_client.evaluation.summary import TILES, GameSummary, Summary
+from octofold_client.terminal.tables import print_report
+from rich.console import Console
+
+GAMES = [
+    GameSummary(game=0, score=1000, largest_tile=128, moves=90, outgrown=False),
+    GameSummary(game=1, score=9000, largest_tile=512, moves=500, outgrown=False),
+    GameSummary(game=2, score=20000, largest_tile=2048, moves=1000, outgrown=False),
+    GameSummary(game=3, score=900000, largest_tile=65536, moves=30000, outgrown=True),
+]
+
+
+def test_the_figures_are_those_of_the_games() -> None:
+    summary = Summary.of(GAMES)
+    assert (summary.games, summary.average, summary.median, summary.best) == (4, 232500, 14500, 900000)
+    assert summary.moves_per_game == 7897.5
+
+
+def test_a_larger_tile_counts_for_the_smaller_ones_too() -> None:
+    assert [row.games for row in Summary.of(GAMES).reached] == [3, 2, 2, 1, 1, 1, 1, 1, 0]
+    assert [row.tile for row in Summary.of(GAMES).reached] == list(TILES)
+
+
+def test_the_order_of_the_games_changes_nothing() -> None:
+    assert Summary.of(GAMES) == Summary.of(GAMES[::-1])
+
+
+def test_outgrown_games_are_counted_and_named() -> None:
+    summary = Summary.of(GAMES)
+    assert summary.outgrown_games == (3,)
+    assert "1 game outgrew the model's largest tile and ended there: game 3." in markdown(summary, "title")
+    assert "outgrew" not in markdown(Summary.of(GAMES[:3]), "title")
+
+
+def test_one_game_makes_a_report_without_intervals_of_scores() -> None:
+    summary = Summary.of(GAMES[:1])
+    assert summary.average_interval is None
+    assert "| average score " in markdown(summary, "title")
+    assert json.loads(json.dumps(summary.to_json()))["average_interval"] is None
+
+
+def test_markdown_is_one_table_whose_lines_are_equally_long() -> None:
+    lines = [line for line in markdown(Summary.of(GAMES[:3]), "cnn5").splitlines() if line.startswith("|")]
+    assert len(lines) == 2 + 5 + len(TILES)
+    assert len({len(line) for line in lines}) == 1
+    assert "reached 2048" in lines[9]
+    assert "33.3%" in lines[9]
+
+
+def test_a_pipe_gets_markdown_and_a_terminal_a_drawing() -> None:
+    pipe, terminal = io.StringIO(), io.StringIO()
+    print_report(Summary.of(GAMES), "cnn5", Console(file=pipe))
+    print_report(Summary.of(GAMES), "cnn5", Console(file=terminal, force_terminal=True, width=80))
+    assert pipe.getvalue() == markdown(Summary.of(GAMES), "cnn5") + "\n"
+    assert "╭" in terminal.getvalue()
+    assert "outgrew" in terminal.getvalue()
+
+
+def test_a_name_that_looks_like_markup_is_shown_as_it_is() -> None:
+    terminal = io.StringIO()
+    print_report(Summary.of(GAMES), "x[/bold]y:dog:", Console(file=terminal, force_terminal=True, width=80))
+    assert "x[/bold]y:dog:" in terminal.getvalue()
+
+
+def test_every_game_counts_once_among_the_largest_tiles() -> None:
+    assert [(row.tile, row.games) for row in Summary.of(GAMES + GAMES[:2]).largest_tiles] == [
+        (128, 2),
+        (512, 2),
+        (2048, 1),
+        (65536, 1),
+    ]

@@ -1,0 +1,252 @@
+"""Both clients against a real server process."""
+
+import asyncio
+import importlib.metadata
+import socket
+from collections.abc import Iterator
+from concurrent import futures
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from octofold_client import (
+    AsyncClient,
+    Client,
+    InvalidRequest,
+    NextMove,
+    NotOctofold,
+    RemotePlayer,
+    RetryPolicy,
+    Unavailable,
+    UnknownModel,
+)
+from octofold_game.player import Player
+from octofold_game.rules import BoardError, legal_moves
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1 import inference_pb2_grpc
+
+ONE_TILE = [0] * 15 + [1]
+GAME_OVER = [1, 2, 1, 2, 2, 1, 2, 1] * 2
+
+
+@pytest.fixture
+def boards() -> np.ndarray[Any, np.dtype[np.uint8]]:
+    return np.random.default_rng(1).integers(0, 5, (20, 16), dtype=np.uint8)
+
+
+@pytest.fixture
+def client(target: str) -> Iterator[Client]:
+    with Client(target) as client:
+        yield client
+
+
+def test_one_board_gets_a_legal_move_and_the_version_that_chose_it(client: Client) -> None:
+    answer = client.next_move(ONE_TILE)
+    assert answer.move in (0, 3)  # the tile is in the last corner: up or left
+    assert answer.probabilities.sum() == pytest.approx(1.0)
+    assert answer.votes.sum() == 8  # one for each symmetric view
+    assert (answer.model, answer.version) == ("small", "1")
+    assert answer.inference_us > 0
+
+
+def test_many_boards_get_the_moves_that_each_gets_alone(client: Client, boards: Any) -> None:
+    answers = client.next_moves(boards)
+    assert answers.moves.dtype == np.int8
+    assert answers.probabilities is not None
+    assert answers.probabilities.shape == (20, 4)
+    assert answers.moves.tolist() == [client.next_move(board).move for board in boards]
+    legal = legal_moves(boards)
+    assert all(legal[board, move] for board, move in enumerate(answers.moves) if move >= 0)
+
+
+def test_boards_of_four_rows_are_the_same_boards(client: Client, boards: Any) -> None:
+    assert client.next_move(boards[0].reshape(4, 4)).move == client.next_move(boards[0]).move
+    assert client.next_move(boards[0].reshape(4, 4).tolist()).move == client.next_move(boards[0]).move
+    square = client.next_moves(boards.reshape(-1, 4, 4))
+    assert square.moves.tolist() == client.next_moves(boards).moves.tolist()
+    with pytest.raises(BoardError):
+        client.next_move(boards[0].reshape(2, 8))
+    with pytest.raises(BoardError):
+        client.next_moves(boards.reshape(-1, 2, 8))
+
+
+async def test_a_call_may_name_another_model_than_its_client(target: str, boards: Any) -> None:
+    with Client(target, model="none", version="9") as client:
+        assert client.next_move(boards[0], model="small").version == "1"
+        assert client.next_moves(boards, model="small", version="1").model == "small"
+        with pytest.raises(UnknownModel, match="none"):
+            client.next_move(boards[0])
+        with pytest.raises(UnknownModel, match="small"):
+            client.next_moves(boards, model="small", version="7")
+    async with AsyncClient(target) as one:
+        right, wrong = await asyncio.gather(
+            one.next_move(boards[0], model="small"),
+            one.next_move(boards[0], model="another"),
+            return_exceptions=True,
+        )
+        assert isinstance(right, NextMove)
+        assert isinstance(wrong, UnknownModel)
+        assert (await one.next_moves(boards.reshape(-1, 4, 4), version="1")).version == "1"
+
+
+def test_probabilities_are_only_sent_when_asked_for(client: Client, boards: Any) -> None:
+    assert client.next_moves(boards, with_probabilities=False).probabilities is None
+
+
+def test_a_finished_game_has_no_move(client: Client) -> None:
+    assert client.next_move(GAME_OVER).move == -1
+    assert client.next_moves([GAME_OVER, ONE_TILE]).moves[0] == -1
+
+
+def test_two_calls_can_be_on_their_way_at_once(client: Client, boards: Any) -> None:
+    first, second = client.begin_next_moves(boards[:10]), client.begin_next_moves(boards[10:])
+    last, front = second.result().moves, first.result().moves
+    assert [*front, *last] == client.next_moves(boards).moves.tolist()
+
+
+def test_an_answer_and_a_failure_can_be_asked_for_again(client: Client) -> None:
+    answered = client.begin_next_moves([ONE_TILE])
+    assert answered.result() is answered.result()
+    refused = client.begin_next_moves([[16] * 16])
+    for _ in range(2):
+        with pytest.raises(InvalidRequest):
+            refused.result()
+
+
+def test_the_models_are_listed_with_their_cards(client: Client) -> None:
+    (model,) = client.list_models()
+    assert (model.name, model.is_default) == ("small", True)
+    assert model.newest_ready == model.versions[0]
+    assert model.versions[0].precision == "fp32"
+    assert model.versions[0].card is not None
+    assert model.versions[0].card["decision_rule"] == "vote"
+
+
+def test_a_server_tells_its_version_and_one_without_the_question_none(client: Client) -> None:
+    assert client.server_version() == importlib.metadata.version("octofold")
+    server = grpc.server(futures.ThreadPoolExecutor(1))
+    target = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    with Client(target) as other:
+        assert other.server_version() is None
+    server.stop(None).wait()
+
+
+def test_a_remote_player_is_a_player(client: Client, boards: Any) -> None:
+    player: Player = RemotePlayer(client, "small")
+    assert player.name == "small"
+    assert player.next_moves(boards).tolist() == client.next_moves(boards).moves.tolist()
+
+
+def test_what_only_the_server_knows_is_refused_by_the_server(target: str, client: Client) -> None:
+    with pytest.raises(InvalidRequest, match=r"board 1.*cell 3.*16"):
+        client.next_moves([ONE_TILE, [0, 0, 0, 16] + [0] * 12])
+    with Client(target, model="nobody") as other, pytest.raises(UnknownModel, match="nobody"):
+        other.next_move(ONE_TILE)
+
+
+async def test_the_asyncio_client_answers_and_fails_as_the_blocking_one(target: str, boards: Any) -> None:
+    with Client(target) as client:
+        expected = client.next_moves(boards)
+    async with AsyncClient(target) as async_client:
+        await async_client.wait_until_ready()
+        answers = await async_client.next_moves(boards)
+        assert answers.moves.tolist() == expected.moves.tolist()
+        assert (await async_client.next_move(boards[0])).move == expected.moves[0]
+        assert [model.name for model in await async_client.list_models()] == ["small"]
+        with pytest.raises(InvalidRequest):
+            await async_client.next_moves([[16] * 16])
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def test_a_server_that_is_not_there_is_named() -> None:
+    nobody = f"127.0.0.1:{free_port()}"
+    with Client(nobody, retry=RetryPolicy(attempts=2)) as client:
+        with pytest.raises(Unavailable, match=nobody):
+            client.list_models()
+        with pytest.raises(Unavailable, match=f"no octofold server is ready at {nobody}"):
+            client.wait_until_ready(0.2)
+
+
+class Flaky(inference_pb2_grpc.OctofoldServiceServicer):
+    """Refuses the first two calls, then answers."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def NextMoves(self, request: pb.NextMovesRequest, context: grpc.ServicerContext) -> pb.NextMovesResponse:  # noqa: N802
+        self.calls += 1
+        if self.calls <= 2:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "draining")
+        return pb.NextMovesResponse(moves=bytes(len(request.boards) // 16))
+
+
+@pytest.fixture
+def flaky() -> Iterator[tuple[Flaky, str]]:
+    server = grpc.server(futures.ThreadPoolExecutor(2))
+    servicer = Flaky()
+    inference_pb2_grpc.add_OctofoldServiceServicer_to_server(servicer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield servicer, f"127.0.0.1:{port}"
+    server.stop(None).wait()
+
+
+def test_a_call_that_was_refused_while_draining_is_answered_later(flaky: tuple[Flaky, str]) -> None:
+    servicer, target = flaky
+    with Client(target, retry=RetryPolicy(first_wait_seconds=0.01)) as client:
+        assert client.next_moves([ONE_TILE] * 3, with_probabilities=False).moves.tolist() == [0, 0, 0]
+    assert servicer.calls == 3
+
+
+class Left(Exception):
+    """Somebody has no wish to wait any longer."""
+
+
+def leave() -> None:
+    raise Left
+
+
+def test_waiting_to_send_a_call_again_can_be_left(flaky: tuple[Flaky, str]) -> None:
+    servicer, target = flaky
+    patient = RetryPolicy(first_wait_seconds=30, largest_wait_seconds=30)
+    with Client(target, retry=patient, while_waiting=leave) as client, pytest.raises(Left):
+        client.next_moves([ONE_TILE], with_probabilities=False)
+    assert servicer.calls == 1
+
+
+@pytest.mark.parametrize("target", ["", "here", "here:0"])
+async def test_a_malformed_address_is_refused_at_once(target: str) -> None:
+    with pytest.raises(InvalidRequest, match="is no address"):
+        Client(target)
+    with pytest.raises(InvalidRequest, match="is no address"):
+        AsyncClient(target)
+
+
+async def test_the_asyncio_client_tries_again_too(flaky: tuple[Flaky, str]) -> None:
+    servicer, target = flaky
+    async with AsyncClient(target, retry=RetryPolicy(first_wait_seconds=0.01)) as client:
+        answers = await client.next_moves([ONE_TILE] * 3, with_probabilities=False)
+    assert answers.moves.tolist() == [0, 0, 0]
+    assert servicer.calls == 3
+
+
+def test_another_grpc_server_is_recognised_at_once() -> None:
+    server = grpc.server(futures.ThreadPoolExecutor(2))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        with Client(f"127.0.0.1:{port}") as client:
+            with pytest.raises(NotOctofold, match="another gRPC server"):
+                client.list_models()
+            with pytest.raises(NotOctofold):
+                client.wait_until_ready()
+    finally:
+        server.stop(None).wait()

@@ -1,0 +1,207 @@
+"""Single boards asked about at once share calls, and nothing else: calls that end when the test says so."""
+
+import asyncio
+from concurrent.futures import Future
+from typing import Any
+
+import grpc
+import pytest
+from octofold_client import (
+    DeadlinePassed,
+    NextMove,
+)
+from octofold_client.rpc.coalescing import MOST_BOARDS, AskedByTask, AskedByThread, Coalescer
+from octofold_client.rpc.conversations import Calls, Send, SendBoard
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+
+MINUTE = 60.0
+HERE = "here:1"
+
+
+class Failed(grpc.RpcError):
+    def __init__(self, code: grpc.StatusCode) -> None:
+        self._code = code
+
+    def code(self) -> grpc.StatusCode:
+        return self._code
+
+
+REFUSED = Failed(grpc.StatusCode.INVALID_ARGUMENT)
+LOST = Failed(grpc.StatusCode.UNAVAILABLE)
+
+
+class ByHand:
+    """Begins calls that end when a test says so; the answer to a board is its first cell."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[bytes, Future[Any]]] = []
+        self.coalescer = Coalescer(Calls(HERE), self)
+
+    def __call__(self, send: Send) -> Future[Any]:
+        call: Future[Any] = Future()
+        assert isinstance(send.request, pb.NextMovesRequest)
+        self.begun.append((send.request.boards[::16], call))
+        return call
+
+    def ask(self, *boards: int, seconds: float = MINUTE) -> list[AskedByThread]:
+        asked = [AskedByThread(SendBoard(bytes([board] * 16), seconds), HERE) for board in boards]
+        for one in asked:
+            self.coalescer.ask(one)
+        return asked
+
+    def end(self, number: int, error: Exception | None = None) -> None:
+        boards, call = self.begun[number]
+        if error is not None:
+            call.set_exception(error)
+        else:
+            n = len(boards)
+            response = pb.NextMovesResponse(moves=boards, probabilities=bytes(16 * n), votes=bytes(4 * n))
+            call.set_result(response)
+
+    @property
+    def calls(self) -> list[list[int]]:
+        return [list(boards) for boards, _ in self.begun]
+
+
+def moves(asked: list[AskedByThread]) -> list[int]:
+    return [one.result(0.0).move for one in asked]
+
+
+def test_a_lone_board_goes_at_once_and_later_ones_gather_until_they_are_as_many_as_those_on_their_way() -> (
+    None
+):
+    hand = ByHand()
+    asked = hand.ask(1)
+    assert hand.calls == [[1]]
+    asked += hand.ask(2, 3, 4, 5, 6)
+    assert hand.calls == [[1], [2], [3, 4]]
+    hand.end(0)
+    assert hand.calls == [[1], [2], [3, 4]]  # two wait, three are on their way
+    hand.end(1)
+    assert hand.calls == [[1], [2], [3, 4], [5, 6]]
+    hand.end(3)
+    hand.end(2)
+    assert moves(asked) == [1, 2, 3, 4, 5, 6]
+
+
+def test_whoever_waits_is_sent_when_nothing_is_on_its_way_any_more() -> None:
+    hand = ByHand()
+    asked = hand.ask(1, 2, 3)
+    hand.end(0)
+    assert hand.calls == [[1], [2], [3]]
+    hand.end(1)
+    hand.end(2)
+    assert moves(asked) == [1, 2, 3]
+
+
+def test_no_call_is_larger_than_a_server_may_allow() -> None:
+    hand = ByHand()
+    hand.ask(*[1] * 3 * MOST_BOARDS)
+    for number in range(20):
+        if number < len(hand.begun):
+            hand.end(number)
+    assert sum(map(len, hand.calls)) == 3 * MOST_BOARDS
+    assert max(map(len, hand.calls)) == MOST_BOARDS
+
+
+def test_a_refused_call_is_asked_again_in_halves_until_the_bad_board_is_alone() -> None:
+    hand = ByHand()
+    asked = hand.ask(1, 2, 3, 4, 9, 5)
+    hand.end(0)
+    hand.end(1)
+    hand.end(2)  # what was left goes together: 9 and 5 ...
+    number = len(hand.begun) - 1
+    assert hand.calls[number] == [9, 5]
+    hand.end(number, REFUSED)
+    assert hand.calls[-2:] == [[9], [5]]
+    hand.end(number + 1, REFUSED)
+    hand.end(number + 2)
+    assert moves(asked[:4] + asked[5:]) == [1, 2, 3, 4, 5]
+    with pytest.raises(Failed):
+        asked[4].result(0.0)
+
+
+def test_every_other_failure_is_told_to_all_who_were_in_the_call() -> None:
+    hand = ByHand()
+    asked = hand.ask(1, 2, 3, 4)
+    hand.end(2, LOST)
+    for one in asked[2:]:
+        with pytest.raises(Failed):
+            one.result(0.0)
+    assert hand.calls == [[1], [2], [3, 4]]
+
+
+def test_the_boards_of_those_who_left_are_not_sent() -> None:
+    hand = ByHand()
+    asked = hand.ask(1, 2, 3)
+    asked[2].cancel()
+    hand.ask(4)
+    assert hand.calls == [[1], [2], [4]]
+
+
+def test_a_call_is_cancelled_when_the_last_who_waited_for_it_has_left() -> None:
+    hand = ByHand()
+    asked = hand.ask(1, 2, 3, 4)
+    _, call = hand.begun[2]
+    asked[2].cancel()
+    assert not call.cancelled()
+    asked[3].cancel()
+    assert call.cancelled()
+
+
+def test_each_caller_keeps_its_own_deadline_and_the_call_the_latest() -> None:
+    hand = ByHand()
+    hand.ask(1, 2)
+    (short,) = hand.ask(3, seconds=0.01)
+    (long,) = hand.ask(4)
+    with pytest.raises(DeadlinePassed, match="no answer from here:1 in time"):
+        short.result(MINUTE)
+    assert hand.calls[2] == [3, 4]
+    hand.end(2)
+    assert long.result(0.0).move == 4
+
+
+def test_an_answer_that_is_late_for_this_slice_can_be_waited_for_again() -> None:
+    hand = ByHand()
+    (asked,) = hand.ask(1)
+    with pytest.raises(grpc.FutureTimeoutError):
+        asked.result(0.0)
+    hand.end(0)
+    assert asked.result(0.0).move == 1
+
+
+def test_ctrl_c_while_one_sends_for_all_loses_nobody_else() -> None:
+    class Interrupted(ByHand):
+        interrupt = False
+
+        def __call__(self, send: Send) -> Future[Any]:
+            if self.interrupt:
+                self.interrupt = False
+                raise KeyboardInterrupt
+            return super().__call__(send)
+
+    hand = Interrupted()
+    asked = hand.ask(1, 2, 3)
+    hand.interrupt = True
+    with pytest.raises(KeyboardInterrupt):
+        hand.ask(4)
+    assert hand.calls == [[1], [2], [3, 4]]
+    hand.end(2)
+    assert asked[2].result(0.0).move == 3
+
+
+async def test_a_cancelled_task_leaves_and_the_others_get_their_answers() -> None:
+    hand = ByHand()
+    tasks = []
+    for board in (1, 2, 3, 4):
+        asked = AskedByTask(SendBoard(bytes([board] * 16), MINUTE), HERE)
+        hand.coalescer.ask(asked)
+        tasks.append(asyncio.create_task(asked.result()))
+    await asyncio.sleep(0)
+    tasks[2].cancel()
+    await asyncio.sleep(0)
+    for number in range(3):
+        hand.end(number)
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(answers[2], asyncio.CancelledError)
+    assert [answer.move for answer in answers if isinstance(answer, NextMove)] == [1, 2, 4]

@@ -1,0 +1,91 @@
+"""The progress display: what it counts, what it says of the games to come, and its two forms."""
+
+import io
+import itertools
+
+import numpy as np
+import pytest
+from octofold_client.evaluation.lockstep import Standing, Step
+from octofold_client.evaluation.summary import GameSummary
+from octofold_client.terminal.progress import LiveProgress, PlainProgress, progress_on
+from rich.console import Console
+
+
+def finished(game: int, score: int, tile: int, moves: int = 100) -> GameSummary:
+    return GameSummary(game=game, score=score, largest_tile=tile, moves=moves, outgrown=False)
+
+
+def step(moves: int = 1, best_tile: int = 8, scores: tuple[int, ...] = (), length: int = 50) -> Step:
+    standing = Standing(np.full(len(scores), length, np.int64), np.array(scores, np.int64))
+    return Step(moves, [], len(scores), best_tile, lambda: standing, 0, 0)
+
+
+def plain(games: int = 10) -> PlainProgress:
+    """A display by whose clock a minute passes between any two looks."""
+    return PlainProgress(games, Console(file=io.StringIO()), itertools.count(0.0, 60.0).__next__)
+
+
+def test_earlier_games_count_as_done_and_enter_the_average() -> None:
+    progress = plain()
+    assert progress.average_at_least is None
+    progress.resume([finished(0, 1000, 128)])
+    progress.update(step(moves=2, best_tile=64), [finished(1, 3000, 256)])
+    assert (progress.done, progress.average_at_least, progress.best_tile) == (2, 2000, 256)
+
+
+def test_the_average_takes_the_unfinished_games_in_at_their_present_score() -> None:
+    # The two that ended are the poor ones: their average, 9,034, would promise far too little.
+    progress = plain()
+    progress.update(step(scores=(60_000,) * 8), [finished(0, 8_000, 512), finished(1, 10_068, 512)])
+    assert progress.average_at_least == pytest.approx((18_068 + 8 * 60_000) / 10)
+    assert progress.average_so_far == "average at least 49,807"
+    progress.update(step(), [finished(number, 70_000, 4096) for number in range(2, 10)])
+    assert progress.average_so_far == f"average {(18_068 + 8 * 70_000) / 10:,.0f}"
+
+
+def test_few_games_that_last_are_not_promised_to_end_at_once() -> None:
+    # 97 of 100 games have ended by move 1,000; those that are left have made 5,000 moves.
+    progress = plain(100)
+    lengths = np.random.default_rng(1).normal(700, 150, 97).astype(int)
+    games = [finished(number, 5_000, 512, int(moves)) for number, moves in enumerate(lengths)]
+    progress.update(step(moves=1800, scores=(90_000,) * 3, length=5_000), games)
+    assert progress.moves_per_second == 30
+    least, most = progress.seconds_left or (0.0, 0.0)
+    assert most > 20
+    assert least < most
+
+
+def test_no_time_is_promised_while_nobody_can_know_it() -> None:
+    progress = plain(100)
+    progress.update(step(moves=90, scores=(500,) * 90), [finished(number, 100, 32) for number in range(10)])
+    assert progress.time_left == ""
+
+
+def test_a_best_tile_is_not_forgotten() -> None:
+    progress = plain()
+    progress.update(step(best_tile=512), [])
+    progress.update(step(best_tile=8), [])
+    assert progress.best_tile == 512
+
+
+def test_a_pipe_gets_whole_lines_without_escapes_and_the_first_says_what_was_taken_over() -> None:
+    pipe = io.StringIO()
+    progress = progress_on(Console(file=pipe), 10, "cnn5")
+    assert isinstance(progress, PlainProgress)
+    progress.resume([finished(game, 1000, 256) for game in range(4)])
+    progress.show()
+    assert pipe.getvalue() == (
+        "taken over from earlier runs: 4 games\n"
+        "4/10 games done, 0 running, 0 moves/s, best tile 256, average at least 1,000\n"
+    )
+
+
+def test_a_terminal_gets_a_display_that_leaves_nothing_behind() -> None:
+    screen = io.StringIO()
+    progress = progress_on(Console(file=screen, force_terminal=True, width=100), 10, "cnn5 version 1")
+    assert isinstance(progress, LiveProgress)
+    with progress:
+        progress.update(step(moves=5, best_tile=1024, scores=(3000,) * 5), [finished(0, 5000, 1024)])
+    assert "cnn5 version 1" in screen.getvalue()
+    assert "1/10 games" in screen.getvalue()
+    assert screen.getvalue().endswith("\x1b[2K")  # the last thing it does is to erase its last line

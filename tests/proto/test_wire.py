@@ -1,0 +1,65 @@
+"""A message is checked against limits on its fields and sizes before it is parsed."""
+
+from __future__ import annotations
+
+import pytest
+from google.protobuf.message import DecodeError, Message
+from octofold_proto.errors import InvalidRequest
+from octofold_proto.inference import grpc_service_pb2 as oip
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.wire import MAX_FIELDS, MAX_PACKED_BYTES, MAX_TEXT_BYTES, parsed
+
+
+def test_a_message_within_the_limits_is_parsed_however_large_its_tensors_are() -> None:
+    tensor = oip.ModelInferRequest.InferInputTensor(name="boards", datatype="UINT8", shape=[2**40, 16])
+    tensor.parameters["a"].double_param = 1.5
+    request = oip.ModelInferRequest(
+        model_name="x" * MAX_TEXT_BYTES, inputs=[tensor] * 4, raw_input_contents=[bytes(10**6)] * 4
+    )
+    assert parsed(oip.ModelInferRequest, request.SerializeToString()) == request
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (
+            oip.ModelInferRequest(raw_input_contents=[b""] * (MAX_FIELDS + 1)),
+            "ModelInferRequest.raw_input_contents",
+        ),
+        (
+            oip.ModelInferRequest(parameters={str(n): oip.InferParameter() for n in range(MAX_FIELDS)}),
+            "more than 256 fields",
+        ),
+        (
+            oip.ModelInferRequest(inputs=[{"shape": [1] * (MAX_PACKED_BYTES + 1)}]),
+            "InferInputTensor.shape holds 1025 bytes; at most 1024",
+        ),
+        (pb.NextMoveRequest(version="x" * (MAX_TEXT_BYTES + 1)), "NextMoveRequest.version holds 65537 bytes"),
+        (
+            pb.StreamNextMovesRequest(request=pb.NextMovesRequest(model="x" * (MAX_TEXT_BYTES + 1))),
+            "NextMovesRequest.model holds",
+        ),
+    ],
+)
+def test_a_message_that_exceeds_a_limit_is_refused_naming_the_field(message: Message, reason: str) -> None:
+    with pytest.raises(InvalidRequest, match=reason):
+        parsed(type(message), message.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        b"\x0a\xff\xff\x03",  # a length beyond the end
+        b"\x0a\xff\xff\xff\xff\xff\x01",  # a length of more than 32 bits
+        b"\x80\x80\x80\x80\x80\x01",  # a tag of more than 32 bits
+        b"\x0f",  # a wire type that does not exist
+        b"\x08" + b"\xff" * 11,
+        b"\x09\x00",  # half of a fixed number
+        b"\x0b",  # a group that does not end
+    ],
+)
+def test_malformed_bytes_are_a_decode_error_and_not_a_broken_limit(end: bytes) -> None:
+    filling = pb.NextMovesRequest(boards=bytes(1000)).SerializeToString()
+    for message in (end, filling + end):
+        with pytest.raises(DecodeError):
+            parsed(pb.NextMovesRequest, message)

@@ -1,0 +1,228 @@
+"""onnxruntime behind the backend interface: right answers, and graphs that break the contract."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from octofold_server.backends.backend import Layout, Tensors
+from octofold_server.backends.fakes import fake_moves
+from octofold_server.backends.onnx_backend import (
+    NO_TENSORS,
+    DeviceBatch,
+    OnnxBackend,
+    batch_sizes,
+    onnx_lanes,
+)
+from octofold_server.backends.onnx_session import GraphError, gpu_providers, new_session
+
+
+def one_lane(model: bytes, max_batch_size: int = 32, tensors: Tensors = NO_TENSORS) -> OnnxBackend:
+    (lane,) = onnx_lanes(model, Layout("cpu", max_batch_size, lanes=1), tensors)
+    return lane
+
+
+def test_a_session_answers_as_the_graph_says(graph: bytes) -> None:
+    backend = one_lane(graph)
+    backend.warm_up()
+    boards = np.random.default_rng(0).integers(0, 15, (32, 16), dtype=np.uint8)
+    boards[5] = 0
+    for got, wanted in zip(backend.run(boards), fake_moves(boards), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+        assert got.dtype == wanted.dtype
+
+
+def test_a_batch_of_many_boards_takes_more_time_than_one_board(graph: bytes) -> None:
+    backend = one_lane(graph, max_batch_size=20_000)
+    assert 0.0 < backend.batch_seconds(1) < backend.batch_seconds(20_000)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_lanes_run_at_the_same_time_and_keep_their_answers_apart(graph: bytes, threads: int) -> None:
+    lanes = onnx_lanes(graph, Layout("cpu", 32, lanes=4, threads=threads))
+    wrong: list[int] = []
+
+    def run(seed: int) -> None:
+        backend = lanes[seed]
+        boards = np.random.default_rng(seed).integers(0, 15, (seed + 1, 16), dtype=np.uint8)
+        for _ in range(300):
+            if not np.array_equal(backend.run(boards).moves, fake_moves(boards).moves):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+@pytest.mark.parametrize("size", [0, 1, 100])
+def test_bytes_that_are_no_graph_are_refused(graph: bytes, size: int) -> None:
+    with pytest.raises(GraphError, match="cannot load it"):
+        one_lane(graph[:size])
+
+
+def changed(graph: bytes, change: str) -> bytes:
+    model = onnx.load_from_string(graph)
+    boards, move = model.graph.input[0], model.graph.output[0]
+    if change == "output renamed":
+        move.name = model.graph.node[-1].output[0] = "answer"
+    elif change == "output missing":
+        del model.graph.output[3]
+    elif change == "output of another type":
+        move.type.tensor_type.elem_type = onnx.TensorProto.INT32
+        model.graph.node[-1].attribute[0].i = onnx.TensorProto.INT32
+    elif change == "input renamed":
+        boards.name = model.graph.node[0].input[0] = "squares"
+    elif change == "input of another width":
+        boards.type.tensor_type.shape.dim[1].dim_value = 25
+    elif change == "batch fixed":
+        boards.type.tensor_type.shape.dim[0].dim_value = 8
+    elif change == "input added":
+        model.graph.input.append(onnx.helper.make_tensor_value_info("more", onnx.TensorProto.FLOAT, ["N"]))
+    return bytes(model.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("output renamed", "'move' is missing"),
+        ("output missing", "'legal' is missing"),
+        ("output of another type", r"'move' is .*int32.*contract says .*int8"),
+        ("input renamed", "'boards' is missing"),
+        ("input of another width", r"'boards' is .*25"),
+        ("batch fixed", "no dynamic batch dimension"),
+        ("input added", "'more'.*there is none"),
+    ],
+)
+def test_a_graph_that_breaks_the_contract_is_refused_and_says_where(
+    graph: bytes, change: str, message: str
+) -> None:
+    with pytest.raises(GraphError, match=message):
+        one_lane(changed(graph, change))
+
+
+def with_tensor_outside(graph: bytes, location: str) -> bytes:
+    """The graph with the four moves taken from a file, as float32."""
+    model = onnx.load_from_string(graph)
+    (moves,) = (tensor for tensor in model.graph.initializer if tensor.name == "moves")
+    outside = onnx.TensorProto(name="outside", data_type=onnx.TensorProto.FLOAT, dims=[4])
+    outside.data_location = onnx.TensorProto.EXTERNAL
+    outside.external_data.add(key="location", value=location)
+    model.graph.initializer.remove(moves)
+    model.graph.initializer.append(outside)
+    model.graph.node.insert(0, onnx.helper.make_node("Cast", ["outside"], ["moves"], to=moves.data_type))
+    return bytes(model.SerializeToString())
+
+
+def test_tensors_outside_of_the_graph_are_given_to_it(graph: bytes) -> None:
+    moves = {"outside": np.arange(4, dtype=np.float32)}
+    backend = one_lane(with_tensor_outside(graph, "moves.bin"), tensors=moves)
+    boards = np.random.default_rng(0).integers(0, 15, (32, 16), dtype=np.uint8)
+    assert (backend.run(boards).moves == fake_moves(boards).moves).all()
+
+
+@pytest.mark.parametrize("location", ["moves.bin", "../moves.bin", "{folder}/moves.bin"])
+def test_paths_in_a_graph_are_not_followed(
+    graph: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, location: str
+) -> None:
+    (tmp_path / "below").mkdir()
+    for folder in (tmp_path, tmp_path / "below"):
+        (folder / "moves.bin").write_bytes(np.arange(4, dtype=np.float32).tobytes())
+    monkeypatch.chdir(tmp_path / "below")
+    with pytest.raises(GraphError, match="cannot load it"):
+        one_lane(with_tensor_outside(graph, location.format(folder=tmp_path)))
+
+
+@pytest.mark.parametrize("tensors", [{"outside": [0, 1]}, {"outside": [0, 1, 2, 3], "more": [1]}])
+def test_tensors_that_do_not_fit_the_graph_are_refused(graph: bytes, tensors: dict[str, list[int]]) -> None:
+    given = {name: np.array(values, np.float32) for name, values in tensors.items()}
+    with pytest.raises(GraphError, match="cannot load it"):
+        one_lane(with_tensor_outside(graph, "moves.bin"), tensors=given)
+
+
+@pytest.mark.parametrize(
+    ("nonsense", "message"),
+    [
+        ("another move", "is answered with the move 3; legal there: \\[2\\]"),
+        ("a move that there is not", "the move 7"),
+        ("no end", r"the board \[0, 0, .* the move 0; legal there: \[-1\]"),
+        ("probabilities of 8", r"the probabilities \[0.0, 0.0, 8.0, 0.0\]"),
+        ("no number", "the probabilities .*nan"),
+    ],
+)
+@pytest.mark.parametrize("max_batch_size", [1, 32])
+def test_a_graph_that_answers_nonsense_does_not_pass_the_warm_up(
+    graph: bytes, nonsense: str, message: str, max_batch_size: int
+) -> None:
+    model = onnx.load_from_string(graph)
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    nodes = {node.output[0]: node for node in model.graph.node}
+
+    def replace(name: str, values: list[int], dtype: type) -> None:
+        constants[name].CopyFrom(onnx.numpy_helper.from_array(np.array(values, dtype), name))
+
+    if nonsense == "another move":
+        nodes["column"].input[1] = "three"
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([3], np.int32), "three"))
+    elif nonsense == "a move that there is not":
+        nodes["column"].input[1] = "seven"
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([7], np.int32), "seven"))
+    elif nonsense == "no end":
+        replace("none", [0], np.int32)
+    else:
+        nodes["probabilities"].output[0] = "chances"
+        factor = 8 if nonsense == "probabilities of 8" else np.nan
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([factor], np.float32), "factor"))
+        nodes["counts"].input[0] = "chances"
+        model.graph.node.append(onnx.helper.make_node("Mul", ["chances", "factor"], ["probabilities"]))
+    backend = one_lane(model.SerializeToString(), max_batch_size)
+    with pytest.raises(GraphError, match=message):
+        backend.warm_up()
+
+
+def test_an_answer_stays_when_the_lane_runs_again(graph: bytes) -> None:
+    lane = one_lane(graph)
+    boards = np.random.default_rng(0).integers(0, 15, (8, 16), dtype=np.uint8)
+    first = lane.run(boards)
+    lane.run(np.zeros_like(boards))
+    np.testing.assert_array_equal(first.moves, fake_moves(boards).moves)
+
+
+def test_batches_of_every_size_are_answered(graph: bytes) -> None:
+    lane = one_lane(graph, 100)
+    boards = np.random.default_rng(0).integers(0, 15, (100, 16), dtype=np.uint8)
+    for size in (*range(100, 0, -7), 100, 1):
+        np.testing.assert_array_equal(lane.run(boards[:size]).moves, fake_moves(boards[:size]).moves)
+
+
+def test_short_batches_ride_in_memory_of_a_fixed_address_as_they_do_on_a_gpu(graph: bytes) -> None:
+    batch = DeviceBatch(new_session(graph, Layout("cpu", 8, lanes=1), NO_TENSORS), 8, "cpu")
+    boards = np.random.default_rng(0).integers(0, 15, (8, 16), dtype=np.uint8)
+    for count in (8, 3, 1, 8):
+        for got, wanted in zip(batch.run(boards[:count]), fake_moves(boards[:count]), strict=True):
+            np.testing.assert_array_equal(got, wanted)
+
+
+def test_a_gpu_that_is_not_there_is_an_error_and_not_a_slow_cpu(graph: bytes) -> None:
+    with pytest.raises(GraphError, match="CUDAExecutionProvider"):
+        onnx_lanes(graph, Layout("cuda", 8, lanes=1))
+
+
+def test_tensorrt_comes_before_cuda_and_builds_one_profile_for_all_batch_sizes(tmp_path: Path) -> None:
+    layout = Layout("cuda", 256, lanes=1, tf32=True, engines=tmp_path)
+    (tensorrt, options), (cuda, others) = gpu_providers(layout, capture=False)
+    assert (tensorrt, cuda) == ("TensorrtExecutionProvider", "CUDAExecutionProvider")
+    assert options["trt_profile_max_shapes"] == "boards:256x16"
+    assert options["trt_engine_cache_path"] == str(tmp_path)
+    assert (others["use_tf32"], others["enable_cuda_graph"]) == (1, 0)
+
+
+def test_batch_sizes_are_a_short_list_that_ends_with_the_largest() -> None:
+    assert batch_sizes(1) == (1,)
+    assert batch_sizes(32) == (1, 2, 4, 8, 16, 32)
+    assert batch_sizes(48) == (1, 2, 4, 8, 16, 32, 48)

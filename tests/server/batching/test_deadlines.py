@@ -1,0 +1,60 @@
+"""Deadlines of calls: which is next, which have passed, and that finished calls are forgotten."""
+
+from __future__ import annotations
+
+import weakref
+
+import numpy as np
+from octofold_server.batching.call import Call, Priority
+from octofold_server.batching.deadlines import SMALLEST_SWEEP, Deadlines
+
+
+def call_until(deadline: float, *, done: bool = False) -> Call:
+    call = Call(np.zeros((1, 16), np.uint8), deadline, None, Priority.INTERACTIVE)
+    call.done = done
+    return call
+
+
+def test_the_next_deadline_is_the_soonest_whatever_the_order_of_arrival() -> None:
+    deadlines = Deadlines()
+    assert deadlines.next == float("inf")
+    calls = [call_until(seconds) for seconds in (5, 3, 4, 3)]
+    assert [deadlines.add(call) for call in calls] == [True, True, False, False]
+    assert deadlines.next == 3
+
+
+def test_what_has_passed_is_told_once_and_not_if_it_is_done() -> None:
+    deadlines = Deadlines()
+    calls = [call_until(1), call_until(2, done=True), call_until(3), call_until(9)]
+    for call in calls:
+        deadlines.add(call)
+    assert deadlines.expired(5) == [calls[0], calls[2]]
+    assert deadlines.expired(5) == []
+    assert deadlines.next == 9
+
+
+def test_a_million_calls_that_are_done_in_time_are_not_kept() -> None:
+    deadlines = Deadlines()
+    done = call_until(1e9, done=True)
+    for _ in range(1_000_000):
+        deadlines.add(done)
+    assert len(deadlines) <= SMALLEST_SWEEP
+
+
+def test_a_call_whose_caller_has_gone_on_is_gone_with_its_boards() -> None:
+    deadlines = Deadlines()
+    call = call_until(1e9)
+    deadlines.add(call)
+    boards = weakref.ref(call.boards)
+    del call
+    assert boards() is None
+    assert deadlines.expired(2e9) == []
+
+
+def test_calls_that_are_not_done_survive_every_sweep() -> None:
+    deadlines = Deadlines()
+    open_calls = [call_until(number) for number in range(5 * SMALLEST_SWEEP)]
+    for call in open_calls:
+        deadlines.add(call)
+        deadlines.add(call_until(0.5, done=True))
+    assert deadlines.expired(1e9) == open_calls

@@ -1,0 +1,213 @@
+"""Flags and environment variables: which wins, and what is said about a wrong value."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from importlib.metadata import version as installed_version
+from pathlib import Path
+
+import pytest
+from octofold_server.config.options import Config, ConfigError
+from octofold_server.config.reading import read_config, unknown_variables
+
+
+def test_nothing_given_is_the_defaults() -> None:
+    assert read_config([], {}) == Config()
+
+
+def test_a_flag_wins_over_its_variable_which_wins_over_the_default() -> None:
+    environment = {"OCTOFOLD_PORT": "1000", "OCTOFOLD_GRACE": "2.5", "OCTOFOLD_MODELS": "/elsewhere"}
+    config = read_config(["--port", "2000"], environment)
+    assert (config.port, config.grace, config.models) == (2000, 2.5, Path("/elsewhere"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "enabled"),
+    [
+        ([], {}, True),
+        (["--no-reflection"], {}, False),
+        ([], {"OCTOFOLD_REFLECTION": "false"}, False),
+        ([], {"OCTOFOLD_REFLECTION": "0"}, False),
+        (["--reflection"], {"OCTOFOLD_REFLECTION": "0"}, True),
+    ],
+)
+def test_a_switch_is_a_flag_its_opposite_and_a_variable(
+    arguments: list[str], environment: dict[str, str], enabled: bool
+) -> None:
+    assert read_config(arguments, environment).reflection is enabled
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "allowed"),
+    [
+        ("port", "65536", "an integer from 0 to 65535"),
+        ("port", "http", "an integer from 0 to 65535"),
+        ("device", "tpu", "auto, cpu or cuda"),
+        ("precision", "int4", "auto, fp32, int8 or fp16"),
+        ("lanes", "-1", "an integer from 0 to 1024"),
+        ("queue-capacity", "0", "an integer from 1 to 100000000"),
+        ("grace", "nan", "seconds from 0 to 86400"),
+        ("models", "", "a path"),
+        (
+            "versions",
+            "newest",
+            "all, latest:N, or versions such as 1,3; then ;MODEL=... for every model that differs",
+        ),
+        ("max-calls", "0", "an integer from 1 to 100000"),
+        ("log-level", "trace", "debug, info, warning or error"),
+        ("tokens", "", "a path"),
+        ("host", "", "a name"),
+    ],
+)
+def test_a_wrong_value_names_the_flag_or_variable_the_value_and_what_is_allowed(
+    flag: str, value: str, allowed: str
+) -> None:
+    variable = "OCTOFOLD_" + flag.upper().replace("-", "_")
+    for arguments, environment, source in (
+        ([f"--{flag}={value}"], {}, f"--{flag}"),
+        ([], {variable: value}, variable),
+    ):
+        with pytest.raises(ConfigError) as failure:
+            read_config(arguments, environment)
+        assert str(failure.value) == f"{source}: {value!r} is not allowed; it takes {allowed}"
+
+
+def test_a_wrong_switch_in_the_environment_is_refused() -> None:
+    with pytest.raises(ConfigError, match="OCTOFOLD_REFLECTION: 'maybe'"):
+        read_config([], {"OCTOFOLD_REFLECTION": "maybe"})
+
+
+def test_a_file_gives_what_neither_flag_nor_variable_does(tmp_path: Path) -> None:
+    file = tmp_path / "server.toml"
+    file.write_text(
+        'port = 1\nlanes = 2\ngrace = 2.5\nadmin = false\nversions = "latest:1"\n', encoding="utf-8"
+    )
+    for arguments, environment in (
+        (["--config", str(file), "--port", "3"], {"OCTOFOLD_LANES": "4"}),
+        (["--port", "3"], {"OCTOFOLD_LANES": "4", "OCTOFOLD_CONFIG": str(file)}),
+    ):
+        config = read_config(arguments, environment)
+        assert (config.port, config.lanes, config.grace, config.admin) == (3, 4, 2.5, False)
+        assert str(config.versions) == "latest:1"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("prot = 1", "'prot' is not a flag of octofold-serve without its dashes in front"),
+        ("max_calls = 1", "in front; did you mean max-calls?"),
+        ("config = 'other.toml'", "'config' is not a flag"),
+        ("port = 'http'", "port: 'http' is not allowed; it takes an integer from 0 to 65535"),
+        ("port = true", "port: 'true' is not allowed; it takes an integer from 0 to 65535"),
+        ("lanes = 1.5", "lanes: '1.5' is not allowed"),
+        ("admin = 2", "admin: '2' is not allowed; it takes true, false, 1 or 0"),
+        ("models = ['a', 'b']", "models: it takes one value, not"),
+        ("[port]\na = 1", "port: it takes one value, not"),
+        ("port = ", "is not TOML"),
+        ("\xff", "is not TOML"),
+    ],
+)
+def test_a_wrong_file_names_itself_the_key_and_what_is_allowed(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    file = tmp_path / "server.toml"
+    file.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ConfigError) as failure:
+        read_config(["--config", str(file)], {})
+    assert str(failure.value).startswith(str(file))
+    assert message in str(failure.value)
+
+
+def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read: No such file"):
+        read_config(["--config", str(tmp_path / "none.toml")], {})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "needed"),
+    [
+        (["--tls-certificate", "c.pem"], "--tls-key"),
+        (["--tls-key", "k.pem"], "--tls-certificate"),
+        (["--tls-client-ca", "ca.pem"], "--tls-certificate"),
+    ],
+)
+def test_half_of_tls_names_the_other_half(arguments: list[str], needed: str) -> None:
+    with pytest.raises(ConfigError, match=f"without {needed}"):
+        read_config(arguments, {})
+
+
+def test_the_effective_configuration_reads_like_a_file() -> None:
+    shown = read_config(["--port", "7", "--no-admin", "--versions", "latest:2"], {}).effective()
+    assert (shown["port"], shown["admin"], shown["versions"]) == ("7", "false", "latest:2")
+    assert set(shown) == {option.name.replace("_", "-") for option in fields(Config)}
+
+
+def test_a_variable_that_is_almost_one_of_ours_is_an_error_and_others_are_found() -> None:
+    with pytest.raises(ConfigError) as failure:
+        read_config([], {"OCTOFOLD_MAX_BACH_SIZE": "4"})
+    assert str(failure.value) == (
+        "OCTOFOLD_MAX_BACH_SIZE is not a variable of octofold-serve; did you mean OCTOFOLD_MAX_BATCH_SIZE?"
+    )
+    environment = {
+        "OCTOFOLD_QQ": "1",
+        "OCTOFOLD_MAX_BATCH_SIZE": "4",
+        "OCTOFOLD_TOKEN": "the client's",
+        "OCTOFOLD_SERVICE_HOST": "from Kubernetes",
+        "OCTOFOLD_SERVICE_PORT": "from Kubernetes",
+        "PATH": "/bin",
+    }
+    assert read_config([], environment).max_batch_size == 4
+    assert unknown_variables(environment) == ["OCTOFOLD_QQ", "OCTOFOLD_SERVICE_HOST", "OCTOFOLD_SERVICE_PORT"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--max-bach-size", "4"],
+            "--max-bach-size is not a flag of octofold-serve; did you mean --max-batch-size?",
+        ),
+        (["--prot=4"], "--prot is not a flag of octofold-serve; did you mean --port?"),
+        (["--no-tls"], "--no-tls is not a flag of octofold-serve"),
+        (["--qqqqqqqqqqqq"], "--qqqqqqqqqqqq is not a flag of octofold-serve; see octofold-serve --help"),
+        (["models"], "unexpected argument 'models'; see octofold-serve --help"),
+        (["--port"], "argument --port: expected one argument; see octofold-serve --help"),
+        (["--port", "9" * 5000], "--port: '9999999"),
+    ],
+)
+def test_a_wrong_flag_gets_one_line_that_names_the_right_one(arguments: list[str], message: str) -> None:
+    with pytest.raises(ConfigError) as failure:
+        read_config(arguments, {})
+    assert str(failure.value).startswith(message)
+    assert len(str(failure.value)) < 300
+
+
+def test_the_configuration_is_printed_as_a_file_that_gives_the_same_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--port", "7", "--no-admin", "--versions", "latest:2", "--models", 'a "b"', "--grace", "2.5"]
+    with pytest.raises(SystemExit) as leave:
+        read_config([*arguments, "--print-config"], {})
+    assert leave.value.code == 0
+    file = tmp_path / "printed.toml"
+    file.write_text(capsys.readouterr().out, encoding="utf-8")
+    assert read_config(["--config", str(file)], {}) == read_config(arguments, {})
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as leave:
+        read_config(["--version"], {})
+    assert leave.value.code == 0
+    assert capsys.readouterr().out == f"octofold-serve {installed_version('octofold')}\n"
+
+
+def test_help_explains_every_flag_and_names_the_variables(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as leave:
+        read_config(["--help"], {})
+    assert leave.value.code == 0
+    text = capsys.readouterr().out
+    for option in fields(Config):
+        assert "--" + option.name.replace("_", "-") in text
+    assert "latest:N" in text
+    assert "OCTOFOLD_MAX_BATCH_SIZE" in text
+    assert "None" not in text

@@ -1,0 +1,267 @@
+"""Reading a model repository: what is a version, which cards are believed, which precision is chosen."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from octofold_server.models.repository import (
+    MAX_CARD_BYTES,
+    MAX_MODEL_BYTES,
+    MAX_TENSOR_BYTES,
+    PIECE_BYTES,
+    Card,
+    ListedFile,
+    ModelError,
+    PrecisionFile,
+    VersionFolder,
+    choose_precision,
+    cpu_has_vnni,
+    find_versions,
+    fingerprint,
+    read_card,
+    read_model,
+    read_tensors,
+)
+
+WriteVersion = Callable[..., Path]
+
+
+def folder_of(path: Path) -> VersionFolder:
+    return VersionFolder(path.parent.name, int(path.name), path)
+
+
+def card_offering(*precisions: str) -> Card:
+    return Card(15, {name: PrecisionFile(Path(name), "") for name in precisions}, "{}")
+
+
+@contextmanager
+def somebody_else() -> Iterator[None]:
+    """Root may read every folder, so be nobody for a while."""
+    user = os.geteuid()
+    os.seteuid(user or 65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+def test_versions_are_sorted_as_numbers_and_anything_else_is_passed_over(tmp_path: Path) -> None:
+    for version in ("b/2", "b/10", "a/1", "a/latest", "a/.3.partial", "a/01", "a/0", ".hidden/1"):
+        (tmp_path / version).mkdir(parents=True)
+    (tmp_path / "README").touch()
+    (tmp_path / "a" / "config.pbtxt").touch()
+    found = [(folder.name, folder.version) for folder in find_versions(tmp_path)]
+    assert found == [("a", 1), ("b", 2), ("b", 10)]
+
+
+def test_a_folder_whose_name_cannot_be_a_models_is_passed_over_and_the_log_says_why(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in (b"caf\xe9", b"two words", b"a=1", b"good-1.0_b"):
+        (Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)) / "1").mkdir(parents=True)
+    (tmp_path / "no version").mkdir()
+    assert [folder.name for folder in find_versions(tmp_path)] == ["good-1.0_b"]
+    for name in ("caf\\udce9", "two words", "a=1"):
+        assert f"'{name}' is not the name of a model" in caplog.text
+    assert "no version" not in caplog.text
+    caplog.clear()
+    fingerprint(tmp_path)
+    assert not caplog.text  # who watches the folder would tell it at every look
+
+
+def test_a_repository_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="cannot read the model repository"):
+        find_versions(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o444], ids=["nothing", "names only"])
+def test_a_folder_that_cannot_be_read_is_passed_over_and_the_log_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, mode: int
+) -> None:
+    for version in ("a/1", "lost+found/1", "z/2"):
+        (tmp_path / version).mkdir(parents=True)
+    tmp_path.chmod(0o755)
+    monkeypatch.chdir(tmp_path)  # nobody may not pass through the folders above
+    (tmp_path / "lost+found").chmod(mode)
+    with somebody_else():
+        found = [(folder.name, folder.version) for folder in find_versions(Path())]
+    (tmp_path / "lost+found").chmod(0o755)
+    assert found == [("a", 1), ("z", 2)]
+    assert "lost+found is passed over: Permission denied" in caplog.text
+
+
+def test_a_card_gives_what_serving_needs_and_its_own_text(write_version: WriteVersion) -> None:
+    path = write_version(largest_exponent=16, strength=None)
+    card = read_card(folder_of(path))
+    assert card.largest_exponent == 16
+    assert list(card.precisions) == ["fp32"]
+    assert card.precisions["fp32"].path == path / "model.onnx"
+    assert json.loads(card.text)["strength"] is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("format", 2, "format is 2, not 1"),
+        ("name", "other", "name is 'other', not 'tiny'"),
+        ("version", 2, "version is 2, not 1"),
+        ("largest_exponent", 0, "largest_exponent is 0"),
+        ("largest_exponent", 18, "largest_exponent is 18"),
+        ("largest_exponent", "15", "largest_exponent is '15'"),
+        ("largest_exponent", True, "largest_exponent is True"),
+        ("precisions", [], "precisions is not an object"),
+        ("precisions", {"int4": {"file": "x", "sha256": "0" * 64}}, "'int4'"),
+        ("precisions", {"fp32": "model.onnx"}, "precisions.fp32.file"),
+        ("precisions", {"fp32": {"file": "../model.onnx", "sha256": "0" * 64}}, "precisions.fp32.file"),
+        ("precisions", {"fp32": {"file": "/etc/passwd", "sha256": "0" * 64}}, "precisions.fp32.file"),
+        *(
+            ("precisions", {"fp32": {"file": name, "sha256": "0" * 64}}, "precisions.fp32.file")
+            for name in ("", ".", "..", ".hidden", "a\0b", "a\n", "\ud800", "a/b")
+        ),
+        ("precisions", {"fp32": {"file": "model.onnx"}}, "precisions.fp32.sha256"),
+        ("precisions", {"fp32": {"file": "model.onnx", "sha256": "\ud800" * 64}}, "precisions.fp32.sha256"),
+    ],
+)
+def test_a_card_that_is_wrong_says_which_field(
+    write_version: WriteVersion, field: str, value: Any, message: str
+) -> None:
+    path = write_version()
+    card = json.loads((path / "card.json").read_text(encoding="utf-8"))
+    (path / "card.json").write_text(json.dumps({**card, field: value}), encoding="utf-8")
+    with pytest.raises(ModelError, match=message):
+        read_card(folder_of(path))
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff\xfe", b"[" * 100_000])
+def test_a_card_that_is_no_json_object_is_an_error(write_version: WriteVersion, text: bytes) -> None:
+    path = write_version()
+    (path / "card.json").write_bytes(text)
+    with pytest.raises(ModelError, match="JSON"):
+        read_card(folder_of(path))
+
+
+def test_the_bytes_that_were_hashed_are_the_bytes_that_are_returned(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"weights")
+    digest = hashlib.sha256(b"weights").hexdigest()
+    assert read_model(PrecisionFile(path, digest)) == b"weights"
+    path.write_bytes(b"Weights")
+    with pytest.raises(ModelError, match=f"the card says {digest}"):
+        read_model(PrecisionFile(path, digest))
+
+
+def listed(path: Path, content: bytes) -> ListedFile:
+    return ListedFile(path, hashlib.sha256(content).hexdigest())
+
+
+def test_tensors_beside_a_model_are_read_and_verified(tmp_path: Path) -> None:
+    values = np.array([1, -2, 0.5], "<f4")
+    path = tmp_path / "tables.bin"
+    path.write_bytes(values.tobytes())
+    file = PrecisionFile(tmp_path / "model.onnx", "", {"tables": listed(path, values.tobytes())})
+    tensors = read_tensors(file)
+    path.write_bytes(bytes(12))  # what has been read is ours
+    assert tensors["tables"].tolist() == values.tolist()
+    with pytest.raises(ModelError, match=r"tables\.bin is not the file that the card describes"):
+        read_tensors(file)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "cannot be read: No such file"),
+        (b"", "not a file of float32"),
+        (b"123", "not a file of float32"),
+    ],
+)
+def test_a_file_that_holds_no_tensor_is_an_error(tmp_path: Path, content: bytes | None, message: str) -> None:
+    path = tmp_path / "tables.bin"
+    if content is not None:
+        path.write_bytes(content)
+    file = PrecisionFile(tmp_path / "model.onnx", "", {"tables": listed(path, content or b"")})
+    with pytest.raises(ModelError, match=message):
+        read_tensors(file)
+
+
+def test_a_tensor_of_many_pieces_is_read_in_order(tmp_path: Path) -> None:
+    values = np.arange(3 * PIECE_BYTES // 8, dtype="<f4")  # one and a half
+    path = tmp_path / "tables.bin"
+    path.write_bytes(values.tobytes())
+    file = PrecisionFile(tmp_path / "model.onnx", "", {"tables": listed(path, values.tobytes())})
+    np.testing.assert_array_equal(read_tensors(file)["tables"], values)
+
+
+def test_a_file_is_not_read_if_it_is_larger_than_any_can_be(write_version: WriteVersion) -> None:
+    path = write_version()
+    with (path / "card.json").open("ab") as card:
+        card.truncate(MAX_CARD_BYTES + 1)  # it takes no space on the disk
+    with pytest.raises(
+        ModelError, match=f"card.json cannot be read: it has more than {MAX_CARD_BYTES} bytes"
+    ):
+        read_card(folder_of(path))
+    huge = path / "huge"
+    for most, read in ((MAX_MODEL_BYTES, read_model), (MAX_TENSOR_BYTES, read_tensors)):
+        with huge.open("wb") as file:
+            file.truncate(most + 4)
+        entry = PrecisionFile(huge, "", {"tables": ListedFile(huge, "")})
+        with pytest.raises(ModelError, match=f"huge cannot be read: it has more than {most} bytes"):
+            read(entry)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "message"),
+    [
+        ([], "precisions.fp32.tensors is not an object"),
+        ({"tables": "tables.bin"}, "tensors.'tables'..file is not a file name"),
+        ({"tables": {"file": "../tables.bin", "sha256": "0" * 64}}, "tensors.'tables'..file is not a file"),
+        ({"tables": {"file": "tables.bin", "sha256": "0"}}, "tensors.'tables'..sha256 is not a SHA-256"),
+    ],
+)
+def test_a_card_whose_tensors_are_badly_described_is_an_error(
+    write_version: WriteVersion, tensors: Any, message: str
+) -> None:
+    entry = {"file": "model.onnx", "sha256": "0" * 64, "tensors": tensors}
+    path = write_version(precisions={"fp32": entry})
+    with pytest.raises(ModelError, match=message):
+        read_card(folder_of(path))
+
+
+@pytest.mark.parametrize(
+    ("offered", "wanted", "device", "vnni", "chosen"),
+    [
+        (("fp32", "int8", "fp16"), "auto", "cpu", True, "int8"),
+        (("fp32", "int8", "fp16"), "auto", "cpu", False, "fp32"),
+        (("fp32", "int8", "fp16"), "auto", "cuda", True, "fp16"),
+        (("fp32",), "auto", "cpu", True, "fp32"),
+        (("fp32",), "auto", "cuda", True, "fp32"),
+        (("fp32", "int8"), "int8", "cpu", False, "int8"),
+        (("fp32", "int8"), "fp32", "cpu", True, "fp32"),
+    ],
+)
+def test_auto_takes_the_fastest_precision_for_the_device(
+    offered: tuple[str, ...], wanted: str, device: str, vnni: bool, chosen: str
+) -> None:
+    assert choose_precision(card_offering(*offered), wanted, device=device, vnni=vnni) == chosen
+
+
+def test_a_precision_that_the_card_does_not_offer_is_an_error() -> None:
+    with pytest.raises(ModelError, match="offers fp32, int8, not fp16"):
+        choose_precision(card_offering("fp32", "int8"), "fp16", device="cpu", vnni=True)
+
+
+@pytest.mark.parametrize(
+    ("flags", "has"), [("fpu avx512_vnni sse", True), ("fpu avx_vnni", True), ("fpu avx512f", False)]
+)
+def test_vnni_is_read_from_the_cpus_flags(tmp_path: Path, flags: str, has: bool) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(f"processor\t: 0\nflags\t\t: {flags}\n", encoding="utf-8")
+    assert cpu_has_vnni(cpuinfo) is has
+    assert not cpu_has_vnni(tmp_path / "absent")

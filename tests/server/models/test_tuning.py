@@ -1,0 +1,196 @@
+"""Measuring what is fastest, the file that keeps it, and the layout that a later start makes of it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from octofold_proto.errors import ModelError
+from octofold_server.backends.backend import Backend, Layout, Moves
+from octofold_server.backends.fakes import FakeBackend
+from octofold_server.config.options import Config
+from octofold_server.models.layouts import choose_layout, default_layout
+from octofold_server.models.registry import Models
+from octofold_server.models.tuning import candidates, tune
+from octofold_server.models.tuning_file import FILE, device_name, read_tuning, write_tuning
+from octofold_server.system.cpus import usable_cores
+
+WriteVersion = Callable[..., Path]
+DIGEST = "ab" * 32
+LAYOUT = Layout("cpu", 16, lanes=3, threads=2, spinning=True)
+
+
+class BestAtSixteen(FakeBackend):
+    """A board in a batch of 16 takes a twentieth of the time that it takes in any other."""
+
+    def run(self, boards: NDArray[np.uint8]) -> Moves:
+        time.sleep(len(boards) * (1e-4 if len(boards) == 16 else 2e-3))
+        return super().run(boards)
+
+
+class Taking(FakeBackend):
+    """Says that a board takes so many seconds of a batch's time."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def batch_seconds(self, boards: int) -> float:
+        return self._seconds * boards
+
+
+def best_at_sixteen(_model: bytes, layout: Layout, _tensors: object) -> Sequence[Backend]:
+    return [BestAtSixteen() for _ in range(layout.lanes)]
+
+
+def test_the_fastest_layout_is_kept_and_used_by_the_next_start(
+    tmp_path: Path, write_version: WriteVersion
+) -> None:
+    folder = write_version("m", 1)
+    config = Config(models=tmp_path / "models", device="cpu")
+    tune(config, best_at_sixteen, seconds=1.0)
+    made: list[Layout] = []
+
+    def remember(model: bytes, layout: Layout, tensors: object) -> Sequence[Backend]:
+        made.append(layout)
+        return best_at_sixteen(model, layout, tensors)
+
+    models = Models(config, remember)
+    models.start()
+    models.close()
+    assert made[0].max_batch_size == 16
+    assert made[0].lanes * made[0].threads == usable_cores()
+    assert device_name("cpu") in json.loads((folder / FILE).read_text())["devices"]
+
+
+def test_flags_are_not_varied_and_win_over_what_was_measured(
+    tmp_path: Path, write_version: WriteVersion
+) -> None:
+    write_version("m", 1)
+    seen: set[Layout] = set()
+
+    def remember(model: bytes, layout: Layout, tensors: object) -> Sequence[Backend]:
+        seen.add(layout)
+        return best_at_sixteen(model, layout, tensors)
+
+    config = Config(models=tmp_path / "models", device="cpu", lanes=5, threads=1, max_batch_size=4)
+    tune(config, remember, seconds=0.1)
+    assert {(layout.lanes, layout.threads, layout.max_batch_size) for layout in seen} == {(5, 1, 4)}
+    assert choose_layout(config, "cpu", "int8", LAYOUT).lanes == 5
+    assert choose_layout(Config(), "cpu", "int8", LAYOUT) == LAYOUT
+
+
+def test_without_a_result_each_core_has_a_lane_of_one_thread() -> None:
+    assert choose_layout(Config(), "cpu", "int8") == default_layout("cpu")
+    assert default_layout("cpu") == Layout("cpu", 32, lanes=usable_cores(), threads=1)
+    assert choose_layout(Config(threads=usable_cores()), "cpu", "int8").lanes == 1
+    assert default_layout("cuda").lanes == 1
+
+
+def test_tensorrt_runs_what_is_in_float16_on_a_gpu(tmp_path: Path) -> None:
+    config = Config(tensorrt=tmp_path, tf32=True)
+    assert choose_layout(config, "cuda", "fp16").engines == tmp_path
+    assert choose_layout(config, "cuda", "fp32") == Layout("cuda", 1024, lanes=1, tf32=True)
+    assert choose_layout(config, "cpu", "fp16").engines is None
+
+
+def test_without_flags_and_tuning_the_first_batch_size_that_is_worth_its_cost_is_taken(
+    tmp_path: Path, write_version: WriteVersion
+) -> None:
+    folder = write_version("m", 1)
+
+    def batch_size(milliseconds_a_board: float, lanes: int = 2, **flags: int) -> int:
+        def backends(_model: bytes, layout: Layout, _tensors: object) -> Sequence[Backend]:
+            return [Taking(milliseconds_a_board / 1e3) for _ in range(layout.lanes)]
+
+        config = Config(models=tmp_path / "models", device="cpu", lanes=lanes, **flags)
+        models = Models(config, backends)
+        models.start()
+        models.close()
+        return models.resolve("", "").batcher.max_batch_size
+
+    assert [batch_size(milliseconds) for milliseconds in (9.0, 0.4, 0.2, 0.1)] == [8, 8, 16, 32]
+    assert batch_size(0.4, lanes=1) == 32
+    assert batch_size(0.4, max_batch_size=64) == 64
+    digest = json.loads((folder / "card.json").read_text())["precisions"]["fp32"]["sha256"]
+    write_tuning(folder, digest, Layout("cpu", 32, lanes=1), 1.0)
+    assert batch_size(0.4) == 32
+
+
+def test_the_plainest_candidate_is_the_default_layout() -> None:
+    assert any(layout == default_layout("cpu") for layout in candidates("cpu"))
+    assert {layout.threads * layout.lanes for layout in candidates("cpu")} == {usable_cores()}
+
+
+def test_results_are_found_by_device_and_digest_and_stay_beside_each_other(tmp_path: Path) -> None:
+    write_tuning(tmp_path, DIGEST, LAYOUT, 1234.5)
+    write_tuning(tmp_path, "cd" * 32, default_layout("cpu"), 1.0)
+    assert read_tuning(tmp_path, "cpu", DIGEST) == LAYOUT
+    assert read_tuning(tmp_path, "cpu", "ef" * 32) is None
+    content = json.loads((tmp_path / FILE).read_text())
+    content["devices"] = {"Another CPU, 64 cores": content["devices"][device_name("cpu")]}
+    (tmp_path / FILE).write_text(json.dumps(content))
+    assert read_tuning(tmp_path, "cpu", DIGEST) is None
+    assert [file.name for file in tmp_path.iterdir()] == [FILE]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        '{"format": 1, "dev',
+        '{"format": 2, "devices": {}}',
+        "[]",
+        '{"format": 1, "devices": {"CPU": {"x": {"lanes": 0}}}}',
+        "\udcff",
+    ],
+)
+def test_a_damaged_or_foreign_file_is_ignored_with_a_warning_and_replaced_by_the_next_result(
+    tmp_path: Path, content: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / FILE
+    file.write_bytes(content.encode(errors="surrogateescape"))
+    with caplog.at_level(logging.WARNING):
+        assert read_tuning(tmp_path, "cpu", DIGEST) is None
+    assert str(file) in caplog.text
+    write_tuning(tmp_path, DIGEST, LAYOUT, 1.0)
+    assert read_tuning(tmp_path, "cpu", DIGEST) == LAYOUT
+
+
+def test_no_models_is_an_error_that_says_where(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=str(tmp_path)):
+        tune(Config(models=tmp_path, device="cpu"))
+
+
+def test_the_command_measures_instead_of_serving(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "octofold_server.cli", "--tune", "--models", str(tmp_path)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == 1
+    assert f"no models in {tmp_path}" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("own", "above", "cores"),
+    [
+        ("max 100000", "max 100000", None),
+        ("150000 100000", "max 100000", 1),
+        ("max 100000", "50000 100000", 1),
+    ],
+)
+def test_a_quota_of_the_container_or_of_one_around_it_leaves_whole_cores(
+    tmp_path: Path, own: str, above: str, cores: int | None
+) -> None:
+    (tmp_path / "pod" / "container").mkdir(parents=True)
+    (tmp_path / "pod" / "cpu.max").write_text(above)
+    (tmp_path / "pod" / "container" / "cpu.max").write_text(own)
+    membership = tmp_path / "membership"
+    membership.write_text("0::/pod/container\n")
+    assert usable_cores(membership, tmp_path) == (cores or len(os.sched_getaffinity(0)))

@@ -1,0 +1,148 @@
+"""Several processes on one port: they answer alike, are one service to operators, and outlive each other."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from octofold_proto.inference import grpc_service_pb2 as oip
+from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from octofold_server.admission.metric_sums import counters_of, summed
+from support.processes import members, metric, on_a_connection_of_its_own
+
+WriteVersion = Callable[..., Path]
+Start = Callable[..., Any]
+
+ASK = pb.NextMovesRequest(boards=bytes([1] * 16))
+LIMIT_SECONDS = 60.0
+
+
+def version(channel: grpc.Channel) -> str:
+    return str(OctofoldServiceStub(channel).NextMoves(ASK, wait_for_ready=True, timeout=30).version)
+
+
+def becomes_true(condition: Callable[[], bool]) -> bool:
+    end = time.monotonic() + LIMIT_SECONDS
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.1)
+    return condition()
+
+
+@pytest.fixture
+def page(ask: Callable[..., Any]) -> Callable[[Any], str]:
+    return lambda server: str(ask(server, "GET", "/metrics").body.decode())
+
+
+def test_two_processes_are_one_service_that_outlives_one_of_them(
+    write_version: WriteVersion, start_server: Start, tmp_path: Path, page: Callable[[Any], str]
+) -> None:
+    write_version()
+    rest_port = tmp_path / "rest-port"
+    server = start_server("--processes", "2", "--rest-port", "0", "--rest-port-file", str(rest_port))
+    server.rest_port = int(rest_port.read_text())
+    assert len(members(server)) == 2
+
+    for _ in range(24):
+        assert on_a_connection_of_its_own(server.target, version) == "1"
+    assert all(member.cpu_times().user > 0 for member in members(server))
+    for _ in range(4):  # whichever process is asked
+        assert metric(page(server), "nv_inference_count") == 24
+
+    # Loading by RPC, to one of them, reaches both.
+    shutil.copytree(tmp_path / "models" / "tiny" / "1", tmp_path / "models" / "tiny" / "2")
+    card = tmp_path / "models" / "tiny" / "2" / "card.json"
+    card.write_text(card.read_text().replace('"version": 1', '"version": 2'))
+    load = oip.RepositoryModelLoadRequest(model_name="tiny")
+    on_a_connection_of_its_own(
+        server.target, lambda channel: GRPCInferenceServiceStub(channel).RepositoryModelLoad(load)
+    )
+    assert {on_a_connection_of_its_own(server.target, version) for _ in range(12)} == {"2"}
+
+    # What one says about a model that is none, the caller hears.
+    wrong = oip.RepositoryModelLoadRequest(model_name="none")
+    with pytest.raises(grpc.RpcError, match="the model repository has no version"):
+        on_a_connection_of_its_own(
+            server.target, lambda channel: GRPCInferenceServiceStub(channel).RepositoryModelLoad(wrong)
+        )
+
+    # SIGHUP reaches both.
+    shutil.rmtree(tmp_path / "models" / "tiny" / "2")
+    server.process.send_signal(signal.SIGHUP)
+    assert becomes_true(lambda: server.log.count("reloading the models: asked to") == 2)
+
+    # One dies, and is started again.
+    victim = members(server)[0]
+    os.kill(victim.pid, signal.SIGKILL)
+    assert becomes_true(lambda: len({*members(server)} - {victim}) == 2)
+    assert "it is started again" in server.log
+    assert on_a_connection_of_its_own(server.target, version) in ("1", "2")
+
+    assert server.terminate() == 0
+    assert "Traceback" not in server.log
+
+
+def test_what_keeps_processes_from_starting_is_told_once(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version(model=b"no graph")
+    server = start_server("--processes", "3", ready=False)
+    assert server.wait() == 1
+    assert server.log.count("no model can be served") == 1
+
+
+def test_processes_share_their_port_with_nobody_else(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    first = start_server("--processes", "2")
+    port = first.target.rpartition(":")[2]
+    for processes in ("1", "2"):
+        second = start_server("--processes", processes, "--port", port, ready=False)
+        assert second.wait() == 1
+        assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in second.log
+    assert first.terminate() == 0
+
+
+def test_a_process_whose_parent_was_killed_ends(write_version: WriteVersion, start_server: Start) -> None:
+    write_version()
+    server = start_server("--processes", "2")
+    orphans = members(server)
+    server.process.kill()
+    assert becomes_true(lambda: not any(orphan.is_running() for orphan in orphans))
+
+
+def test_pages_of_metrics_are_added_but_for_what_is_no_sum() -> None:
+    def family(name: str, *samples: str) -> str:
+        return "".join(
+            [f"# HELP {name} Words\n# TYPE {name} gauge\n", *(f"{name}{one}\n" for one in samples)]
+        )
+
+    one = family("octofold_ready", " 1") + family("calls", '{model="a b"} 2') + family("empty")
+    other = family("octofold_ready", " 0") + family("calls", '{model="a b"} 3', '{model="c"} 0.5')
+    other += family("octofold_model_info", " 1")
+    assert summed([one, other]) == (
+        family("octofold_ready", " 0")
+        + family("calls", '{model="a b"} 5', '{model="c"} 0.5')
+        + family("empty")
+        + family("octofold_model_info", " 1")
+    )
+    assert summed([one]) == one
+
+
+def test_of_a_process_that_has_ended_the_page_keeps_what_only_grows() -> None:
+    counter = "# HELP calls Words\n# TYPE calls counter\ncalls 2\n"
+    gauge = "# HELP ready Words\n# TYPE ready gauge\nready 1\n"
+    histogram = (
+        '# HELP time Words\n# TYPE time histogram\ntime_bucket{le="+Inf"} 2\ntime_sum 1.5\ntime_count 2\n'
+    )
+    assert counters_of(counter + gauge + histogram) == counter + histogram
+    assert counters_of(gauge) == counters_of("") == ""

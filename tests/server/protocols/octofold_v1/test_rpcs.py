@@ -1,0 +1,308 @@
+"""The RPCs over a real channel, with backends that record: replies, statuses, and what never runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from octofold_proto.errors import BackendFailed, QueueFull, UnknownModel
+from octofold_proto.messages import (
+    boards_to_bytes,
+    move_of_direction,
+    moves_from_bytes,
+    probabilities_from_bytes,
+    votes_from_bytes,
+)
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.status import error_of, status_of_call
+from octofold_server.backends.fakes import FakeBackend, RecordingBackend, fake_moves
+
+Serve = Callable[..., Any]
+BOARDS = np.random.default_rng(7).integers(1, 12, (40, 16), dtype=np.uint8)
+
+
+def packed(boards: np.ndarray, **fields: Any) -> pb.NextMovesRequest:
+    return pb.NextMovesRequest(boards=boards_to_bytes(boards), **fields)
+
+
+def domain_error(error: grpc.aio.AioRpcError) -> Exception:
+    return error_of(status_of_call(error.code(), error.details(), error.trailing_metadata()))
+
+
+async def hold(stub: Any, backend: RecordingBackend) -> asyncio.Task[Any]:
+    """Keep the only lane busy with a call of one board until the gate is set; forget its batch."""
+    backend.gate.clear()
+    holding = asyncio.ensure_future(stub.NextMoves(packed(BOARDS[:1])))
+    await asyncio.to_thread(backend.started.acquire)
+    backend.batches.clear()
+    return holding
+
+
+async def queued(stub: Any) -> None:
+    """Return once the server has read what was sent before: a later call on that connection is answered."""
+    for _ in range(3):
+        await stub.ListModels(pb.ListModelsRequest())
+
+
+async def test_next_move_answers_one_board(serve_backend: Serve) -> None:
+    async with serve_backend(FakeBackend()) as stub:
+        for board in BOARDS[:8]:
+            reply = await stub.NextMove(pb.NextMoveRequest(board=board.tolist()))
+            expected = fake_moves(board[None])
+            assert move_of_direction(reply.direction) == expected.moves[0]
+            assert list(reply.probabilities) == expected.probabilities[0].tolist()
+            assert list(reply.votes) == expected.votes[0].tolist()
+            assert (reply.model, reply.version, reply.game_over) == ("fake", "1", False)
+
+
+async def test_next_moves_answers_every_board_in_order(serve_backend: Serve) -> None:
+    async with serve_backend(FakeBackend(), lanes=2) as stub:
+        reply = await stub.NextMoves(packed(BOARDS, with_probabilities=True))
+        expected = fake_moves(BOARDS)
+        np.testing.assert_array_equal(moves_from_bytes(reply.moves, len(BOARDS)), expected.moves)
+        np.testing.assert_array_equal(
+            probabilities_from_bytes(reply.probabilities, len(BOARDS)), expected.probabilities
+        )
+        assert (reply.model, reply.version) == ("fake", "1")
+
+
+async def test_probabilities_and_votes_are_sent_only_when_asked_for(serve_backend: Serve) -> None:
+    async with serve_backend(FakeBackend()) as stub:
+        reply = await stub.NextMoves(packed(BOARDS))
+        assert (reply.probabilities, reply.votes) == (b"", b"")
+        reply = await stub.NextMoves(packed(BOARDS, with_votes=True))
+        assert reply.probabilities == b""
+        np.testing.assert_array_equal(votes_from_bytes(reply.votes, len(BOARDS)), fake_moves(BOARDS).votes)
+
+
+async def test_a_game_that_is_over_is_an_answer_and_not_an_error(serve_backend: Serve) -> None:
+    async with serve_backend(FakeBackend()) as stub:
+        over = np.zeros((1, 16), np.uint8)  # what the fake calls over
+        reply = await stub.NextMove(pb.NextMoveRequest(board=over[0].tolist()))
+        assert reply.game_over
+        assert reply.direction == pb.DIRECTION_UNSPECIFIED
+        assert list(reply.probabilities) == [0, 0, 0, 0]
+        assert (await stub.NextMoves(packed(over))).moves == b"\xff"
+
+
+async def test_replies_carry_the_time_in_the_queue_and_in_the_backend(serve_backend: Serve) -> None:
+    backend = RecordingBackend()
+    async with serve_backend(backend) as stub:
+        holding = await hold(stub, backend)
+        waiting = asyncio.ensure_future(stub.NextMoves(packed(BOARDS)))
+        await queued(stub)
+        backend.gate.set()
+        assert (await waiting).queue_us > 0
+        assert (await holding).inference_us > 0
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (pb.NextMoveRequest(board=[0] * 15), "board 0 ends before its cell 15"),
+        (pb.NextMoveRequest(board=[0] * 17), "17 exponents, not 16"),
+        (pb.NextMoveRequest(board=[1] * 5 + [16] + [1] * 10), "board 0.*cell 5"),
+        (pb.NextMoveRequest(board=[1] * 15 + [4_000_000_000]), "board 0.*cell 15"),
+        (pb.NextMoveRequest(), "0 exponents"),
+        (pb.NextMovesRequest(), "boards is empty"),
+        (pb.NextMovesRequest(boards=bytes(33)), "board 2 ends before its cell 1"),
+        (pb.NextMovesRequest(boards=bytes(16), priority=7), "priority is 7"),  # type: ignore[arg-type]
+        (pb.NextMovesRequest(boards=bytes(37) + b"\x10" + bytes(10)), "board 2.*cell 5"),
+        (pb.NextMovesRequest(boards=bytes(16 * 501)), "501 boards in one call; 500 are allowed"),
+    ],
+)
+async def test_a_malformed_call_is_refused_naming_board_and_cell_and_nothing_of_it_runs(
+    serve_backend: Serve, request_: Any, message: str
+) -> None:
+    backend = RecordingBackend()
+    async with serve_backend(backend, queue_capacity=500) as stub:
+        method = stub.NextMove if isinstance(request_, pb.NextMoveRequest) else stub.NextMoves
+        with pytest.raises(grpc.aio.AioRpcError, match=message) as failure:
+            await method(request_)
+        assert failure.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+        if isinstance(request_, pb.NextMovesRequest):
+            stream = stub.StreamNextMoves(iter([pb.StreamNextMovesRequest(id=5, request=request_)]))
+            (answer,) = [answer async for answer in stream]
+            assert answer.id == 5
+            assert answer.error.code == grpc.StatusCode.INVALID_ARGUMENT.value[0]
+            assert answer.error.message == failure.value.details()
+        assert backend.rows == 0
+
+
+@pytest.mark.parametrize(("model", "version"), [("nobody", ""), ("fake", "2"), ("", "7"), ("fake", "01")])
+async def test_an_unknown_model_or_version_is_not_found(
+    serve_backend: Serve, model: str, version: str
+) -> None:
+    async with serve_backend(FakeBackend()) as stub:
+        for call in (
+            stub.NextMove(pb.NextMoveRequest(model=model, version=version, board=[1] * 16)),
+            stub.NextMoves(packed(BOARDS, model=model, version=version)),
+        ):
+            with pytest.raises(grpc.aio.AioRpcError, match="ready: fake/1") as failure:
+                await call
+            assert failure.value.code() == grpc.StatusCode.NOT_FOUND
+            assert isinstance(domain_error(failure.value), UnknownModel)
+
+
+async def test_a_full_queue_is_resource_exhausted_with_retry_info(serve_backend: Serve) -> None:
+    backend = RecordingBackend()
+    async with serve_backend(backend, queue_capacity=40) as stub:
+        holding = await hold(stub, backend)
+        accepted = asyncio.ensure_future(stub.NextMoves(packed(BOARDS)))
+        await queued(stub)
+        with pytest.raises(grpc.aio.AioRpcError) as failure:
+            await stub.NextMove(pb.NextMoveRequest(board=[1] * 16))
+        assert failure.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+        error = domain_error(failure.value)
+        assert isinstance(error, QueueFull)
+        assert error.retry_after_seconds > 0
+        backend.gate.set()
+        await asyncio.gather(holding, accepted)
+
+
+async def test_a_cancelled_call_never_reaches_the_backend(serve_backend: Serve) -> None:
+    backend = RecordingBackend()
+    async with serve_backend(backend) as stub:
+        holding = await hold(stub, backend)
+        leaving = stub.NextMoves(packed(BOARDS))
+        await queued(stub)
+        leaving.cancel()
+        await queued(stub)
+        backend.gate.set()
+        await holding
+        await stub.NextMoves(packed(BOARDS[:3]))
+        assert backend.rows == 3
+
+
+async def test_a_call_whose_deadline_passes_in_the_queue_never_runs(serve_backend: Serve) -> None:
+    backend = RecordingBackend()
+    async with serve_backend(backend) as stub:
+        holding = await hold(stub, backend)
+        with pytest.raises(grpc.aio.AioRpcError) as failure:
+            await stub.NextMoves(packed(BOARDS), timeout=0.2)
+        assert failure.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+        backend.gate.set()
+        await holding
+        await stub.NextMoves(packed(BOARDS[:3]))
+        assert backend.rows == 3
+
+
+async def test_one_client_leaves_mid_batch_and_its_batch_mates_get_the_right_answers(
+    serve_backend: Serve,
+) -> None:
+    backend = RecordingBackend()
+    async with serve_backend(backend) as stub:
+        holding = await hold(stub, backend)
+        parts = [BOARDS[:5], BOARDS[5:12], BOARDS[12:20]]
+        calls = [stub.NextMoves(packed(part)) for part in parts]
+        await queued(stub)
+        backend.gate.set()
+        await asyncio.to_thread(backend.started.acquire)  # one batch has all three, and runs
+        calls[1].cancel()
+        for number in (0, 2):
+            reply = await calls[number]
+            expected = fake_moves(parts[number]).moves
+            np.testing.assert_array_equal(moves_from_bytes(reply.moves, len(parts[number])), expected)
+        await holding
+        assert [len(batch) for batch in backend.batches] == [20]
+
+
+async def test_interactive_calls_go_before_bulk_calls(serve_backend: Serve) -> None:
+    backend = RecordingBackend()
+    async with serve_backend(backend) as stub:
+        holding = await hold(stub, backend)
+        bulk = stub.NextMoves(packed(np.full((40, 16), 1, np.uint8), priority=pb.PRIORITY_BULK))
+        await queued(stub)
+        interactive = stub.NextMoves(packed(np.full((30, 16), 2, np.uint8)))
+        await queued(stub)
+        backend.gate.set()
+        await asyncio.gather(holding, bulk, interactive)
+        assert np.concatenate(backend.batches)[:, 0].tolist() == [2] * 30 + [1] * 40
+
+
+async def test_a_backend_failure_is_internal_with_an_id_and_the_next_call_is_served(
+    serve_backend: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serve_backend(RecordingBackend(poison=13)) as stub:
+        with pytest.raises(grpc.aio.AioRpcError) as failure:
+            await stub.NextMoves(packed(np.full((1, 16), 13, np.uint8)))
+        assert failure.value.code() == grpc.StatusCode.INTERNAL
+        error = domain_error(failure.value)
+        assert isinstance(error, BackendFailed)
+        assert error.error_id in caplog.text
+        await stub.NextMoves(packed(BOARDS))
+
+
+async def test_a_stream_answers_every_message_by_its_id(serve_backend: Serve) -> None:
+    async with serve_backend(FakeBackend(), lanes=2) as stub:
+        messages = [
+            pb.StreamNextMovesRequest(id=number, request=packed(BOARDS[: number % 40 + 1]))
+            for number in range(300)
+        ]
+        answers = {answer.id: answer async for answer in stub.StreamNextMoves(iter(messages))}
+        assert len(answers) == 300
+        for number, answer in answers.items():
+            expected = fake_moves(BOARDS[: number % 40 + 1]).moves
+            np.testing.assert_array_equal(moves_from_bytes(answer.response.moves, len(expected)), expected)
+
+
+async def test_a_stream_answers_as_ready_and_not_in_order(serve_backend: Serve) -> None:
+    backend = RecordingBackend()
+    async with serve_backend(backend) as stub:
+        holding = await hold(stub, backend)
+        large = pb.StreamNextMovesRequest(id=1, request=packed(np.tile(BOARDS, (500, 1))))
+        small = pb.StreamNextMovesRequest(id=2, request=packed(BOARDS[:1]))
+        stream = stub.StreamNextMoves()
+        await stream.write(large)
+        await stream.write(small)
+        await queued(stub)
+        backend.gate.set()
+        await stream.done_writing()
+        assert [answer.id async for answer in stream] == [2, 1]
+        await holding
+
+
+async def test_one_bad_message_does_not_end_the_stream(serve_backend: Serve) -> None:
+    async with serve_backend(FakeBackend()) as stub:
+        messages = [
+            pb.StreamNextMovesRequest(id=1, request=packed(BOARDS)),
+            pb.StreamNextMovesRequest(id=2, request=pb.NextMovesRequest(boards=b"short")),
+            pb.StreamNextMovesRequest(id=3, request=packed(BOARDS, model="nobody")),
+            pb.StreamNextMovesRequest(id=4),
+            pb.StreamNextMovesRequest(id=5, request=packed(BOARDS)),
+        ]
+        answers = {answer.id: answer async for answer in stub.StreamNextMoves(iter(messages))}
+        assert sorted(answers) == [1, 2, 3, 4, 5]
+        assert [answers[number].error.code for number in (1, 2, 3, 4, 5)] == [0, 3, 5, 3, 0]
+
+
+async def test_a_stream_that_its_client_leaves_takes_its_boards_along(serve_backend: Serve) -> None:
+    backend = RecordingBackend()
+    async with serve_backend(backend) as stub:
+        holding = await hold(stub, backend)
+        stream = stub.StreamNextMoves()
+        await stream.write(pb.StreamNextMovesRequest(id=1, request=packed(BOARDS)))
+        await queued(stub)
+        stream.cancel()
+        await queued(stub)
+        backend.gate.set()
+        await holding
+        await stub.NextMoves(packed(BOARDS[:3]))
+        assert backend.rows == 3
+
+
+async def test_list_models_tells_versions_states_and_cards(serve_backend: Serve) -> None:
+    async with serve_backend(FakeBackend()) as stub:
+        (model,) = (await stub.ListModels(pb.ListModelsRequest())).models
+        assert (model.name, model.is_default) == ("fake", True)
+        (version,) = model.versions
+        assert (version.version, version.state, version.precision) == (
+            "1",
+            pb.ModelVersion.STATE_READY,
+            "fp32",
+        )
+        assert '"largest_exponent": 15' in version.card_json

@@ -1,0 +1,341 @@
+"""The Open Inference Protocol over gRPC: tensors in and out, refusals by name, streams, and what it tells."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from octofold_game.rules import legal_moves
+from octofold_proto.inference import grpc_service_pb2 as pb
+from octofold_server.backends.fakes import FakeBackend, RecordingBackend, fake_moves
+from support.waiting import wait_for
+
+Open = Callable[..., Any]
+BOARDS = np.random.default_rng(3).integers(0, 12, (40, 16), dtype=np.uint8)
+
+
+def request(boards: np.ndarray = BOARDS, **fields: Any) -> pb.ModelInferRequest:
+    """A request for the model `fake` with raw contents; keywords overwrite its fields."""
+    made = {
+        "model_name": "fake",
+        "inputs": [tensor(shape=boards.shape)],
+        "raw_input_contents": [boards.tobytes()],
+        **fields,
+    }
+    return pb.ModelInferRequest(**made)
+
+
+def tensor(**fields: Any) -> pb.ModelInferRequest.InferInputTensor:
+    return pb.ModelInferRequest.InferInputTensor(**{"name": "boards", "datatype": "UINT8", **fields})
+
+
+def contents(**fields: Any) -> pb.InferTensorContents:
+    return pb.InferTensorContents(**fields)
+
+
+def integer(value: int) -> pb.InferParameter:
+    return pb.InferParameter(int64_param=value)
+
+
+def outputs(response: pb.ModelInferResponse) -> dict[str, np.ndarray]:
+    dtypes = {"INT8": "i1", "FP32": "<f4", "UINT8": "u1", "BOOL": "?"}
+    return {
+        output.name: np.frombuffer(raw, dtypes[output.datatype]).reshape(output.shape)
+        for output, raw in zip(response.outputs, response.raw_output_contents, strict=True)
+    }
+
+
+def test_every_output_comes_back_unless_some_are_requested(server: Any) -> None:
+    response = server.infer_stub().ModelInfer(request(id="seven"))
+    expected = fake_moves(BOARDS)
+    found = outputs(response)
+    assert (response.model_name, response.model_version, response.id) == ("fake", "1", "seven")
+    assert list(found) == ["move", "probabilities", "votes", "legal"]
+    np.testing.assert_array_equal(found["move"], expected.moves)
+    np.testing.assert_array_equal(found["probabilities"], expected.probabilities)
+    np.testing.assert_array_equal(found["votes"], expected.votes)
+    np.testing.assert_array_equal(found["legal"], legal_moves(BOARDS))
+
+    wanted = [pb.ModelInferRequest.InferRequestedOutputTensor(name=name) for name in ("votes", "move")]
+    assert list(outputs(server.infer_stub().ModelInfer(request(outputs=wanted)))) == ["votes", "move"]
+
+
+def test_typed_contents_are_as_good_as_raw_ones(server: Any) -> None:
+    typed = tensor(shape=BOARDS.shape, contents=contents(uint_contents=BOARDS.ravel().tolist()))
+    response = server.infer_stub().ModelInfer(request(inputs=[typed], raw_input_contents=[]))
+    np.testing.assert_array_equal(outputs(response)["move"], fake_moves(BOARDS).moves)
+
+
+ONE = bytes(16)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"inputs": []}, "raw_input_contents has 1 entries for 0 inputs"),
+        ({"inputs": [], "raw_input_contents": []}, "input 'boards' is missing"),
+        ({"inputs": [tensor(name="board", shape=[1, 16])]}, "unknown input 'board'; the model takes boards"),
+        ({"inputs": [tensor()] * 2, "raw_input_contents": [ONE] * 2}, "input 'boards' is given twice"),
+        ({"inputs": [tensor(datatype="FP32", shape=[1, 16])]}, "'boards' is of type 'FP32'.* takes UINT8"),
+        ({"inputs": [tensor(shape=[16])]}, r"shape \[16\]; the model takes \[-1, 16\]"),
+        ({"inputs": [tensor(shape=[0, 16])]}, r"shape \[0, 16\]"),
+        ({"inputs": [tensor(shape=[-1, 16])]}, r"shape \[-1, 16\]"),
+        ({"inputs": [tensor(shape=[1, 4, 4])]}, r"shape \[1, 4, 4\]"),
+        ({"inputs": [tensor(shape=[2, 16])]}, r"holds 16 bytes; its shape \[2, 16\] takes 32"),
+        ({"inputs": [tensor(shape=[2**60, 16])]}, "holds 16 bytes"),
+        ({"raw_input_contents": [ONE[:5] + b"\x10" + ONE[6:]]}, "board 0, cell 5: exponent 16"),
+        ({"inputs": [tensor(shape=[1, 16], contents=contents())]}, "'boards' has contents, and the request"),
+        (
+            {
+                "raw_input_contents": [],
+                "inputs": [tensor(shape=[1, 16], contents=contents(int_contents=[0] * 16))],
+            },
+            "'boards' has its elements in int_contents; those of UINT8 go to uint_contents",
+        ),
+        (
+            {
+                "raw_input_contents": [],
+                "inputs": [tensor(shape=[1, 16], contents=contents(uint_contents=[0] * 15 + [2**32 - 1]))],
+            },
+            "board 0, cell 15: exponent 4294967295",
+        ),
+        (
+            {"raw_input_contents": [], "inputs": [tensor(shape=[1, 16])]},
+            "holds 0 elements",
+        ),
+        (
+            {"outputs": [pb.ModelInferRequest.InferRequestedOutputTensor(name="value")]},
+            "unknown output 'value'; the model has move, probabilities, votes, legal",
+        ),
+        (
+            {"outputs": [pb.ModelInferRequest.InferRequestedOutputTensor(name="move")] * 2},
+            "output 'move' is requested twice",
+        ),
+        ({"parameters": {"priority": integer(3)}}, "parameter 'priority' is 3; it takes 1"),
+        ({"parameters": {"priority": pb.InferParameter(string_param="1")}}, "parameter 'priority' is '1'"),
+        ({"parameters": {"timeout": integer(-1)}}, "parameter 'timeout' is -1; it takes microseconds"),
+        (
+            {
+                "inputs": [
+                    tensor(
+                        shape=[1, 16],
+                        parameters={"shared_memory_region": pb.InferParameter(string_param="mine")},
+                    )
+                ]
+            },
+            "parameter 'shared_memory_region' of input 'boards' is not supported",
+        ),
+    ],
+)
+def test_what_is_wrong_is_refused_by_name_and_nothing_of_it_runs(
+    open_doors: Open, fields: dict[str, Any], message: str
+) -> None:
+    backend = RecordingBackend()
+    with open_doors(backend) as doors:
+        wrong = request(np.zeros((1, 16), np.uint8), **fields)
+        with pytest.raises(grpc.RpcError, match=message) as failure:
+            doors.infer_stub().ModelInfer(wrong)
+        assert failure.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+        (answer,) = doors.infer_stub().ModelStreamInfer(iter([wrong]))
+        assert answer.error_message == failure.value.details()
+        assert backend.rows == 0
+
+
+def test_an_unknown_model_or_version_is_not_found(server: Any) -> None:
+    for fields in ({"model_name": "nobody"}, {"model_version": "2"}):
+        with pytest.raises(grpc.RpcError, match="is ready; ready: fake/1") as failure:
+            server.infer_stub().ModelInfer(request(**fields))
+        assert failure.value.code() == grpc.StatusCode.NOT_FOUND
+
+
+def test_a_request_that_fails_on_a_stream_is_answered_and_the_stream_goes_on(server: Any) -> None:
+    messages = [request(BOARDS[n : n + 1], id=str(n)) for n in range(20)]
+    messages[7].inputs[0].name = "wrong"
+    answers = list(server.infer_stub().ModelStreamInfer(iter(messages)))
+    found = {answer.infer_response.id: answer for answer in answers}
+    assert sorted(found, key=int) == [str(n) for n in range(20)]
+    for n in range(20):
+        answer = found[str(n)]
+        assert answer.infer_response.parameters["triton_final_response"].bool_param
+        if n == 7:
+            assert "unknown input 'wrong'" in answer.error_message
+            assert not answer.infer_response.outputs
+        else:
+            assert answer.error_message == ""
+            assert outputs(answer.infer_response)["move"][0] == fake_moves(BOARDS[n : n + 1]).moves[0]
+
+
+def hold(doors: Any, backend: RecordingBackend) -> Any:
+    """Keep the only lane busy until the gate is set; forget its batch."""
+    backend.gate.clear()
+    holding = doors.infer_stub().ModelInfer.future(request(BOARDS[:1]))
+    backend.started.acquire()
+    backend.batches.clear()
+    return holding
+
+
+def test_interactive_requests_run_before_bulk_ones_that_came_earlier(open_doors: Open) -> None:
+    backend = RecordingBackend()
+    with open_doors(backend, max_batch_size=4) as doors:
+        holding = hold(doors, backend)
+        stub, batcher = doors.infer_stub(), doors.models.resolve("fake", "").batcher
+        bulk = stub.ModelInfer.future(request(BOARDS[:4], parameters={"priority": integer(2)}))
+        wait_for(lambda: batcher.waiting == 4)
+        interactive = stub.ModelInfer.future(request(BOARDS[4:8], parameters={"priority": integer(1)}))
+        wait_for(lambda: batcher.waiting == 8)
+        backend.gate.set()
+        for future in (holding, bulk, interactive):
+            future.result()
+        np.testing.assert_array_equal(np.concatenate(backend.batches), np.roll(BOARDS[:8], 4, axis=0))
+
+
+def test_a_timeout_expires_while_the_lane_is_busy_and_its_boards_never_run(open_doors: Open) -> None:
+    backend = RecordingBackend()
+    with open_doors(backend) as doors:
+        holding = hold(doors, backend)
+        with pytest.raises(grpc.RpcError) as failure:
+            doors.infer_stub().ModelInfer(request(parameters={"timeout": integer(50_000)}))
+        assert failure.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+        (answer,) = doors.infer_stub().ModelStreamInfer(
+            iter([request(parameters={"timeout": pb.InferParameter(uint64_param=50_000)})])
+        )
+        assert "deadline" in answer.error_message
+        backend.gate.set()
+        holding.result()
+        doors.infer_stub().ModelInfer(request(BOARDS[:1], parameters={"timeout": integer(2**62)}))
+        assert backend.rows == 1
+
+
+def test_metadata_and_configuration_tell_what_a_request_takes(server: Any) -> None:
+    stub = server.infer_stub()
+    assert stub.ServerMetadata(pb.ServerMetadataRequest()).name == "octofold"
+    metadata = stub.ModelMetadata(pb.ModelMetadataRequest(name="fake"))
+    assert (metadata.name, metadata.versions, metadata.platform) == ("fake", ["1"], "onnxruntime_onnx")
+    described = [(t.name, t.datatype, list(t.shape)) for t in (*metadata.inputs, *metadata.outputs)]
+    assert described == [
+        ("boards", "UINT8", [-1, 16]),
+        ("move", "INT8", [-1]),
+        ("probabilities", "FP32", [-1, 4]),
+        ("votes", "UINT8", [-1, 4]),
+        ("legal", "BOOL", [-1, 4]),
+    ]
+    config = stub.ModelConfig(pb.ModelConfigRequest(name="fake", version="1")).config
+    assert config.max_batch_size == 65_536
+    assert [list(tensor.dims) for tensor in config.input] == [[16]]
+    assert [list(tensor.dims) for tensor in config.output] == [[1], [4], [4], [4]]
+    assert config.output[0].HasField("reshape")
+    assert config.instance_group[0].count == 1
+    assert config.dynamic_batching.priority_levels == 2
+    assert config.default_model_filename == "model.onnx"
+    assert not config.model_transaction_policy.decoupled
+    for ask in (
+        lambda: stub.ModelMetadata(pb.ModelMetadataRequest(name="nobody")),
+        lambda: stub.ModelConfig(pb.ModelConfigRequest(name="fake", version="9")),
+        lambda: stub.ModelStatistics(pb.ModelStatisticsRequest(name="nobody")),
+    ):
+        with pytest.raises(grpc.RpcError) as failure:
+            ask()
+        assert failure.value.code() == grpc.StatusCode.NOT_FOUND
+
+
+def test_statistics_count_calls_boards_batches_and_failures_of_both_protocols_alike(open_doors: Open) -> None:
+    with open_doors(FakeBackend(), max_batch_size=16) as doors:
+        stub = doors.infer_stub()
+        for _ in range(3):
+            stub.ModelInfer(request())
+        list(stub.ModelStreamInfer(iter([request(BOARDS[:1])])))
+        with pytest.raises(grpc.RpcError):
+            stub.ModelInfer(request(raw_input_contents=[b""]))
+        (found,) = stub.ModelStatistics(pb.ModelStatisticsRequest(name="fake")).model_stats
+        assert stub.ModelStatistics(pb.ModelStatisticsRequest()).model_stats == [found]
+        stats = found.inference_stats
+        assert (found.name, found.version, found.inference_count) == ("fake", "1", 121)
+        assert (stats.success.count, stats.fail.count, stats.queue.count) == (4, 1, 4)
+        assert stats.success.ns == pytest.approx(
+            stats.queue.ns + stats.compute_infer.ns + stats.compute_output.ns, abs=10
+        )
+        assert found.execution_count == sum(batch.compute_infer.count for batch in found.batch_stats)
+        assert sum(batch.batch_size * batch.compute_infer.count for batch in found.batch_stats) == 121
+        assert abs(found.last_inference / 1000 - time.time()) < 60
+
+
+def test_a_model_is_unloaded_and_loaded_by_rpc_and_the_index_says_so(server: Any) -> None:
+    stub = server.infer_stub()
+
+    def index(*, ready: bool = False) -> list[tuple[str, str, str]]:
+        models = stub.RepositoryIndex(pb.RepositoryIndexRequest(ready=ready)).models
+        return [(model.name, model.version, model.state) for model in models]
+
+    assert index() == index(ready=True) == [("fake", "1", "READY")]
+    stub.RepositoryModelUnload(pb.RepositoryModelUnloadRequest(model_name="fake"))
+    assert (index(), index(ready=True)) == ([("fake", "1", "UNAVAILABLE")], [])
+    assert not stub.ModelReady(pb.ModelReadyRequest(name="fake")).ready
+    with pytest.raises(grpc.RpcError) as failure:
+        stub.ModelInfer(request())
+    assert failure.value.code() == grpc.StatusCode.UNAVAILABLE
+    stub.RepositoryModelLoad(pb.RepositoryModelLoadRequest(model_name="fake"))
+    assert stub.ModelReady(pb.ModelReadyRequest(name="fake", version="1")).ready
+    stub.ModelInfer(request())
+
+
+@pytest.mark.parametrize("parameter", ["config", "file:1/model.onnx"])
+def test_nothing_to_serve_is_ever_taken_from_the_wire(server: Any, parameter: str) -> None:
+    content = pb.ModelRepositoryParameter(bytes_param=b"a model")
+    load = pb.RepositoryModelLoadRequest(model_name="fake", parameters={parameter: content})
+    with pytest.raises(grpc.RpcError, match=f"parameter '{parameter}' is not supported") as failure:
+        server.infer_stub().RepositoryModelLoad(load)
+    assert failure.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_readiness_ends_before_calls_are_refused(server: Any) -> None:
+    stub = server.infer_stub()
+
+    def ready() -> tuple[bool, bool, bool]:
+        return (
+            stub.ServerLive(pb.ServerLiveRequest()).live,
+            stub.ServerReady(pb.ServerReadyRequest()).ready,
+            stub.ModelReady(pb.ModelReadyRequest(name="fake")).ready,
+        )
+
+    assert ready() == (True, True, True)
+    server.door.leave()
+    assert ready() == (True, False, False)
+    stub.ModelInfer(request())
+    server.door.refuse()
+    with pytest.raises(grpc.RpcError, match="shutting down"):
+        stub.ModelInfer(request())
+    assert ready() == (True, False, False)
+
+
+def test_a_stream_ends_with_unavailable_when_the_door_closes(server: Any) -> None:
+    messages: queue.Queue[Any] = queue.Queue()
+    stream = server.infer_stub().ModelStreamInfer(iter(messages.get, None))
+    messages.put(request(id="1"))
+    assert next(stream).infer_response.id == "1"
+    closing = threading.Thread(target=server.door.refuse)
+    closing.start()
+    with pytest.raises(grpc.RpcError) as failure:
+        next(stream)
+    assert failure.value.code() == grpc.StatusCode.UNAVAILABLE
+    closing.join()
+    messages.put(None)
+
+
+def test_bytes_that_are_no_message_are_the_callers_mistake(server: Any) -> None:
+    service = "/inference.GRPCInferenceService"
+    with pytest.raises(grpc.RpcError, match="the bytes are no message of inference") as failure:
+        server.channel.unary_unary(f"{service}/ModelInfer")(b"\xff")
+    assert failure.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    messages = [request(id="1").SerializeToString(), b"\xff", request(id="2").SerializeToString()]
+    stream = server.channel.stream_stream(f"{service}/ModelStreamInfer")(iter(messages))
+    assert pb.ModelStreamInferResponse.FromString(next(stream)).infer_response.id == "1"
+    with pytest.raises(grpc.RpcError, match="the bytes are no message") as failure:
+        next(stream)
+    assert failure.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert server.door.refusals.counts() == {"INVALID_ARGUMENT": 2}

@@ -1,0 +1,269 @@
+"""The Open Inference Protocol over REST: tensors in JSON and behind it, statuses, limits, rude clients."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from octofold_game.rules import legal_moves
+from octofold_proto.status import CODES
+from octofold_server.admission.admission import Limits
+from octofold_server.backends.fakes import FakeBackend, RecordingBackend, fake_moves
+from octofold_server.protocols.open_inference.rest import HTTP_STATUSES
+from support.rest_requests import BOARDS, INFER, JSON_LENGTH, binary, described
+from support.waiting import wait_for
+
+Open = Callable[..., Any]
+Ask = Callable[..., Any]
+
+
+@pytest.mark.parametrize("data", [BOARDS.tolist(), BOARDS.ravel().tolist()])
+def test_json_tensors_nested_or_flat_are_answered_in_json(ask: Ask, server: Any, data: Any) -> None:
+    reply = ask(server, "POST", INFER, {"id": "seven", "inputs": [described(data=data)]})
+    assert reply.status == 200
+    assert (reply.json["id"], reply.json["model_name"], reply.json["model_version"]) == ("seven", "fake", "1")
+    found = {output["name"]: output for output in reply.json["outputs"]}
+    expected = fake_moves(BOARDS)
+    assert found["move"] == {
+        "name": "move",
+        "datatype": "INT8",
+        "shape": [40],
+        "data": expected.moves.tolist(),
+    }
+    assert found["probabilities"]["data"] == expected.probabilities.ravel().tolist()
+    assert found["votes"]["data"] == expected.votes.ravel().tolist()
+    assert found["legal"]["data"] == legal_moves(BOARDS).ravel().tolist()
+
+
+def test_binary_tensors_follow_the_json_in_and_out(ask: Ask, server: Any) -> None:
+    raw = BOARDS.tobytes()
+    request = {
+        "inputs": [described(parameters={"binary_data_size": len(raw)})],
+        "outputs": [
+            {"name": "votes", "parameters": {"binary_data": True}},
+            {"name": "move"},
+            {"name": "legal", "parameters": {"binary_data": True}},
+        ],
+    }
+    body, headers = binary(request, raw)
+    reply = ask(server, "POST", INFER, body, **headers)
+    votes, move, legal = reply.json["outputs"]
+    assert reply.headers["Content-Type"] == "application/octet-stream"
+    assert move["data"] == fake_moves(BOARDS).moves.tolist()
+    tail = reply.body[int(reply.headers[JSON_LENGTH]) :]
+    assert (votes["parameters"], legal["parameters"]) == (
+        {"binary_data_size": 160},
+        {"binary_data_size": 160},
+    )
+    assert tail == fake_moves(BOARDS).votes.tobytes() + legal_moves(BOARDS).tobytes()
+
+
+def test_all_outputs_are_binary_when_the_request_says_so(ask: Ask, server: Any) -> None:
+    request = {"inputs": [described(data=BOARDS.tolist())], "parameters": {"binary_data_output": True}}
+    reply = ask(server, "POST", INFER, request)
+    assert [output["parameters"]["binary_data_size"] for output in reply.json["outputs"]] == [
+        40,
+        640,
+        160,
+        160,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("", "JSON of the request is wrong"),
+        ("{", "JSON of the request is wrong"),
+        ("[" * 100_000, "JSON of the request is wrong"),
+        (b'{"inputs": [], "id": "\xff"}', "JSON of the request is wrong"),
+        ({"outputs": []}, "missing required field `inputs`"),
+        ({"inputs": []}, "input 'boards' is missing"),
+        ({"inputs": [{"name": "boards"}]}, "missing required field `datatype` - at `$.inputs[0]`"),
+        (
+            {"inputs": [described(data=["1"] * 640)]},
+            "data of input 'boards': Expected `int | array`, got `str` - at `$[0]`",
+        ),
+        ({"inputs": [described(data=[1.5] * 640)]}, "got `float`"),
+        ({"inputs": [described()]}, "input 'boards' has neither data nor binary_data_size"),
+        ({"inputs": [described(data=[1] * 639)]}, "input 'boards' holds 639 elements"),
+        ({"inputs": [described(data=[1] * 639 + [-1])]}, "board 39, cell 15: exponent -1"),
+        ({"inputs": [described(data=[16] + [1] * 639)]}, "board 0, cell 0: exponent 16"),
+        ({"inputs": [described(data=[1] * 600 + [10**30] * 40)]}, "board 37, cell 8: exponent"),
+        ({"inputs": [described(data=[], shape=[10**30, 16])]}, "the shape of input 'boards'"),
+        ({"inputs": [described(data=[], shape=[2**63 - 1, 16])]}, "holds 0 elements"),
+        ({"inputs": [described(data=[], name="x" * 1000)]}, "unknown input 'xxx"),
+        (
+            {"inputs": [described(data=[], parameters={"binary_data_size": 3})]},
+            "both data and binary_data_size",
+        ),
+        ({"inputs": [described(parameters={"binary_data_size": 640})]}, "is '640'; 0 bytes are left for it"),
+        ({"inputs": [described(data=[1] * 640)], "parameters": {"priority": 9}}, "parameter 'priority' is 9"),
+        (
+            {"inputs": [described(data=[1] * 640)], "parameters": {"timeout": "1"}},
+            "parameter 'timeout' is '1'",
+        ),
+        ({"inputs": [described(data=[1] * 640)], "outputs": [{"name": "moves"}]}, "unknown output 'moves'"),
+    ],
+)
+def test_a_wrong_body_is_refused_saying_where_and_nothing_of_it_runs(
+    ask: Ask, open_doors: Open, body: Any, message: str
+) -> None:
+    backend = RecordingBackend()
+    with open_doors(backend) as doors:
+        reply = ask(doors, "POST", INFER, body)
+        assert reply.status == 400
+        assert message in reply.json["error"]
+        assert len(reply.json["error"]) < 300
+        assert backend.rows == 0
+
+
+def test_every_status_of_the_table_has_one_of_http() -> None:
+    assert set(CODES.values()) <= set(HTTP_STATUSES)
+    assert all(400 <= status < 600 for status in HTTP_STATUSES.values())
+
+
+def test_bytes_that_belong_to_no_input_are_refused(ask: Ask, server: Any) -> None:
+    body, headers = binary({"inputs": [described(parameters={"binary_data_size": 640})]}, bytes(641))
+    assert "1 bytes follow the JSON" in ask(server, "POST", INFER, body, **headers).json["error"]
+    for length in ("-1", "x", "9" * 30, ""):
+        reply = ask(server, "POST", INFER, body, Inference_Header_Content_Length=length)
+        assert (reply.status, reply.json["error"]) == (400, f"{JSON_LENGTH} is not a number of bytes")
+    reply = ask(server, "POST", INFER, body, Inference_Header_Content_Length="99999")
+    assert "the header says 99999 bytes of JSON" in reply.json["error"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/v2/models/nobody", 404),
+        ("GET", "/v2/models/fake/versions/7/config", 404),
+        ("GET", "/v2/models/fake/infer", 405),
+        ("DELETE", "/v2/models/fake", 405),
+        ("GET", "/", 404),
+        ("GET", "/v2/../../etc/passwd", 404),
+        ("GET", "/v2/models/%00%2F..%2f", 404),
+        ("POST", "/v2/repository/models/nobody/load", 404),
+        ("POST", "/v2/repository/models/nobody/unload", 404),
+        ("POST", "/v2/models/nobody/infer", 400),  # whose body is no request
+    ],
+)
+def test_what_is_not_there_is_told_in_the_protocols_error_object(
+    ask: Ask, server: Any, method: str, path: str, status: int
+) -> None:
+    reply = ask(server, method, path)
+    assert reply.status == status
+    assert isinstance(reply.json["error"], str)
+
+
+def test_what_rest_tells_is_what_grpc_tells(ask: Ask, server: Any) -> None:
+    metadata = ask(server, "GET", "/v2/models/fake").json
+    assert metadata == server.service.model_metadata("fake", "")
+    assert ask(server, "GET", "/v2/models/fake/versions/1/config").json["max_batch_size"] == 65_536
+    assert ask(server, "GET", "/v2").json["name"] == "octofold"
+    ask(server, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]})
+    (one,) = ask(server, "GET", "/v2/models/fake/stats").json["model_stats"]
+    assert one["inference_count"] == 40
+    assert ask(server, "GET", "/v2/models/stats").json["model_stats"] == [one]
+
+
+def test_a_model_is_unloaded_and_loaded_over_rest(ask: Ask, server: Any) -> None:
+    def index(body: Any = None) -> list[str]:
+        return [entry["state"] for entry in ask(server, "POST", "/v2/repository/index", body).json]
+
+    assert index() == ["READY"]
+    assert ask(server, "POST", "/v2/repository/models/fake/unload", {"parameters": {}}).status == 200
+    assert (index(), index({"ready": True})) == (["UNAVAILABLE"], [])
+    assert ask(server, "GET", "/v2/models/fake/ready").status == 503
+    assert ask(server, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]}).status == 503
+    load = "/v2/repository/models/fake/load"
+    wrong = ask(server, "POST", load, {"parameters": {"config": "{}"}})
+    assert (wrong.status, "'config' is not supported" in wrong.json["error"]) == (400, True)
+    assert ask(server, "POST", load).status == 200
+    assert ask(server, "GET", "/v2/models/fake/ready").status == 200
+
+
+def test_probes_agree_with_the_door(ask: Ask, server: Any) -> None:
+    def probes() -> list[int]:
+        paths = ("/healthz", "/v2/health/live", "/readyz", "/v2/health/ready", "/v2/models/fake/ready")
+        return [ask(server, "GET", path).status for path in paths]
+
+    assert probes() == [200, 200, 200, 200, 200]
+    server.door.leave()
+    assert probes() == [200, 200, 503, 503, 503]
+    assert ask(server, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]}).status == 200
+    server.door.refuse()
+    reply = ask(server, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]})
+    assert (reply.status, reply.json) == (503, {"error": "the server is shutting down"})
+
+
+def test_a_full_queue_says_when_to_come_back(ask: Ask, open_doors: Open) -> None:
+    backend = RecordingBackend()
+    with open_doors(backend, queue_capacity=40) as doors:
+        backend.gate.clear()
+        replies: list[Any] = []
+
+        def call() -> None:
+            replies.append(ask(doors, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]}))
+
+        callers = [threading.Thread(target=call) for _ in range(3)]
+        for caller in callers:
+            caller.start()
+        backend.started.acquire()
+        wait_for(lambda: bool(replies))
+        assert replies[0].status == 429
+        assert int(replies[0].headers["Retry-After"]) >= 1
+        backend.gate.set()
+        for caller in callers:
+            caller.join()
+        assert {reply.status for reply in replies[1:]} <= {200, 429}
+
+
+def test_a_timeout_is_honoured(ask: Ask, open_doors: Open) -> None:
+    backend = RecordingBackend()
+    with open_doors(backend) as doors:
+        backend.gate.clear()
+        body = {"inputs": [described(data=BOARDS.tolist())], "parameters": {"timeout": 50_000}}
+        reply = ask(doors, "POST", INFER, body)
+        assert reply.status == 504
+        assert "deadline" in reply.json["error"]
+
+
+def test_too_many_boards_are_refused(ask: Ask, open_doors: Open) -> None:
+    with open_doors(FakeBackend(), Limits(boards=39)) as doors:
+        reply = ask(doors, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]})
+        assert (reply.status, reply.json["error"]) == (400, "40 boards in one call; 39 are allowed")
+
+
+def test_tokens_guard_what_is_not_a_probe(ask: Ask, open_doors: Open, tmp_path: Path) -> None:
+    (tmp_path / "tokens").write_text("plain\n")
+    (tmp_path / "admins").write_text("admin\n")
+    with open_doors(FakeBackend(), tokens=tmp_path / "tokens", admin_tokens=tmp_path / "admins") as doors:
+
+        def status(method: str, path: str, token: str | None) -> int:
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            return ask(doors, method, path, **headers).status
+
+        for path in ("/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"):
+            assert status("GET", path, None) == 200
+        for path in ("/metrics", "/v2", "/v2/models/fake"):
+            assert [status("GET", path, token) for token in (None, "wrong", "plain", "admin")] == [
+                401,
+                401,
+                200,
+                200,
+            ]
+        load = "/v2/repository/models/fake/load"
+        assert [status("POST", load, token) for token in (None, "plain", "admin")] == [401, 403, 200]
+        assert doors.door.refusals.counts() == {"UNAUTHENTICATED": 7, "PERMISSION_DENIED": 1}
+
+
+def test_a_failed_call_tells_the_id_that_its_caller_gave_it(ask: Ask, server: Any) -> None:
+    reply = ask(server, "GET", "/v2/models/nobody", X_Request_Id="mine-7")
+    assert reply.headers["X-Request-Id"] == "mine-7"
+    body = {"id": "mine-8", "inputs": [described(data=[16] * 640)]}
+    assert ask(server, "POST", INFER, body).headers["X-Request-Id"] == "mine-8"
+    unfit = ask(server, "GET", "/v2/models/nobody", X_Request_Id="a b")
+    assert len(unfit.headers["X-Request-Id"]) == 16

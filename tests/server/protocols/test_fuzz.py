@@ -1,0 +1,418 @@
+"""Bytes that nobody meant as a request, for every RPC and every REST route: each is answered, none with
+INTERNAL, and the server goes on.
+
+There are some 170,000 cases, most on the methods themselves and some over the wire. For fifty times as many,
+and other ones at each run: OCTOFOLD_FUZZ_SCALE=50 pytest --timeout 0 tests/server/test_fuzz.py
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import random
+import socket
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from google.rpc import code_pb2
+from grpc_health.v1 import health_pb2
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from octofold_game.rules import BoardError
+from octofold_proto.errors import InvalidRequest
+from octofold_proto.inference import grpc_service_pb2 as oip
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_server.backends.fakes import FakeBackend
+from octofold_server.protocols.octofold_v1.service import OctofoldMethods
+from octofold_server.protocols.open_inference.grpc_service import (
+    OpenInferenceDescriptions,
+    OpenInferenceMethods,
+)
+from octofold_server.protocols.open_inference.rest_bodies import read_inference
+from octofold_server.protocols.open_inference.tensors import boards_of
+from octofold_server.transport.aside import Aside
+
+Open = Callable[..., Any]
+
+SCALE = float(os.environ.get("OCTOFOLD_FUZZ_SCALE", "1"))
+MUTANTS = 100
+"""Cases of one of hypothesis' examples: it draws the bytes and the seed that they are mutated with."""
+
+AT_ONCE = 10
+"""Calls over a connection: more could be refused for their number."""
+
+OWN = "octofold.v1.OctofoldService"
+OPEN = "inference.GRPCInferenceService"
+
+BOARD = bytes([1, 2, 3, 4, 0, 0, 0, 0, 5, 6, 7, 8, 0, 0, 0, 1])
+TENSOR = oip.ModelInferRequest.InferInputTensor(name="boards", datatype="UINT8", shape=[2, 16])
+TYPED = oip.ModelInferRequest.InferInputTensor(
+    name="boards", datatype="UINT8", shape=[1, 16], contents=oip.InferTensorContents(uint_contents=BOARD)
+)
+WANTED = oip.ModelInferRequest.InferRequestedOutputTensor(name="votes")
+PARAMETERS = {
+    "priority": oip.InferParameter(int64_param=2),
+    "timeout": oip.InferParameter(uint64_param=10_000_000),
+}
+INFER = [
+    oip.ModelInferRequest(
+        model_name="fake", id="7", inputs=[TENSOR], outputs=[WANTED], raw_input_contents=[BOARD * 2]
+    ),
+    oip.ModelInferRequest(model_version="1", inputs=[TYPED], parameters=PARAMETERS),
+]
+NAMED = [oip.ModelReadyRequest(name="fake", version="1"), oip.ModelReadyRequest()]
+MOVES = pb.NextMovesRequest(model="fake", version="1", boards=BOARD * 3, with_probabilities=True)
+
+CORPUS: dict[str, list[Any]] = {
+    f"{OWN}/NextMove": [pb.NextMoveRequest(model="fake", board=BOARD)],
+    f"{OWN}/NextMoves": [MOVES],
+    f"{OWN}/StreamNextMoves": [pb.StreamNextMovesRequest(id=2**63, request=MOVES)],
+    f"{OWN}/ListModels": [pb.ListModelsRequest()],
+    f"{OPEN}/ServerLive": [oip.ServerLiveRequest()],
+    f"{OPEN}/ServerReady": [oip.ServerReadyRequest()],
+    f"{OPEN}/ModelReady": NAMED,
+    f"{OPEN}/ServerMetadata": [oip.ServerMetadataRequest()],
+    f"{OPEN}/ModelMetadata": NAMED,
+    f"{OPEN}/ModelInfer": INFER,
+    f"{OPEN}/ModelStreamInfer": INFER,
+    f"{OPEN}/ModelConfig": NAMED,
+    f"{OPEN}/ModelStatistics": NAMED,
+    f"{OPEN}/RepositoryIndex": [oip.RepositoryIndexRequest(ready=True)],
+    f"{OPEN}/RepositoryModelLoad": [oip.RepositoryModelLoadRequest(model_name="nobody")],
+    f"{OPEN}/RepositoryModelUnload": [oip.RepositoryModelUnloadRequest(model_name="nobody")],
+}
+"""A request of each RPC or several; what is mutated starts from these."""
+
+WEIGHTS = {
+    f"{OWN}/NextMoves": 4,
+    f"{OWN}/StreamNextMoves": 4,
+    f"{OPEN}/ModelInfer": 6,
+    f"{OPEN}/ModelStreamInfer": 6,
+}
+"""Which RPCs have more to go wrong, and get more of the cases than others."""
+
+TENSOR_JSON = {"name": "boards", "datatype": "UINT8", "shape": [2, 16]}
+BODIES = [
+    json.dumps(
+        {"id": "7", "inputs": [{**TENSOR_JSON, "data": list(BOARD * 2)}], "outputs": [{"name": "move"}]}
+    ),
+    json.dumps({"inputs": [{**TENSOR_JSON, "data": [list(BOARD)] * 2}], "parameters": {"priority": 1}}),
+    json.dumps({"inputs": [{**TENSOR_JSON, "parameters": {"binary_data_size": 32}}]}) + "0" * 32,
+]
+ROUTES = [
+    *("/healthz", "/readyz", "/metrics", "/v2", "/v2/health/live", "/v2/health/ready", "/v2/models/stats"),
+    *(
+        "/v2/models/fake" + rest
+        for rest in ("", "/ready", "/config", "/stats", "/infer", "/versions/1/infer")
+    ),
+    *("/v2/repository/index", "/v2/repository/models/nobody/load", "/v2/repository/models/nobody/unload"),
+]
+
+INTERESTING = [
+    b"\x00",
+    b"\xff",
+    b"\x80" * 9 + b"\x01",
+    b"\xff" * 10,
+    b"\xed\xa0\x80",
+    b"[" * 50,
+    b"1e999",
+    b"-1",
+    b"\r\n",
+]
+
+
+def mutant(source: random.Random, seeds: list[bytes]) -> bytes:
+    """One of the seeds with some of its bytes changed, moved, removed, or others put in."""
+    message = bytearray(source.choice(seeds))
+    for _ in range(source.choice((1, 1, 1, 2, 3, 8))):
+        at = source.randrange(len(message) + 1)
+        until = min(len(message), at + source.choice((1, 1, 2, 4, 16)))
+        match source.randrange(6):
+            case 0 if at < len(message):
+                message[at] ^= 1 << source.randrange(8)
+            case 1:
+                del message[at:until]
+            case 2:
+                message[at:at] = source.randbytes(source.choice((1, 1, 2, 8)))
+            case 3:
+                message[at:at] = source.choice(INTERESTING)
+            case 4:
+                message[at:until] = source.randbytes(until - at)
+            case 5:
+                message[at:at] = source.choice(seeds)[: source.randrange(64)]
+    return bytes(message)
+
+
+def cases(seed: int, raw: bytes, seeds: list[bytes], count: int = MUTANTS) -> Iterator[bytes]:
+    """`count` cases: the bytes that hypothesis drew, and mutants of the seeds and of these bytes."""
+    source = random.Random(seed)
+    yield raw
+    for _ in range(count - 1):
+        yield mutant(source, [*seeds, raw])
+
+
+def fuzzing(examples: float) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let hypothesis call a test with a seed and some bytes that often; the same ones in every usual run."""
+    configured = settings(
+        max_examples=max(1, round(examples * SCALE)),
+        deadline=None,
+        database=None,
+        derandomize=SCALE == 1,
+        suppress_health_check=list(HealthCheck),
+    )
+    given_bytes = given(seed=st.integers(0, 2**64 - 1), raw=st.binary(max_size=200))
+    return lambda test: configured(given_bytes(test))
+
+
+class Wire:
+    """As much of a `Call` as the methods use."""
+
+    metadata = ()
+    deadline = float("inf")
+
+    def __init__(self) -> None:
+        self.on_message: Any = None
+        self.on_sent: Any = None
+        self.on_left: Any = None
+        self.replies: list[bytes] = []
+        self._events: SimpleQueue[str] = SimpleQueue()
+
+    def peer(self) -> str:
+        return "fuzz"
+
+    def read(self) -> None:
+        pass
+
+    def send(self, message: bytes, *, more: bool = False) -> None:  # noqa: ARG002 -- the method's
+        self.replies.append(message)
+        self._events.put("sent")
+
+    def reply(self, message: bytes) -> None:
+        self.replies.append(message)
+        self.end()
+
+    def end(self, code: int = 0, details: str = "", trailing: object = ()) -> None:  # noqa: ARG002 -- the method's
+        assert code not in (code_pb2.INTERNAL, code_pb2.UNKNOWN), details
+        details.encode()
+        self._events.put("ended")
+
+    def wait(self) -> None:
+        """Until it has ended."""
+        while self._events.get(timeout=30) == "sent":
+            self.on_sent()
+
+
+class Methods:
+    """Keeps the methods of a server."""
+
+    def __init__(self) -> None:
+        self.unary: dict[str, Any] = {}
+        self.streams: dict[str, Any] = {}
+
+    def add_unary(self, name: str, method: Any, most_bytes: int = 0) -> None:  # noqa: ARG002 -- the method's
+        self.unary[name] = method
+
+    def add_stream(self, name: str, method: Any) -> None:
+        self.streams[name] = method
+
+
+@pytest.fixture
+def methods(open_doors: Open) -> Iterator[Methods]:
+    with open_doors(FakeBackend()) as doors:
+        kept: Any = Methods()
+        aside = Aside(1, 100, doors.door.refusals, "aside")
+        OctofoldMethods(doors.door, aside).add_to(kept)
+        OpenInferenceMethods(doors.door, doors.service).add_to(kept)
+        OpenInferenceDescriptions(doors.door, doors.service, aside, aside).add_to(kept)
+        yield kept
+
+
+REPLIES: dict[str, Any] = {
+    f"{OWN}/StreamNextMoves": pb.StreamNextMovesResponse,
+    f"{OPEN}/ModelStreamInfer": oip.ModelStreamInferResponse,
+}
+
+
+def no_failure_inside(reply: Any) -> None:
+    """A stream's replies carry errors of their own."""
+    if isinstance(reply, pb.StreamNextMovesResponse):
+        assert reply.error.code != code_pb2.INTERNAL
+    if isinstance(reply, oip.ModelStreamInferResponse):
+        assert "internal error" not in reply.error_message
+
+
+def call(methods: Methods, name: str, messages: list[bytes]) -> None:
+    """Send the messages, one by one or on streams; whatever is wrong raises."""
+    if name in methods.unary:
+        for message in messages:
+            wire = Wire()
+            methods.unary[name](wire, message)
+            wire.wait()
+    else:
+        for message in messages:
+            wire = Wire()
+            methods.streams[name](wire)
+            wire.on_message(message)
+            wire.on_message(None)
+            wire.wait()
+            for reply in wire.replies:
+                no_failure_inside(REPLIES[name].FromString(reply))
+
+
+@pytest.mark.parametrize("method", CORPUS)
+def test_every_rpc_answers_any_bytes(methods: Methods, method: str) -> None:
+    assert set(CORPUS) == {*methods.unary, *methods.streams}
+    seeds = [message.SerializeToString() for message in CORPUS[method]]
+    call(methods, method, seeds)
+
+    @fuzzing(40 * WEIGHTS.get(method, 1))
+    def fuzz(seed: int, raw: bytes) -> None:
+        call(methods, method, list(cases(seed, raw, seeds)))
+
+    fuzz()
+
+
+def test_every_body_of_an_inference_is_read_or_refused() -> None:
+    seeds = [body.encode() for body in BODIES]
+
+    @fuzzing(400)
+    def fuzz(seed: int, raw: bytes) -> None:
+        source = random.Random(seed)
+        for body in cases(seed, raw, seeds):
+            length = source.choice((None, None, len(body) - 32, source.randrange(300)))
+            try:
+                asked, _ = read_inference(body, length if length is None else max(0, length), "fake", "")
+                boards = boards_of(asked.inputs, 15)
+            except (InvalidRequest, BoardError):
+                continue
+            assert boards.dtype == np.uint8
+            assert boards.max() <= 15
+
+    fuzz()
+
+
+def raw_calls(channel: grpc.Channel, method: str, messages: list[bytes]) -> list[tuple[grpc.StatusCode, str]]:
+    """What the calls, or the one stream, end with."""
+    stream = method.rpartition("/")[2] in ("StreamNextMoves", "ModelStreamInfer")
+    ends: list[Any] = []
+    if stream:
+        ends.append(channel.stream_stream(f"/{method}")(iter(messages), timeout=60))
+        for _ in _quietly(ends[0]):
+            pass
+    else:
+        unary = channel.unary_unary(f"/{method}")
+        for first in range(0, len(messages), AT_ONCE):
+            begun = [unary.future(message, timeout=60) for message in messages[first : first + AT_ONCE]]
+            for one in begun:
+                one.code()  # waits for the end
+            ends += begun
+    return [(end.code(), end.details()) for end in ends]
+
+
+def _quietly(replies: Iterator[Any]) -> Iterator[Any]:
+    try:
+        yield from replies
+    except grpc.RpcError:
+        return
+
+
+@pytest.fixture
+def server(write_version: Any, start_server: Any, tmp_path: Any) -> Any:
+    write_version("fake")
+    process = start_server("--rest-port", "0", "--rest-port-file", str(tmp_path / "rest-port"))
+    process.rest_port = int((tmp_path / "rest-port").read_text())
+    return process
+
+
+def test_any_bytes_over_a_real_connection_end_every_rpc_with_a_status_of_ours(server: Any) -> None:
+    allowed = {
+        *(grpc.StatusCode.OK, grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND),
+        *(grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE),
+    }
+    health = {"grpc.health.v1.Health/Check": [health_pb2.HealthCheckRequest(service=OWN)]}
+    with grpc.insecure_channel(server.target) as channel:
+        for method, requests in {**CORPUS, **health}.items():
+            seeds = [request.SerializeToString() for request in requests]
+            for seed in range(max(1, round(2 * SCALE))):
+                messages = list(cases(seed, b"", seeds))
+                for code, details in raw_calls(channel, method, messages):
+                    assert code in allowed, (method, code, details)
+        assert health_pb2.HealthCheckResponse.FromString(
+            channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=60)
+        ).status
+    assert server.process.poll() is None
+    assert "Traceback" not in server.log
+
+
+def test_any_bytes_on_every_rest_route_end_with_a_status_that_is_not_ours_to_blame(server: Any) -> None:
+    seeds = [body.encode() for body in BODIES]
+    source = random.Random(0)
+
+    def ask(connection: http.client.HTTPConnection, route: str, body: bytes) -> None:
+        path = route if source.randrange(3) else mutated_path(source, route)
+        headers = (
+            {"Inference-Header-Content-Length": str(source.randrange(300))} if source.randrange(2) else {}
+        )
+        connection.request(source.choice(("GET", "POST", "POST", "PUT")), path, body, headers)
+        reply = connection.getresponse()
+        reply.read()
+        assert reply.status < 500 or reply.status in (503, 504), (path, body)
+
+    connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=60)
+
+    @fuzzing(40)
+    def fuzz(seed: int, raw: bytes) -> None:
+        for body in cases(seed, raw, seeds):
+            ask(connection, source.choice(ROUTES), body)
+
+    fuzz()
+    connection.close()
+    assert server.process.poll() is None
+    assert "Traceback" not in server.log
+
+
+def mutated_path(source: random.Random, route: str) -> str:
+    """A path that http.client sends: no controls, no spaces."""
+    path = mutant(source, [route.encode()]).decode("latin-1")
+    return "/" + "".join(letter for letter in path if "!" <= letter <= "~").lstrip("/")
+
+
+@pytest.mark.parametrize("port", ["grpc", "rest"])
+def test_bytes_that_are_not_even_the_transport_leave_the_server_serving(server: Any, port: str) -> None:
+    target = ("127.0.0.1", server.rest_port if port == "rest" else int(server.target.rpartition(":")[2]))
+    seeds = [
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9),
+        b"POST /v2/models/fake/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n{}   ",
+        b"GET /v2 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+    ]
+
+    def send(sent: bytes) -> None:
+        with socket.create_connection(target, timeout=60) as client:
+            try:
+                client.sendall(sent)
+                client.shutdown(socket.SHUT_WR)
+                while client.recv(65_536):
+                    pass
+            except ConnectionError:
+                pass
+
+    with ThreadPoolExecutor(8) as senders:
+
+        @fuzzing(3)
+        def fuzz(seed: int, raw: bytes) -> None:
+            list(senders.map(send, cases(seed, raw, seeds)))
+
+        fuzz()
+    connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=60)
+    connection.request("GET", "/readyz")
+    assert connection.getresponse().status == 200
+    connection.close()
+    with grpc.insecure_channel(server.target) as channel:
+        channel.unary_unary(f"/{OPEN}/ServerReady")(b"", timeout=60)
+    assert "Traceback" not in server.log

@@ -1,0 +1,197 @@
+"""The largest messages that the server takes, in every shape that their types allow: each is answered, and
+none costs more time or memory than its size explains."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.descriptor import Descriptor, FieldDescriptor, MethodDescriptor
+from octofold_proto.inference import grpc_service_pb2 as oip
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from support.spending import at_most
+
+Start = Callable[..., Any]
+
+SIZE = 8 * 2**20 - 4096
+CPU_SECONDS = 0.4
+"""Ten times what any of these messages takes, gRPC's own work included, and a tenth of what one took that was
+decoded before its fields were counted."""
+MEMORY_BYTES = 20 * SIZE
+"""gRPC and Python hold a message several times over on its way."""
+
+LENGTH_DELIMITED = 2
+EMPTY = {
+    FieldDescriptor.CPPTYPE_FLOAT: bytes(4),
+    FieldDescriptor.CPPTYPE_DOUBLE: bytes(8),
+}
+UNKNOWN_FIELD = 1000
+
+SERVICES = (
+    pb.DESCRIPTOR.services_by_name["OctofoldService"],
+    oip.DESCRIPTOR.services_by_name["GRPCInferenceService"],
+)
+METHODS: list[MethodDescriptor] = [method for service in SERVICES for method in service.methods]
+
+
+def varint(number: int) -> bytes:
+    encoded = b""
+    while number > 0x7F:
+        encoded += bytes([number & 0x7F | 0x80])
+        number >>= 7
+    return encoded + bytes([number])
+
+
+def tagged(number: int, value: bytes) -> bytes:
+    return varint(number << 3 | LENGTH_DELIMITED) + varint(len(value)) + value
+
+
+def filled(unit: bytes) -> bytes:
+    return unit * (SIZE // len(unit))
+
+
+def shapes(message: Descriptor) -> Iterator[tuple[str, bytes]]:
+    """Names and bytes of messages of this type, each filled with one field of it or of a message in it."""
+    yield "unknown fields", filled(tagged(UNKNOWN_FIELD, b""))
+    yield "unknown groups", filled(varint(UNKNOWN_FIELD << 3 | 3) + varint(UNKNOWN_FIELD << 3 | 4))
+    for field in message.fields:
+        name = field.name
+        if field.message_type is not None:
+            yield f"many {name}", filled(tagged(field.number, b""))
+            for inner, value in shapes(field.message_type):
+                yield f"{name}: {inner}", tagged(field.number, value)
+        elif field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
+            yield f"long {name}", tagged(field.number, filled("é".encode()))
+            yield f"many {name}", filled(tagged(field.number, b""))
+        else:
+            yield f"packed {name}", tagged(field.number, filled(EMPTY.get(field.cpp_type, b"\1")))
+            yield (
+                f"wide {name}",
+                tagged(field.number, filled(EMPTY.get(field.cpp_type, b"\xff\xff\xff\xff\x0f"))),
+            )
+            yield f"many {name}", filled(tagged(field.number, EMPTY.get(field.cpp_type, b"\1")))
+
+
+def boards_that_are_no_boards() -> Iterator[tuple[str, str, bytes]]:
+    """Methods, names and messages whose fields are well-formed and whose cells, up to half a million boards,
+    are not."""
+    boards = SIZE // 16 - 64
+    bad = b"\x7f" * boards * 16
+    yield (
+        "octofold.v1.OctofoldService/NextMoves",
+        "bad cells",
+        pb.NextMovesRequest(boards=bad).SerializeToString(),
+    )
+    tensor = oip.ModelInferRequest.InferInputTensor(name="boards", datatype="UINT8", shape=[boards, 16])
+    raw = oip.ModelInferRequest(inputs=[tensor], raw_input_contents=[bad])
+    yield "inference.GRPCInferenceService/ModelInfer", "bad raw cells", raw.SerializeToString()
+    for kind, cell in {"bad": b"\x7f", "wide": b"\xff\xff\xff\xff\x0f", "good": b"\1"}.items():
+        given = SIZE // len(cell) // 16 - 64
+        tensor.shape[0] = given
+        contents = tagged(4, cell * given * 16)
+        typed = tagged(5, tensor.SerializeToString() + tagged(5, contents))
+        yield "inference.GRPCInferenceService/ModelInfer", f"{kind} typed cells", typed
+
+
+def spends_little(server: Any, shape: str) -> AbstractContextManager[None]:
+    """A block in which the server has to answer one message."""
+    return at_most(server.process.pid, CPU_SECONDS, MEMORY_BYTES, shape)
+
+
+@pytest.fixture
+def server(write_version: Any, start_server: Start, tmp_path: Path) -> Any:
+    write_version("fake")
+    process = start_server(
+        "--rest-port", "0", "--rest-port-file", str(tmp_path / "rest-port"), "--lanes", "1"
+    )
+    process.rest_port = int((tmp_path / "rest-port").read_text())
+    return process
+
+
+def end_of(channel: grpc.Channel, method: str, message: bytes) -> grpc.StatusCode:
+    """What a call, or a stream, of this one message ends with."""
+    try:
+        list(channel.stream_stream(f"/{method}")(iter([message]), timeout=60))
+    except grpc.RpcError as error:
+        return error.code()  # type: ignore[no-any-return,attr-defined]  # of a call
+    return grpc.StatusCode.OK
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+def test_no_shape_of_a_message_costs_more_than_its_size(server: Any, method: MethodDescriptor) -> None:
+    name = f"{method.containing_service.full_name}/{method.name}"
+    refusals = {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND}
+    if method.server_streaming:
+        refusals.add(grpc.StatusCode.OK)  # the refusal is a message of the stream
+    with grpc.insecure_channel(server.target) as channel:
+        for shape, message in shapes(method.input_type):
+            assert len(message) > SIZE / 2, shape
+            with spends_little(server, shape):
+                assert end_of(channel, name, message) in refusals, shape
+
+
+def test_no_half_million_boards_cost_more_than_their_size(server: Any) -> None:
+    with grpc.insecure_channel(server.target) as channel:
+        for method, shape, message in boards_that_are_no_boards():
+            with spends_little(server, shape):
+                assert end_of(channel, method, message) is grpc.StatusCode.INVALID_ARGUMENT, shape
+
+
+def bodies() -> Iterator[tuple[str, bytes]]:
+    """Names and bodies of inference over REST, each filled with one part of the protocol's JSON."""
+
+    def body(before: str, unit: str, after: str) -> bytes:
+        return (before + unit * ((SIZE - 1000) // len(unit)) + after).encode()
+
+    tensor = '{"name": "boards", "datatype": "UINT8", "shape": [1, 16]'
+    yield "inputs", body('{"inputs": [', f'{tensor}, "data": []}},', tensor + "}]}")
+    yield "outputs", body('{"inputs": [], "outputs": [', '{"name": "move"},', '{"name": "move"}]}')
+    yield "parameters", body('{"inputs": [], "parameters": {', '"a": 1,', '"a": 1}}')
+    yield "parameters of an input", body(f'{{"inputs": [{tensor}, "parameters": {{', '"a": 1,', '"a": 1}}]}')
+    yield "shape", body('{"inputs": [{"name": "boards", "datatype": "UINT8", "shape": [', "1,", "1]}]}")
+    for kind, unit, last in (
+        ("cells", "1,", "1"),
+        ("bad cells", "999,", "9"),
+        ("negative cells", "-1,", "1"),
+        ("huge cells", "9" * 4000 + ",", "9"),
+        ("rows", "[],", "[]"),
+        ("rows of one", "[1],", "[1]"),
+        ("rows in rows", "[[]],", "[[]]"),
+        ("texts", '"",', '""'),
+        ("objects", "{},", "{}"),
+        ("fractions", "1.5,", "1.5"),
+        ("spaces", " ", "1"),
+    ):
+        yield f"data of {kind}", body(f'{{"inputs": [{tensor}, "data": [', unit, last + "]}]}")
+    yield "unknown fields", body('{"inputs": [],', '"a": [],', '"a": []}')
+    yield (
+        "name",
+        body('{"inputs": [{"name": "', "\\u00e9", '", "datatype": "UINT8", "shape": [1, 16], "data": []}]}'),
+    )
+    yield "id", body('{"inputs": [], "id": "', "\\n", '"}')
+
+
+def test_no_shape_of_a_body_costs_more_than_its_size(server: Any) -> None:
+    routes = {
+        "/v2/models/fake/infer": dict(bodies()),
+        "/v2/repository/index": {"index": b'{"ready": [' + b"[]," * (SIZE // 3) + b"[]]}"},
+        "/v2/repository/models/fake/load": {
+            "load": b'{"parameters": {"a": [' + b"[]," * (SIZE // 3) + b"[]]}}",
+        },
+        "/v2/repository/models/fake/unload": {"unload": b'{"a": [' + b"{}," * (SIZE // 3) + b"{}]}"},
+    }
+    connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=60)
+    for route, by_name in routes.items():
+        for shape, body in by_name.items():
+            with spends_little(server, shape):
+                connection.request("POST", route, body)
+                reply = connection.getresponse()
+                assert len(json.loads(reply.read())["error"]) < 400
+                assert reply.status in (400, 413), shape
+    connection.close()

@@ -1,0 +1,120 @@
+"""Nobody who reaches a port can fill the disk through the log, or write in it what looks like the server's
+own words."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import logging
+import re
+from collections.abc import Callable
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import grpc
+import pytest
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from octofold_server.system.log_limit import MAX_LINES, RepeatLimit
+from octofold_server.system.logs import TextLines
+from support.http2 import RawConnection
+from support.http2_frames import END_STREAM
+
+WriteVersion = Callable[..., Path]
+Start = Callable[..., Any]
+
+METHOD = "/octofold.v1.OctofoldService/NextMoves"
+CALLS = 40
+BAD_HEADERS = [(f"x-{n}".encode(), b"\xff" * 100) for n in range(60)]
+
+
+@pytest.fixture(params=["text", "json"])
+def server(
+    request: pytest.FixtureRequest, write_version: WriteVersion, start_server: Start, tmp_path: Path
+) -> Any:
+    write_version("fake")
+    (tmp_path / "tokens").write_text("a-token\n")
+    arguments = ["--tokens", str(tmp_path / "tokens"), "--log-format", request.param]
+    process = start_server(*arguments, "--rest-port", "0", "--rest-port-file", str(tmp_path / "rest-port"))
+    process.rest_port = int((tmp_path / "rest-port").read_text())
+    process.form = request.param
+    return process
+
+
+def left_out(log: str) -> int:
+    """How many lines the log says that it left out."""
+    return sum(int(count) for count in re.findall(r"(\d+) lines were left out", log))
+
+
+def test_metadata_that_is_not_utf_8_does_not_flood_the_log(server: Any) -> None:
+    with RawConnection(server.target) as connection:
+        for _ in range(CALLS):
+            connection.begin(METHOD, BAD_HEADERS, END_STREAM)
+        assert connection.wait_for_ends(CALLS)
+    assert server.terminate() == 0
+    told = server.log.count("Invalid encoding on")
+    assert MAX_LINES <= told < 2 * MAX_LINES
+    assert told + left_out(server.log) >= CALLS * len(BAD_HEADERS)
+    assert len(server.log) < 300_000
+
+
+def test_calls_without_a_token_are_counted_rather_than_logged_each(server: Any) -> None:
+    calls = 3 * MAX_LINES
+    with grpc.insecure_channel(server.target) as channel:
+        stub = OctofoldServiceStub(channel)
+        for _ in range(calls):
+            with pytest.raises(grpc.RpcError):
+                stub.NextMoves(pb.NextMovesRequest(boards=bytes(16)))
+    assert server.terminate() == 0
+    told = server.log.count("no token:")
+    assert told < calls
+    assert left_out(server.log) > calls - told
+
+
+def test_a_path_can_neither_fill_the_log_nor_forge_a_field_of_it(server: Any) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.rest_port)
+    connection.request("GET", '/v2/models/"][code=OK\\n]%0a' + "y" * 3000)
+    connection.getresponse().read()
+    connection.close()
+    path = "/octofold.v1.OctofoldService/NextMoves] [code=OK client=1.2.3.4" + "y" * 3000
+    with RawConnection(server.target) as raw:
+        raw.begin(path, flags=END_STREAM)
+        assert raw.wait_for_ends(1)
+    assert server.terminate() == 0
+    lines = [line for line in server.log.splitlines() if "UNAUTHENTICATED" in line]
+    assert lines
+    for line in lines:
+        assert len(line) < 1000
+        if server.form == "json":
+            assert json.loads(line)["code"] == "UNAUTHENTICATED"
+        else:
+            outside_of_quotes = re.sub(r'"(\\.|[^"\\])*"', "", line)
+            assert "code=OK" not in outside_of_quotes
+            assert outside_of_quotes.count("code=") == 1
+            assert outside_of_quotes.count("[") == 1
+
+
+def test_each_place_in_the_code_has_a_limit_of_its_own_and_lines_of_level_debug_have_none() -> None:
+    counts: list[logging.LogRecord] = []
+    limit = RepeatLimit(counts.append, most=2, seconds=60)
+
+    def passes(line: int, level: int = logging.WARNING) -> bool:
+        return limit.filter(logging.LogRecord("a", level, "file", line, "line %d", (line,), None))
+
+    assert [passes(1) for _ in range(4)] == [True, True, False, False]
+    assert [passes(2) for _ in range(2)] == [True, True]
+    assert all(passes(1, logging.DEBUG) for _ in range(10))
+    assert not counts
+    limit.close()
+    assert [count.getMessage() for count in counts] == ["2 lines were left out; the last of them: line 1"]
+    assert limit.filter(counts[0])
+    assert "2 lines were left out" in TextLines().format(counts[0])
+
+
+def test_what_was_left_out_is_told_though_nothing_else_is_logged() -> None:
+    told: SimpleQueue[logging.LogRecord] = SimpleQueue()
+    limit = RepeatLimit(told.put, most=1, seconds=0.05)
+    record = logging.LogRecord("a", logging.WARNING, "file", 1, "again", (), None)
+    assert [limit.filter(record) for _ in range(3)] == [True, False, False]
+    assert told.get(timeout=60).getMessage() == "2 lines were left out; the last of them: again"

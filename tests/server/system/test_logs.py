@@ -1,0 +1,124 @@
+"""The log: what its lines look like, and that failures can be found by the id that their caller was told."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.rpc.error_details_pb2 import RequestInfo
+from octofold_proto.errors import UnknownModel
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from octofold_proto.status import status_of_call
+from octofold_server.admission.refusals import failure_status, request_id
+from octofold_server.system.logs import JsonLines, TextLines
+
+WriteVersion = Callable[..., Path]
+Start = Callable[..., Any]
+
+
+def record(message: str, **extra: Any) -> logging.LogRecord:
+    return logging.getLogger("place").makeRecord(
+        "place", logging.WARNING, __file__, 1, message, (), extra.pop("exc_info", None), extra=extra
+    )
+
+
+def test_a_json_line_is_one_object_whatever_is_in_it() -> None:
+    try:
+        raise ValueError("two\nlines")
+    except ValueError:
+        failure = sys.exc_info()
+    line = JsonLines().format(
+        record('said "no"\n', fields={"code": "X", "path": Path("/a")}, exc_info=failure)
+    )
+    assert "\n" not in line
+    told = json.loads(line)
+    assert told["message"] == 'said "no"\n'
+    assert (told["level"], told["logger"], told["code"], told["path"]) == ("warning", "place", "X", "/a")
+    assert told["time"].endswith("+00:00")
+    assert "ValueError: two" in told["traceback"]
+
+
+def test_a_field_does_not_hide_what_every_line_has() -> None:
+    told = json.loads(JsonLines().format(record("the message", fields={"message": "mine", "level": "none"})))
+    assert (told["message"], told["level"]) == ("the message", "warning")
+
+
+def test_a_text_line_ends_with_its_fields() -> None:
+    line = TextLines().format(record("refused", fields={"code": "X", "request_id": "7"}))
+    assert line.endswith("WARNING place: refused [code=X request_id=7]")
+    assert TextLines().format(record("plain")).endswith("WARNING place: plain")
+
+
+def test_no_text_from_outside_makes_a_line_of_its_own_and_a_traceback_keeps_its_lines() -> None:
+    line = TextLines().format(record("no model 'a\n2026 INFO forged\x1b[2J'", fields={"call": "\r\udc80"}))
+    assert line.endswith("no model 'a\\n2026 INFO forged\\x1b[2J' [call=\"\\r\\udc80\"]")
+    try:
+        raise ValueError("why")
+    except ValueError:
+        lines = TextLines().format(record("unexpected", exc_info=sys.exc_info())).splitlines()
+    assert lines[-1] == "ValueError: why"
+    assert len(lines) > 3
+
+
+@pytest.mark.parametrize("letter", ["x", "\u00e4", "\U0001f600", "\n"])
+def test_what_a_caller_is_told_fits_into_the_trailers(letter: str) -> None:
+    status = failure_status(UnknownModel(letter * 20_000), "NextMove", "id")
+    assert 900 < len(status.message.encode()) <= 1000
+    assert status.message.endswith("...")
+
+
+@pytest.mark.parametrize("wanted", [None, "", "with space", "new\nline", "x" * 129, "\u00e4"])
+def test_an_id_that_is_not_fit_for_a_log_is_replaced(wanted: str | None) -> None:
+    first, second = request_id(wanted), request_id(wanted)
+    assert first != wanted
+    assert first != second
+
+
+def test_a_server_that_cannot_start_says_so_as_an_object_too(tmp_path: Path, start_server: Start) -> None:
+    (tmp_path / "models").mkdir()
+    server = start_server("--log-format", "json", ready=False)
+    assert server.wait() == 1
+    told = json.loads(server.log.splitlines()[-1])
+    assert told["level"] == "critical"
+    assert told["message"].startswith("no models in")
+
+
+def test_a_failed_call_is_found_in_the_log_by_the_id_that_its_caller_got(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    server = start_server("--log-format", "json", "--log-level", "debug")
+    bad = pb.NextMovesRequest(boards=b"short")
+    with grpc.insecure_channel(server.target) as channel:
+        stub = OctofoldServiceStub(channel)
+        ids = []
+        for metadata in ((), (("x-request-id", "mine-1"),)):
+            with pytest.raises(grpc.RpcError) as failure:
+                stub.NextMoves(bad, metadata=metadata)
+            trailing = dict(failure.value.trailing_metadata())
+            ids.append(trailing["x-request-id"])
+            details = RequestInfo()
+            status = status_of_call(failure.value.code(), failure.value.details(), trailing.items())
+            assert any(detail.Unpack(details) for detail in status.details)
+            assert details.request_id == ids[-1]
+        messages = [pb.StreamNextMovesRequest(id=5, request=bad)]
+        (answer,) = stub.StreamNextMoves(iter(messages), metadata=(("x-request-id", "mine-2"),))
+        details = RequestInfo()
+        assert any(detail.Unpack(details) for detail in answer.error.details)
+        ids.append(details.request_id)
+    assert server.terminate() == 0
+    assert ids[1:] == ["mine-1", "mine-2/5"]
+    lines = [json.loads(line) for line in server.log.splitlines()]
+    told = {line["request_id"]: line for line in lines if "request_id" in line}
+    for identity in ids:
+        assert told[identity]["code"] == "INVALID_ARGUMENT"
+        assert "board 0 ends before its cell 5" in told[identity]["message"]
+    (configuration,) = (line for line in lines if line["message"] == "the configuration")
+    assert configuration["log-level"] == "debug"

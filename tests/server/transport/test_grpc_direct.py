@@ -1,0 +1,100 @@
+"""Calls without threads, over real connections: who may end them, what a mistake costs, and what is kept."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import grpc
+import pytest
+from octofold_server.admission.byte_budget import ByteBudget
+from octofold_server.batching.statistics import Refusals
+from octofold_server.transport.arrivals import Arrivals
+from octofold_server.transport.grpc_direct import DirectServer
+from octofold_server.transport.interface import Call
+from octofold_server.transport.methods import Methods
+
+Unary = Callable[[Call, bytes], None]
+
+
+@contextmanager
+def served(method: Unary, **options: int) -> Iterator[grpc.Channel]:
+    refusals = Refusals()
+    methods = Methods(Arrivals(16, 16, 10.0, refusals), ByteBudget(2**20, refusals), refusals)
+    methods.add_unary("test.Test/Ask", method)
+    server = DirectServer(methods, [(f"grpc.{name}", value) for name, value in options.items()])
+    port = server.listen("127.0.0.1:0")
+    server.start()
+    try:
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            yield channel
+    finally:
+        server.stop(None).wait()
+
+
+def ask(channel: grpc.Channel, message: bytes) -> bytes:
+    return bytes(channel.unary_unary("/test.Test/Ask")(message, timeout=30))
+
+
+def test_a_call_is_answered_from_any_thread_and_only_its_first_end_counts() -> None:
+    def later(call: Call, message: bytes) -> None:
+        def answer() -> None:
+            call.reply(message * 2)
+            call.end(code=13)
+
+        threading.Thread(target=answer).start()
+
+    with served(later) as channel:
+        assert ask(channel, b"ab") == b"abab"
+
+
+def test_a_mistake_ends_its_call_with_an_id_that_the_log_has_and_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def sometimes(call: Call, message: bytes) -> None:
+        if message == b"bad":
+            raise ZeroDivisionError
+        call.reply(message)
+
+    with served(sometimes) as channel:
+        with pytest.raises(grpc.RpcError, match="internal error") as failure:
+            ask(channel, b"bad")
+        assert failure.value.code() == grpc.StatusCode.INTERNAL
+        assert failure.value.details().rpartition(" ")[2] in caplog.text
+        assert ask(channel, b"good") == b"good"
+
+
+def test_a_call_that_has_ended_makes_room_on_its_connection_at_once() -> None:
+    def answer(call: Call, message: bytes) -> None:
+        call.on_left = lambda: call.end()  # what is there to be cancelled refers to the call
+        call.reply(message)
+
+    gc.disable()
+    try:
+        with served(answer, max_concurrent_streams=4) as channel:
+            for number in range(100):
+                assert ask(channel, b"%d" % number) == b"%d" % number
+    finally:
+        gc.enable()
+
+
+def test_a_server_that_stops_ends_the_calls_that_nobody_answers() -> None:
+    left = threading.Event()
+    asked = threading.Event()
+
+    def never(call: Call, _: bytes) -> None:
+        def leave() -> None:
+            left.set()
+            call.end(code=1)
+
+        call.on_left = leave
+        asked.set()
+
+    with served(never) as channel:
+        waiting = channel.unary_unary("/test.Test/Ask").future(b"", timeout=30)
+        assert asked.wait(30)
+    assert left.wait(30)
+    with pytest.raises((grpc.RpcError, grpc.FutureCancelledError)):
+        waiting.result(30)

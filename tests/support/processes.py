@@ -1,0 +1,26 @@
+"""The processes of a server with --processes, and what they say together."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import psutil
+
+
+def on_a_connection_of_its_own(target: str, ask: Callable[[Any], Any]) -> Any:
+    """What `ask` returns for a new channel. The kernel chooses a process for each connection."""
+    with grpc.insecure_channel(target, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+        return ask(channel)
+
+
+def members(server: Any) -> list[psutil.Process]:
+    """The processes that serve, as far as they live."""
+    children = psutil.Process(server.process.pid).children()
+    alive = [child for child in children if child.status() != psutil.STATUS_ZOMBIE]
+    return [child for child in alive if "spawn_main" in " ".join(child.cmdline())]
+
+
+def metric(page: str, name: str) -> float:
+    """The sum of a metric's samples on a page."""
+    return sum(float(value) for value in re.findall(rf"^{name}(?:{{.*}})? (\S+)$", page, re.MULTILINE))

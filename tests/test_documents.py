@@ -1,0 +1,84 @@
+"""Every file of this repository that a document mentions exists."""
+
+import re
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = sorted(
+    file.relative_to(ROOT).as_posix()
+    for pattern in ("*.md", "docs/*.md", "bench/*.md", "training/*.md", "models/*/*/*.md")
+    for file in ROOT.glob(pattern)
+)
+FOLDERS = (
+    *(".ci", "bench", "checkpoints", "client", "deploy", "docs", "examples", "export"),
+    *("game", "models", "players", "proto", "server", "tests", "training"),
+)
+"""What the repository holds. Commands write other folders that documents mention, such as `results`."""
+
+SOURCES = (".ipynb", ".proto", ".py", ".sh", ".toml", ".txt", ".yaml", ".yml")
+"""Endings that make a mention a file of the repository. Commands write files with other endings."""
+
+MADE_BY_COMMANDS = ("checkpoints/mine", "models/mine")
+NOT_WRITTEN_YET = ("ARCHITECTURE.md",)
+
+FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+SPAN = re.compile(r"`([^`]+)`")
+LINK = re.compile(r"\]\(([^)\s#]+)[^)]*\)")
+WORD = re.compile(r"[\w./*-]+:?")
+PLACEHOLDER = re.compile(r"\b[A-Z]{2,}\b")
+
+
+def links(text: str) -> set[str]:
+    """The files that the links of a document point to, relative to its folder."""
+    return {target for target in LINK.findall(FENCED.sub("", text)) if "://" not in target}
+
+
+def mentions(text: str) -> set[str]:
+    """The files of the repository that a document names in its code."""
+    code = [*FENCED.findall(text), *SPAN.findall(FENCED.sub("", text))]
+    words = {word for piece in code for word in WORD.findall(piece)}
+    # A word that ends in a colon is the area of a commit subject.
+    return {word.rstrip(".") for word in words if not word.endswith(":") and _is_a_file(word.rstrip("."))}
+
+
+def _is_a_file(word: str) -> bool:
+    path = PurePosixPath(word)
+    if word.startswith("/") or "results" in path.parts or word.startswith(MADE_BY_COMMANDS):
+        return False
+    folders = path.parts[:-1] if path.suffix else path.parts
+    if PLACEHOLDER.search("/".join(folders)) or path.stem == "*":
+        return False
+    return ("/" in word and path.parts[0] in FOLDERS) or path.suffix in SOURCES
+
+
+def exists(path: str) -> bool:
+    """Whether a path or glob is there, from the root or as the end of a path in one of `FOLDERS`."""
+    if any(ROOT.glob(path.rstrip("/"))):
+        return True
+    return any(any((ROOT / folder).rglob(path)) for folder in FOLDERS)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_file_that_a_document_mentions_exists(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    missing = {path for path in mentions(text) if not exists(path)}
+    missing |= {path for path in links(text) if not (ROOT / document).parent.joinpath(path).exists()}
+    assert missing - set(NOT_WRITTEN_YET) == set()
+
+
+def test_mentions_are_found_in_links_spans_and_blocks() -> None:
+    text = (
+        "[notes](bench/NOTES.md) and [a site](https://example.org/bench/x.py), `python bench/gone.py --x`,\n"
+        "`system/gone.py`, `result.json`, `results/one/x.py`, `models/NAME`, `server/x: subject`\n"
+        "```\n.venv/bin/pytest tests/gone\n```\n"
+    )
+    assert links(text) == {"bench/NOTES.md"}
+    assert mentions(text) == {"bench/gone.py", "system/gone.py", "tests/gone"}
+    assert [path for path in sorted(mentions(text)) if exists(path)] == []
+    assert mentions("`.ci/run`, `constraints.txt`, `.proto`, `*.py`") == {".ci/run", "constraints.txt"}
+    assert exists(".ci/run")
+    assert exists("rules.py")
+    assert exists("octofold_game/rules.py")
+    assert exists("models/*/*/card.json")

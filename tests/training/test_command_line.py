@@ -1,0 +1,72 @@
+"""`octofold-train`: its help needs no extra, and wrong usage ends in one line that says what to do."""
+
+import subprocess
+import sys
+
+import pytest
+from octofold_training import cli
+
+COMMANDS = ["teacher", "student", "value", "ppo"]
+WITHOUT_EXTRAS = """
+import sys
+for name in ("torch", "numba", "matplotlib"):
+    sys.modules[name] = None  # importing it raises ModuleNotFoundError
+from octofold_training.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def _without_extras(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", WITHOUT_EXTRAS, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)], ids=str)
+def test_help_works_without_torch_and_numba(command: list[str]) -> None:
+    helped = _without_extras(*command, "--help")
+    assert helped.returncode == 0
+    assert helped.stdout.startswith(f"usage: octofold-train {' '.join(command)}".rstrip())
+    assert helped.stderr == ""
+    assert "(default: None)" not in helped.stdout
+    assert "(default: inf)" not in helped.stdout
+
+
+def test_training_without_torch_names_the_command_that_installs_it() -> None:
+    trained = _without_extras("teacher", "nowhere.toml")
+    assert trained.returncode == 1
+    (line,) = trained.stderr.splitlines()
+    assert line.endswith("is not installed; in a clone, run `make .venv/dev`; "
+                         "elsewhere, install octofold[training]")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["techer", "a.toml"], "octofold-train: unknown command 'techer'; did you mean teacher?"),
+        (["xyz", "a.toml"], "octofold-train: unknown command 'xyz'; see octofold-train --help"),
+        (
+            ["student", "a.toml", "--techer", "runs/other"],
+            "octofold-train student: unknown argument '--techer'; did you mean --teacher?",
+        ),
+        (
+            ["teacher", "a.toml", "--minuts=3"],
+            "octofold-train teacher: unknown argument '--minuts'; did you mean --minutes?",
+        ),
+        (
+            ["teacher", "a.toml", "--checkpoint", "b"],
+            "octofold-train teacher: unknown argument '--checkpoint'; see octofold-train teacher --help",
+        ),
+        (
+            ["teacher", "a.toml", "--minutes", "soon"],
+            "octofold-train teacher: argument --minutes: 'soon' is not a number of minutes",
+        ),
+        (["teacher"], "octofold-train teacher: the following arguments are required: recipe"),
+    ],
+)
+def test_wrong_usage_is_one_line_with_the_likely_meaning(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(arguments)
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err.splitlines() == [message]
