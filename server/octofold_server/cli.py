@@ -5,6 +5,7 @@ A failure is one line on standard error and exit code 1, or 2 for a value that i
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import sys
 from collections.abc import Sequence
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING
 from octofold_server.config.options import Config, ConfigError, read_config, unknown_variables
 from octofold_server.system.grpc_core import read_where_calls_are_awaited
 from octofold_server.system.logs import set_up_log
+from octofold_server.system.native_log import have_standard_error
+from octofold_server.system.signals import hangups_held
 
 if TYPE_CHECKING:
     from octofold_server.system.siblings import Place
@@ -24,6 +27,7 @@ _log = logging.getLogger(__name__)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until a signal; the exit code."""
+    have_standard_error()
     try:
         config = read_config(sys.argv[1:] if arguments is None else arguments)
     except ConfigError as error:
@@ -31,8 +35,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     set_up_log(config.log_format, config.log_level)
     for variable in unknown_variables():
         _log.warning("not a variable of octofold-serve: %s", variable)
-    if config.processes == 1 or config.tune:
+    if config.tune:
         return run(config)
+    with hangups_held():
+        return run(config) if config.processes == 1 else _run_together(config)
+
+
+def _run_together(config: Config) -> int:
+    # Only now: see `run`.
     from octofold_server.process.supervisor import serve_together
     from octofold_server.system.sockets import StartupError
 
@@ -50,6 +60,7 @@ def run(config: Config, place: Place | None = None) -> int:
         place: see `octofold_server.process.lifecycle.serve`.
     """
     set_up_log(config.log_format, config.log_level)
+    faulthandler.enable()  # a crash inside a native library leaves the Python frames behind
     read_where_calls_are_awaited()
     # Only now: --help must not take the half second that onnxruntime and gRPC need to load.
     try:

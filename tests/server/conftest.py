@@ -45,6 +45,7 @@ from octofold_server.transport.grpc_direct import WireServer
 from octofold_server.transport.http_server import RestServer
 from octofold_server.transport.undecodable import RefusingUndecodable
 from onnx import TensorProto, helper
+from support.waiting import wait_for
 
 START_LIMIT_SECONDS = 60
 
@@ -176,6 +177,46 @@ def start_server(tmp_path: Path) -> Iterator[StartServer]:
         if server.process.poll() is None:
             server.process.kill()
             server.process.wait()
+
+
+class Gate:
+    """Holds up the loading of models in a server that is started with `program`."""
+
+    program = (str(Path(__file__).with_name("gated_server.py")),)
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def hold(self, version: Path) -> None:
+        """Whoever loads this version, or another with the same model file, waits from now on."""
+        self._file(version).touch()
+
+    def wait_until_reached(self, version: Path) -> None:
+        """Return once somebody waits."""
+        wait_for(lambda: any(self._folder.glob(f"{self._file(version).name}.*")))
+
+    def release(self, version: Path) -> None:
+        """Let them go on."""
+        self._file(version).unlink()
+
+    def _file(self, version: Path) -> Path:
+        return self._folder / hashlib.sha256((version / "model.onnx").read_bytes()).hexdigest()
+
+
+@pytest.fixture
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    folder = tmp_path / "gate"
+    folder.mkdir()
+    monkeypatch.setenv("GATE", str(folder))
+    return Gate(folder)
+
+
+@pytest.fixture
+def another_graph(graph: bytes) -> bytes:
+    """A file that is not that of `graph`, and answers the same."""
+    model = onnx.load_from_string(graph)
+    model.doc_string = "another"
+    return bytes(model.SerializeToString())
 
 
 ServeBackend = Callable[..., Any]

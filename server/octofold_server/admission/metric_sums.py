@@ -1,4 +1,4 @@
-"""One page of metrics made of several processes' pages.
+"""One page of metrics made of several processes' pages, and the part of a page that outlives its process.
 
 Knows the text format that `octofold_server.admission.metrics` writes, and which of its families are not sums.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["summed"]
+__all__ = ["counters_of", "summed"]
 
 _Combine = Callable[[Iterable[float]], float]
 
@@ -50,3 +50,19 @@ def summed(pages: Sequence[str]) -> str:
         lines += family.comments
         lines += [f"{sample} {combine(values)!r}" for sample, values in family.samples.items()]
     return "\n".join(lines) + "\n"
+
+
+def counters_of(page: str) -> str:
+    """The part of a page that only grows: a process that has ended has nothing else left to say."""
+    kept: list[str] = []
+    comments: list[str] = []
+    counts = False
+    for line in page.splitlines():
+        if line.startswith("# HELP "):
+            comments, counts = [line], False
+        elif line.startswith("# TYPE "):
+            counts = line.rpartition(" ")[2] in ("counter", "histogram")
+            kept += [*comments, line] if counts else []
+        elif counts:
+            kept.append(line)
+    return "".join(f"{line}\n" for line in kept)

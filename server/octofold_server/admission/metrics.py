@@ -42,20 +42,27 @@ Sample = tuple[str, Labels, float]  # suffix of the name, labels, value
 _Row = tuple[Labels, Snapshot]
 
 
-def exposition(models: Models, refusals: Refusals, *, ready: bool) -> str:
+def exposition(models: Models, refusals: Refusals, *, ready: bool, open_calls: int) -> str:
     """The metrics in Prometheus' text format.
 
     Args:
         models: all that the server knows.
         refusals: calls for which no model was found.
         ready: whether the server takes calls.
+        open_calls: calls at work, and open streams.
     """
     rows: list[_Row] = [
         ({"model": name, "version": version}, statistics.snapshot())
         for (name, version), statistics in models.statistics().items()
     ]
     return "".join(
-        [*_triton(rows), *_histograms(rows), *_failures(rows, refusals), *_state(models, ready), *_process()]
+        [
+            *_triton(rows),
+            *_histograms(rows),
+            *_failures(rows, refusals),
+            *_state(models, ready, open_calls),
+            *_process(),
+        ]
     )
 
 
@@ -124,7 +131,7 @@ def _failures(rows: list[_Row], refusals: Refusals) -> Iterator[str]:
     )
 
 
-def _state(models: Models, ready: bool) -> Iterator[str]:
+def _state(models: Models, ready: bool, open_calls: int) -> Iterator[str]:
     served = [({"model": model.name, "version": model.version}, model.batcher) for model in models.served()]
     yield _family(
         "nv_inference_pending_request_count",
@@ -138,6 +145,7 @@ def _state(models: Models, ready: bool) -> Iterator[str]:
         "Boards in the queue",
         [("", labels, batcher.waiting) for labels, batcher in served],
     )
+    yield _gauge("octofold_open_calls", "Calls at work, and open streams", open_calls)
     yield _gauge("octofold_ready", "Whether the server takes calls", int(ready))
     build = {"version": installed_version("octofold"), "python": platform.python_version()}
     yield _family("octofold_build_info", "gauge", "Always 1; the build is in the labels", [("", build, 1)])

@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from octofold_proto.errors import ModelError
+
 from octofold_server.backends.backend import Layout
+from octofold_server.backends.onnx_session import cuda_is_available
 from octofold_server.config.options import Config
 from octofold_server.system.cpus import usable_cores
 
-__all__ = ["choose_batch_size", "choose_layout", "default_layout"]
+__all__ = ["choose_batch_size", "choose_device", "choose_layout", "default_layout"]
 
 CPU_BATCH_SIZE = 32
 CUDA_BATCH_SIZE = 1024
@@ -21,6 +24,18 @@ SMALLER_CPU_BATCH_SIZES = (8, 16)
 
 WORTHWHILE_SECONDS = 0.0025
 """What a batch costs besides its run, some 0.1 ms, is little beside this; a longer one makes callers wait."""
+
+
+def choose_device(wanted: str) -> str:
+    """The device for what --device says: "cpu" or "cuda".
+
+    Raises:
+        ModelError: it says "cuda", and there is none.
+    """
+    available = wanted != "cpu" and cuda_is_available()
+    if wanted == "cuda" and not available:
+        raise ModelError("no CUDA: it takes a GPU, its driver and octofold[server-gpu]")
+    return "cuda" if available else "cpu"
 
 
 def choose_layout(config: Config, device: str, precision: str, measured: Layout | None = None) -> Layout:

@@ -16,11 +16,10 @@ from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 
 from octofold_server.backends.backend import Backend, BackendError, BackendFactory, Layout
 from octofold_server.backends.onnx_backend import onnx_lanes
-from octofold_server.backends.onnx_session import cuda_is_available
 from octofold_server.batching.batcher import Batcher
 from octofold_server.batching.statistics import ModelStatistics
 from octofold_server.config.options import Config
-from octofold_server.models.layouts import choose_batch_size, choose_layout
+from octofold_server.models.layouts import choose_batch_size, choose_device, choose_layout
 from octofold_server.models.repository import (
     Card,
     PrecisionFile,
@@ -31,13 +30,16 @@ from octofold_server.models.repository import (
     read_card,
     read_model,
     read_tensors,
+    versions_by_name,
 )
 from octofold_server.models.tuning_file import read_tuning
+from octofold_server.models.unloaded import Unloaded
 from octofold_server.models.version_index import State, VersionIndex, VersionStatus
 from octofold_server.system.quoting import quoted
 
-__all__ = ["Models", "ServedModel", "choose_device"]
+__all__ = ["Models", "ServedModel"]
 
+BY_REQUEST = "unloaded by request"
 FOLDER_GONE = "its folder is gone; it serves until there is another version"
 
 _log = logging.getLogger(__name__)
@@ -67,6 +69,7 @@ class Models:
         new_backends: makes the lanes that compute the moves of a version.
         on_change: called with a model's name and whether any version of it is ready, whenever that may have
             changed.
+        unloaded: what was unloaded by request, here or in another process.
 
     Raises:
         ModelError: the repository cannot be read.
@@ -77,6 +80,7 @@ class Models:
         config: Config,
         new_backends: BackendFactory = onnx_lanes,
         on_change: OnChange = lambda _name, _ready: None,
+        unloaded: Unloaded | None = None,
     ) -> None:
         self._config = config
         self._new_backends = new_backends
@@ -84,7 +88,7 @@ class Models:
         self._device = choose_device(config.device)
         self._table: Mapping[tuple[str, str], ServedModel] = {}  # by what a call may ask for, "" included
         self._index = VersionIndex()
-        self._unloaded: frozenset[str] = frozenset()  # by request, until a request loads them again
+        self._unloaded = unloaded or Unloaded()  # by request, until a request loads them again
         self._changing = threading.Lock()  # held by whoever loads or unloads, one at a time
         self._loads_no_more = threading.Event()
         self._default = config.default_model
@@ -98,25 +102,28 @@ class Models:
         return self._default
 
     def start(self) -> None:
-        """Load and warm up what the policies choose; afterwards calls find what succeeded.
+        """Load and warm up what the policies choose and nobody has unloaded; then calls find what succeeded.
 
         Raises:
             ModelError: nothing can be served, or the model that was asked to be the default cannot.
             Unavailable: after `load_no_more`.
         """
-        by_name = _by_name(find_versions(self._config.models))
+        by_name = versions_by_name(self._config.models)
         for name in self._config.versions.by_model.keys() - by_name.keys():
             _log.warning("--versions has a policy for %r, of which the model repository has no version", name)
         with self._changing:
-            self._update_each(by_name, by_name)
-        names = sorted({name for name, _ in self._table})
+            unloaded = self._unloaded.names() & by_name.keys()
+            for name in unloaded:
+                self._tell_unloaded(name)
+            self._update_each([name for name in by_name if name not in unloaded], by_name)
+        names = sorted({name for name, _ in self._table} | unloaded)
         if not names:
             raise ModelError(self._why_nothing_is_served())
         if self.default and self.default not in names:
             raise ModelError(
                 f"the default model {self.default!r} cannot be served; ready: {', '.join(names)}"
             )
-        self._choose_default()
+        self._choose_default(names)
 
     def resolve(self, name: str, version: str) -> ServedModel:
         """The model for a call; an empty name means the default, an empty version the newest ready.
@@ -159,10 +166,10 @@ class Models:
             Unavailable: after `load_no_more`.
         """
         with self._changing:
-            folders = _by_name(find_versions(self._config.models)).get(name)
+            folders = versions_by_name(self._config.models).get(name)
             if folders is None:
                 raise UnknownModel(f"the model repository has no version of {quoted(name)}")
-            self._unloaded -= {name}
+            self._unloaded.discard(name)
             self._update(name, folders)
             self._choose_default()
             newest = max(self._allowed(name, folders), key=lambda folder: folder.version, default=None)
@@ -185,8 +192,8 @@ class Models:
             Unavailable: after `load_no_more`.
         """
         with self._changing:
-            by_name = _by_name(find_versions(self._config.models))
-            names = {*by_name, *(status.name for status in self.index())} - self._unloaded
+            by_name = versions_by_name(self._config.models)
+            names = {*by_name, *(status.name for status in self.index())} - self._unloaded.names()
             self._update_each(sorted(names), by_name)
             self._choose_default()
 
@@ -199,14 +206,12 @@ class Models:
         with self._changing:
             if not self._index.of(name):
                 raise UnknownModel(f"there is no model {quoted(name)}")
-            self._unloaded |= {name}
+            self._unloaded.add(name)
             serving = self._serving(name)
             self._swap(name, {})
             for version, served in serving.items():
-                self._retire(version, served, "unloaded by request")
-            for status in self._index.of(name):
-                if status.state is not State.FAILED:
-                    self._index.set(replace(status, state=State.UNLOADED, reason="unloaded by request"))
+                self._retire(version, served, BY_REQUEST)
+            self._tell_unloaded(name)
             _log.info("%s is unloaded", name)
 
     def load_no_more(self) -> None:
@@ -343,10 +348,15 @@ class Models:
         self._table = table
         self._on_change(name, bool(ready))
 
-    def _choose_default(self) -> None:
-        names = {name for name, _ in self._table}
+    def _choose_default(self, names: Iterable[str] = ()) -> None:
+        names = {*names, *(name for name, _ in self._table)}
         if not self._default and len(names) == 1:  # kept when others come: calls without a name go on
             (self._default,) = names
+
+    def _tell_unloaded(self, name: str) -> None:
+        for status in self._index.of(name):
+            if status.state is not State.FAILED:
+                self._index.set(replace(status, state=State.UNLOADED, reason=BY_REQUEST))
 
     def _retire(self, version: int, served: ServedModel, why: str) -> None:
         """Drain a version that calls no longer find; `why` is empty when newer files of it serve already."""
@@ -377,7 +387,7 @@ class Models:
                     return Unavailable(f"{asked} is being unloaded")
                 if status.state in (State.LOADING, State.UNLOADING):
                     return Unavailable(f"{asked} is {status.state.name.lower()}")
-                if status.state is State.UNLOADED and name in self._unloaded:
+                if status.state is State.UNLOADED and status.reason == BY_REQUEST:
                     return Unavailable(f"{asked} was {status.reason}")
         return UnknownModel(f"no model {quoted(asked)} is ready; ready: {ready}")
 
@@ -386,18 +396,3 @@ def _ready(served: ServedModel, reason: str = "") -> VersionStatus:
     return VersionStatus(
         served.name, int(served.version), State.READY, reason, served.precision, served.card.text
     )
-
-
-def _by_name(folders: Iterable[VersionFolder]) -> dict[str, list[VersionFolder]]:
-    by_name: dict[str, list[VersionFolder]] = {}
-    for folder in folders:
-        by_name.setdefault(folder.name, []).append(folder)
-    return by_name
-
-
-def choose_device(wanted: str) -> str:
-    """ "cpu" or "cuda", for what --device says. Raises `ModelError` for CUDA where there is none."""
-    available = wanted != "cpu" and cuda_is_available()
-    if wanted == "cuda" and not available:
-        raise ModelError("no CUDA: it takes a GPU, its driver and octofold[server-gpu]")
-    return "cuda" if available else "cpu"

@@ -36,6 +36,7 @@ __all__ = [
     "read_card",
     "read_model",
     "read_tensors",
+    "versions_by_name",
 ]
 
 CARD_FORMAT = 1
@@ -105,6 +106,14 @@ def find_versions(repository: Path) -> list[VersionFolder]:
     for folder, why in passed_over.items():
         _log.warning("%s is passed over: %s", folder, why)
     return sorted(versions, key=lambda version: (version.name, version.version))
+
+
+def versions_by_name(repository: Path) -> dict[str, list[VersionFolder]]:
+    """The same by the names of the models. Raises as `find_versions`."""
+    by_name: dict[str, list[VersionFolder]] = {}
+    for folder in find_versions(repository):
+        by_name.setdefault(folder.name, []).append(folder)
+    return by_name
 
 
 def fingerprint(repository: Path) -> frozenset[tuple[str, int, int, int]]:

@@ -22,8 +22,7 @@ from octofold_proto.errors import ModelError
 from octofold_server.backends.backend import Backend, BackendError, BackendFactory, Layout
 from octofold_server.backends.onnx_backend import onnx_lanes
 from octofold_server.config.options import Config
-from octofold_server.models.layouts import choose_layout
-from octofold_server.models.registry import choose_device
+from octofold_server.models.layouts import choose_device, choose_layout
 from octofold_server.models.repository import (
     VersionFolder,
     choose_precision,

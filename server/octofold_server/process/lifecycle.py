@@ -8,23 +8,25 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from octofold_server.admission.admission import Door, Limits
-from octofold_server.admission.metrics import exposition
+from octofold_server.admission.shared_service import SharedService
 from octofold_server.backends.backend import BackendFactory
 from octofold_server.backends.onnx_backend import onnx_lanes
 from octofold_server.config.options import Config
 from octofold_server.models.registry import Models
 from octofold_server.models.reloading import Reloading
+from octofold_server.models.unloaded import Unloaded
 from octofold_server.process.assembly import SERVICES, listen, new_grpc_server
 from octofold_server.protocols.health import Health
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.system.native_log import NativeLog
 from octofold_server.system.reread import FileError
-from octofold_server.system.siblings import Place, Siblings
+from octofold_server.system.siblings import Place
 from octofold_server.system.signals import Signals
 from octofold_server.system.sockets import StartupError, address_of, listener_on, port_written
 from octofold_server.system.tls import Tls
@@ -67,7 +69,8 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
         ModelError: there is nothing to serve.
     """
     health = Health(SERVICES)
-    models = Models(config, new_backends, health.set_model)
+    unloaded = Unloaded(place.folder / "unloaded") if place is not None else None
+    models = Models(config, new_backends, health.set_model, unloaded)
     tracing = _tracing() if config.tracing else None
     door = Door(models, _limits(config), tracing)
     try:
@@ -75,11 +78,12 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
         access = Access(config.tokens, config.admin_tokens, admin=config.admin, refusals=door.refusals)
     except FileError as error:
         raise StartupError(str(error)) from error
-    siblings = _siblings(place, door) if place is not None else None
-    service = OpenInference(door, siblings)
+    service = OpenInference(door, SharedService(place, door) if place is not None else None)
     server = new_grpc_server(config, door, health, access, service)
-    port = listen(server, config.host, config.port, tls, shared=place is not None)
-    rest = _new_rest_server(config, door, access, service, tls)
+    ports = _Ports(config, server, tls, lambda: _new_rest_server(config, door, access, service, tls))
+    joins = place is not None and place.joins
+    if not joins:
+        ports.take()
     reloading = Reloading(models, config.models, config.watch)
     signals = Signals(reloading.request)
     _log.info("the configuration", extra={"fields": config.effective()})
@@ -91,18 +95,20 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
             ending.callback(tracing.close, LAST_SPANS_SECONDS)
         ending.callback(models.close)
         ending.callback(reloading.close, LAST_LOAD_SECONDS)
-        server.start()
-        if rest is not None:
-            rest.start()
-        ending.callback(_stop, server, rest)
+        ending.callback(ports.close)
+        if not joins:
+            ports.open()
         if _loaded(models, signals):
             reloading.start()
             door.open()
             health.serve()
-            if rest is not None:
-                ending.enter_context(port_written(config.rest_port_file, rest.port))
-            with port_written(config.port_file, port):
-                _log.info("serving on %s", address_of(config.host, port))
+            if joins:
+                ports.take()
+                ports.open()
+            if ports.rest is not None:
+                ending.enter_context(port_written(config.rest_port_file, ports.rest.port))
+            with port_written(config.port_file, ports.grpc):
+                _log.info("serving on %s", address_of(config.host, ports.grpc))
                 signals.wait()
                 _log.info("stopping: still serving for %g seconds", config.grace)
                 models.load_no_more()
@@ -152,11 +158,48 @@ def _drain(door: Door, limit_seconds: float) -> None:
         )
 
 
-def _stop(server: WireServer, rest: RestServer | None) -> None:
-    stopped = server.stop(LAST_BYTES_SECONDS)
-    if rest is not None:
-        rest.stop()
-    stopped.wait()
+class _Ports:
+    """The ports of the server, for gRPC and REST.
+
+    They are taken before anything is loaded, so that the server fails early if somebody else has them. A
+    process that joins others takes them once it is ready: from then on the kernel gives it connections.
+
+    Attributes:
+        grpc: the port that was taken.
+        rest: None without REST.
+    """
+
+    def __init__(
+        self, config: Config, server: WireServer, tls: Tls | None, new_rest: Callable[[], RestServer | None]
+    ) -> None:
+        self.grpc = 0
+        self.rest: RestServer | None = None
+        self._config = config
+        self._server = server
+        self._tls = tls
+        self._new_rest = new_rest
+        self._open = False
+
+    def take(self) -> None:
+        """Raises `StartupError`."""
+        config = self._config
+        shared = config.processes > 1
+        self.grpc = listen(self._server, config.host, config.port, self._tls, shared=shared)
+        self.rest = self._new_rest()
+
+    def open(self) -> None:
+        self._server.start()
+        if self.rest is not None:
+            self.rest.start()
+        self._open = True
+
+    def close(self) -> None:
+        if not self._open:
+            return
+        stopped = self._server.stop(LAST_BYTES_SECONDS)
+        if self.rest is not None:
+            self.rest.stop()
+        stopped.wait()
 
 
 def _limits(config: Config) -> Limits:
@@ -174,13 +217,6 @@ def _tracing() -> Tracing:
     except ModuleNotFoundError as error:
         raise StartupError(f"{error.name} is missing: install it with the extra: octofold[tracing]") from None
     return Tracing()
-
-
-def _siblings(place: Place, door: Door) -> Siblings:
-    def page(_: str) -> str:
-        return exposition(door.models, door.refusals, ready=door.ready and door.models.any_ready)
-
-    return Siblings(place, {"page": page, "load": door.models.load, "unload": door.models.unload})
 
 
 def _tls(config: Config) -> Tls | None:

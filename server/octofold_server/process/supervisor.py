@@ -13,8 +13,8 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -23,14 +23,16 @@ from typing import Any
 from octofold_server.config.options import Config
 from octofold_server.system.cpus import usable_cores
 from octofold_server.system.siblings import Place
-from octofold_server.system.signals import Signals
-from octofold_server.system.sockets import hold_port, port_written
+from octofold_server.system.signals import Signals, hangups_held
+from octofold_server.system.sockets import StartupError, hold_port, port_written
 
 __all__ = ["serve_together"]
 
 LOOK_SECONDS = 0.2
 RESTART_SECONDS = 1.0
 """Before one that died is started again, so that one that cannot live does not take all the CPU to try."""
+MAX_FOLDER_BYTES = 90
+"""The name of a socket has at most 104 bytes, or 108 on Linux."""
 LAST_SECONDS = 30.0
 """Beyond the grace and the drain, for a process to end by itself."""
 
@@ -56,7 +58,7 @@ def serve_together(config: Config, run: Run) -> int:
         rest_port = config.rest_port
         if rest_port is not None:
             rest_port = ending.enter_context(hold_port(config.host, rest_port))
-        folder = Path(ending.enter_context(tempfile.TemporaryDirectory(prefix="octofold-")))
+        folder = ending.enter_context(_folder())
         lanes = config.lanes or max(1, usable_cores() // config.processes)
         shared = replace(config, port=port, rest_port=rest_port, rest_port_file=None, lanes=lanes)
         family = _Family(shared, folder, run)
@@ -144,13 +146,34 @@ class _Family:
 
     def _new(self, number: int) -> Any:
         config = replace(self._config, port_file=self._port_file(number))
-        place = Place(self._folder, number, self._config.processes)
+        joins = any(member.is_alive() for member in self._members)
+        place = Place(self._folder, number, self._config.processes, joins)
         member = _spawning.Process(target=_serve, args=(self._run, config, place), name=f"process-{number}")
-        member.start()
+        with hangups_held():
+            member.start()
         return member
 
     def _port_file(self, number: int) -> Path:
         return self._folder / f"{number}.port"
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """A new folder for the processes, that only their user can enter, until the block ends.
+
+    Raises:
+        StartupError: no folder can be made, or sockets in it would have names that are too long.
+    """
+    with ExitStack() as ending:
+        for parent in (None, "/tmp"):  # None: what TMPDIR says
+            try:
+                new = ending.enter_context(tempfile.TemporaryDirectory(prefix="octofold-", dir=parent))
+            except OSError as error:
+                raise StartupError(f"no folder for temporary files can be made: {error.strerror}") from error
+            if len(os.fsencode(new)) <= MAX_FOLDER_BYTES:
+                yield Path(new)
+                return
+        raise StartupError(f"{new} is too long for the names of sockets: set TMPDIR to a shorter folder")
 
 
 def _serve(run: Run, config: Config, place: Place) -> None:

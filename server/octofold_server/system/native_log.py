@@ -6,6 +6,8 @@ certificate, or with none. Knows nothing about TLS itself.
 
 from __future__ import annotations
 
+import faulthandler
+import io
 import logging
 import os
 import re
@@ -14,19 +16,35 @@ import threading
 from collections.abc import Callable
 from typing import IO
 
-__all__ = ["NativeLog"]
+__all__ = ["NativeLog", "have_standard_error"]
 
 _LINE = re.compile(r"(?P<level>[IWEF])\d{4} [\d:.]+ +\d+ \S+?\] (?P<message>.*)")
 _HANDSHAKE = re.compile(r"Handshake failed with error \w+: (?P<reason>.*)")
 _LEVELS = {"I": logging.INFO, "W": logging.WARNING, "E": logging.ERROR, "F": logging.CRITICAL}
 
+STANDARD_ERROR = 2
+
 _log = logging.getLogger(__name__)
+
+
+def have_standard_error() -> None:
+    """Make up for a standard error that was closed when the process was started.
+
+    Its number would go to the next file or connection that is opened, and that would get our log.
+    """
+    if sys.stderr is None:
+        descriptor = os.open(os.devnull, os.O_WRONLY)
+        if descriptor != STANDARD_ERROR:
+            os.dup2(descriptor, STANDARD_ERROR)
+            os.close(descriptor)
+        sys.stderr = os.fdopen(STANDARD_ERROR, "w")
 
 
 class NativeLog:
     """A block in which the process's standard error leads into the log.
 
-    Python's own standard error, and with it the log, goes where it went before.
+    Python's own standard error, and with it the log, goes where it went before. So does what is written of a
+    crash: nobody would read it from the log's pipe any more.
 
     Args:
         on_handshake_failed: called once for every TLS handshake that failed.
@@ -39,18 +57,24 @@ class NativeLog:
 
     def __enter__(self) -> None:
         read, write = os.pipe()
-        real = os.fdopen(os.dup(2), "w", buffering=1, errors="backslashreplace")
+        # Without a buffer: what cannot be written, as when the reader has gone, would be tried again at the
+        # end of the process, and make its exit code 120.
+        unbuffered = io.FileIO(os.dup(STANDARD_ERROR), "w")
+        real = io.TextIOWrapper(unbuffered, errors="backslashreplace", write_through=True)
         for handler in logging.getLogger().handlers:
             if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stderr:
                 handler.setStream(real)
         sys.stderr = real
-        os.dup2(write, 2)
+        faulthandler.enable(real)
+        os.dup2(write, STANDARD_ERROR)
         os.close(write)
         self._pipe = os.fdopen(read, errors="replace")
         self._thread.start()
 
     def __exit__(self, *_: object) -> None:
-        os.dup2(sys.stderr.fileno(), 2)  # the last that led into the pipe: its reader comes to an end
+        os.dup2(
+            sys.stderr.fileno(), STANDARD_ERROR
+        )  # the last that led into the pipe: its reader comes to an end
         self._thread.join()
 
     def _read(self) -> None:

@@ -1,4 +1,4 @@
-"""The signals that end a server, or make it look at its models again, for a thread that waits for them.
+"""The signals that end a server or make it look at its models again, for a thread that waits for them.
 
 Knows nothing about what is done then.
 """
@@ -9,14 +9,26 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-__all__ = ["Signals"]
+__all__ = ["Signals", "hangups_held"]
 
 NEVER = float("inf")
 
 WAKE = 0
 """Among the numbers of signals: no signal has it."""
+
+
+@contextmanager
+def hangups_held() -> Iterator[None]:
+    """Nothing that this thread starts in the block, threads or processes, is ended by SIGHUP: it waits until
+    there are `Signals`. Else it would end a server that is starting, and has no handler yet."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Signals:
@@ -33,6 +45,7 @@ class Signals:
         signal.set_wakeup_fd(self._sender.fileno())
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: None)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # see `hangups_held`
 
     def wake(self) -> None:
         """Let the thread that waits go on, as if its time were over; any thread may call this."""

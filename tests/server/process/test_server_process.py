@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import signal
 import socket
@@ -149,16 +148,15 @@ def test_health_says_serving_once_ready_and_not_serving_while_draining(
 
 
 def test_a_server_that_is_loading_is_alive_but_not_ready(
-    write_version: WriteVersion, start_server: Start
+    write_version: WriteVersion, start_server: Start, gate: Any, another_graph: bytes
 ) -> None:
     write_version()
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    fifo = write_version(version=2) / "model.onnx"
-    fifo.unlink()
-    os.mkfifo(fifo)  # reading the model lasts until the test writes it
-    server = start_server("--port", str(port), ready=False)
+    held = write_version(version=2, model=another_graph)
+    gate.hold(held)
+    server = start_server("--port", str(port), ready=False, program=gate.program)
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         request = pb.NextMovesRequest(boards=bytes(16))
         stub, health = OctofoldServiceStub(channel), health_pb2_grpc.HealthStub(channel)
@@ -169,59 +167,51 @@ def test_a_server_that_is_loading_is_alive_but_not_ready(
         assert failure.value.code() == grpc.StatusCode.UNAVAILABLE
         assert versions(stub)["tiny", "2"].state == pb.ModelVersion.STATE_LOADING
         assert not server.port_file.exists()
-        fifo.write_bytes(b"not what the card says")
+        gate.release(held)
         server.wait_until_ready()
         assert health.Check(health_pb2.HealthCheckRequest()).status == SERVING
         stub.NextMoves(request)
 
 
 def test_sigterm_while_loading_ends_the_server_before_it_serves(
-    write_version: WriteVersion, start_server: Start
+    write_version: WriteVersion, start_server: Start, gate: Any
 ) -> None:
-    fifo = write_version() / "model.onnx"
-    fifo.unlink()
-    os.mkfifo(fifo)
-    server = start_server(ready=False)
-    with fifo.open("wb"):  # opens once the server reads, and the rest never comes
-        stopping = time.monotonic()
-        assert server.terminate() == 0
-        assert time.monotonic() - stopping < 10
+    held = write_version()
+    gate.hold(held)
+    server = start_server(ready=False, program=gate.program)
+    gate.wait_until_reached(held)
+    assert server.terminate() == 0
     assert "serving on" not in server.log
     assert "Traceback" not in server.log
 
 
 @pytest.mark.parametrize("asked_by", ["signal", "RPC"])
 def test_sigterm_during_a_reload_ends_the_server_without_waiting_for_it(
-    write_version: WriteVersion, start_server: Start, asked_by: str
+    write_version: WriteVersion, start_server: Start, gate: Any, another_graph: bytes, asked_by: str
 ) -> None:
     write_version()
-    server = start_server()
-    fifo = write_version(version=2) / "model.onnx"
-    fifo.unlink()
-    os.mkfifo(fifo)
+    server = start_server(program=gate.program)
+    held = write_version(version=2, model=another_graph)
+    gate.hold(held)
     with grpc.insecure_channel(server.target) as channel:
         if asked_by == "signal":
             server.process.send_signal(signal.SIGHUP)
         else:
             request = oip.RepositoryModelLoadRequest(model_name="tiny")
             call = GRPCInferenceServiceStub(channel).RepositoryModelLoad.future(request)
-        with fifo.open("wb"):
-            stopping = time.monotonic()
-            assert server.terminate() == 0
-            assert time.monotonic() - stopping < 10
+        gate.wait_until_reached(held)
+        assert server.terminate() == 0
         if asked_by == "RPC":
             assert call.exception() is not None
 
 
 def test_a_model_that_is_loading_is_not_serving_and_one_that_is_unloaded_ends_the_whole(
-    write_version: WriteVersion, start_server: Start
+    write_version: WriteVersion, start_server: Start, gate: Any, another_graph: bytes
 ) -> None:
     write_version()
-    server = start_server()
-    fifo = write_version("another") / "model.onnx"
-    model = fifo.read_bytes()
-    fifo.unlink()
-    os.mkfifo(fifo)
+    server = start_server(program=gate.program)
+    held = write_version("another", model=another_graph)
+    gate.hold(held)
     with grpc.insecure_channel(server.target) as channel:
         health, admin = health_pb2_grpc.HealthStub(channel), GRPCInferenceServiceStub(channel)
 
@@ -229,9 +219,9 @@ def test_a_model_that_is_loading_is_not_serving_and_one_that_is_unloaded_ends_th
             return [health.Check(health_pb2.HealthCheckRequest(service=name)).status for name in names]
 
         server.process.send_signal(signal.SIGHUP)
-        with fifo.open("wb") as pipe:
-            assert statuses("tiny", "another", "") == [SERVING, NOT_SERVING, SERVING]
-            pipe.write(model)
+        gate.wait_until_reached(held)
+        assert statuses("tiny", "another", "") == [SERVING, NOT_SERVING, SERVING]
+        gate.release(held)
         for name in ("tiny", "another"):
             assert admin.ServerReady(oip.ServerReadyRequest()).ready
             admin.RepositoryModelUnload(oip.RepositoryModelUnloadRequest(model_name=name))

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import grpc
 import psutil
 import pytest
+from octofold_proto.inference import grpc_service_pb2 as oip
+from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.system.siblings import SILENCE_SECONDS, Place, Siblings
 from support.processes import members, metric, on_a_connection_of_its_own
+from support.waiting import wait_for
 
 WriteVersion = Callable[..., Path]
 Start = Callable[..., Any]
@@ -28,6 +33,13 @@ def ask_for_a_move(server: Any) -> str:
         return str(OctofoldServiceStub(channel).NextMove(BOARD, timeout=30).version)
 
     return str(on_a_connection_of_its_own(server.target, ask))
+
+
+def kill_one(server: Any) -> None:
+    """End one of the processes, and return once another has taken its place."""
+    ready = server.log.count("serving on 127.0.0.1")
+    members(server)[0].kill()
+    wait_for(lambda: server.log.count("serving on 127.0.0.1") == ready + 1)
 
 
 @pytest.fixture
@@ -79,6 +91,99 @@ def test_a_stopped_process_keeps_neither_metrics_nor_the_end_waiting(
     with ThreadPoolExecutor(16) as pool:  # the kernel chooses whom each asks
         pages = [answer.result() for answer in [pool.submit(page) for _ in range(16)]]
     assert any(metric(page, "octofold_ready") == 1 for page in pages)
+    assert server.terminate() == 0
+
+
+def test_a_model_that_was_unloaded_stays_so_in_a_process_that_is_started_again(start_two: Start) -> None:
+    server = start_two()
+
+    def change(method: str, request: Any) -> None:
+        on_a_connection_of_its_own(
+            server.target, lambda channel: getattr(GRPCInferenceServiceStub(channel), method)(request)
+        )
+
+    change("RepositoryModelUnload", oip.RepositoryModelUnloadRequest(model_name="tiny"))
+    kill_one(server)
+    for _ in range(12):
+        with pytest.raises(grpc.RpcError, match="was unloaded by request"):
+            ask_for_a_move(server)
+    change("RepositoryModelLoad", oip.RepositoryModelLoadRequest(model_name="tiny"))
+    kill_one(server)
+    assert {ask_for_a_move(server) for _ in range(12)} == {"1"}
+    assert server.terminate() == 0
+
+
+def test_counters_do_not_fall_when_a_process_dies(start_two: Start, ask: Callable[..., Any]) -> None:
+    server = start_two()
+
+    def answered() -> float:
+        return metric(ask(server, "GET", "/metrics").body.decode(), "nv_inference_count")
+
+    for _ in range(24):
+        ask_for_a_move(server)
+    assert answered() == 24
+    victims = members(server)
+    victims[0].kill()
+    victims[0].wait()
+    assert [answered() for _ in range(3)] == [24] * 3
+    wait_for(lambda: server.log.count("serving on 127.0.0.1") == 3)
+    victims[1].kill()
+    victims[1].wait()
+    wait_for(lambda: server.log.count("serving on 127.0.0.1") == 4)
+    for _ in range(12):
+        ask_for_a_move(server)
+    assert [answered() for _ in range(3)] == [36] * 3
+    assert server.terminate() == 0
+
+
+def test_nobody_finds_a_process_that_is_started_again_before_it_is_ready(
+    start_two: Start, tmp_path: Path, gate: Any, ask: Callable[..., Any]
+) -> None:
+    server = start_two(program=gate.program)
+    held = tmp_path / "models" / "tiny" / "1"
+    gate.hold(held)
+    members(server)[0].kill()
+    gate.wait_until_reached(held)
+    assert {ask_for_a_move(server) for _ in range(24)} == {"1"}
+    assert {ask(server, "GET", "/readyz").status for _ in range(24)} == {200}
+    gate.release(held)
+    wait_for(lambda: server.log.count("serving on 127.0.0.1") == 3)
+    assert {ask_for_a_move(server) for _ in range(12)} == {"1"}
+    assert server.terminate() == 0
+
+
+def test_sighup_does_not_end_a_server_that_is_starting(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    at_once = "import os, signal, octofold_server.cli as cli; run = cli.run; "
+    at_once += "cli.run = lambda *given: (os.kill(os.getpid(), signal.SIGHUP), run(*given))[1]; cli.main()"
+    server = start_server(program=("-c", at_once))
+    wait_for(lambda: "reloading the models: asked to" in server.log)
+    assert server.terminate() == 0
+
+
+def test_sighup_does_not_end_a_process_that_is_started_again(start_two: Start) -> None:
+    server = start_two()
+    before = set(members(server))
+    members(server)[0].kill()
+    wait_for(lambda: bool(set(members(server)) - before))
+    (revived,) = set(members(server)) - before
+    revived.send_signal(signal.SIGHUP)  # it is still loading Python
+    wait_for(lambda: server.log.count("serving on 127.0.0.1") == 3)
+    wait_for(lambda: "reloading the models: asked to" in server.log)
+    assert server.log.count("it is started again") == 1
+    assert server.terminate() == 0
+
+
+def test_a_long_folder_for_temporary_files_is_no_hindrance(
+    start_two: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    server = start_two()
+    assert ask_for_a_move(server) == "1"
     assert server.terminate() == 0
 
 

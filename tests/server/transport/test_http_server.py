@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import http.client
 import json
-import os
 import re
 import socket
 import threading
@@ -267,15 +266,13 @@ def test_a_rest_port_in_use_is_one_line_and_a_failure(
 
 
 def test_probes_answer_while_models_load_and_are_not_ready_before(
-    ask: Ask, write_version: Callable[..., Path], start_server: Callable[..., Any]
+    ask: Ask, write_version: Callable[..., Path], start_server: Callable[..., Any], gate: Any
 ) -> None:
-    fifo = write_version("fake") / "model.onnx"
-    model = fifo.read_bytes()
-    fifo.unlink()
-    os.mkfifo(fifo)  # reading the model lasts until the test writes it
+    held = write_version("fake")
+    gate.hold(held)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    server = start_server("--rest-port", str(port), ready=False)
+    server = start_server("--rest-port", str(port), ready=False, program=gate.program)
     server.rest_port = port
     give_up = time.monotonic() + 60
     while True:
@@ -288,6 +285,6 @@ def test_probes_answer_while_models_load_and_are_not_ready_before(
     assert ask(server, "GET", "/readyz").status == 503
     reply = ask(server, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]})
     assert (reply.status, reply.json["error"]) == (503, "the server is starting")
-    fifo.write_bytes(model)
+    gate.release(held)
     server.wait_until_ready()
     assert ask(server, "GET", "/readyz").status == 200

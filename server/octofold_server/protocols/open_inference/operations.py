@@ -14,14 +14,13 @@ from typing import TypeVar
 from octofold_proto.errors import InvalidRequest, OctofoldError, Unavailable, UnknownModel
 
 from octofold_server.admission.admission import Door, ReadTrace, Ticket, code_name
-from octofold_server.admission.metric_sums import summed
 from octofold_server.admission.metrics import exposition
+from octofold_server.admission.shared_service import SharedService
 from octofold_server.protocols.open_inference import descriptions as describe
 from octofold_server.protocols.open_inference.descriptions import Description
 from octofold_server.protocols.open_inference.requests import InferenceRequest
 from octofold_server.protocols.open_inference.tensors import OutputTensor, boards_of, outputs_of
 from octofold_server.system.quoting import quoted
-from octofold_server.system.siblings import Siblings
 
 __all__ = ["OpenInference"]
 
@@ -33,12 +32,12 @@ class OpenInference:
 
     Args:
         door: where calls go.
-        siblings: other processes that serve the same models, which load and unload what this one does.
+        shared: what other processes have a part in; None when this is the only one.
     """
 
-    def __init__(self, door: Door, siblings: Siblings | None = None) -> None:
+    def __init__(self, door: Door, shared: SharedService | None = None) -> None:
         self._door = door
-        self._siblings = siblings
+        self._shared = shared
         self._models = door.models
 
     @property
@@ -94,7 +93,8 @@ class OpenInference:
                 f"parameter {quoted(parameter)} is not supported: models come from the repository"
             )
         self._models.load(name)
-        self._ask_siblings("load", name)
+        if self._shared is not None:
+            self._shared.load(name)
 
     def unload(self, repository: str, name: str) -> None:
         """Drain and free a model; blocks until it is done.
@@ -105,16 +105,15 @@ class OpenInference:
         """
         _check_repository(repository)
         self._models.unload(name)
-        self._ask_siblings("unload", name)
+        if self._shared is not None:
+            self._shared.unload(name)
 
     def metrics(self) -> str:
         """The page that Prometheus reads, of all processes; blocks until they have answered."""
-        page = exposition(self._models, self._door.refusals, ready=self.ready)
-        return page if self._siblings is None else summed([page, *self._siblings.ask("page").values()])
-
-    def _ask_siblings(self, what: str, name: str) -> None:
-        if self._siblings is not None:
-            self._siblings.ask(what, name)
+        if self._shared is not None:
+            return self._shared.metrics()
+        door = self._door
+        return exposition(self._models, door.refusals, ready=self.ready, open_calls=door.open_calls)
 
     def read(self, reader: Callable[[], Read]) -> Read:
         """What `reader` makes of a request; if it raises, that is counted as a refusal, and raised."""

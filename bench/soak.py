@@ -1,0 +1,154 @@
+"""A server under every kind of call for minutes or hours: what does it still hold when nobody calls any more?
+
+    python bench/soak.py                          # ten minutes
+    python bench/soak.py --hours 8 --processes 2  # one of the processes is killed now and then
+
+Calls of all kinds, right and wrong, come with cancellations, deadlines, junk and cut connections, while
+models are reloaded, unloaded and loaded. Answers are compared with those of the quiet server. The table has
+memory, threads, descriptors, queue and counts before and after. Ctrl-C ends the load, and the table comes as
+usual. The exit code is 1 if anything is not as it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+
+import grpc
+import numpy as np
+from harness import report
+from numpy.typing import NDArray
+from octofold_client.loadtest.boards import played_boards
+from octofold_client.local_server import LocalServer
+from octofold_proto import messages
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from soak_calls import KINDS, SPARE, Target
+from soak_loads import Load, Server, Trouble, problems, quiet_figures, settled_figures
+
+WARM_SECONDS = 20.0
+"""Before the first figures: pools have grown, and every kind of call has been made."""
+PROGRESS_SECONDS = 30.0
+TROUBLE_SECONDS = 5.0
+LARGEST_EXPONENT = 15
+BOARDS = 2048
+CLEAR_VOTES = 4
+"""By so many votes a move must be ahead: a rounding in a batch of another size then changes no answer."""
+
+
+def main() -> int:
+    arguments = parse()
+    seconds = arguments.hours * 3600 if arguments.hours else arguments.minutes * 60
+    with tempfile.TemporaryDirectory(prefix="octofold-soak-") as folder:
+        models, rest_port_file = Path(folder) / "models", Path(folder) / "rest-port"
+        name = newest_of(arguments.models / arguments.model, models)
+        options = ("--default-model", name, "--processes", str(arguments.processes))
+        options += ("--rest-port", "0", "--rest-port-file", str(rest_port_file))
+        with LocalServer(models, options) as local:
+            assert local.pid is not None
+            boards, moves = clear_boards(local.target, arguments.seed)
+            target = Target(local.target, int(rest_port_file.read_text()), name, boards, moves)
+            server = Server(local.pid, target, models)
+            return soak(server, seconds, arguments)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long the load lasts (default: 10)")
+    parser.add_argument("--hours", type=float, default=0.0, help="the same in hours")
+    parser.add_argument(
+        "--models", type=Path, default=Path("models"), help="model repository (default: models)"
+    )
+    parser.add_argument("--model", default="swift", help="model to call, its newest version (default: swift)")
+    parser.add_argument("--processes", type=int, default=1, help="of the server (default: 1)")
+    parser.add_argument("--callers", type=int, default=2, help="threads for each kind of call (default: 2)")
+    parser.add_argument("--seed", type=int, default=0, help="of all random choices (default: 0)")
+    return parser.parse_args()
+
+
+def newest_of(source: Path, models: Path) -> str:
+    """Copy the newest version of a model into a repository of its own, also as the spare model; its name."""
+    newest = max(source.glob("[0-9]*"), key=lambda folder: int(folder.name))
+    for name in (source.name, SPARE):
+        copy = models / name / newest.name
+        shutil.copytree(newest, copy)
+        card = json.loads((copy / "card.json").read_text(encoding="utf-8"))
+        (copy / "card.json").write_text(json.dumps({**card, "name": name}), encoding="utf-8")
+    return source.name
+
+
+def clear_boards(target: str, seed: int) -> tuple[NDArray[np.uint8], NDArray[np.int8]]:
+    """Boards [N, 16] of games for which the quiet server has a clear move, and these moves [N]."""
+    boards = played_boards(LARGEST_EXPONENT, BOARDS, seed)
+    request = pb.NextMovesRequest(boards=messages.boards_to_bytes(boards), with_votes=True)
+    with closing(grpc.insecure_channel(target)) as channel:
+        reply = OctofoldServiceStub(channel).NextMoves(request, timeout=60)
+    moves = messages.moves_from_bytes(reply.moves, len(boards))
+    votes = np.sort(messages.votes_from_bytes(reply.votes, len(boards)).astype(int), axis=1)
+    clear = votes[:, 3] - votes[:, 2] >= CLEAR_VOTES
+    return boards[clear], moves[clear]
+
+
+def soak(server: Server, seconds: float, arguments: argparse.Namespace) -> int:
+    """Warm up, soak, and tell; the exit code."""
+    troubles = Trouble.common(TROUBLE_SECONDS)
+    warming = Load(server, KINDS, Trouble.common(1.0), arguments.callers, arguments.seed)
+    warming.start()
+    print(f"warming up for {WARM_SECONDS:.0f} s", file=sys.stderr)
+    time.sleep(WARM_SECONDS)
+    warming.stop()
+    before = quiet_figures(server)
+    if arguments.processes > 1:
+        troubles.append(Trouble.killing(TROUBLE_SECONDS))
+    load = Load(server, KINDS, troubles, arguments.callers, arguments.seed + 1)
+    began = time.monotonic()
+    load.start()
+    interrupted = False
+    try:
+        watch(load, began + seconds)
+    except KeyboardInterrupt:
+        interrupted = True
+        print("interrupted: waiting for the last calls", file=sys.stderr)
+    lasted = time.monotonic() - began
+    load.stop()
+    after = settled_figures(server, before)
+    found = problems(load.tally, before, after)
+    rows = [(name.replace("_", " "), value, asdict(after)[name]) for name, value in asdict(before).items()]
+    tally = load.tally
+    report(
+        f"Soak of {server.target.model} for {lasted / 60:.1f} minutes",
+        ("while nobody calls", "before", "after"),
+        rows,
+        seconds=round(lasted),
+        interrupted=interrupted,
+        processes=arguments.processes,
+        before=asdict(before),
+        after=asdict(after),
+        calls=tally.calls,
+        answered=tally.answered,
+        ends={f"{kind}: {code}": count for (kind, code), count in sorted(tally.ended.items())},
+        done=dict(tally.done),
+        without_end=tally.without_end,
+        problems=found,
+    )
+    for problem in found:
+        print(problem, file=sys.stderr)
+    return int(bool(found))
+
+
+def watch(load: Load, end: float) -> None:
+    """Tell how far it is until the end."""
+    while (left := end - time.monotonic()) > 0:
+        time.sleep(min(left, PROGRESS_SECONDS))
+        print(f"{max(0, end - time.monotonic()):,.0f} s left: {load.progress()}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""octofold-serve that waits before it makes the backends of a model for which GATE has a file.
+
+GATE is a folder that the environment names; the file has the SHA-256 of the model file for a name. While a
+process waits, there is a file beside it that ends in the process's id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from octofold_server.backends.backend import Layout, Tensors
+from octofold_server.backends.onnx_backend import OnnxBackend, onnx_lanes
+from octofold_server.config.options import Config, read_config
+from octofold_server.process.lifecycle import serve
+from octofold_server.process.supervisor import serve_together
+from octofold_server.system.logs import set_up_log
+from octofold_server.system.siblings import Place
+
+
+def make(model: bytes, layout: Layout, tensors: Tensors) -> Sequence[OnnxBackend]:
+    gate = Path(os.environ["GATE"]) / hashlib.sha256(model).hexdigest()
+    if gate.exists():
+        gate.with_suffix(f".{os.getpid()}").touch()
+    while gate.exists():
+        time.sleep(0.02)
+    return onnx_lanes(model, layout, tensors)
+
+
+def run(config: Config, place: Place | None = None) -> int:
+    set_up_log(config.log_format, config.log_level)
+    serve(config, make, place)
+    return 0
+
+
+if __name__ == "__main__":
+    wanted = read_config(sys.argv[1:])
+    set_up_log(wanted.log_format, wanted.log_level)
+    sys.exit(run(wanted) if wanted.processes == 1 else serve_together(wanted, run))

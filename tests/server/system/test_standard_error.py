@@ -1,0 +1,79 @@
+"""Where the server writes its log may be closed, may go away, and is where a crash is told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from support.certificates import Authority
+from support.waiting import wait_for
+
+BOARD = pb.NextMoveRequest(board=[1] * 16)
+LIMIT_SECONDS = 60
+
+
+@pytest.fixture(params=["plain", "TLS"])
+def command(
+    request: pytest.FixtureRequest, tmp_path: Path, write_version: Callable[..., Path]
+) -> tuple[list[str], Callable[[], grpc.Channel]]:
+    """A server's command, and how to make a channel to it."""
+    write_version()
+    port_file = tmp_path / "port"
+    command = [sys.executable, "-m", "octofold_server.cli", "--port", "0", "--grace", "0"]
+    command += ["--models", str(tmp_path / "models"), "--port-file", str(port_file)]
+    authority = Authority(tmp_path, "authority")
+    pair = authority.issue("server")
+    if request.param == "TLS":
+        command += ["--tls-certificate", str(pair.certificate), "--tls-key", str(pair.key)]
+
+    def channel() -> grpc.Channel:
+        wait_for(port_file.exists)
+        target = f"127.0.0.1:{port_file.read_text().strip()}"
+        if request.param == "plain":
+            return grpc.insecure_channel(target)
+        roots = authority.certificate.read_bytes()
+        return grpc.secure_channel(target, grpc.ssl_channel_credentials(roots))
+
+    return command, channel
+
+
+def serve_and_terminate(server: subprocess.Popen[Any], channel: Callable[[], grpc.Channel]) -> int:
+    with channel() as opened:
+        assert OctofoldServiceStub(opened).NextMove(BOARD, timeout=LIMIT_SECONDS).version == "1"
+    server.terminate()
+    return server.wait(LIMIT_SECONDS)
+
+
+def test_a_server_without_standard_error_serves_and_ends_well(command: Any) -> None:
+    arguments, channel = command
+    closing = ["sh", "-c", 'exec "$@" 2>&-', "sh", *arguments]
+    with subprocess.Popen(closing) as server:
+        assert serve_and_terminate(server, channel) == 0
+
+
+def test_a_server_whose_log_nobody_reads_any_more_serves_and_ends_well(command: Any) -> None:
+    arguments, channel = command
+    read, write = os.pipe()
+    with subprocess.Popen(arguments, stderr=write) as server:
+        os.close(write)
+        channel().close()  # it is ready
+        os.close(read)
+        assert serve_and_terminate(server, channel) == 0
+
+
+def test_a_crash_is_told_on_standard_error(command: Any, tmp_path: Path) -> None:
+    arguments, channel = command
+    with (tmp_path / "log").open("wb") as log, subprocess.Popen(arguments, stderr=log) as server:
+        channel().close()
+        server.send_signal(signal.SIGABRT)
+        assert server.wait(LIMIT_SECONDS) == -signal.SIGABRT
+    assert "Fatal Python error: Aborted" in (tmp_path / "log").read_text()
