@@ -26,7 +26,7 @@ import numpy as np
 from harness import report
 from numpy.typing import NDArray
 from octofold_client.loadtest.boards import played_boards
-from octofold_client.local_server import LocalServer
+from octofold_client.rpc.local_server import LocalServer
 from octofold_proto import messages
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
@@ -44,14 +44,15 @@ CLEAR_VOTES = 4
 
 
 def main() -> int:
+    """Run the benchmark; returns the exit code."""
     arguments = parse()
     seconds = arguments.hours * 3600 if arguments.hours else arguments.minutes * 60
     with tempfile.TemporaryDirectory(prefix="octofold-soak-") as folder:
         models, rest_port_file = Path(folder) / "models", Path(folder) / "rest-port"
         name = newest_of(arguments.models / arguments.model, models)
         options = ("--default-model", name, "--processes", str(arguments.processes))
-        options += ("--rest-port", "0", "--rest-port-file", str(rest_port_file))
-        with LocalServer(models, options) as local:
+        rest_options = ("--rest-port", "0", "--rest-port-file", str(rest_port_file))
+        with LocalServer(models, (*options, *rest_options)) as local:
             assert local.pid is not None
             boards, moves = clear_boards(local.target, arguments.seed)
             target = Target(local.target, int(rest_port_file.read_text()), name, boards, moves)
@@ -60,6 +61,7 @@ def main() -> int:
 
 
 def parse() -> argparse.Namespace:
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--minutes", type=float, default=10.0, help="how long the load lasts (default: 10)")
     parser.add_argument("--hours", type=float, default=0.0, help="the same in hours")

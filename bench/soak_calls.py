@@ -225,9 +225,7 @@ def descriptions(caller: Caller) -> str:
         lambda: infer.ModelConfig(oip.ModelConfigRequest(name=model), timeout=CALL_SECONDS),
         lambda: infer.ModelStatistics(oip.ModelStatisticsRequest(), timeout=CALL_SECONDS),
         lambda: infer.RepositoryIndex(oip.RepositoryIndexRequest(), timeout=CALL_SECONDS),
-        lambda: health_pb2_grpc.HealthStub(channel).Check(
-            health_pb2.HealthCheckRequest(), timeout=CALL_SECONDS
-        ),
+        lambda: _health(channel).Check(health_pb2.HealthCheckRequest(), timeout=CALL_SECONDS),
     ]
     caller.random.choice(asks)()
     return "OK"
@@ -248,12 +246,15 @@ def rest_descriptions(caller: Caller) -> str:
 
 def health_watch(caller: Caller) -> str:
     """Watches that are read once and then canceled, as load balancers' clients do."""
-    watch = health_pb2_grpc.HealthStub(caller.connect()).Watch(
-        health_pb2.HealthCheckRequest(), timeout=CALL_SECONDS
-    )
+    watch = _health(caller.connect()).Watch(health_pb2.HealthCheckRequest(), timeout=CALL_SECONDS)
     next(iter(watch))
     watch.cancel()
     return "OK"
+
+
+def _health(channel: grpc.Channel) -> Any:
+    """The stub of the health service, whose published types leave out its methods."""
+    return health_pb2_grpc.HealthStub(channel)
 
 
 def canceled(caller: Caller) -> str:
@@ -295,7 +296,7 @@ def malformed(caller: Caller) -> str:
         "/inference.GRPCInferenceService/ModelInfer",
         "/octofold.v1.OctofoldService/None",
     )
-    ask = caller.connect().unary_unary(caller.random.choice(methods))
+    ask: Callable[..., bytes] = caller.connect().unary_unary(caller.random.choice(methods))
     ask(b"\xff" + caller.random.randbytes(caller.random.randint(0, 500)), timeout=CALL_SECONDS)
     return "OK"
 
@@ -347,6 +348,7 @@ class Kind:
 
     @property
     def name(self) -> str:
+        """The kind's name in tables."""
         return self.call.__name__.replace("_", " ")
 
 

@@ -76,6 +76,7 @@ class Tally:
 
     @property
     def calls(self) -> int:
+        """The number of calls that were begun."""
         return sum(self.begun.values())
 
     @property
@@ -107,6 +108,7 @@ class Server:
         return {(name, labels): float(value) for name, labels, value in SAMPLE.findall(page)}
 
     def figures(self) -> Figures:
+        """The current figures of the server."""
         metrics = self.metrics()
         ours = f'model="{self.target.model}"'
 
@@ -156,6 +158,7 @@ class Load:
         ]
 
     def start(self) -> None:
+        """Start the threads that make the load."""
         for thread in self._threads:
             thread.start()
 
