@@ -28,7 +28,7 @@ play: $(VENV)/light ## play GAMES full games against MODEL, served on a free loo
 	$(BIN)/octofold play --games $(GAMES) --model $(MODEL)
 
 serve: $(VENV)/light ## serve the models of models/: gRPC on HOST:PORT, REST and /metrics on HOST:REST_PORT
-	$(BIN)/octofold-serve --default-model $(MODEL) --host $(HOST) --port $(PORT) --rest-port $(REST_PORT)
+	@$(BIN)/octofold-serve --default-model $(MODEL) --host $(HOST) --port $(PORT) --rest-port $(REST_PORT)
 
 train: $(VENV)/dev ## checkpoints/NAME by training/recipes/NAME.toml, in hours; goes on where it stopped
 	$(BIN)/octofold-train teacher training/recipes/teacher.toml
@@ -37,9 +37,9 @@ train: $(VENV)/dev ## checkpoints/NAME by training/recipes/NAME.toml, in hours; 
 export: $(VENV)/dev ## publish CHECKPOINT as the next version of models/NAME
 	$(BIN)/octofold-export --checkpoint $(CHECKPOINT) --name $(NAME)
 
-teacher: $(VENV)/dev ## models/ntuple: an n-tuple network, trained from nothing or on from where it stopped
+teacher: $(VENV)/dev ## models/teacher: a large n-tuple network, trained from nothing or on from where it stopped
 	$(BIN)/octofold-train teacher training/recipes/teacher.toml
-	$(BIN)/octofold-export --ntuple runs/teacher --name ntuple
+	$(BIN)/octofold-export --ntuple runs/teacher --name teacher
 
 bench: $(VENV)/dev ## measure the rules, the graph and the service on this machine
 	$(BIN)/python bench/rules.py

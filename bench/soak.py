@@ -44,7 +44,7 @@ CLEAR_VOTES = 4
 
 
 def main() -> int:
-    """Run the benchmark; returns the exit code."""
+    """Run the command; returns its exit code: 0 if everything is back where it was."""
     arguments = parse()
     seconds = arguments.hours * 3600 if arguments.hours else arguments.minutes * 60
     with tempfile.TemporaryDirectory(prefix="octofold-soak-") as folder:
@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def parse() -> argparse.Namespace:
-    """Parse the command line."""
+    """Read the flags."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--minutes", type=float, default=10.0, help="how long the load lasts (default: 10)")
     parser.add_argument("--hours", type=float, default=0.0, help="the same in hours")

@@ -348,7 +348,7 @@ class Kind:
 
     @property
     def name(self) -> str:
-        """The kind's name in tables."""
+        """The kind of call, as it stands in the table."""
         return self.call.__name__.replace("_", " ")
 
 

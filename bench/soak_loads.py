@@ -76,7 +76,7 @@ class Tally:
 
     @property
     def calls(self) -> int:
-        """The number of calls that were begun."""
+        """How many calls have begun."""
         return sum(self.begun.values())
 
     @property
@@ -108,7 +108,7 @@ class Server:
         return {(name, labels): float(value) for name, labels, value in SAMPLE.findall(page)}
 
     def figures(self) -> Figures:
-        """The current figures of the server."""
+        """Memory, threads, descriptors, queue and counts of the server as they are now."""
         metrics = self.metrics()
         ours = f'model="{self.target.model}"'
 
@@ -158,7 +158,7 @@ class Load:
         ]
 
     def start(self) -> None:
-        """Start the threads that make the load."""
+        """Start the callers."""
         for thread in self._threads:
             thread.start()
 

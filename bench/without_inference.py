@@ -12,7 +12,7 @@ import sys
 import numpy as np
 from numpy.typing import NDArray
 from octofold_server.backends.backend import Moves
-from octofold_server.config.options import read_config
+from octofold_server.config.reading import read_config
 from octofold_server.system.grpc_core import read_where_calls_are_awaited
 from octofold_server.system.logs import set_up_log
 

@@ -15,9 +15,29 @@ from typing import NoReturn
 
 PRECISIONS = ("fp32", "int8", "fp16")
 
+_ONE_HOT_LAYOUTS = ("channels_first", "channels_last", "tokens", "flat", "flat_planes")
+_NUMBER_LAYOUTS = ("flat", "square", "plane", "plane_last")
+_SOURCES = ("checkpoint", "ntuple", "module", "torchscript", "exported_program", "onnx")
+_FIELDS = (
+    "reads.kind",
+    "reads.layout",
+    "reads.type",
+    "reads.planes",
+    "reads.empty_plane",
+    "reads.cells",
+    "reads.divide_by",
+    "answers.kind",
+    "answers.output",
+    "answers.actions",
+    "answers.scale",
+    "largest_exponent",
+)
+"""Flags that are fields of a description, by their paths in it."""
+
 _EPILOG = """\
-The graph takes raw boards and plays legal 2048 in any ONNX runtime. It is published only if it answers as the
-network does, turns its answer when the board is turned, and in int8 leaves 99% of the moves as they are.
+The published graph takes raw boards and plays legal 2048 in any ONNX runtime. It is published only if it
+answers as the network does and turns its answer when the board is turned; int8 and fp16 only if they leave
+99% of the moves as they are. docs/export.md describes every source and every field of a description.
 """
 
 
@@ -42,12 +62,22 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parsed, unknown = parser.parse_known_args(arguments)
     if unknown:
         parser.error(_unknown(unknown[0], parser))
-    if parsed.checkpoint is None and parsed.ntuple is None and parsed.record_strength is None:
-        parser.error("say what to export: --checkpoint DIR or --ntuple DIR (or --record-strength FILE)")
+    if all(getattr(parsed, task) is None for task in (*_SOURCES, "record_strength")):
+        flags = ", ".join(f"--{task.replace('_', '-')}" for task in _SOURCES)
+        parser.error(f"say what to export: one of {flags} (or --record-strength)")
     if parsed.name is None:
         parser.error("--name is missing: the name of the model")
     if parsed.record_strength is not None and parsed.version is None:
         parser.error("--record-strength needs --version")
+    if parsed.weights is not None and parsed.module is None:
+        parser.error(f"--weights {parsed.weights} needs --module package.module:callable")
+    if parsed.max_megabytes is not None and parsed.ntuple is None:
+        parser.error("--max-megabytes needs --ntuple")
+    fields = {name: value for name, value in vars(parsed).items() if name in _FIELDS and value is not None}
+    described = fields or parsed.description is not None
+    if described and (parsed.checkpoint is not None or parsed.ntuple is not None):
+        parser.error("--checkpoint and --ntuple describe themselves; leave the description out")
+    parsed.description_flags = fields
     return parsed
 
 
@@ -66,56 +96,176 @@ def _unknown(argument: str, parser: argparse.ArgumentParser) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="octofold-export",
+        usage="octofold-export SOURCE --name NAME [options]",
         description="Publish a trained network as a model that plays 2048 from raw boards.",
         epilog=_EPILOG,
         allow_abbrev=False,
     )
-    task = parser.add_mutually_exclusive_group()
-    task.add_argument("--checkpoint", type=Path, metavar="DIR", help="folder of the checkpoint to publish")
-    task.add_argument("--ntuple", type=Path, metavar="DIR", help="folder of the n-tuple network to publish")
-    task.add_argument(
+    _add_sources(parser)
+    _add_description(parser)
+    _add_choices(parser)
+    return parser
+
+
+def _add_sources(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what to export (one of these)")
+    source = group.add_mutually_exclusive_group()
+    source.add_argument("--checkpoint", type=Path, metavar="DIR", help="checkpoint folder of octofold-train")
+    source.add_argument("--ntuple", type=Path, metavar="DIR", help="folder of an n-tuple network")
+    source.add_argument(
+        "--module",
+        metavar="PACKAGE.MODULE:CALLABLE",
+        help="PyTorch: what returns the module, such as a class; see --weights",
+    )
+    source.add_argument("--torchscript", type=Path, metavar="FILE", help="file of torch.jit.save")
+    source.add_argument("--exported-program", type=Path, metavar="FILE.pt2", help="file of torch.export.save")
+    source.add_argument("--onnx", type=Path, metavar="FILE", help="ONNX file, with its tensors beside it")
+    source.add_argument(
         "--record-strength",
         type=Path,
         metavar="RESULT.json",
         help="publish nothing; put an evaluation's result into the card of a published version",
     )
-    parser.add_argument("--name", help="name of the model (required)")
-    parser.add_argument(
+    group.add_argument(
+        "--max-megabytes",
+        type=float,
+        metavar="MB",
+        help="with --ntuple: keep the entries that matter most, in a graph of at most this size "
+        "(default: all entries, in a file beside the graph)",
+    )
+    group.add_argument(
+        "--weights",
+        type=Path,
+        metavar="FILE",
+        help="state dict of --module: .safetensors, or a file of torch.save (tensors only)",
+    )
+
+
+def _add_description(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "how the network reads a board and what it answers (what it shows by itself may be left out)"
+    )
+    group.add_argument(
+        "--description",
+        type=Path,
+        metavar="FILE.toml",
+        help="file with these fields (default: the network's file with .toml as its ending, if it exists)",
+    )
+    group.add_argument(
+        "--input", dest="reads.kind", choices=["one_hot", "exponents", "tiles", "log2"], help="what cells are"
+    )
+    group.add_argument(
+        "--layout",
+        dest="reads.layout",
+        choices=list(dict.fromkeys((*_ONE_HOT_LAYOUTS, *_NUMBER_LAYOUTS))),
+        metavar="LAYOUT",
+        help=f"one-hot: {', '.join(_ONE_HOT_LAYOUTS)}; numbers: {', '.join(_NUMBER_LAYOUTS)}",
+    )
+    group.add_argument("--type", dest="reads.type", metavar="TYPE", help="float32, int64, ...")
+    group.add_argument("--planes", dest="reads.planes", type=int, metavar="P", help="how many one-hot planes")
+    group.add_argument(
+        "--no-empty-plane",
+        dest="reads.empty_plane",
+        action="store_const",
+        const=False,
+        help="the first plane is for the tile 2 (default: for empty cells)",
+    )
+    group.add_argument(
+        "--cells",
+        dest="reads.cells",
+        choices=["rows", "columns"],
+        help="what is read first (default: rows)",
+    )
+    group.add_argument(
+        "--divide-by",
+        dest="reads.divide_by",
+        type=float,
+        metavar="X",
+        help="what numbers are divided by (default: 1)",
+    )
+    group.add_argument(
+        "--largest-exponent",
+        type=int,
+        metavar="E",
+        help="largest exponent that the network knows (default: what its planes hold, or 17)",
+    )
+    group.add_argument(
+        "--answer",
+        dest="answers.kind",
+        choices=["policy_logits", "policy_probabilities", "action_values", "afterstate_value"],
+        help="what the output is",
+    )
+    group.add_argument("--output", dest="answers.output", metavar="NAME", help="which output, if several")
+    group.add_argument(
+        "--actions",
+        dest="answers.actions",
+        type=lambda text: text.split(","),
+        metavar="LIST",
+        help="order of the four numbers (default: up,right,down,left)",
+    )
+    group.add_argument(
+        "--scale",
+        dest="answers.scale",
+        type=float,
+        metavar="POINTS",
+        help="points of the game that a value of 1 stands for; needed for values",
+    )
+    group.add_argument(
+        "--judge",
+        type=Path,
+        metavar="DIR",
+        help="published version against which the description is checked (default: the strongest of "
+        "--models, else a search)",
+    )
+    group.add_argument(
+        "--accept", action="store_true", help="publish even if the description seems to be wrong"
+    )
+
+
+def _add_choices(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what to publish")
+    group.add_argument("--name", help="name of the model (required)")
+    group.add_argument(
         "--models",
         type=Path,
         default=Path("models"),
         metavar="DIR",
         help="model repository (default: ./models)",
     )
-    parser.add_argument(
+    group.add_argument(
         "--version", type=_version, metavar="N", help="version to publish (default: the newest plus one)"
     )
-    parser.add_argument(
+    group.add_argument(
         "--rule",
         choices=["vote", "mean"],
         help="how the views' answers become a move (default: vote for a policy, mean for values)",
     )
-    parser.add_argument(
+    group.add_argument(
         "--symmetries",
         type=int,
-        choices=[8, 1],
+        choices=[8, 4, 2, 1],
         default=8,
-        help="views of the board that the network sees (default: 8)",
+        help="views of the board that the network sees: all, the rotations, the half turn, or the board "
+        "as it is (default: 8)",
     )
-    parser.add_argument(
+    group.add_argument(
         "--precisions",
         type=_precisions,
         metavar="LIST",
         help="fp32, optionally with int8 for CPUs and fp16 for GPUs, such as fp32,int8,fp16 "
         "(default: fp32,int8; fp32 for an n-tuple network, which has no other)",
     )
-    parser.add_argument(
+    group.add_argument(
+        "--views-output",
+        action="store_true",
+        help="add the output `views`: the probabilities of each view",
+    )
+    group.add_argument(
         "--boards",
         type=Path,
         metavar="FILE.npy",
         help="recorded boards [M, 16] uint8 to calibrate and check on (default: the network plays games)",
     )
-    return parser
 
 
 def _version(text: str) -> int:

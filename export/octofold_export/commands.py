@@ -6,11 +6,20 @@ import argparse
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
+from octofold_export.description.hints import Hints, hints_from_flags, merged, read_hints
 from octofold_export.errors import ExportError
 from octofold_export.export import ExportOptions, export
 from octofold_export.publishing.strength import record_strength
 from octofold_export.sources.checkpoint import from_checkpoint
+from octofold_export.sources.compact_ntuple import from_ntuple_compactly
+from octofold_export.sources.described import (
+    from_exported_program,
+    from_module,
+    from_onnx,
+    from_torchscript,
+)
 from octofold_export.sources.ntuple import from_ntuple
 from octofold_export.sources.source import Source
 
@@ -37,20 +46,42 @@ def _report(line: str) -> None:
 
 
 def _source(parsed: argparse.Namespace) -> Callable[[], Source]:
+    """Loads what the flags name. Reads the description at once: a wrong one is found before any work."""
+    if parsed.ntuple is not None and parsed.max_megabytes is not None:
+        return partial(from_ntuple_compactly, parsed.ntuple, int(parsed.max_megabytes * 1e6))
     if parsed.ntuple is not None:
         return partial(from_ntuple, parsed.ntuple)
-    return partial(from_checkpoint, parsed.checkpoint)
+    if parsed.checkpoint is not None:
+        return partial(from_checkpoint, parsed.checkpoint)
+    if parsed.module is not None:
+        return partial(from_module, parsed.module, parsed.weights, _hints(parsed, parsed.weights))
+    if parsed.torchscript is not None:
+        return partial(from_torchscript, parsed.torchscript, _hints(parsed, parsed.torchscript))
+    if parsed.exported_program is not None:
+        file = parsed.exported_program
+        return partial(from_exported_program, file, _hints(parsed, file))
+    return partial(from_onnx, parsed.onnx, _hints(parsed, parsed.onnx))
+
+
+def _hints(parsed: argparse.Namespace, file: Path | None) -> Hints:
+    """The flags, over the TOML file that they name, or that lies beside the network's file."""
+    flags = hints_from_flags(parsed.description_flags)
+    if parsed.description is not None:
+        return merged(flags, read_hints(parsed.description))
+    beside = file.with_suffix(".toml") if file is not None else None
+    return merged(flags, read_hints(beside)) if beside is not None and beside.exists() else flags
 
 
 def _options(parsed: argparse.Namespace) -> ExportOptions:
-    precisions = parsed.precisions
     return ExportOptions(
         name=parsed.name,
         models=parsed.models,
         version=parsed.version,
         rule=parsed.rule,
         symmetries=parsed.symmetries,
-        int8=None if precisions is None else "int8" in precisions,
-        fp16=precisions is not None and "fp16" in precisions,
+        precisions=parsed.precisions,
+        with_views=parsed.views_output,
         boards=parsed.boards,
+        judge=parsed.judge,
+        accept=parsed.accept,
     )

@@ -1,21 +1,17 @@
-"""From a trained network to a published version: fold, record boards, check, quantise, check again, publish.
+"""From a trained network to a published version: fold, record boards, check, reduce, check again, publish.
 
 Everything is built in memory; the first file is written after the last check has passed.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
-from importlib.metadata import version as installed_version
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from octofold_game.symmetries import CELLS
 
 from octofold_export.checks.gates import (
     check_agreement,
@@ -24,24 +20,23 @@ from octofold_export.checks.gates import (
     check_parity,
     sample,
 )
-from octofold_export.checks.recording import Report, play_boards, read_boards
-from octofold_export.checks.reference import reference_answers
+from octofold_export.checks.judges import find_judge, read_judge
+from octofold_export.checks.recording import Report, play_boards, positions, read_boards
+from octofold_export.checks.reference import Reference, plain_head, reference_answers
 from octofold_export.checks.runner import FoldedGraph
-from octofold_export.errors import ExportError
-from octofold_export.graph.builder import external_file
+from octofold_export.checks.sense import Evidence, weigh
+from octofold_export.errors import ExportError, GateError
 from octofold_export.graph.decision import Rule
 from octofold_export.graph.folding import fold
-from octofold_export.graph.heads import Head
-from octofold_export.publishing.card import CARD_FILE, FORMAT, README_FILE, Card, describe, encode
+from octofold_export.graph.heads import Evaluator, head
+from octofold_export.publishing.files import PRECISIONS, Precision, version_files
 from octofold_export.publishing.triton import config
-from octofold_export.publishing.versions import Content, check_name, check_place, next_version, publish
-from octofold_export.sources.source import Quantise, Source
-
-Precision = Literal["fp32", "int8", "fp16"]
-FILES: dict[Precision, str] = {"fp32": "model.onnx", "int8": "model.int8.onnx", "fp16": "model.fp16.onnx"}
+from octofold_export.publishing.versions import check_name, check_place, next_version, publish
+from octofold_export.sources.source import Source
 
 _CALIBRATION_BOARDS = 2_048  # or a quarter of a smaller recording
 _MEASURED_BOARDS = 10_240
+_JUDGED_BOARDS = 4_096
 _SEED = 1
 
 
@@ -56,135 +51,183 @@ class ExportOptions:
     rule: Rule | None = None
     "None: the one that suits the network"
     symmetries: int = 8
-    "8, or 1 for a player that sees the board as it is"
-    int8: bool | None = None
-    "publish an 8-bit graph beside the float32 one; None: if the network has one"
-    fp16: bool = False
-    "publish a float16 graph, too, for GPUs"
+    "views of the board, a key of `views.VIEWS`"
+    precisions: frozenset[Precision] | None = None
+    "fp32 and others; None: int8 as well if the network has such a form"
+    with_views: bool = False
+    "the graph has the output `views`, too"
     boards: Path | None = None
     "recorded boards [M, 16] uint8; None: from games that the network plays itself"
+    judge: Path | None = None
+    "published version that the description is held against; None: the strongest at hand"
+    accept: bool = False
+    "publish a network even if its description makes no sense"
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A source, and how its views become a move."""
+
+    source: Source
+    options: ExportOptions
+    rule: Rule
+
+    def graph(self, evaluator: Evaluator) -> onnx.ModelProto:
+        """The folded graph of a form of the network."""
+        made = head(self.source.description, evaluator)
+        return fold(made, self.rule, self.options.symmetries, with_views=self.options.with_views)
+
+
+@dataclass(frozen=True, eq=False)
+class _Boards:
+    """Boards of games `[M, 16]`, those to calibrate on apart from those to measure on."""
+
+    calibration: NDArray[np.uint8]
+    measured: NDArray[np.uint8]
+
+
+@dataclass
+class _Made:
+    """What is to be published, and why a precision is not."""
+
+    graphs: dict[Precision, onnx.ModelProto]
+    agreement: dict[Precision, float]
+    refused: dict[Precision, str] = field(default_factory=dict)
 
 
 def export(load: Callable[[], Source], options: ExportOptions, report: Report) -> Path:
     """Publish a version and return its folder; `report` is told what was found on the way.
 
     Raises `ExportError` for a wrong input and `GateError` for a graph that failed a check; neither leaves a
-    file behind.
+    file behind. A reduced precision that fails its check is left out, and the card says why.
     """
     check_name(options.name)
     check_place(options.models, options.name, options.version)
     source = load()
-    rule, quantise = _choices(source, options)
+    plan = _Plan(source, options, options.rule or source.rule)
+    wanted = _precisions(source, options)
 
-    graph = fold(source.head, rule, options.symmetries)
-    folded = FoldedGraph(graph, source.tensors)
-    boards = _boards(options, folded, source.largest_exponent, report)
-    calibration, measured = np.split(boards, [min(_CALIBRATION_BOARDS, len(boards) // 4)])
-
-    checked = sample(measured)
-    reference = reference_answers(source.plain, checked, rule, options.symmetries)
-    check_parity(folded, checked, reference)
-    if options.symmetries == len(CELLS):
-        check_equivariance(folded, checked, reference)
-    if source.action_values is not None and rule == "mean":
-        check_moves(folded, measured, source.action_values(measured))
-    report(f"fp32: answers as the network does on {len(checked)} boards")
-
-    graphs: dict[Precision, onnx.ModelProto] = {"fp32": graph}
-    agreement: dict[Precision, float] = {"fp32": 1.0}
-    if quantise is not None:
-        graphs["int8"] = _int8_graph(quantise, calibration, folded, rule, options.symmetries)
-    if options.fp16 and source.half is not None:
-        graphs["fp16"] = fold(source.half, rule, options.symmetries)
-    expected = folded.next_moves(measured)
-    for precision in (name for name in graphs if name != "fp32"):
-        reduced = FoldedGraph(graphs[precision])
-        if options.symmetries == len(CELLS):
-            check_equivariance(reduced, checked, reference)
-        agreement[precision] = check_agreement(precision, reduced, measured, expected)
-        report(f"{precision}: {agreement[precision]:.2%} of {len(measured):,} moves as in fp32")
+    graph = plan.graph(source.fp32)
+    player = FoldedGraph(graph, source.tensors)
+    boards = _boards(plan, player, report)
+    evidence = _weighed(plan, boards, report) if source.described_by_user else None
+    reference = _checked(plan, player, boards, report)
+    made = _Made({"fp32": graph}, {"fp32": 1.0})
+    for precision in PRECISIONS:
+        if precision in wanted and precision != "fp32":
+            _reduce(plan, precision, player, boards, reference, made, report)
 
     version = options.version or next_version(options.models, options.name)
-    models = {FILES[precision]: model.SerializeToString() for precision, model in graphs.items()}
-    tensors: dict[str, Content] = {
-        external_file(name): values.data for name, values in source.tensors.items()
-    }
-    card: Card = {
-        "format": FORMAT,
-        "name": options.name,
-        "version": version,
+    fields = {
         **source.card,
-        "decision_rule": rule,
+        "decision_rule": plan.rule,
         "symmetries": options.symmetries,
-        "largest_exponent": source.largest_exponent,
-        "precisions": {
-            precision: {
-                "file": FILES[precision],
-                "sha256": _sha256(models[FILES[precision]]),
-                **_tensors(source),
-                "agreement": round(share, 5),
-            }
-            for precision, share in agreement.items()
-        },
-        "strength": None,
-        "exporter": installed_version("octofold"),
+        "largest_exponent": source.description.largest_exponent,
+        **({} if evidence is None else {"evidence": asdict(evidence)}),
         "boards": {
             "source": "recorded" if options.boards else "own games",
-            "measured": len(measured),
-            "calibration": len(calibration) if quantise is not None else 0,
+            "measured": len(boards.measured),
+            "calibration": len(boards.calibration) if "int8" in wanted else 0,
         },
+        **({"not_published": made.refused} if made.refused else {}),
     }
-    files = {**models, **tensors, CARD_FILE: encode(card), README_FILE: describe(card)}
+    files = version_files(
+        options.name, version, made.graphs, made.agreement, source.tensors, fields, source.located
+    )
     return publish(options.models, options.name, version, files, config(options.name))
 
 
-def _choices(source: Source, options: ExportOptions) -> tuple[Rule, Quantise | None]:
-    """The decision rule, and what makes an 8-bit form, if there is to be one."""
+def _precisions(source: Source, options: ExportOptions) -> frozenset[Precision]:
     if options.symmetries < source.fewest_symmetries:
         raise ExportError(f"the network needs all {source.fewest_symmetries} symmetries")
-    if options.int8 and source.quantise is None:
+    if options.precisions is None:
+        return frozenset({"fp32"} if source.int8 is None else {"fp32", "int8"})
+    if "int8" in options.precisions and source.int8 is None:
         raise ExportError("the network has no 8-bit form")
-    if options.fp16 and source.half is None:
+    if "fp16" in options.precisions and source.fp16 is None:
         raise ExportError("the network has no form in float16")
-    return options.rule or source.rule, source.quantise if options.int8 is not False else None
+    return options.precisions
 
 
-def _boards(
-    options: ExportOptions, player: FoldedGraph, largest_exponent: int, report: Report
-) -> NDArray[np.uint8]:
-    if options.boards is not None:
-        return read_boards(options.boards, largest_exponent)
-    count = _CALIBRATION_BOARDS + _MEASURED_BOARDS
-    report(f"playing until {count:,} different boards are seen")
-    return play_boards(player, count, largest_exponent, _SEED, report)
+def _boards(plan: _Plan, player: FoldedGraph, report: Report) -> _Boards:
+    largest = plan.source.description.largest_exponent
+    if plan.options.boards is not None:
+        boards = read_boards(plan.options.boards, largest)
+    else:
+        count = _CALIBRATION_BOARDS + _MEASURED_BOARDS
+        report(f"playing until {count:,} different boards are seen")
+        boards = play_boards(player, count, largest, _SEED, report)
+    return _Boards(*np.split(boards, [min(_CALIBRATION_BOARDS, len(boards) // 4)]))
 
 
-def _int8_graph(
-    quantise: Quantise, boards: NDArray[np.uint8], folded: FoldedGraph, rule: Rule, symmetries: int
-) -> onnx.ModelProto:
-    """The 8-bit graph whose probabilities stay closest to those of `folded` on the calibration `boards`.
+def _weighed(plan: _Plan, boards: _Boards, report: Report) -> Evidence:
+    """Raises `GateError` with the evidence if the description makes no sense and was not accepted."""
+    options, source = plan.options, plan.source
+    judge = read_judge(options.judge) if options.judge else find_judge(options.models)
+    evidence = weigh(source.description, source.evaluate, boards.measured[:_JUDGED_BOARDS], judge)
+    if evidence.problem is None:
+        report(f"description: {evidence}")
+    elif options.accept:
+        report(f"description: accepted although {evidence.problem}: {evidence}")
+    else:
+        raise GateError(
+            f"the description seems wrong: {evidence.problem}; the network {evidence}; --accept goes on"
+        )
+    return evidence
 
-    Closeness of probabilities orders the candidates with less noise than counting the few moves that change.
+
+def _checked(plan: _Plan, player: FoldedGraph, boards: _Boards, report: Report) -> Reference:
+    """What the network answers on some boards, after the float32 graph passed its checks on them."""
+    source, checked = plan.source, sample(boards.measured)
+    plain = plain_head(source.description, source.evaluate)
+    reference = reference_answers(plain, checked, plan.rule, plan.options.symmetries)
+    check_parity(player, reference)
+    check_equivariance(player, reference, plan.options.symmetries)
+    if source.action_values is not None and plan.rule == "mean":
+        check_moves(player, boards.measured, source.action_values(boards.measured))
+    report(f"fp32: answers as the network does on {len(checked)} boards")
+    return reference
+
+
+def _reduce(
+    plan: _Plan,
+    precision: Precision,
+    player: FoldedGraph,
+    boards: _Boards,
+    reference: Reference,
+    made: _Made,
+    report: Report,
+) -> None:
+    """Put a reduced precision into `made`: its graph, or why it is not to be published."""
+    try:
+        graph = plan.graph(_reduced(plan, precision, player, boards.calibration))
+        reduced = FoldedGraph(graph)
+        check_equivariance(reduced, reference, plan.options.symmetries)
+        expected = player.next_moves(boards.measured)
+        agreement = check_agreement(precision, reduced, boards.measured, expected)
+    except ExportError as error:
+        made.refused[precision] = str(error)
+        report(f"{precision}: not published: {error}")
+        return
+    made.graphs[precision], made.agreement[precision] = graph, agreement
+    report(f"{precision}: {agreement:.2%} of {len(boards.measured):,} moves as in fp32")
+
+
+def _reduced(plan: _Plan, precision: Precision, player: FoldedGraph, boards: NDArray[np.uint8]) -> Evaluator:
+    """The network in another precision.
+
+    Of several 8-bit forms, the one whose probabilities stay closest to float32 on the calibration `boards`;
+    they order the forms with less noise than the few moves that change.
     """
-    turns = np.random.default_rng(_SEED).integers(symmetries, size=len(boards))
-    views = np.take_along_axis(boards, CELLS[turns], axis=1)
-    expected = folded.answer(boards).probabilities
+    source = plan.source
+    if precision == "fp16":
+        assert source.fp16 is not None
+        return source.fp16()
+    assert source.int8 is not None
+    expected = player.answer(boards).probabilities
 
-    def error(head: Head) -> float:
-        answers = FoldedGraph(fold(head, rule, symmetries)).answer(boards)
+    def error(evaluator: Evaluator) -> float:
+        answers = FoldedGraph(plan.graph(evaluator)).answer(boards)
         return float(np.abs(answers.probabilities - expected).mean())
 
-    return fold(quantise(views, error), rule, symmetries)
-
-
-def _tensors(source: Source) -> dict[str, Any]:
-    """The card's field that describes the files beside a graph, if there are any."""
-    described = {
-        name: {"file": external_file(name), "sha256": _sha256(values.data)}
-        for name, values in source.tensors.items()
-    }
-    return {"tensors": described} if described else {}
-
-
-def _sha256(content: Content) -> str:
-    return hashlib.sha256(content).hexdigest()
+    return source.int8(positions(source.description, boards, plan.options.symmetries), error)

@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, POINTS, mirror, pack, slide, transpose
 from octofold_game.files import whole_file, write_text
 
+from octofold_players.compact_tables import CompactTables, is_compact
+from octofold_players.compact_tables import NTupleFileError as NTupleFileError  # what loading raises
 from octofold_players.local_player import best_moves
 from octofold_players.prefetch import prefetch
 
@@ -34,10 +36,6 @@ FOUR_SIX_TUPLES = (
 _U = np.uint64
 _EVERY_CELL = _U(0x1111111111111111)
 _FORMAT = 1
-
-
-class NTupleFileError(ValueError):
-    """A saved network that is missing, damaged, or of another shape than asked for."""
 
 
 class Layout(NamedTuple):
@@ -107,8 +105,14 @@ class NTupleNetwork:
 
     @classmethod
     def load(cls, folder: Path) -> NTupleNetwork:
-        """Read what `save` wrote. Raises `NTupleFileError` that says which file is wrong, and how."""
+        """Read what `save` wrote, or unpack a published model that has compact tables.
+
+        Raises `NTupleFileError` that says which file is wrong, and how.
+        """
         file = folder / "network.json"
+        if is_compact(folder):
+            tables = CompactTables.load(folder)
+            return cls(tables.tuples, tables.values())
         try:
             description = json.loads(file.read_text())
             if description["format"] != _FORMAT:
@@ -119,6 +123,8 @@ class NTupleNetwork:
             size = cls.size(tuples) * (len(stages) + 1)
         except FileNotFoundError as error:
             raise NTupleFileError(f"{file}: no such file; train the network first") from error
+        except OSError as error:
+            raise NTupleFileError(f"{file}: {error.strerror}") from error
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise NTupleFileError(f"{file}: not the description of an n-tuple network ({error})") from error
         return cls(tuples, load_array(folder / "values.npy", (size,)), stages)

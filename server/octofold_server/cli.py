@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import faulthandler
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from octofold_server.config.options import Config, ConfigError, read_config, unknown_variables
+from octofold_game.extras import install_command
+
+from octofold_server.config.options import Config, ConfigError
+from octofold_server.config.reading import read_config, unknown_variables
 from octofold_server.system.grpc_core import read_where_calls_are_awaited
 from octofold_server.system.logs import set_up_log
 from octofold_server.system.native_log import have_standard_error
@@ -32,9 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config = read_config(sys.argv[1:] if arguments is None else arguments)
     except ConfigError as error:
         return _fail(error, 2)
+    if _is_in_background():
+        print(file=sys.stderr)  # ends the line of the shell's prompt
     set_up_log(config.log_format, config.log_level)
     for variable in unknown_variables():
-        _log.warning("not a variable of octofold-serve: %s", variable)
+        _log.warning("%s is not a variable of octofold-serve", variable)
     if config.tune:
         return run(config)
     with hangups_held():
@@ -66,11 +72,13 @@ def run(config: Config, place: Place | None = None) -> int:
     try:
         from octofold_server.models.repository import ModelError
         from octofold_server.models.tuning import tune
+        from octofold_server.process.devices import check_device
         from octofold_server.process.lifecycle import StartupError, serve
     except ModuleNotFoundError as error:  # the base installation has this command, but not what it needs
-        return _fail(f"{error.name} is missing: install it with the extra: octofold[server]", 1)
+        return _fail(f"{error.name} is missing; install it with: {install_command('server')}", 1)
 
     try:
+        check_device(config)
         if config.tune:
             tune(config)
         else:
@@ -83,6 +91,14 @@ def run(config: Config, place: Place | None = None) -> int:
             return 1
         return _fail(error, 1)
     return 0
+
+
+def _is_in_background() -> bool:
+    """Whether this runs beside a shell on the same terminal, as after `make serve &`."""
+    try:
+        return sys.stderr.isatty() and os.tcgetpgrp(sys.stderr.fileno()) != os.getpgrp()
+    except OSError:
+        return False
 
 
 def _fail(error: Exception | str, code: int) -> int:

@@ -12,6 +12,7 @@ from octofold_game.episodes import Episodes
 from octofold_game.rules import legal_moves
 from octofold_training import checkpoints
 from octofold_training.networks import build
+from support.lessons import Lessons, record_lessons
 from torch import nn
 from torch.nn.functional import linear
 from torch.overrides import TorchFunctionMode
@@ -119,4 +120,16 @@ def boards() -> NDArray[np.uint8]:
 def boards_file(boards: NDArray[np.uint8], tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("boards") / "boards.npy"
     np.save(file, boards)
+    return file
+
+
+@pytest.fixture(scope="session")
+def lessons() -> Lessons:
+    return record_lessons()
+
+
+@pytest.fixture(scope="session")
+def lessons_file(lessons: Lessons, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("lessons") / "boards.npy"
+    np.save(file, lessons.boards)
     return file

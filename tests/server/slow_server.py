@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from octofold_server.backends.fakes import SlowBackend
-from octofold_server.config.options import read_config
+from octofold_server.config.reading import read_config
 from octofold_server.process.lifecycle import serve
 from octofold_server.system.logs import set_up_log
 

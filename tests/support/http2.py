@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-HEADERS, SETTINGS = 1, 4
+DATA, HEADERS, RESET, SETTINGS = 0, 1, 3, 4
 END_STREAM, END_HEADERS = 1, 4
+MAX_FRAME = 16_384
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
@@ -21,7 +22,9 @@ def header_block(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     return b"".join(b"\x00" + _text(name) + _text(value) for name, value in headers)
 
 
-def call(stream: int, method: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> bytes:
+def call(
+    stream: int, method: str, headers: Iterable[tuple[bytes, bytes]] = (), flags: int = END_STREAM
+) -> bytes:
     """The frame that begins and ends a gRPC call of this method, such as "package.Service/Method"."""
     block = header_block(
         [
@@ -34,7 +37,18 @@ def call(stream: int, method: str, headers: Iterable[tuple[bytes, bytes]] = ()) 
             *headers,
         ]
     )
-    return frame(HEADERS, END_HEADERS | END_STREAM, stream, block)
+    return frame(HEADERS, END_HEADERS | flags, stream, block)
+
+
+def call_with_message(stream: int, method: str, compressed: bytes) -> list[bytes]:
+    """The frames of a gRPC call of one message, which is compressed with gzip."""
+    body = b"\x01" + len(compressed).to_bytes(4, "big") + compressed
+    chunks = [body[first : first + MAX_FRAME] for first in range(0, len(body), MAX_FRAME)]
+    return [
+        call(stream, method, [(b"grpc-encoding", b"gzip")], flags=0),
+        *(frame(DATA, 0, stream, chunk) for chunk in chunks[:-1]),
+        frame(DATA, END_STREAM, stream, chunks[-1]),
+    ]
 
 
 def send(target: str, frames: Iterable[bytes], answered: int) -> None:
@@ -49,7 +63,7 @@ def send(target: str, frames: Iterable[bytes], answered: int) -> None:
                 length, kind, flags = int.from_bytes(received[:3], "big"), received[3], received[4]
                 if kind == SETTINGS and not flags & 1:
                     connection.sendall(frame(SETTINGS, 1, 0))
-                answered -= bool(kind in (0, HEADERS) and flags & END_STREAM) or kind == 3
+                answered -= kind == RESET or (kind in (DATA, HEADERS) and flags & END_STREAM != 0)
                 received = received[9 + length :]
 
 

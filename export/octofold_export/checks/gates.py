@@ -6,16 +6,15 @@ files.
 
 from __future__ import annotations
 
-from dataclasses import astuple
-
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.rules import MOVE_NAMES
 from octofold_game.symmetries import CELLS, MOVES
 
 from octofold_export.checks.reference import Reference
-from octofold_export.checks.runner import Answers, FoldedGraph
+from octofold_export.checks.runner import FoldedGraph, Outputs
 from octofold_export.errors import GateError
+from octofold_export.graph.views import VIEWS
 
 LOWEST_AGREEMENT = 0.99
 """Share of moves that a reduced precision must leave as they are in float32."""
@@ -33,27 +32,30 @@ def sample(boards: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.concatenate([_FINISHED, boards[: _BATCH_BOARDS - 1]])
 
 
-def check_parity(graph: FoldedGraph, boards: NDArray[np.uint8], reference: Reference) -> None:
-    """The graph answers boards `[N, 16]` as the trained network does, one by one and in one batch.
+def check_parity(graph: FoldedGraph, reference: Reference) -> None:
+    """The graph answers the boards of `reference` as the trained network does, one by one and in one batch.
 
     Legality must be equal, probabilities close; moves and votes equal wherever a margin decides them.
     """
+    boards = reference.boards
     for batch, count in ((1, _SINGLE_BOARDS), (len(boards), len(boards))):
-        expected = Answers(*(output[:count] for output in astuple(reference.answers)))
+        expected = reference.answers.first(count)
         actual = graph.answer(boards[:count], batch)
         _compare(f"parity at batch {batch}", boards[:count], expected, actual, reference)
 
 
-def check_equivariance(graph: FoldedGraph, boards: NDArray[np.uint8], reference: Reference) -> None:
-    """Turning or mirroring the board turns or mirrors the answer; for graphs over all eight symmetries.
+def check_equivariance(graph: FoldedGraph, reference: Reference, symmetries: int = 8) -> None:
+    """Turning or mirroring the board turns or mirrors the answer, by all `symmetries` of the graph's views.
 
     `reference` tells on which of the boards no rounding changes moves and votes.
     """
+    boards = reference.boards
     upright = graph.answer(boards)
-    for symmetry, (cells, moves) in enumerate(zip(CELLS, MOVES, strict=True)):
+    for symmetry in VIEWS[symmetries]:
+        cells, moves = CELLS[symmetry], MOVES[symmetry]
         turned = graph.answer(np.ascontiguousarray(boards[:, cells]))
         move_back = np.append(np.argsort(moves), -1).astype(np.int8)  # the last entry keeps -1
-        answers = Answers(
+        answers = Outputs(
             move_back[turned.move],
             turned.probabilities[:, moves],
             turned.votes[:, moves],
@@ -91,8 +93,8 @@ def check_moves(graph: FoldedGraph, boards: NDArray[np.uint8], action_values: ND
 def _compare(
     check: str,
     boards: NDArray[np.uint8],
-    expected: Answers,
-    actual: Answers,
+    expected: Outputs,
+    actual: Outputs,
     reference: Reference,
 ) -> None:
     decided = reference.decided[: len(boards)]
@@ -103,6 +105,9 @@ def _compare(
         "votes differ": decided & (expected.votes != actual.votes).any(axis=1),
         "moves differ": decided & (expected.move != actual.move),
     }
+    if expected.views is not None and actual.views is not None:
+        apart = np.abs(expected.views - actual.views).max(axis=(1, 2))
+        failures["probabilities of views differ"] = ~(apart <= reference.tolerance)
     for what, failed in failures.items():
         if failed.any():
             at = int(np.flatnonzero(failed)[0])
@@ -112,7 +117,7 @@ def _compare(
             )
 
 
-def _name(answers: Answers, at: int) -> str:
+def _name(answers: Outputs, at: int) -> str:
     move = answers.move[at]
     shares = " ".join(f"{share:.4f}" for share in answers.probabilities[at])
     return f"{MOVE_NAMES[move] if move >= 0 else 'no move'} ({shares})"

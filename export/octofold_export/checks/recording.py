@@ -10,9 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.episodes import Episodes
 from octofold_game.player import Player
-from octofold_game.rules import BoardError, check_boards, legal_moves
+from octofold_game.rules import BoardError, afterstates, check_boards, legal_moves
+from octofold_game.symmetries import CELLS
 
+from octofold_export.description.description import Description
 from octofold_export.errors import ExportError
+from octofold_export.graph.views import VIEWS
 
 FEWEST_BOARDS = 256
 Report = Callable[[str], None]
@@ -71,3 +74,18 @@ def read_boards(file: Path, largest_exponent: int) -> NDArray[np.uint8]:
             f"{file}: {len(running)} boards with a legal move, at least {FEWEST_BOARDS} are needed"
         )
     return np.random.default_rng(1).permutation(running)
+
+
+def positions(description: Description, boards: NDArray[np.uint8], symmetries: int) -> NDArray[np.uint8]:
+    """What the network is asked about on `boards`: one view of each, drawn at random.
+
+    For values these are afterstates of legal moves, as many as there are boards.
+    """
+    random = np.random.default_rng(1)
+    asked = boards
+    if description.answers.kind == "afterstate_value":
+        after, _, legal = afterstates(boards)
+        known = after[legal & (after.max(axis=2) <= description.largest_exponent)]
+        asked = random.permutation(known)[: len(boards)]
+    views = np.array(VIEWS[symmetries])[random.integers(symmetries, size=len(asked))]
+    return np.take_along_axis(asked, CELLS[views], axis=1)

@@ -1,7 +1,7 @@
-"""What a folded graph must answer, computed the plain way: view after view, by torch or numpy, numpy's rules.
+"""What a folded graph must answer, computed the plain way: view after view, by the trained network itself.
 
-Shares no code with the graph: convolutions are torch's, legality and afterstates are the rules', views are
-made one by one.
+Shares no code with the graph: the network runs as it was trained, the input is encoded by numpy, legality and
+afterstates are the rules', views are made one by one.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from octofold_game.rules import afterstates, legal_moves
 from octofold_game.symmetries import CELLS, MOVES
-from torch import nn
 
-from octofold_export.checks.runner import Answers
+from octofold_export.checks.runner import Outputs
+from octofold_export.description.description import Answers, Description
+from octofold_export.description.encoding import encode
+from octofold_export.description.inference import Network
 from octofold_export.graph.decision import Rule
-from octofold_export.graph.heads import TEMPERATURE
+from octofold_export.graph.heads import SMALLEST_PROBABILITY, TEMPERATURE
+from octofold_export.graph.views import VIEWS
 
 Numbers = NDArray[np.float64]
 Evaluate = Callable[[NDArray[np.uint8]], Numbers]
@@ -39,8 +41,18 @@ class PlainHead(Protocol):
         ...
 
     def merge(self, scores: Numbers) -> tuple[Numbers, Numbers]:
-        """`[S, N, 4]`, `-inf` where illegal, to probabilities `[N, 4]` and worth `[N, 4]`."""
+        """`[V, N, 4]`, `-inf` where illegal, to probabilities `[N, 4]` and worth `[N, 4]`."""
         ...
+
+
+def plain_head(description: Description, evaluate: Evaluate) -> PlainHead:
+    """The plain form of `heads.head`."""
+    answers = description.answers
+    if answers.kind == "afterstate_value":
+        return PlainValue(evaluate, description.largest_exponent, answers.scale)
+    if answers.kind == "action_values":
+        return PlainActionValues(evaluate, answers)
+    return PlainPolicy(evaluate, answers)
 
 
 @dataclass(frozen=True)
@@ -48,16 +60,37 @@ class PlainPolicy:
     """The plain form of `heads.PolicyHead`."""
 
     evaluate: Evaluate
+    answers: Answers
     temperature = 1.0
     tolerance = 1e-4  # float32 sums in another order differ by about 1e-6
 
     def scores(self, boards: NDArray[np.uint8], symmetry: int) -> Numbers:
-        logits: Numbers = self.evaluate(boards[:, CELLS[symmetry]]).take(MOVES[symmetry], axis=1)
-        return logits
+        numbers = _by_move(self.evaluate, self.answers, boards, symmetry)
+        if self.answers.kind == "policy_probabilities":
+            logarithms: Numbers = np.log(np.maximum(numbers, SMALLEST_PROBABILITY))
+            return logarithms
+        return numbers
 
     def merge(self, scores: Numbers) -> tuple[Numbers, Numbers]:
-        mean: Numbers = _softmax(scores).mean(axis=0)
+        mean: Numbers = softmax(scores).mean(axis=0)
         return mean, mean
+
+
+@dataclass(frozen=True)
+class PlainActionValues:
+    """The plain form of `heads.ActionValueHead`."""
+
+    evaluate: Evaluate
+    answers: Answers
+    temperature = TEMPERATURE
+    tolerance = 1e-3
+
+    def scores(self, boards: NDArray[np.uint8], symmetry: int) -> Numbers:
+        return self.answers.scale * _by_move(self.evaluate, self.answers, boards, symmetry)
+
+    def merge(self, scores: Numbers) -> tuple[Numbers, Numbers]:
+        mean: Numbers = scores.mean(axis=0) / self.temperature
+        return softmax(mean), mean
 
 
 @dataclass(frozen=True)
@@ -66,26 +99,28 @@ class PlainValue:
 
     evaluate: Evaluate
     largest_exponent: int
+    scale: float = 1.0
     temperature = TEMPERATURE
     tolerance = 1e-3  # about a point: float32 knows a value of 100,000 points to some tenths
 
     def scores(self, boards: NDArray[np.uint8], symmetry: int) -> Numbers:
         after, rewards, _ = afterstates(boards)
         views = np.minimum(after, self.largest_exponent)[:, :, CELLS[symmetry]]
-        values = self.evaluate(views.reshape(-1, 16)).reshape(-1, 4)
+        values = self.scale * self.evaluate(views.reshape(-1, 16)).reshape(-1, 4)
         outgrown = after.max(axis=2) > self.largest_exponent
         return np.where(outgrown, 0.0, values) + rewards.astype(np.float64)
 
     def merge(self, scores: Numbers) -> tuple[Numbers, Numbers]:
         mean: Numbers = scores.mean(axis=0) / self.temperature
-        return _softmax(mean), mean
+        return softmax(mean), mean
 
 
 @dataclass(frozen=True)
 class Reference:
     """Answers for N boards, and which of them rounding cannot change."""
 
-    answers: Answers
+    boards: NDArray[np.uint8]
+    answers: Outputs
     decided: NDArray[np.bool_]
     "[N]: every choice on the way (each view's vote, the winner) has a margin above the tolerance"
     tolerance: float
@@ -96,34 +131,41 @@ def reference_answers(head: PlainHead, boards: NDArray[np.uint8], rule: Rule, sy
     """What `head` answers for boards `[N, 16]`."""
     legal = legal_moves(boards)
     over: NDArray[np.bool_] = np.logical_not(legal.any(axis=1))
-    scores = np.stack([head.scores(boards, symmetry) for symmetry in range(symmetries)])
+    scores = np.stack([head.scores(boards, symmetry) for symmetry in VIEWS[symmetries]])
     scores = np.where(legal, scores, -np.inf)
-    favourites = scores.argmax(axis=2)  # [S, N]
+    favourites = scores.argmax(axis=2)  # [V, N]
     votes = (favourites[:, :, None] == np.arange(4)).sum(axis=0).astype(np.uint8) * ~over[:, None]
-    decided = (_margin(_softmax(scores / head.temperature), legal) > head.tolerance).all(axis=0)
+    views = softmax(scores / head.temperature)
+    decided = (_margin(views, legal) > head.tolerance).all(axis=0)
     probabilities, worth = head.merge(scores)
     if rule == "vote":
         worth = np.where(votes == votes.max(axis=1, keepdims=True), worth, -np.inf)
     decided &= _margin(worth, legal) > head.tolerance
     move = np.where(over, -1, worth.argmax(axis=1)).astype(np.int8)
-    answers = Answers(move, probabilities.astype(np.float32), votes, legal)
-    return Reference(answers, decided | over, head.tolerance)
+    by_board = views.swapaxes(0, 1).astype(np.float32)
+    answers = Outputs(move, probabilities.astype(np.float32), votes, legal, by_board)
+    return Reference(boards, answers, decided | over, head.tolerance)
 
 
-def torch_evaluation(network: nn.Module, exponents: int, scale: float = 1.0) -> Evaluate:
-    """The outputs of a torch network for one-hot boards, times `scale`."""
+def network_evaluation(network: Network, description: Description) -> Evaluate:
+    """What `network` answers for boards that are given to it as `description` says."""
+    reads, output = description.reads, description.answers.output
 
     def evaluate(views: NDArray[np.uint8]) -> Numbers:
-        one_hot = np.eye(exponents, dtype=np.float32)[np.minimum(views, exponents - 1)]
-        planes = np.ascontiguousarray(one_hot.reshape(-1, 4, 4, exponents).transpose(0, 3, 1, 2))
-        with torch.inference_mode():
-            outputs: Numbers = network(torch.from_numpy(planes)).double().numpy()
-        return outputs * scale
+        outputs = network.run(encode(reads, np.minimum(views, description.largest_exponent)))
+        numbers = outputs[output] if output else next(iter(outputs.values()))
+        return numbers.reshape(len(views), -1).astype(np.float64)
 
     return evaluate
 
 
-def _softmax(scores: Numbers) -> Numbers:
+def _by_move(evaluate: Evaluate, answers: Answers, boards: NDArray[np.uint8], symmetry: int) -> Numbers:
+    """`[N, 4]`: the network's numbers on one view, for the board's own up, right, down and left."""
+    numbers = evaluate(boards[:, CELLS[symmetry]])
+    return np.stack([numbers[:, answers.columns[MOVES[symmetry, move]]] for move in range(4)], axis=1)
+
+
+def softmax(scores: Numbers) -> Numbers:
     """Over the last axis; 0 where all is `-inf`."""
     largest = scores.max(axis=-1, keepdims=True)
     odds = np.exp(scores - np.where(np.isfinite(largest), largest, 0))

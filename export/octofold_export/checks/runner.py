@@ -16,13 +16,22 @@ _BATCH = 64  # boards a run; larger batches leave the processor's caches
 
 
 @dataclass(frozen=True)
-class Answers:
+class Outputs:
     """The outputs of a folded graph for N boards, see `folding.fold`."""
 
     move: NDArray[np.int8]
     probabilities: NDArray[np.float32]
     votes: NDArray[np.uint8]
     legal: NDArray[np.bool_]
+    views: NDArray[np.float32] | None = None
+    "None if the graph was not asked for them"
+
+    def first(self, count: int) -> Outputs:
+        """Those of the first boards."""
+        views = None if self.views is None else self.views[:count]
+        return Outputs(
+            self.move[:count], self.probabilities[:count], self.votes[:count], self.legal[:count], views
+        )
 
 
 class FoldedGraph:
@@ -35,6 +44,9 @@ class FoldedGraph:
         self.name = "folded graph"
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
+        if any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in model.graph.initializer):
+            # onnxruntime 1.31 crashes where it lays out some float16 graphs for the CPU.
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
         # A busy machine, such as one that trains meanwhile, has no core to spare for threads that spin.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]
@@ -43,13 +55,13 @@ class FoldedGraph:
             model.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
 
-    def answer(self, boards: NDArray[np.uint8], batch: int = _BATCH) -> Answers:
-        """Answers for boards `[N, 16]`, computed `batch` at a time."""
+    def answer(self, boards: NDArray[np.uint8], batch: int = _BATCH) -> Outputs:
+        """Outputs for boards `[N, 16]`, computed `batch` at a time."""
         runs = [
             self._session.run(None, {"boards": boards[first : first + batch]})
             for first in range(0, max(len(boards), 1), batch)
         ]
-        return Answers(*(np.concatenate(outputs) for outputs in zip(*runs, strict=True)))
+        return Outputs(*(np.concatenate(outputs) for outputs in zip(*runs, strict=True)))
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
         """`[N, 16]` to moves `[N]`, -1 where no move is legal."""

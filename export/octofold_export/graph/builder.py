@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import helper, numpy_helper
+from onnx import compose, helper, numpy_helper
 
 OPSET = 18
-"""Read by onnxruntime 1.14 and later. With a newer one, onnxruntime has no CUDA kernel for ReduceMax."""
+"""Read by onnxruntime 1.14 and later. A newer one is written only where a network's body needs it: with that,
+onnxruntime has no CUDA kernel for ReduceMax."""
 IR_VERSION = 8
 
 
@@ -32,6 +33,8 @@ class GraphBuilder:
         self._constants: dict[str, onnx.TensorProto] = {}
         self._external: list[onnx.TensorProto] = []
         self._names: set[str] = set()
+        self._opsets: dict[str, int] = {"": OPSET}
+        self._ir_version = IR_VERSION
 
     def constant(self, name: str, values: NDArray[Any]) -> str:
         """Store an array under `name`. Storing equal values under one name again is free."""
@@ -72,6 +75,26 @@ class GraphBuilder:
         self._nodes.append(helper.make_node(operator, inputs, [output], name=output, **attributes))
         return output
 
+    def graft(self, body: onnx.ModelProto, source: str, prefix: str) -> str:
+        """Append all nodes of `body`, a model of one input and one output, reading `source` as its input.
+
+        Its names go under `prefix`. Its opset must be `OPSET` or newer; the whole model takes it over.
+        """
+        for opset in body.opset_import:
+            domain = "" if opset.domain == "ai.onnx" else opset.domain
+            self._opsets[domain] = max(opset.version, self._opsets.get(domain, 0))
+        self._ir_version = max(self._ir_version, body.ir_version)
+        grafted = onnx.GraphProto()
+        grafted.CopyFrom(body.graph)
+        compose.add_prefix_graph(grafted, f"{prefix}/", inplace=True)
+        (given,), (result,) = grafted.input, grafted.output
+        self._claim(f"{prefix}/")
+        for tensor in grafted.initializer:
+            self._constants[tensor.name] = tensor
+        self.add("Identity", [source], given.name)
+        self._nodes.extend(grafted.node)
+        return str(result.name)
+
     def any(self, conditions: str, axis: int, output: str) -> str:
         """Whether any of the conditions along an axis holds; no reduction of bool runs on a GPU."""
         numbers = self.add("Cast", [conditions], f"{output}_numbers", to=onnx.TensorProto.INT32)
@@ -95,8 +118,8 @@ class GraphBuilder:
             graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
         model = helper.make_model(
             graph,
-            opset_imports=[helper.make_opsetid("", OPSET)],
-            ir_version=IR_VERSION,
+            opset_imports=[helper.make_opsetid(*opset) for opset in self._opsets.items()],
+            ir_version=self._ir_version,
             producer_name="octofold",
         )
         onnx.checker.check_model(model, full_check=True)

@@ -8,6 +8,7 @@ import numpy as np
 from onnx import TensorProto
 
 from octofold_export.graph.builder import GraphBuilder
+from octofold_export.graph.heads import Merged
 
 Rule = Literal["vote", "mean"]
 """How the answers of the views become one move, see `decide`."""
@@ -16,24 +17,26 @@ _ILLEGAL = np.float32(-1e30)  # probability exactly 0, and no NaN where no move 
 
 
 def mask(graph: GraphBuilder, scores: str, legal: str) -> str:
-    """Scores `[N, S, 4]` of moves, hugely negative where `legal` `[N, 4]` is false."""
+    """Scores `[N, V, 4]` of moves, hugely negative where `legal` `[N, 4]` is false."""
     legal_views = graph.add("Unsqueeze", [legal, graph.integers(1)], "legal_views")
     illegal = graph.constant("illegal_score", np.array(_ILLEGAL))
     return graph.add("Where", [legal_views, scores, illegal], "legal_scores")
 
 
-def decide(graph: GraphBuilder, scores: str, probabilities: str, worth: str, legal: str, rule: Rule) -> None:
-    """Masked scores `[N, S, 4]`, what a head merged them to, and `legal` `[N, 4]`, to the outputs move,
-    probabilities and votes.
+def decide(graph: GraphBuilder, scores: str, merged: Merged, legal: str, rule: Rule) -> None:
+    """Turn masked scores `[N, V, 4]`, what a head merged them to, and `legal` `[N, 4]`, into the outputs.
 
-    `votes` counts the views whose best legal move it is. Rule `vote` plays the move of most votes, of several
-    such the one of larger worth; `mean` plays the largest worth. Moves of equal worth go to the first of up,
-    right, down, left.
+    `votes` counts the views whose best legal move it is. Rule `vote` plays the move with most votes, and of
+    several such the one of larger worth; `mean` plays the largest worth. Of moves of equal worth, the first
+    of up, right, down, left is played.
     """
     zero_if_illegal = graph.add("Cast", [legal], "legal_float", to=TensorProto.FLOAT)
-    probabilities = graph.add("Mul", [probabilities, zero_if_illegal], "probabilities")
+    graph.add("Mul", [merged.probabilities, zero_if_illegal], "probabilities")
+    if merged.views is not None:
+        every_view = graph.add("Unsqueeze", [zero_if_illegal, graph.integers(1)], "legal_float_views")
+        graph.add("Mul", [merged.views, every_view], "views")
 
-    favourite = graph.add("ArgMax", [scores], "favourite", axis=2, keepdims=1)  # [N, S, 1]
+    favourite = graph.add("ArgMax", [scores], "favourite", axis=2, keepdims=1)  # [N, V, 1]
     moves = graph.constant("moves", np.arange(4))
     ballots = graph.add("Equal", [favourite, moves], "ballots")
     ballots_float = graph.add("Cast", [ballots], "ballots_float", to=TensorProto.FLOAT)
@@ -41,6 +44,7 @@ def decide(graph: GraphBuilder, scores: str, probabilities: str, worth: str, leg
     valid = graph.add("Mul", [counted, zero_if_illegal], "valid_votes")
     graph.add("Cast", [valid], "votes", to=TensorProto.UINT8)
 
+    worth = merged.worth
     if rule == "vote":
         most = graph.add("ReduceMax", [valid, graph.integers(1)], "most_votes", keepdims=1)
         leads = graph.add("Equal", [valid, most], "leads")

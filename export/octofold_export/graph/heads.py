@@ -1,26 +1,33 @@
-"""What the moves of a board are worth in a folded graph: a policy's logits, or rewards plus values.
+"""The answer piece of a folded graph: what the moves of a board are worth on each view.
 
 A head asks an evaluator, which sees positions and knows nothing of moves, and lays its answers out move by
-move. It says, too, how the worth of moves becomes their probabilities.
+move. It also says how the worth of moves becomes their probabilities. Which head a network has follows from
+its description, see `head`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.symmetries import CELLS, MOVES
 
+from octofold_export.description.description import Description
 from octofold_export.graph.afterstates import slide_all
 from octofold_export.graph.builder import GraphBuilder
 
 TEMPERATURE = 300.0
-"""Points of reward plus value: a move that is worth so much more than another is e times as probable."""
+"""Points: a move that is worth this much more than another is e times as probable."""
+
+SMALLEST_PROBABILITY = 1e-12
+"""What a network's probability counts as at least, so that it has a logarithm."""
 
 _PROBABILITY_STEPS = 1 << 16  # in which worth is counted, per unit of probability
 _POINT_STEPS = 1 << 6  # per point
+_CANONICAL = (0, 1, 2, 3)
 
 
 class Evaluator(Protocol):
@@ -34,74 +41,141 @@ class Evaluator(Protocol):
         ...
 
 
+class Merged(NamedTuple):
+    """The answers of the views as one, by the names of their tensors."""
+
+    probabilities: str
+    "[N, 4]: of the moves; their sum is 1"
+    worth: str
+    """[N, 4]: over all views; the move of the larger worth is the better one. Worth is rounded, so that moves
+    which only rounding tells apart are equal: on a symmetric board two moves are worth the same, and the
+    batch that a board happens to ride in must not choose between them."""
+    views: str | None
+    "[N, V, 4]: the probabilities of each view; None unless asked for"
+
+
 class Head(Protocol):
     """The part of a graph between the cells of a board and the decision."""
 
-    def scores(self, graph: GraphBuilder, cells: str, symmetries: int) -> str:
-        """`[N, 16] int32` exponents to `[N, symmetries, 4] float32`: on each view, what each of the board's
-        own moves is worth. Illegal moves may be worth anything.
+    def scores(self, graph: GraphBuilder, cells: str, views: Sequence[int]) -> str:
+        """`[N, 16] int32` exponents to `[N, V, 4] float32`: on each view, what each of the board's own moves
+        is worth. Illegal moves may be worth anything. `views` are symmetries, see `views.VIEWS`.
         """
         ...
 
-    def merge(self, graph: GraphBuilder, scores: str) -> tuple[str, str]:
-        """`[N, symmetries, 4]`, hugely negative for illegal moves, to two tensors `[N, 4]`.
-
-        The probabilities of the moves, which sum to 1, and their worth over all views: the move of the larger
-        worth is the better one. Worth is rounded, so that moves which only rounding tells apart are equal: on
-        a symmetric board two moves are worth the same, and the batch that a board happens to ride in must
-        not choose between them.
-        """
+    def merge(self, graph: GraphBuilder, scores: str, *, with_views: bool) -> Merged:
+        """Merge scores `[N, V, 4]`, hugely negative for illegal moves, over the views."""
         ...
+
+
+def head(description: Description, evaluator: Evaluator) -> Head:
+    """The head of a network whose `evaluator` answers as `description` says."""
+    answers = description.answers
+    if answers.kind == "afterstate_value":
+        return ValueHead(evaluator, description.largest_exponent, answers.scale)
+    if answers.kind == "action_values":
+        return ActionValueHead(evaluator, answers.columns, answers.scale)
+    return PolicyHead(evaluator, answers.columns, answers.kind == "policy_probabilities")
 
 
 @dataclass(frozen=True)
 class PolicyHead:
-    """Logits of a network with four outputs; the mean over the views' softmax is probability and worth."""
+    """Logits or probabilities of four actions; the mean over the views' softmax is probability and worth."""
 
     evaluator: Evaluator
+    columns: tuple[int, ...] = _CANONICAL
+    "where the numbers of up, right, down and left lie"
+    probabilities: bool = False
+    "instead of logits"
 
-    def scores(self, graph: GraphBuilder, cells: str, symmetries: int) -> str:
-        logits = self.evaluator.evaluate(graph, cells, CELLS[:symmetries])
-        by_board = graph.add("Reshape", [logits, graph.integers(-1, symmetries * 4)], "view_logits")
-        # [S, 4]: where the logit of the board's own move lies
-        turned_back = np.arange(symmetries)[:, None] * 4 + MOVES[:symmetries]
-        index = graph.constant("turned_back", turned_back.astype(np.int64))
-        return graph.add("Gather", [by_board, index], "logits", axis=1)
+    def scores(self, graph: GraphBuilder, cells: str, views: Sequence[int]) -> str:
+        scores = _by_move(graph, self.evaluator, cells, views, self.columns)
+        if not self.probabilities:
+            return scores
+        smallest = graph.constant("smallest_probability", np.array(SMALLEST_PROBABILITY, np.float32))
+        return graph.add("Log", [graph.add("Max", [scores, smallest], "positive")], "logits")
 
-    def merge(self, graph: GraphBuilder, scores: str) -> tuple[str, str]:
+    def merge(self, graph: GraphBuilder, scores: str, *, with_views: bool) -> Merged:
         softmax = graph.add("Softmax", [scores], "view_probabilities", axis=2)
         mean = graph.add("ReduceMean", [softmax, graph.integers(1)], "mean_probabilities", keepdims=0)
-        return mean, _round(graph, mean, _PROBABILITY_STEPS)
+        return Merged(mean, _round(graph, mean, _PROBABILITY_STEPS), softmax if with_views else None)
+
+
+@dataclass(frozen=True)
+class ActionValueHead:
+    """What each of four actions is worth, `scale` points for 1, by an evaluator with four outputs."""
+
+    evaluator: Evaluator
+    columns: tuple[int, ...] = _CANONICAL
+    "where the numbers of up, right, down and left lie"
+    scale: float = 1.0
+
+    def scores(self, graph: GraphBuilder, cells: str, views: Sequence[int]) -> str:
+        return _in_points(graph, _by_move(graph, self.evaluator, cells, views, self.columns), self.scale)
+
+    def merge(self, graph: GraphBuilder, scores: str, *, with_views: bool) -> Merged:
+        return _merge_values(graph, scores, with_views=with_views)
 
 
 @dataclass(frozen=True)
 class ValueHead:
-    """Reward plus afterstate value, in points, by an evaluator with one output.
+    """Reward plus afterstate value, `scale` points for 1, by an evaluator with one output.
 
-    The worth of a move is its mean over the views; the softmax of that at `TEMPERATURE` is its probability. A
-    move that makes a tile above `largest_exponent` ends the game, so it is worth its reward alone.
+    A move that makes a tile above `largest_exponent` ends the game, so it is worth its reward alone.
     """
 
     evaluator: Evaluator
     largest_exponent: int
+    scale: float = 1.0
 
-    def scores(self, graph: GraphBuilder, cells: str, symmetries: int) -> str:
+    def scores(self, graph: GraphBuilder, cells: str, views: Sequence[int]) -> str:
         slides = slide_all(graph, cells, self.largest_exponent)
-        views = slides.places[:, CELLS[:symmetries]].swapaxes(0, 1)  # [S, 4, 16]
-        values = self.evaluator.evaluate(graph, slides.cells, views.reshape(-1, 16))
-        by_move = graph.add("Reshape", [values, graph.integers(-1, symmetries, 4)], "values")
+        seen = slides.places[:, CELLS[list(views)]].swapaxes(0, 1)  # [V, 4, 16]
+        values = self.evaluator.evaluate(graph, slides.cells, seen.reshape(-1, 16))
+        by_move = graph.add("Reshape", [values, graph.integers(-1, len(views), 4)], "values")
         rewards = graph.add("Unsqueeze", [slides.rewards, graph.integers(1)], "view_rewards")
         outgrown = graph.add("Unsqueeze", [slides.outgrown, graph.integers(1)], "view_outgrown")
         nothing = graph.constant("nothing", np.array(0, np.float32))
-        to_come = graph.add("Where", [outgrown, nothing, by_move], "to_come")
+        points = _in_points(graph, by_move, self.scale)
+        to_come = graph.add("Where", [outgrown, nothing, points], "to_come")
         return graph.add("Add", [rewards, to_come], "action_values")
 
-    def merge(self, graph: GraphBuilder, scores: str) -> tuple[str, str]:
-        mean = graph.add("ReduceMean", [scores, graph.integers(1)], "mean_values", keepdims=0)
-        temperature = graph.constant("temperature", np.array(TEMPERATURE, np.float32))
-        tempered = graph.add("Div", [mean, temperature], "tempered")
-        softmax = graph.add("Softmax", [tempered], "softmax", axis=1)
-        return softmax, _round(graph, mean, _POINT_STEPS)
+    def merge(self, graph: GraphBuilder, scores: str, *, with_views: bool) -> Merged:
+        return _merge_values(graph, scores, with_views=with_views)
+
+
+def _by_move(
+    graph: GraphBuilder, evaluator: Evaluator, cells: str, views: Sequence[int], columns: Sequence[int]
+) -> str:
+    """`[N, V, 4]`: the evaluator's four numbers for each view, in the order of the board's own moves."""
+    answers = evaluator.evaluate(graph, cells, CELLS[list(views)])
+    by_board = graph.add("Reshape", [answers, graph.integers(-1, len(views) * 4)], "view_answers")
+    # [V, 4]: where the number of the board's own move lies
+    turned_back = np.arange(len(views))[:, None] * 4 + np.array(columns)[MOVES[list(views)]]
+    index = graph.constant("turned_back", turned_back.astype(np.int64))
+    return graph.add("Gather", [by_board, index], "move_scores", axis=1)
+
+
+def _in_points(graph: GraphBuilder, values: str, scale: float) -> str:
+    if scale == 1:
+        return values
+    return graph.add("Mul", [values, graph.constant("scale", np.array(scale, np.float32))], "points")
+
+
+def _merge_values(graph: GraphBuilder, scores: str, *, with_views: bool) -> Merged:
+    """The mean over the views is the worth; its softmax at `TEMPERATURE` the probability."""
+    temperature = graph.constant("temperature", np.array(TEMPERATURE, np.float32))
+
+    def softmax(values: str, axis: int, name: str) -> str:
+        tempered = graph.add("Div", [values, temperature], f"{name}_tempered")
+        return graph.add("Softmax", [tempered], name, axis=axis)
+
+    mean = graph.add("ReduceMean", [scores, graph.integers(1)], "mean_values", keepdims=0)
+    return Merged(
+        softmax(mean, 1, "mean_probabilities"),
+        _round(graph, mean, _POINT_STEPS),
+        softmax(scores, 2, "view_probabilities") if with_views else None,
+    )
 
 
 def _round(graph: GraphBuilder, worth: str, steps: int) -> str:

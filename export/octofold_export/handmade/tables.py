@@ -56,7 +56,9 @@ class TupleTables:
         found = graph.add("Gather", [tables, entries], "table_values", axis=0)
         sums = graph.add("ReduceSum", [found, graph.integers(2)], "view_sums", keepdims=0)
         total = graph.add("Reshape", [sums, graph.integers(-1, 1, 1)], "view_totals")
-        return graph.add("Mul", [total, graph.constant("views", np.array(8, np.float32))], "view_values")
+        return graph.add(
+            "Mul", [total, graph.constant("number_of_views", np.array(8, np.float32))], "view_values"
+        )
 
     def _stage_of_views(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
         """`[N, V, 1] int32`: the views of one position share its stage, which is asked for once."""

@@ -6,7 +6,7 @@ This is the only place that looks inside a torch module; what follows works on a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -50,8 +50,8 @@ class FoldableNetwork:
     output: Layer
 
 
-def foldable(network: nn.Module, scale: float = 1.0) -> FoldableNetwork:
-    """Take the weights out of `network`, whose outputs are multiplied by `scale`.
+def foldable(network: nn.Module) -> FoldableNetwork:
+    """Take the weights out of `network`.
 
     Raises `ExportError` for a module of an unknown class and for weights that are not finite numbers.
     """
@@ -73,8 +73,7 @@ def foldable(network: nn.Module, scale: float = 1.0) -> FoldableNetwork:
     else:
         raise ExportError(f"cannot fold a network of class {type(network).__name__}")
     *hidden, last = layers
-    output = replace(last, weights=last.weights * np.float32(scale), bias=last.bias * np.float32(scale))
-    return FoldableNetwork(encoding, tuple(hidden), output)
+    return FoldableNetwork(encoding, tuple(hidden), last)
 
 
 def _patterns(network: PairNetwork) -> Iterable[Pattern]:

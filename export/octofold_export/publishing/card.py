@@ -10,6 +10,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from octofold_export.graph.heads import TEMPERATURE
+
 Card = dict[str, Any]
 
 FORMAT = 1
@@ -17,9 +19,10 @@ CARD_FILE = "card.json"
 README_FILE = "README.md"
 
 _RULES = {
-    "vote": "each of the eight views votes for its best legal move, ties go to the larger probability",
-    "mean": "the legal move that is best in the mean over the eight views",
+    "vote": "each view of the board votes for its best legal move, ties go to the larger probability",
+    "mean": "the legal move that is best in the mean over the views",
 }
+_VIEWS = {8: "all eight symmetries", 4: "the four rotations", 2: "the board and its half turn"}
 _ONE_VIEW = "the best legal move, from the board as it is"
 
 
@@ -31,7 +34,8 @@ def encode(card: Card) -> bytes:
 def describe(card: Card) -> bytes:
     """README.md of a card, as Markdown."""
     architecture = ", ".join(f"{key} {value}" for key, value in card["architecture"].items())
-    rule = _RULES[card["decision_rule"]] if card["symmetries"] > 1 else _ONE_VIEW
+    views = card["symmetries"]
+    rule = f"{_RULES[card['decision_rule']]}; {_VIEWS[views]}" if views > 1 else _ONE_VIEW
     lines = [
         f"# {card['name']}, version {card['version']}",
         "",
@@ -39,7 +43,8 @@ def describe(card: Card) -> bytes:
         "",
         f"- Network: {architecture}; {card['weights']:,} weights.",
         f"- Decision rule `{card['decision_rule']}`: {rule}.",
-        *_worth(card),
+        *_compact_tables(card),
+        *_described(card),
         f"- Plays up to tile {1 << card['largest_exponent']:,}.",
         f"- Checkpoint: SHA-256 `{card['checkpoint_sha256']}`.",
         f"- Checked on {card['boards']['measured']:,} boards ({card['boards']['source']})"
@@ -53,20 +58,65 @@ def describe(card: Card) -> bytes:
         tensors = precision.get("tensors", {}).values()
         files = ", ".join(f"`{file['file']}`" for file in (precision, *tensors))
         lines.append(f"| {name} | {files} | {precision['agreement']:.2%} |")
+    for name, why in card.get("not_published", {}).items():
+        lines.append(f"| {name} | not published: {why} | |")
     lines += ["", "## Strength", "", *_strength(card["strength"]), *_alternatives(card)]
     return ("\n".join(lines) + "\n").encode()
 
 
-def _worth(card: Card) -> list[str]:
-    if "temperature" not in card:
+def _described(card: Card) -> list[str]:
+    """What the network reads and answers; older cards only say how values count."""
+    if "description" not in card:
+        if "temperature" not in card:
+            return []
+        return [f"- A move is worth its reward plus the value of its afterstate; {_e(card['temperature'])}."]
+    reads, answers = card["description"]["reads"], card["description"]["answers"]
+    planes = f", {reads['planes']} planes" if reads["planes"] else ""
+    lines = [f"- Reads {reads['kind'].replace('_', '-')} cells ({reads['layout']}{planes}, {reads['type']})."]
+    points = f"; 1 is {answers['scale']:,g} points" if answers["scale"] != 1 else ""
+    if answers["kind"] == "afterstate_value":
+        lines.append(
+            f"- A move is worth its reward plus the value of its afterstate{points}; {_e(TEMPERATURE)}."
+        )
+    elif answers["kind"] == "action_values":
+        lines.append(f"- Answers with the value of each action{points}; {_e(TEMPERATURE)}.")
+    else:
+        lines.append(
+            f"- Answers with {answers['kind'].replace('_', ' ')} of {', '.join(answers['actions'])}."
+        )
+    return lines + _evidence(card)
+
+
+def _e(temperature: float) -> str:
+    return f"{temperature:g} points are a factor of e"
+
+
+def _evidence(card: Card) -> list[str]:
+    if "evidence" not in card:
         return []
-    scale = f"{card['temperature']:g} points"
-    return [f"- A move is worth its reward plus the value of its afterstate; {scale} are a factor of e."]
+    evidence = card["evidence"]
+    doubt = f" Accepted although {evidence['problem']}." if evidence["problem"] else ""
+    return [
+        f"- Agrees with {evidence['judge']} on {evidence['agreement']:.1%} of {evidence['boards']:,} boards, "
+        f"where chance is {evidence['chance']:.1%}.{doubt}"
+    ]
+
+
+def _compact_tables(card: Card) -> list[str]:
+    if "compact_tables" not in card:
+        return []
+    compact = card["compact_tables"]
+    return [
+        f"- Compact tables: of {compact['entries']:,} entries the {compact['kept']:,} that matter, "
+        f"rounded to {compact['codebook']['count']:,} values.",
+        f"- A teacher and a judge, too: `ntuple:models/{card['name']}/{card['version']}` as a player, "
+        f"`octofold-train student RECIPE --teacher models/{card['name']}/{card['version']}`.",
+    ]
 
 
 def _calibration(card: Card) -> str:
     boards = card["boards"]["calibration"]
-    return f"; quantised on {boards:,} others" if boards else ""
+    return f"; quantized on {boards:,} others" if boards else ""
 
 
 def _strength(strength: dict[str, Any] | None) -> list[str]:

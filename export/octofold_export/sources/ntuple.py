@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.bitboards import pack
 from octofold_players.ntuple import NTupleFileError, NTupleNetwork
 
-from octofold_export.checks.reference import Evaluate, Numbers, PlainValue
+from octofold_export.checks.reference import Evaluate, Numbers
+from octofold_export.description.description import Answers, Description, Reads
 from octofold_export.errors import ExportError
-from octofold_export.graph.heads import TEMPERATURE, ValueHead
 from octofold_export.handmade.tables import TENSOR, TupleTables
 from octofold_export.sources.source import Source
 
@@ -34,18 +35,21 @@ def ntuple_source(network: NTupleNetwork) -> Source:
     """An n-tuple network whose values are finite numbers. Raises `ExportError` if it has too many of them."""
     if network.values.size > _MOST_ENTRIES:
         raise ExportError(f"the network has {network.values.size:,} values, at most {_MOST_ENTRIES:,} fit")
-    largest = 15  # what a digit of the tables' indices can be
+    description = Description(
+        reads=Reads(kind="exponents", layout="flat", type="uint8"),
+        answers=Answers(kind="afterstate_value"),
+        largest_exponent=15,  # what a digit of the tables' indices can be
+    )
     return Source(
-        head=ValueHead(TupleTables(network.tuples, network.values, network.stages), largest),
-        plain=PlainValue(ntuple_evaluation(network), largest),
-        largest_exponent=largest,
+        description=description,
+        evaluate=ntuple_evaluation(network),
+        fp32=TupleTables(network.tuples, network.values, network.stages),
         card={
             "architecture": {"kind": "ntuple", "tuples": network.tuples, "stages": network.stages},
+            "description": msgspec.to_builtins(description),
             "weights": network.values.size,
             "checkpoint_sha256": hashlib.sha256(network.values.data).hexdigest(),
-            "temperature": TEMPERATURE,
         },
-        rule="mean",
         fewest_symmetries=8,
         tensors={TENSOR: network.values},
         action_values=lambda boards: network.action_values(pack(boards)),

@@ -9,34 +9,43 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from octofold_export.checks.reference import PlainHead
+from octofold_export.checks.reference import Evaluate
+from octofold_export.description.description import Description
 from octofold_export.graph.decision import Rule
-from octofold_export.graph.heads import Head
+from octofold_export.graph.heads import Evaluator
 
 Boards = NDArray[np.uint8]
-Quantise = Callable[[Boards, Callable[[Head], float]], Head]
-"""Boards `[N, 16]` and what is to be small, to the head in 8 bits."""
+Quantize = Callable[[Boards, Callable[[Evaluator], float]], Evaluator]
+"""Positions `[N, 16]` as the network sees them and an error to keep small, to the evaluator in 8 bits."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
     """A trained player, in the forms that are published and checked."""
 
-    head: Head
-    "in float32"
-    plain: PlainHead
-    "what `head` must answer like"
-    largest_exponent: int
+    description: Description
+    "what the network reads and what its answers mean"
+    evaluate: Evaluate
+    "the network itself: what every form must answer like"
+    fp32: Evaluator
+    "the network in a graph, in float32"
+    fp16: Callable[[], Evaluator] | None = None
+    "in float16; None: it has no such form"
+    int8: Quantize | None = None
+    "in 8 bits; None: it has no such form"
     card: dict[str, Any]
     "the fields of the card that tell what it is and where it comes from"
-    rule: Rule
-    "the rule that suits it"
     fewest_symmetries: int = 1
-    half: Head | None = None
-    "`head` in float16; None: there is none"
-    quantise: Quantise | None = None
-    "None: it has no 8-bit form"
     tensors: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     "kept in files beside the graph"
+    located: Callable[[bytes], dict[str, Any]] | None = None
+    "fields of the card that say where numbers lie in the file of the float32 graph"
     action_values: Callable[[Boards], NDArray[np.float32]] | None = None
-    "[N, 4], -inf where illegal: by the player itself, where there is a faster one than the plain form"
+    "[N, 4], -inf where illegal: by the player itself, where there is a faster one than `evaluate`"
+    described_by_user: bool = False
+    "the description may be wrong, so it is held against a sensible player"
+
+    @property
+    def rule(self) -> Rule:
+        """The decision rule that suits its answers."""
+        return "vote" if self.description.answers.kind.startswith("policy") else "mean"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from octofold_game.extras import install_command
 from octofold_proto.errors import ModelError
 
 from octofold_server.backends.backend import Layout
@@ -34,7 +35,10 @@ def choose_device(wanted: str) -> str:
     """
     available = wanted != "cpu" and cuda_is_available()
     if wanted == "cuda" and not available:
-        raise ModelError("no CUDA: it takes a GPU, its driver and octofold[server-gpu]")
+        raise ModelError(
+            "no CUDA: it needs a GPU, its driver and onnxruntime-gpu; install it with: "
+            + install_command("server-gpu")
+        )
     return "cuda" if available else "cpu"
 
 

@@ -13,6 +13,8 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from octofold_game.extras import install_command
+
 from octofold_server.admission.admission import Door, Limits
 from octofold_server.admission.shared_service import SharedService
 from octofold_server.backends.backend import BackendFactory
@@ -21,6 +23,12 @@ from octofold_server.config.options import Config
 from octofold_server.models.registry import Models
 from octofold_server.models.reloading import Reloading
 from octofold_server.models.unloaded import Unloaded
+from octofold_server.process.announcement import (
+    announce_configuration,
+    announce_service,
+    announce_stop,
+    warn_of_strangers,
+)
 from octofold_server.process.assembly import SERVICES, listen, new_grpc_server
 from octofold_server.protocols.health import Health
 from octofold_server.protocols.open_inference.operations import OpenInference
@@ -28,7 +36,7 @@ from octofold_server.system.native_log import NativeLog
 from octofold_server.system.reread import FileError
 from octofold_server.system.siblings import Place
 from octofold_server.system.signals import Signals
-from octofold_server.system.sockets import StartupError, address_of, listener_on, port_written
+from octofold_server.system.sockets import StartupError, listener_on, port_written
 from octofold_server.system.tls import Tls
 from octofold_server.transport.access import Access
 from octofold_server.transport.grpc_direct import WireServer
@@ -86,7 +94,7 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
         ports.take()
     reloading = Reloading(models, config.models, config.watch)
     signals = Signals(reloading.request)
-    _log.info("the configuration", extra={"fields": config.effective()})
+    announce_configuration(config)
 
     with ExitStack() as ending:  # what is entered last ends first
         if tls is not None:
@@ -108,9 +116,11 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
             if ports.rest is not None:
                 ending.enter_context(port_written(config.rest_port_file, ports.rest.port))
             with port_written(config.port_file, ports.grpc):
-                _log.info("serving on %s", address_of(config.host, ports.grpc))
+                if place is None or (place.number == 0 and not joins):  # the others serve the same
+                    announce_service(config, models, ports.grpc, ports.rest.port if ports.rest else None)
+                    warn_of_strangers(config, ports.grpc)
                 signals.wait()
-                _log.info("stopping: still serving for %g seconds", config.grace)
+                announce_stop(config.grace)
                 models.load_no_more()
                 door.leave()
                 health.leave()
@@ -215,7 +225,9 @@ def _tracing() -> Tracing:
     try:
         from octofold_server.admission.tracing import Tracing
     except ModuleNotFoundError as error:
-        raise StartupError(f"{error.name} is missing: install it with the extra: octofold[tracing]") from None
+        raise StartupError(
+            f"{error.name} is missing; install it with: {install_command('tracing')}"
+        ) from None
     return Tracing()
 
 

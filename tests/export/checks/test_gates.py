@@ -8,7 +8,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from octofold_export.checks.gates import check_agreement, check_equivariance, check_parity, sample
-from octofold_export.checks.reference import PlainPolicy, reference_answers, torch_evaluation
+from octofold_export.checks.reference import Reference, network_evaluation, plain_head, reference_answers
 from octofold_export.checks.runner import FoldedGraph
 from octofold_export.errors import GateError
 from octofold_export.graph.decision import Rule
@@ -16,6 +16,8 @@ from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import PolicyHead
 from octofold_export.handmade.floating import float_form
 from octofold_export.handmade.weights import FoldableNetwork, foldable
+from octofold_export.sources.checkpoint import one_hot_description
+from octofold_export.sources.torch_network import TorchNetwork
 from octofold_training.networks import build
 from torch import nn
 
@@ -26,16 +28,26 @@ def other(architecture: dict[str, Any]) -> FoldableNetwork:
     return foldable(build(architecture))
 
 
-@pytest.mark.parametrize(("rule", "symmetries"), [("vote", 8), ("mean", 8), ("vote", 1)])
+PLAYERS = [("vote", 8), ("mean", 8), ("vote", 4), ("mean", 2), ("vote", 1)]
+
+
+def reference_of(module: nn.Module, boards: NDArray[np.uint8], rule: Rule, symmetries: int) -> Reference:
+    description = one_hot_description(16)
+    evaluate = network_evaluation(TorchNetwork(module, "small"), description)
+    return reference_answers(plain_head(description, evaluate), boards, rule, symmetries)
+
+
+@pytest.mark.parametrize(
+    ("rule", "symmetries"), [("vote", 8), ("mean", 8), ("vote", 4), ("mean", 2), ("vote", 1)]
+)
 def test_a_faithful_graph_passes(
     module: nn.Module, network: FoldableNetwork, boards: NDArray[np.uint8], rule: Rule, symmetries: int
 ) -> None:
     checked = sample(boards)
-    reference = reference_answers(PlainPolicy(torch_evaluation(module, 16)), checked, rule, symmetries)
+    reference = reference_of(module, checked, rule, symmetries)
     graph = FoldedGraph(fold(PolicyHead(float_form(network)), rule, symmetries))
-    check_parity(graph, checked, reference)
-    if symmetries == 8:
-        check_equivariance(graph, checked, reference)
+    check_parity(graph, reference)
+    check_equivariance(graph, reference, symmetries)
     assert reference.decided.mean() > 0.9
 
 
@@ -43,28 +55,28 @@ def test_parity_catches_a_graph_of_other_weights(
     module: nn.Module, other: FoldableNetwork, boards: NDArray[np.uint8]
 ) -> None:
     checked = sample(boards)
-    reference = reference_answers(PlainPolicy(torch_evaluation(module, 16)), checked, "vote", 8)
+    reference = reference_of(module, checked, "vote", 8)
     with pytest.raises(GateError, match=r"parity at batch 1: probabilities differ on 1\d of 16 boards"):
-        check_parity(FoldedGraph(fold(PolicyHead(float_form(other)), "vote", 8)), checked, reference)
+        check_parity(FoldedGraph(fold(PolicyHead(float_form(other)), "vote", 8)), reference)
 
 
 def test_parity_catches_the_wrong_decision_rule(
     module: nn.Module, network: FoldableNetwork, boards: NDArray[np.uint8]
 ) -> None:
     checked = sample(boards)
-    reference = reference_answers(PlainPolicy(torch_evaluation(module, 16)), checked, "mean", 8)
+    reference = reference_of(module, checked, "mean", 8)
     with pytest.raises(GateError, match="moves differ"):
-        check_parity(FoldedGraph(fold(PolicyHead(float_form(network)), "vote", 8)), checked, reference)
+        check_parity(FoldedGraph(fold(PolicyHead(float_form(network)), "vote", 8)), reference)
 
 
 def test_equivariance_catches_a_player_that_sees_only_one_view(
     module: nn.Module, network: FoldableNetwork, boards: NDArray[np.uint8]
 ) -> None:
     checked = sample(boards)
-    reference = reference_answers(PlainPolicy(torch_evaluation(module, 16)), checked, "vote", 1)
+    reference = reference_of(module, checked, "vote", 1)
     graph = FoldedGraph(fold(PolicyHead(float_form(network)), "vote", 1))
     with pytest.raises(GateError, match="equivariance under symmetry 1: probabilities differ"):
-        check_equivariance(graph, checked, reference)
+        check_equivariance(graph, reference)
 
 
 def test_agreement_is_the_share_of_equal_moves_and_99_percent_are_needed(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from octofold_export.checks.runner import Answers, FoldedGraph
+from octofold_export.checks.runner import FoldedGraph, Outputs
 from octofold_export.graph.decision import Rule
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import PolicyHead
@@ -31,9 +31,16 @@ VIEWS = [
     lambda square, turns=turns, mirrored=mirrored: np.rot90(square[:, ::-1] if mirrored else square, turns)
     for turns, mirrored in product(range(4), (False, True))
 ]
+PLAYERS = [("vote", 8), ("mean", 8), ("vote", 4), ("mean", 2), ("vote", 1)]
+SEEN = {
+    8: VIEWS,
+    4: [lambda square, turns=turns: np.rot90(square, turns) for turns in range(4)],
+    2: [lambda square: square, lambda square: square[::-1, ::-1]],
+    1: [lambda square: square],
+}
 
 
-@pytest.fixture(scope="module", params=[("vote", 8), ("mean", 8), ("vote", 1), ("mean", 1)], ids=str)
+@pytest.fixture(scope="module", params=PLAYERS, ids=str)
 def player(request: pytest.FixtureRequest, network: FoldableNetwork) -> tuple[FoldedGraph, Rule, int]:
     rule, symmetries = request.param
     return FoldedGraph(fold(PolicyHead(float_form(network)), rule, symmetries)), rule, symmetries
@@ -115,7 +122,7 @@ def naive_answer(
         best = np.sort(scores[legal])[::-1]
         return float(best[0] - best[1]) if len(best) > 1 else np.inf
 
-    for view in VIEWS[:symmetries]:
+    for view in SEEN[symmetries]:
         logits = naive_logits(module, view(board.reshape(4, 4)))[names_of_moves(view)]
         odds = np.where(legal, np.exp(logits - logits[legal].max(initial=-np.inf)), 0)
         if legal.any():
@@ -202,7 +209,7 @@ def test_legal_moves_are_those_of_the_rules_on_boards_of_games(
     check_rules_are_kept(asked, player[0].answer(asked))
 
 
-def check_rules_are_kept(boards: NDArray[np.uint8], answers: Answers) -> None:
+def check_rules_are_kept(boards: NDArray[np.uint8], answers: Outputs) -> None:
     legal = legal_moves(boards)
     running = legal.any(axis=1)
     assert (answers.legal == legal).all()

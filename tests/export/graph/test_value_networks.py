@@ -27,7 +27,7 @@ SCALE = 20_000
 
 
 def folded(module: nn.Module, rule: Rule, symmetries: int) -> FoldedGraph:
-    return FoldedGraph(fold(ValueHead(float_form(foldable(module, SCALE)), 15), rule, symmetries))
+    return FoldedGraph(fold(ValueHead(float_form(foldable(module)), 15, SCALE), rule, symmetries))
 
 
 def naive_values(module: nn.Module, board: NDArray[np.uint8], symmetries: int) -> NDArray[np.float64]:
@@ -96,9 +96,9 @@ def test_exponents_that_the_network_never_saw_are_answered_legally(value_module:
 def test_in_8_bits_nearly_all_moves_stay_as_they_are(
     value_module: nn.Module, boards: NDArray[np.uint8]
 ) -> None:
-    network = foldable(value_module, SCALE)
+    network = foldable(value_module)
     exact, rounded = (
-        FoldedGraph(fold(ValueHead(form, 15), "mean", 8)).answer(boards[512:])
+        FoldedGraph(fold(ValueHead(form, 15, SCALE), "mean", 8)).answer(boards[512:])
         for form in (float_form(network), calibrate(network, boards[:512], 1.0))
     )
     assert np.mean(exact.move == rounded.move) > 0.97
@@ -114,5 +114,7 @@ def test_a_value_network_is_published(
     assert main([*arguments, "--boards", str(boards_file), "--precisions", "fp32"]) == 0
     card = json.loads((models / "value/1/card.json").read_text())
     assert card["architecture"] == value_architecture
-    assert (card["decision_rule"], card["temperature"], card["largest_exponent"]) == ("mean", 300, 15)
+    assert (card["decision_rule"], card["largest_exponent"]) == ("mean", 15)
+    assert card["description"]["answers"]["kind"] == "afterstate_value"
+    assert card["description"]["answers"]["scale"] == 20_000
     assert "reward plus the value of its afterstate" in (models / "value/1/README.md").read_text()

@@ -20,6 +20,7 @@ from octofold_export.checks.runner import FoldedGraph
 from octofold_export.cli import main
 from octofold_export.errors import ExportError, GateError
 from octofold_export.graph.folding import fold
+from octofold_export.graph.heads import head
 from octofold_export.sources.ntuple import ntuple_source
 from octofold_game.bitboards import pack
 from octofold_game.rules import legal_moves
@@ -56,7 +57,7 @@ def graph(network: NTupleNetwork) -> FoldedGraph:
 
 def graph_of(network: NTupleNetwork) -> FoldedGraph:
     source = ntuple_source(network)
-    return FoldedGraph(fold(source.head, "mean", 8), source.tensors)
+    return FoldedGraph(fold(head(source.description, source.fp32), "mean", 8), source.tensors)
 
 
 def export(saved: Path, models: Path, *more: str) -> int:
@@ -133,13 +134,16 @@ def test_the_published_tables_are_a_file_that_the_card_names_and_describes(
         "stages": [8, 7, 5],
     }
     assert (card["weights"], card["checkpoint_sha256"]) == (4 * 2 * 16**3, digest)
-    assert (card["decision_rule"], card["largest_exponent"], card["temperature"]) == ("mean", 15, 300)
+    assert (card["decision_rule"], card["largest_exponent"]) == ("mean", 15)
 
 
 def test_other_tables_make_another_model_file(models: Path, network: NTupleNetwork) -> None:
+    source = ntuple_source(network)
     other = ntuple_source(NTupleNetwork(TUPLES, network.values + 1, STAGES))
     published = onnx.load(models / "tiny/1/model.onnx", load_external_data=False)
-    assert fold(other.head, "mean", 8) != published
+    del published.metadata_props[:]
+    assert fold(head(source.description, source.fp32), "mean", 8) == published
+    assert fold(head(other.description, other.fp32), "mean", 8) != published
 
 
 def test_a_bare_onnxruntime_finds_the_tables_beside_the_model(

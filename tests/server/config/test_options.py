@@ -7,7 +7,8 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 
 import pytest
-from octofold_server.config.options import Config, ConfigError, read_config, unknown_variables
+from octofold_server.config.options import Config, ConfigError
+from octofold_server.config.reading import read_config, unknown_variables
 
 
 def test_nothing_given_is_the_defaults() -> None:
@@ -141,19 +142,56 @@ def test_the_effective_configuration_reads_like_a_file() -> None:
     assert set(shown) == {option.name.replace("_", "-") for option in fields(Config)}
 
 
-def test_unknown_variables_of_ours_are_found_and_what_they_were_meant_to_be() -> None:
+def test_a_variable_that_is_almost_one_of_ours_is_an_error_and_others_are_found() -> None:
+    with pytest.raises(ConfigError) as failure:
+        read_config([], {"OCTOFOLD_MAX_BACH_SIZE": "4"})
+    assert str(failure.value) == (
+        "OCTOFOLD_MAX_BACH_SIZE is not a variable of octofold-serve; did you mean OCTOFOLD_MAX_BATCH_SIZE?"
+    )
     environment = {
-        "OCTOFOLD_MAX_BATCHSIZE": "4",
         "OCTOFOLD_QQ": "1",
         "OCTOFOLD_MAX_BATCH_SIZE": "4",
-        "OCTOFOLD_CONFIG": "file",
         "OCTOFOLD_TOKEN": "the client's",
+        "OCTOFOLD_SERVICE_HOST": "from Kubernetes",
+        "OCTOFOLD_SERVICE_PORT": "from Kubernetes",
         "PATH": "/bin",
     }
-    assert unknown_variables(environment) == [
-        "OCTOFOLD_MAX_BATCHSIZE; did you mean OCTOFOLD_MAX_BATCH_SIZE?",
-        "OCTOFOLD_QQ",
-    ]
+    assert read_config([], environment).max_batch_size == 4
+    assert unknown_variables(environment) == ["OCTOFOLD_QQ", "OCTOFOLD_SERVICE_HOST", "OCTOFOLD_SERVICE_PORT"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--max-bach-size", "4"],
+            "--max-bach-size is not a flag of octofold-serve; did you mean --max-batch-size?",
+        ),
+        (["--prot=4"], "--prot is not a flag of octofold-serve; did you mean --port?"),
+        (["--no-tls"], "--no-tls is not a flag of octofold-serve"),
+        (["--qqqqqqqqqqqq"], "--qqqqqqqqqqqq is not a flag of octofold-serve; see octofold-serve --help"),
+        (["models"], "unexpected argument 'models'; see octofold-serve --help"),
+        (["--port"], "argument --port: expected one argument; see octofold-serve --help"),
+        (["--port", "9" * 5000], "--port: '9999999"),
+    ],
+)
+def test_a_wrong_flag_gets_one_line_that_names_the_right_one(arguments: list[str], message: str) -> None:
+    with pytest.raises(ConfigError) as failure:
+        read_config(arguments, {})
+    assert str(failure.value).startswith(message)
+    assert len(str(failure.value)) < 300
+
+
+def test_the_configuration_is_printed_as_a_file_that_gives_the_same_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--port", "7", "--no-admin", "--versions", "latest:2", "--models", 'a "b"', "--grace", "2.5"]
+    with pytest.raises(SystemExit) as leave:
+        read_config([*arguments, "--print-config"], {})
+    assert leave.value.code == 0
+    file = tmp_path / "printed.toml"
+    file.write_text(capsys.readouterr().out, encoding="utf-8")
+    assert read_config(["--config", str(file)], {}) == read_config(arguments, {})
 
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -172,3 +210,4 @@ def test_help_explains_every_flag_and_names_the_variables(capsys: pytest.Capture
         assert "--" + option.name.replace("_", "-") in text
     assert "latest:N" in text
     assert "OCTOFOLD_MAX_BATCH_SIZE" in text
+    assert "None" not in text

@@ -259,9 +259,9 @@ def test_an_unknown_variable_is_told_when_the_server_starts(
     write_version: WriteVersion, start_server: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_version()
-    monkeypatch.setenv("OCTOFOLD_MAX_BATCHSIZE", "4")
+    monkeypatch.setenv("OCTOFOLD_QQ", "4")
     server = start_server()
-    assert "OCTOFOLD_MAX_BATCHSIZE; did you mean OCTOFOLD_MAX_BATCH_SIZE?" in server.log
+    assert "OCTOFOLD_QQ is not a variable of octofold-serve" in server.log
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -574,7 +574,8 @@ def test_the_base_installation_names_the_extra_in_one_line(missing: str) -> None
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert run.returncode == 1
     assert run.stderr.startswith(f"octofold-serve: {missing}")
-    assert run.stderr.endswith(" is missing: install it with the extra: octofold[server]\n")
+    assert " is missing; install it with: " in run.stderr
+    assert run.stderr.rstrip("'\n").endswith("[server]")
     assert run.stderr.count("\n") == 1
 
 

@@ -6,15 +6,16 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import grpc
-import psutil
 import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, MethodDescriptor
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.octofold.v1 import inference_pb2 as pb
+from support.spending import at_most
 
 Start = Callable[..., Any]
 
@@ -98,43 +99,19 @@ def boards_that_are_no_boards() -> Iterator[tuple[str, str, bytes]]:
         yield "inference.GRPCInferenceService/ModelInfer", f"{kind} typed cells", typed
 
 
-class Watched:
-    """A server process, and what it spends on a request."""
-
-    def __init__(self, server: Any) -> None:
-        self.server = server
-        self._process = psutil.Process(server.process.pid)
-        self._proc = Path(f"/proc/{server.process.pid}")
-
-    def _cpu_seconds(self) -> float:
-        times = self._process.cpu_times()
-        return float(times.user + times.system)
-
-    def _peak_bytes(self) -> int:
-        status = (self._proc / "status").read_text()
-        (line,) = (line for line in status.splitlines() if line.startswith("VmHWM"))
-        return int(line.split()[1]) * 1024
-
-    def spends_little_on(self, name: str, ask: Callable[[], object]) -> None:
-        before = self._cpu_seconds()
-        peak_is_known = (self._proc / "clear_refs").exists()
-        if peak_is_known:
-            (self._proc / "clear_refs").write_text("5")  # the peak is what is taken now
-            memory = self._peak_bytes()
-        ask()
-        assert self._cpu_seconds() - before < CPU_SECONDS, name
-        if peak_is_known:
-            assert self._peak_bytes() - memory < MEMORY_BYTES, name
+def spends_little(server: Any, shape: str) -> AbstractContextManager[None]:
+    """A block in which the server has to answer one message."""
+    return at_most(server.process.pid, CPU_SECONDS, MEMORY_BYTES, shape)
 
 
 @pytest.fixture
-def watched(write_version: Any, start_server: Start, tmp_path: Path) -> Watched:
+def server(write_version: Any, start_server: Start, tmp_path: Path) -> Any:
     write_version("fake")
     process = start_server(
         "--rest-port", "0", "--rest-port-file", str(tmp_path / "rest-port"), "--lanes", "1"
     )
     process.rest_port = int((tmp_path / "rest-port").read_text())
-    return Watched(process)
+    return process
 
 
 def end_of(channel: grpc.Channel, method: str, message: bytes) -> grpc.StatusCode:
@@ -147,29 +124,23 @@ def end_of(channel: grpc.Channel, method: str, message: bytes) -> grpc.StatusCod
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
-def test_no_shape_of_a_message_costs_more_than_its_size(watched: Watched, method: MethodDescriptor) -> None:
+def test_no_shape_of_a_message_costs_more_than_its_size(server: Any, method: MethodDescriptor) -> None:
     name = f"{method.containing_service.full_name}/{method.name}"
     refusals = {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND}
     if method.server_streaming:
         refusals.add(grpc.StatusCode.OK)  # the refusal is a message of the stream
-    with grpc.insecure_channel(watched.server.target) as channel:
+    with grpc.insecure_channel(server.target) as channel:
         for shape, message in shapes(method.input_type):
             assert len(message) > SIZE / 2, shape
-
-            def ask(shape: str = shape, message: bytes = message) -> None:
+            with spends_little(server, shape):
                 assert end_of(channel, name, message) in refusals, shape
 
-            watched.spends_little_on(shape, ask)
 
-
-def test_no_half_million_boards_cost_more_than_their_size(watched: Watched) -> None:
-    with grpc.insecure_channel(watched.server.target) as channel:
+def test_no_half_million_boards_cost_more_than_their_size(server: Any) -> None:
+    with grpc.insecure_channel(server.target) as channel:
         for method, shape, message in boards_that_are_no_boards():
-
-            def ask(method: str = method, shape: str = shape, message: bytes = message) -> None:
+            with spends_little(server, shape):
                 assert end_of(channel, method, message) is grpc.StatusCode.INVALID_ARGUMENT, shape
-
-            watched.spends_little_on(shape, ask)
 
 
 def bodies() -> Iterator[tuple[str, bytes]]:
@@ -206,7 +177,7 @@ def bodies() -> Iterator[tuple[str, bytes]]:
     yield "id", body('{"inputs": [], "id": "', "\\n", '"}')
 
 
-def test_no_shape_of_a_body_costs_more_than_its_size(watched: Watched) -> None:
+def test_no_shape_of_a_body_costs_more_than_its_size(server: Any) -> None:
     routes = {
         "/v2/models/fake/infer": dict(bodies()),
         "/v2/repository/index": {"index": b'{"ready": [' + b"[]," * (SIZE // 3) + b"[]]}"},
@@ -215,15 +186,12 @@ def test_no_shape_of_a_body_costs_more_than_its_size(watched: Watched) -> None:
         },
         "/v2/repository/models/fake/unload": {"unload": b'{"a": [' + b"{}," * (SIZE // 3) + b"{}]}"},
     }
-    connection = http.client.HTTPConnection("127.0.0.1", watched.server.rest_port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=60)
     for route, by_name in routes.items():
         for shape, body in by_name.items():
-
-            def ask(route: str = route, shape: str = shape, body: bytes = body) -> None:
+            with spends_little(server, shape):
                 connection.request("POST", route, body)
                 reply = connection.getresponse()
                 assert len(json.loads(reply.read())["error"]) < 400
                 assert reply.status in (400, 413), shape
-
-            watched.spends_little_on(shape, ask)
     connection.close()

@@ -1,0 +1,138 @@
+"""The description of a network: how it reads a board, and what its answer means.
+
+It is small, typed and complete: whoever holds it and the network's body can play. Users write the part that
+cannot be inferred, see `hints`; the whole of it goes into the model card.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import msgspec
+from octofold_game.rules import LARGEST_EXPONENT
+
+InputKind = Literal["one_hot", "exponents", "tiles", "log2"]
+Layout = Literal[
+    "channels_first", "channels_last", "tokens", "flat", "flat_planes", "square", "plane", "plane_last"
+]
+CellOrder = Literal["rows", "columns"]
+ElementType = Literal["float32", "float64", "float16", "int64", "int32", "uint8", "bool"]
+AnswerKind = Literal["policy_logits", "policy_probabilities", "action_values", "afterstate_value"]
+Action = Literal["up", "right", "down", "left"]
+
+ONE_HOT_LAYOUTS: tuple[Layout, ...] = ("channels_first", "channels_last", "tokens", "flat", "flat_planes")
+NUMBER_LAYOUTS: tuple[Layout, ...] = ("flat", "square", "plane", "plane_last")
+ACTIONS: tuple[Action, Action, Action, Action] = ("up", "right", "down", "left")
+
+
+class Reads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How the network reads a board: the encoding piece of the graph is made from this."""
+
+    kind: InputKind
+    """`one_hot`: a plane for each exponent. `exponents`: 0 for an empty cell, 1 for the tile 2.
+    `tiles`: 0, 2, 4, 8. `log2`: the logarithm of the tile, 0 for an empty cell; in floats."""
+    layout: Layout
+    """One-hot, with P planes: `channels_first` [N, P, 4, 4], `channels_last` [N, 4, 4, P], `tokens`
+    [N, 16, P], `flat` [N, 16 P] cell after cell, `flat_planes` [N, P 16] plane after plane. Numbers: `flat`
+    [N, 16], `square` [N, 4, 4], `plane` [N, 1, 4, 4], `plane_last` [N, 4, 4, 1]."""
+    type: ElementType = "float32"
+    planes: int | None = None
+    """of one-hot cells; None for the other kinds"""
+    empty_plane: bool = True
+    """of one-hot cells: the first plane marks the empty ones. Otherwise they are 0 in all planes."""
+    cells: CellOrder = "rows"
+    """`columns`: the network reads the left column from top to bottom first"""
+    divide_by: float = 1.0
+    """what the numbers are divided by"""
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for fields that contradict each other."""
+        one_hot = self.kind == "one_hot"
+        if self.layout not in (ONE_HOT_LAYOUTS if one_hot else NUMBER_LAYOUTS):
+            allowed = ", ".join(ONE_HOT_LAYOUTS if one_hot else NUMBER_LAYOUTS)
+            raise ValueError(f"layout {self.layout!r} does not fit {self.kind}; allowed: {allowed}")
+        if one_hot != (self.planes is not None):
+            raise ValueError("one_hot needs planes" if one_hot else f"{self.kind} has no planes")
+        if self.planes is not None and not 2 <= self.planes <= 256:
+            raise ValueError(f"planes is {self.planes}, allowed are 2 to 256")
+        if not (math.isfinite(self.divide_by) and self.divide_by > 0):
+            raise ValueError(f"divide_by is {self.divide_by}, it must be a number above 0")
+        if self.divide_by != 1 and (one_hot or not self.type.startswith("float")):
+            raise ValueError("divide_by is for numbers in floats")
+        if self.kind == "log2" and not self.type.startswith("float"):
+            raise ValueError("log2 is read in floats")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the input for one board."""
+        planes = self.planes or 1
+        shapes: dict[Layout, tuple[int, ...]] = {
+            "channels_first": (planes, 4, 4),
+            "channels_last": (4, 4, planes),
+            "tokens": (16, planes),
+            "flat": (16 * planes,),
+            "flat_planes": (16 * planes,),
+            "square": (4, 4),
+            "plane": (1, 4, 4),
+            "plane_last": (4, 4, 1),
+        }
+        return shapes[self.layout]
+
+    @property
+    def by_plane(self) -> bool:
+        """Whether all cells of a plane come before the next plane."""
+        return self.layout in ("channels_first", "flat_planes")
+
+    @property
+    def largest_plane(self) -> int | None:
+        """The exponent of the last one-hot plane."""
+        return None if self.planes is None else self.planes - self.empty_plane
+
+
+class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the network answers: the answer piece of the graph is made from this."""
+
+    kind: AnswerKind
+    """`policy_logits` and `policy_probabilities` of the four actions; `action_values`: what each action is
+    worth, reward included; `afterstate_value`: what is still to come after a move, its reward excluded."""
+    output: str | None = None
+    """name of the output; None if there is one only"""
+    actions: tuple[Action, Action, Action, Action] = ACTIONS
+    """the order of the four numbers"""
+    scale: float = 1.0
+    """points of the game that 1 stands for; for values"""
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for fields that contradict each other."""
+        if sorted(self.actions) != sorted(ACTIONS):
+            raise ValueError(
+                f"actions are {', '.join(self.actions)}; each of {', '.join(ACTIONS)} is needed once"
+            )
+        if not (math.isfinite(self.scale) and self.scale > 0):
+            raise ValueError(f"scale is {self.scale}, it must be a number above 0")
+
+    @property
+    def width(self) -> int:
+        """Numbers for one board."""
+        return 1 if self.kind == "afterstate_value" else 4
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """Where the numbers of up, right, down and left lie."""
+        return tuple(self.actions.index(action) for action in ACTIONS)
+
+
+class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """All that must be known of a network beside its body."""
+
+    reads: Reads
+    answers: Answers
+    largest_exponent: int
+    """A cell above it is read as if it held it, and a game that makes such a tile is over for the network."""
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for fields that contradict each other."""
+        largest = min(self.reads.largest_plane or LARGEST_EXPONENT, LARGEST_EXPONENT)
+        if not 2 <= self.largest_exponent <= largest:
+            raise ValueError(f"largest_exponent is {self.largest_exponent}, allowed are 2 to {largest}")

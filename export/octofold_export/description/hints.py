@@ -1,0 +1,108 @@
+"""What a user says about a network: any part of its description, in flags or in a TOML file.
+
+    largest_exponent = 15
+
+    [reads]
+    kind = "one_hot"
+    layout = "channels_last"
+
+    [answers]
+    kind = "policy_logits"
+    actions = ["up", "down", "left", "right"]
+
+The fields are those of `description`; every one may be left out.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from octofold_export.description.description import (
+    Action,
+    AnswerKind,
+    CellOrder,
+    ElementType,
+    InputKind,
+    Layout,
+)
+from octofold_export.errors import ExportError
+
+_S = TypeVar("_S", bound=msgspec.Struct)
+
+
+class ReadsHints(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Any fields of `description.Reads`."""
+
+    kind: InputKind | None = None
+    layout: Layout | None = None
+    type: ElementType | None = None
+    planes: int | None = None
+    empty_plane: bool | None = None
+    cells: CellOrder | None = None
+    divide_by: float | None = None
+
+
+class AnswersHints(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Any fields of `description.Answers`."""
+
+    kind: AnswerKind | None = None
+    output: str | None = None
+    actions: tuple[Action, Action, Action, Action] | None = None
+    scale: float | None = None
+
+
+class Hints(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Any fields of `description.Description`."""
+
+    reads: ReadsHints = ReadsHints()
+    answers: AnswersHints = AnswersHints()
+    largest_exponent: int | None = None
+
+
+def read_hints(file: Path) -> Hints:
+    """The hints of a TOML file. Raises `ExportError` if it is missing, no TOML, or has unknown fields."""
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ExportError(f"{file}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ExportError(f"{file}: not valid TOML ({error})") from error
+    return _convert(content, str(file))
+
+
+def hints_from_flags(flags: dict[str, Any]) -> Hints:
+    """Hints from flags that were given, by the paths of their fields, such as `reads.kind`."""
+    nested: dict[str, Any] = {"reads": {}, "answers": {}}
+    for path, value in flags.items():
+        room, _, field = path.rpartition(".")
+        (nested[room] if room else nested)[field] = value
+    return _convert(nested, "flags")
+
+
+def merged(above: Hints, below: Hints) -> Hints:
+    """`below`, overruled by what `above` says."""
+    return Hints(
+        reads=_merge(above.reads, below.reads),
+        answers=_merge(above.answers, below.answers),
+        largest_exponent=below.largest_exponent if above.largest_exponent is None else above.largest_exponent,
+    )
+
+
+def given(hints: msgspec.Struct) -> dict[str, Any]:
+    """The fields that say something."""
+    return {name: value for name, value in msgspec.structs.asdict(hints).items() if value is not None}
+
+
+def _merge(above: _S, below: _S) -> _S:
+    return msgspec.structs.replace(below, **given(above))
+
+
+def _convert(content: dict[str, Any], where: str) -> Hints:
+    try:
+        return msgspec.convert(content, Hints)
+    except msgspec.ValidationError as error:
+        raise ExportError(f"{where}: {error}") from error

@@ -1,0 +1,219 @@
+"""Completes a description from what the network itself shows: which inputs it takes, and what comes out.
+
+Every reading that fits the hints is tried on the network. Readings that put the same numbers into the same
+places are one reading. Where several are left, the user has to choose, and the message lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_game.rules import LARGEST_EXPONENT
+
+from octofold_export.description.description import (
+    NUMBER_LAYOUTS,
+    ONE_HOT_LAYOUTS,
+    Answers,
+    Description,
+    ElementType,
+    InputKind,
+    Reads,
+)
+from octofold_export.description.encoding import encode
+from octofold_export.description.hints import AnswersHints, Hints, ReadsHints, given
+from octofold_export.errors import ExportError
+
+_KINDS: tuple[InputKind, ...] = ("one_hot", "exponents", "tiles", "log2")
+_USUAL_PLANES = range(10, 21)  # what is tried where neither the user nor the network names a number
+_BOARDS = np.random.default_rng(4).integers(0, 8, (3, 16)).astype(np.uint8)
+
+
+class NetworkError(Exception):
+    """The network does not run on an input."""
+
+
+class Network(Protocol):
+    """A trained network whose inside nobody knows."""
+
+    @property
+    def shape(self) -> Sequence[int | None] | None:
+        """The declared shape of its input, batch first, None where any size goes; None: nothing declared."""
+
+    @property
+    def type(self) -> ElementType | None:
+        """The declared type of its input; None: nothing declared."""
+
+    def run(self, inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Its outputs by their names. Raises `NetworkError` if it does not take these inputs."""
+
+
+def complete(hints: Hints, network: Network) -> Description:
+    """The description of `network` that `hints` begin. Raises `ExportError` if they contradict it or leave
+    more than one reading.
+    """
+    reads = _reads(hints.reads, network)
+    answers = _answers(hints.answers, network.run(encode(reads, _BOARDS)))
+    largest = hints.largest_exponent or _largest(reads, network)
+    try:
+        return Description(reads=reads, answers=answers, largest_exponent=largest)
+    except ValueError as error:
+        raise ExportError(f"the description contradicts itself: {error}") from error
+
+
+def _reads(hints: ReadsHints, network: Network) -> Reads:
+    refused: dict[str, str] = {}
+    readings: dict[tuple[Any, ...], Reads] = {}
+    for reads in _candidates(hints, network):
+        try:
+            outputs = network.run(encode(reads, _BOARDS))
+        except NetworkError as error:
+            refused[_name(reads)] = str(error)
+            continue
+        if any(len(output) == len(_BOARDS) for output in outputs.values() if output.ndim):
+            # The same numbers in the same order are one reading, whatever the shape.
+            readings.setdefault((reads.kind, reads.planes, reads.by_plane), reads)
+        else:
+            shapes = ", ".join(str(list(output.shape)) for output in outputs.values())
+            refused[_name(reads)] = f"{len(_BOARDS)} boards are answered with the shapes {shapes}"
+    if len(readings) == 1:
+        return next(iter(readings.values()))
+    if readings:
+        raise ExportError(
+            f"the network can be read in {len(readings)} ways: {'; '.join(map(_name, readings.values()))}; "
+            "say which with --input, --layout and --planes, or in a description file"
+        )
+    declared = "" if network.shape is None else f" (it declares {_declared(network)})"
+    described = ", ".join(f"{name} {value}" for name, value in given(hints).items())
+    if len(refused) == 1:
+        raise ExportError(
+            f"the network does not take {described or 'boards'}{declared}: {refused.popitem()[1]}"
+        )
+    raise ExportError(
+        f"the network takes no input that fits {described or 'a board'}{declared}; describe what it reads"
+    )
+
+
+def _candidates(hints: ReadsHints, network: Network) -> Iterator[Reads]:
+    fixed = {
+        name: value
+        for name, value in given(hints).items()
+        if name not in ("kind", "layout", "planes", "type")
+    }
+    contradiction: ValueError | None = None
+    found = False
+    for kind in [hints.kind] if hints.kind else _KINDS:
+        layouts = ONE_HOT_LAYOUTS if kind == "one_hot" else NUMBER_LAYOUTS
+        for layout in [hints.layout] if hints.layout else layouts:
+            for planes in _planes(kind, hints, network):
+                for element in _types(hints, network):
+                    try:
+                        reads = Reads(kind=kind, layout=layout, planes=planes, type=element, **fixed)
+                    except ValueError as error:
+                        contradiction = error
+                        continue
+                    found = True
+                    if _fits(reads.shape, network.shape):
+                        yield reads
+    if not found and contradiction is not None:
+        raise ExportError(f"the description contradicts itself: {contradiction}")
+
+
+def _planes(kind: InputKind, hints: ReadsHints, network: Network) -> Sequence[int | None]:
+    if kind != "one_hot":
+        return [hints.planes]
+    if hints.planes is not None:
+        return [hints.planes]
+    if network.shape is None or None in network.shape[1:]:
+        return _USUAL_PLANES
+    cells = [size for size in network.shape[1:] if size is not None]
+    size = int(np.prod(cells))
+    return [size // 16] if size % 16 == 0 and size > 16 else []
+
+
+def _types(hints: ReadsHints, network: Network) -> Sequence[ElementType]:
+    if hints.type is not None:
+        return [hints.type]
+    return ["float32", "int64"] if network.type is None else [network.type]
+
+
+def _fits(shape: tuple[int, ...], declared: Sequence[int | None] | None) -> bool:
+    if declared is None:
+        return True
+    return len(declared) == len(shape) + 1 and all(
+        size in (None, wanted) for size, wanted in zip(declared[1:], shape, strict=True)
+    )
+
+
+def _answers(hints: AnswersHints, outputs: dict[str, NDArray[Any]]) -> Answers:
+    name, output = _output(hints.output, outputs)
+    width = int(np.prod(output.shape[1:])) if len(output) == len(_BOARDS) else -1
+    kind = hints.kind
+    if kind is None and width == 1:
+        kind = "afterstate_value"
+    elif kind is None and width == 4 and is_distribution(output):
+        kind = "policy_probabilities"
+    elif kind is None and width == 4:
+        raise ExportError(
+            "four numbers a board may be policy_logits or action_values; say which with --answer"
+        )
+    fields = {**given(hints), "output": name if len(outputs) > 1 else None, "kind": kind}
+    if kind in ("action_values", "afterstate_value") and hints.scale is None:
+        raise ExportError(f"{kind} need --scale: how many points of the game 1 stands for")
+    needed = 1 if kind == "afterstate_value" else 4
+    if width != needed or kind is None:
+        what = f"{kind} is {needed}" if kind else "a player needs 4, or 1 for an afterstate's value"
+        raise ExportError(f"output {name!r} has the shape {_shape(output)}: {what} numbers a board")
+    try:
+        answers = Answers(**fields)
+    except ValueError as error:
+        raise ExportError(f"the description contradicts itself: {error}") from error
+    if kind == "policy_probabilities" and not is_distribution(output):
+        raise ExportError(f"output {name!r} holds no probabilities: they must be 0 or more and sum to 1")
+    return answers
+
+
+def _output(name: str | None, outputs: dict[str, NDArray[Any]]) -> tuple[str, NDArray[Any]]:
+    listed = ", ".join(f"{key!r} {_shape(value)}" for key, value in outputs.items())
+    if name is None and len(outputs) > 1:
+        raise ExportError(f"the network has {len(outputs)} outputs ({listed}); name one with --output")
+    if name is None:
+        return next(iter(outputs.items()))
+    if name not in outputs:
+        raise ExportError(f"the network has no output {name!r}; it has {listed}")
+    return name, outputs[name]
+
+
+def is_distribution(output: NDArray[Any]) -> bool:
+    """Whether the numbers of every board are 0 or more and sum to 1."""
+    rows = output.reshape(len(output), -1).astype(np.float64)
+    return bool((rows >= 0).all() and np.abs(rows.sum(axis=1) - 1).max(initial=0) < 1e-3)
+
+
+def _largest(reads: Reads, network: Network) -> int:
+    """The largest exponent that the planes can hold, or that the network takes, such as an embedding."""
+    if reads.largest_plane is not None:
+        return min(reads.largest_plane, LARGEST_EXPONENT)
+    for exponent in range(LARGEST_EXPONENT, 2, -1):
+        try:
+            network.run(encode(reads, np.full((len(_BOARDS), 16), exponent, np.uint8)))
+        except NetworkError:
+            continue
+        return exponent
+    raise ExportError("the network takes no tile above 4; describe what it reads")
+
+
+def _name(reads: Reads) -> str:
+    planes = "" if reads.planes is None else f" of {reads.planes} planes"
+    return f"{reads.kind} {reads.layout}{planes}"
+
+
+def _declared(network: Network) -> str:
+    sizes = ", ".join("N" if size is None else str(size) for size in network.shape or ())
+    return f"[{sizes}] {network.type or ''}".strip()
+
+
+def _shape(output: NDArray[Any]) -> str:
+    return f"[{', '.join(['N', *map(str, output.shape[1:])])}]" if output.ndim else "[]"

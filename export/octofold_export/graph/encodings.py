@@ -1,0 +1,40 @@
+"""The encoding piece of a folded graph: exponents of cells to whatever a described network reads."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import helper
+
+from octofold_export.description.description import Reads
+from octofold_export.graph.builder import GraphBuilder
+
+_EXPONENT_CODES = 256  # all of uint8: a board that the network was not made for must not crash the runtime
+
+
+def encode(graph: GraphBuilder, cells: str, reads: Reads, largest_exponent: int) -> str:
+    """`[M, 16] int32` exponents, in the order in which the network reads cells, to its input.
+
+    An exponent above `largest_exponent` is taken for it. Every code is looked up in a table of 256, so that
+    all kinds cost one Gather.
+    """
+    exponents = np.minimum(np.arange(_EXPONENT_CODES), largest_exponent)
+    if reads.planes is None:
+        numbers = exponents.astype(np.float64)
+        if reads.kind == "tiles":
+            numbers = np.where(exponents > 0, 2.0**numbers, 0)
+        codes = numbers / reads.divide_by
+    else:
+        first = 0 if reads.empty_plane else 1
+        codes = exponents[:, None] == np.arange(first, first + reads.planes)
+    table = graph.constant("codes", codes.astype(helper.tensor_dtype_to_np_dtype(element_type(reads))))
+    encoded = graph.add("Gather", [table, cells], "encoded", axis=0)  # [M, 16] or [M, 16, P]
+    if reads.by_plane:
+        encoded = graph.add("Transpose", [encoded], "encoded_planes", perm=[0, 2, 1])
+    if reads.layout in ("tokens", "flat") and len(reads.shape) == codes.ndim:
+        return encoded
+    return graph.add("Reshape", [encoded, graph.integers(-1, *reads.shape)], "network_input")
+
+
+def element_type(reads: Reads) -> int:
+    """The ONNX type of the input."""
+    return helper.np_dtype_to_tensor_dtype(np.dtype(reads.type))

@@ -1,0 +1,109 @@
+"""Any body in 8 bits, by onnxruntime's static quantization, calibrated on what the body is given in games.
+
+Activations are unsigned bytes, weights signed bytes with a scale for each output channel. Several ways to
+choose the activations' ranges and the operators are tried; the caller says which is closest to float32. The
+last product, on which the choice of a move depends most, stays in float32.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import onnx
+from numpy.typing import NDArray
+from onnxruntime.quantization import (
+    CalibrationDataReader,
+    CalibrationMethod,
+    QuantFormat,
+    QuantType,
+    quantize_static,
+)
+
+from octofold_export.errors import ExportError
+
+_PRODUCTS = ("Conv", "Gemm", "MatMul")
+_FLOWING = (*_PRODUCTS, "Add", "Relu", "Reshape", "Transpose", "MaxPool", "Concat")
+"""Between products in bytes, these can stay in bytes, too."""
+_BATCH = 64
+
+
+class _Choice(NamedTuple):
+    operators: tuple[str, ...]
+    method: CalibrationMethod
+    options: dict[str, Any]
+
+
+_CHOICES = (
+    _Choice(_FLOWING, CalibrationMethod.MinMax, {}),
+    _Choice(_FLOWING, CalibrationMethod.Percentile, {"CalibPercentile": 99.999}),
+    _Choice(_PRODUCTS, CalibrationMethod.MinMax, {}),
+)
+
+
+class _Inputs(CalibrationDataReader):  # type: ignore[misc]
+    """Batches of one input."""
+
+    def __init__(self, name: str, inputs: NDArray[Any]) -> None:
+        self._batches = iter(
+            {name: inputs[first : first + _BATCH]} for first in range(0, len(inputs), _BATCH)
+        )
+
+    def get_next(self) -> dict[str, NDArray[Any]] | None:
+        return next(self._batches, None)
+
+
+def quantized_bodies(body: onnx.ModelProto, inputs: NDArray[Any]) -> Iterator[onnx.ModelProto]:
+    """8-bit forms of `body`, calibrated on `inputs`. Raises `ExportError` if it has no products."""
+    products = [node.name for node in body.graph.node if node.op_type in _PRODUCTS]
+    if len(products) < 2:
+        raise ExportError("the network has no hidden products to quantize")
+    for choice in _CHOICES:
+        yield _quantized(body, inputs, choice, products[-1:])
+
+
+def named(body: onnx.ModelProto) -> onnx.ModelProto:
+    """`body` with a name for every node, by which nodes can be excluded."""
+    copy = onnx.ModelProto.FromString(body.SerializeToString())
+    for number, node in enumerate(copy.graph.node):
+        node.name = f"{node.op_type}_{number}"
+    return copy
+
+
+def _quantized(
+    body: onnx.ModelProto, inputs: NDArray[Any], choice: _Choice, excluded: Sequence[str]
+) -> onnx.ModelProto:
+    with tempfile.TemporaryDirectory() as folder, _quiet():
+        given, file = Path(folder) / "body.onnx", Path(folder) / "quantized.onnx"
+        onnx.save(body, given)
+        quantize_static(
+            given,
+            file,
+            _Inputs(body.graph.input[0].name, inputs),
+            quant_format=QuantFormat.QDQ,
+            op_types_to_quantize=choice.operators,
+            per_channel=True,
+            activation_type=QuantType.QUInt8,
+            weight_type=QuantType.QInt8,
+            nodes_to_exclude=excluded,
+            calibrate_method=choice.method,
+            extra_options={"WeightSymmetric": True, "ActivationSymmetric": False, **choice.options},
+        )
+        return onnx.load(file)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)

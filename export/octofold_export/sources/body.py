@@ -1,0 +1,177 @@
+"""Makes a body of an ONNX model: one input, one output, a free batch size, constants folded.
+
+Everything is done to the file's format only; whether the body still answers as the network does is for the
+gates to say.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import warnings
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+from onnx import helper, inliner, numpy_helper, version_converter
+
+from octofold_export.errors import ExportError
+from octofold_export.graph.builder import OPSET
+
+_BATCH = "N"
+_OWN_DOMAINS = ("", "ai.onnx")
+
+
+def new_session(model: onnx.ModelProto, optimized: Path | None = None) -> onnxruntime.InferenceSession:
+    """A session on the CPU. Raises what onnxruntime raises.
+
+    With `optimized`, the graph is written there after the optimizations that keep to ONNX's own operators:
+    constants are folded, and batch norm goes into the convolutions.
+    """
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # what is worth knowing reaches us as an exception
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if optimized is not None:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        options.optimized_model_filepath = str(optimized)
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+
+
+def prepare(model: onnx.ModelProto, output: str, example: NDArray[Any]) -> onnx.ModelProto:
+    """The body of `model` that gives `output`; it answers `example` `[3, ...]` in any batch.
+
+    Raises `ExportError` if the batch size is fixed, or the opset cannot be brought to `OPSET` or newer.
+    """
+    body = (
+        inliner.inline_local_functions(model)
+        if model.functions
+        else onnx.ModelProto.FromString(model.SerializeToString())
+    )
+    (kept,) = (value for value in body.graph.output if value.name == output)
+    _keep(body.graph, kept)
+    _free_batch(body, example)
+    body = _modern(body)
+    body = _folded(body)
+    _check_batches(body, example)
+    return body
+
+
+def first_line(error: Exception) -> str:
+    """What an exception says first that means something to people."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = lines[0] if lines else type(error).__name__
+    return re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", text)
+
+
+def _keep(graph: onnx.GraphProto, output: onnx.ValueInfoProto) -> None:
+    """Drop what `output` does not need."""
+    needed, nodes = {output.name}, []
+    for node in reversed(graph.node):
+        if needed.isdisjoint(node.output):
+            continue
+        nodes.append(node)
+        needed.update(name for name in _reads(node) if name)
+    initializers = [tensor for tensor in graph.initializer if tensor.name in needed]
+    constants = {tensor.name for tensor in initializers}
+    inputs = [value for value in graph.input if value.name not in constants]
+    _replace(graph.node, nodes[::-1])
+    _replace(graph.initializer, initializers)
+    _replace(graph.input, inputs)
+    _replace(graph.output, [output])
+    del graph.value_info[:]
+
+
+def _replace(field: Any, values: Sequence[Any]) -> None:
+    """Put `values`, some of which the repeated `field` may own, in place of what it holds."""
+    copies = [type(value).FromString(value.SerializeToString()) for value in values]
+    del field[:]
+    field.extend(copies)
+
+
+def _reads(node: onnx.NodeProto) -> Iterable[str]:
+    """The tensors that a node and the graphs inside it read."""
+    yield from node.input
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            for inner in graph.node:
+                yield from _reads(inner)
+
+
+def _free_batch(body: onnx.ModelProto, example: NDArray[Any]) -> None:
+    """Give input and output a free batch size; in shapes that are constants too, where they begin with it."""
+    (given,), (result,) = body.graph.input, body.graph.output
+    size = given.type.tensor_type.shape.dim[0].dim_value
+    for value, shape in ((given, example.shape), (result, None)):
+        dims = value.type.tensor_type.shape.dim
+        if shape is not None:
+            del dims[:]
+            for length in shape:
+                dims.add(dim_value=length)
+        if dims:
+            dims[0].Clear()
+            dims[0].dim_param = _BATCH
+    if not size:
+        return
+    constants = {tensor.name: tensor for tensor in body.graph.initializer}
+    for node in body.graph.node:
+        if node.op_type == "Constant" and node.attribute[0].name == "value":
+            constants[node.output[0]] = node.attribute[0].t
+    for node in body.graph.node:
+        target = constants.get(node.input[1]) if node.op_type == "Reshape" else None
+        if target is None:
+            continue
+        values = numpy_helper.to_array(target).copy()
+        if len(values) and values[0] == size and -1 not in values:
+            values[0] = -1
+            target.CopyFrom(numpy_helper.from_array(values, target.name))
+
+
+def _modern(body: onnx.ModelProto) -> onnx.ModelProto:
+    opset = max(entry.version for entry in body.opset_import if entry.domain in _OWN_DOMAINS)
+    if opset >= OPSET:
+        return body
+    try:
+        return version_converter.convert_version(body, OPSET)
+    except Exception as error:  # its errors have no class in common
+        raise ExportError(
+            f"the graph is of opset {opset} and cannot be brought to {OPSET}: {first_line(error)}"
+        ) from error
+
+
+def _folded(body: onnx.ModelProto) -> onnx.ModelProto:
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        file = Path(folder) / "optimized.onnx"
+        try:
+            new_session(body, file)
+        except Exception as error:  # onnxruntime's exceptions have no other base class
+            raise ExportError(f"onnxruntime cannot load the network: {first_line(error)}") from error
+        folded = onnx.load(file)
+    domains = {node.domain for node in folded.graph.node}
+    used = [entry for entry in folded.opset_import if entry.domain in _OWN_DOMAINS or entry.domain in domains]
+    imports = [helper.make_opsetid(entry.domain, entry.version) for entry in used]
+    del folded.opset_import[:]
+    folded.opset_import.extend(imports)
+    del folded.metadata_props[:]
+    return folded
+
+
+def _check_batches(body: onnx.ModelProto, example: NDArray[Any]) -> None:
+    session = new_session(body)
+    (given,) = session.get_inputs()
+    try:
+        together = session.run(None, {given.name: example})[0]
+        alone = [session.run(None, {given.name: example[at : at + 1]})[0] for at in range(len(example))]
+        fixed = "its output does not grow with the batch" if len(together) != len(example) else ""
+        if not fixed and not np.allclose(np.concatenate(alone), together, rtol=1e-3, atol=1e-3):
+            fixed = "boards of a batch change each other's answers"
+    except Exception as error:  # onnxruntime's exceptions have no other base class
+        fixed = first_line(error)
+    if fixed:
+        raise ExportError(f"the graph works for a fixed batch size only: {fixed}")

@@ -1,0 +1,74 @@
+"""An n-tuple network that is published in a few megabytes: the entries that matter, in the graph itself."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_players.compact_tables import CARD_FIELD, FORMAT, CompactTables
+from octofold_players.compaction import compact
+from octofold_players.ntuple import NTupleFileError, NTupleNetwork
+
+from octofold_export.errors import ExportError
+from octofold_export.handmade.compact_tables import CODEBOOK, SLOTS, UPPER_SLOTS, CompactEvaluator
+from octofold_export.sources.ntuple import ntuple_source
+from octofold_export.sources.source import Source
+
+_OTHER_BYTES = 1_000_000  # of a graph: lines and what they slide to, and where the tuples lie
+
+
+def from_ntuple_compactly(folder: Path, largest_bytes: int) -> Source:
+    """An n-tuple network as `NTupleNetwork.save` wrote it, in a graph of at most `largest_bytes`.
+
+    Raises `ExportError` if it cannot be read, has several stages, or does not fit.
+    """
+    try:
+        network = NTupleNetwork.load(folder)
+    except NTupleFileError as error:
+        raise ExportError(str(error)) from error
+    if not np.isfinite(network.values).all():
+        raise ExportError(f"{folder}: the tables hold values that are not finite numbers")
+    try:
+        tables = compact(network, largest_bytes - _OTHER_BYTES)
+    except ValueError as error:
+        raise ExportError(f"{folder}: {error}") from error
+    digest = hashlib.sha256(network.values.data).hexdigest()
+    del network  # its tables are as large as those that are unpacked next
+    return compact_source(tables, digest)
+
+
+def compact_source(tables: CompactTables, trained_sha256: str) -> Source:
+    """Compact tables of a network whose values have that digest."""
+    source = ntuple_source(NTupleNetwork(tables.tuples, tables.values()))
+    described = {"weights": tables.kept, "checkpoint_sha256": trained_sha256}
+    return replace(
+        source,
+        fp32=CompactEvaluator(tables),
+        card=source.card | described,
+        tensors={},
+        located=lambda model: {CARD_FIELD: _located(tables, model)},
+    )
+
+
+def _located(tables: CompactTables, model: bytes) -> dict[str, Any]:
+    """What `CompactTables.load` needs to find them in the file of a model."""
+    return {
+        "format": FORMAT,
+        "entries": tables.entries,
+        "kept": tables.kept,
+        "seed": tables.seed,
+        SLOTS: _place(model, tables.slots),
+        UPPER_SLOTS: _place(model, tables.upper_slots),
+        CODEBOOK: _place(model, tables.codebook),
+    }
+
+
+def _place(model: bytes, numbers: NDArray[Any]) -> dict[str, int]:
+    offset = model.find(numbers.astype(numbers.dtype.newbyteorder("<")).tobytes())
+    if offset < 0:
+        raise ExportError("the graph does not hold its tables as they are")  # another serialization of ONNX
+    return {"offset": offset, "count": numbers.size}

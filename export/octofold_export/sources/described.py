@@ -1,0 +1,114 @@
+"""Anybody's network: its body as it is, and the description that says how to use it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from octofold_export.checks.reference import network_evaluation
+from octofold_export.description.description import Description
+from octofold_export.description.encoding import encode
+from octofold_export.description.hints import Hints
+from octofold_export.description.inference import Network, complete
+from octofold_export.errors import ExportError
+from octofold_export.graph.bodies import DescribedBody
+from octofold_export.graph.heads import Evaluator
+from octofold_export.precision.half_body import half_body
+from octofold_export.precision.static_int8 import named, quantized_bodies
+from octofold_export.sources.onnx_file import read_onnx
+from octofold_export.sources.source import Boards, Quantize, Source
+from octofold_export.sources.torch_network import read_exported_program, read_module, read_torchscript
+
+_EXAMPLES = np.random.default_rng(2).integers(0, 8, (3, 16)).astype(np.uint8)
+
+
+class TrainedNetwork(Network, Protocol):
+    """A network that can be exported."""
+
+    @property
+    def weights(self) -> int:
+        """Number of trained values."""
+
+    @property
+    def operators(self) -> str:
+        """What it consists of, for people."""
+
+    def body(self, output: str, example: NDArray[Any]) -> onnx.ModelProto:
+        """An ONNX model of one input and one output for any batch; `example` `[3, ...]` is an input.
+
+        Raises `ExportError` if it cannot be made.
+        """
+
+
+def from_module(place: str, weights: Path | None, hints: Hints) -> Source:
+    """The module that `package.module:callable` makes. Raises `ExportError` if it cannot be used."""
+    network, digest = read_module(place, weights)
+    return described_source(network, hints, {"kind": "torch module", "module": place}, digest)
+
+
+def from_torchscript(file: Path, hints: Hints) -> Source:
+    """A TorchScript file. Raises `ExportError` if it cannot be used."""
+    network, digest = read_torchscript(file)
+    return described_source(network, hints, {"kind": "TorchScript", "file": file.name}, digest)
+
+
+def from_exported_program(file: Path, hints: Hints) -> Source:
+    """A file of `torch.export.save`. Raises `ExportError` if it cannot be used."""
+    network, digest = read_exported_program(file)
+    return described_source(network, hints, {"kind": "exported program", "file": file.name}, digest)
+
+
+def from_onnx(file: Path, hints: Hints) -> Source:
+    """An ONNX file. Raises `ExportError` if it cannot be used."""
+    network, digest = read_onnx(file)
+    return described_source(network, hints, {"kind": "ONNX", "file": file.name}, digest)
+
+
+def described_source(
+    network: TrainedNetwork, hints: Hints, architecture: dict[str, Any], digest: str
+) -> Source:
+    """A network of which `hints` say what cannot be inferred. Raises `ExportError` if they do not fit it."""
+    description = complete(hints, network)
+    example = encode(description.reads, np.minimum(_EXAMPLES, description.largest_exponent))
+    output = description.answers.output or next(iter(network.run(example)))
+    body = named(network.body(output, example))
+
+    def evaluator(form: onnx.ModelProto) -> Evaluator:
+        return DescribedBody(form, description)
+
+    return Source(
+        description=description,
+        evaluate=network_evaluation(network, description),
+        fp32=evaluator(body),
+        fp16=lambda: evaluator(half_body(body)),
+        int8=_quantize(body, description, evaluator),
+        card={
+            "architecture": {**architecture, "operators": network.operators},
+            "description": msgspec.to_builtins(description),
+            "weights": network.weights,
+            "checkpoint_sha256": digest,
+        },
+        described_by_user=True,
+    )
+
+
+def _quantize(
+    body: onnx.ModelProto, description: Description, evaluator: Callable[[onnx.ModelProto], Evaluator]
+) -> Quantize:
+    def quantize(views: Boards, error: Callable[[Evaluator], float]) -> Evaluator:
+        inputs = encode(description.reads, views)
+        try:
+            forms = [evaluator(form) for form in quantized_bodies(body, inputs)]
+        except ExportError:
+            raise
+        except Exception as failure:  # onnxruntime's quantization raises what it likes
+            raise ExportError(f"onnxruntime cannot quantize the network: {failure}") from failure
+        return min(forms, key=error)
+
+    return quantize

@@ -1,0 +1,152 @@
+"""A network in an ONNX file, with the tensors that it keeps in other files."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
+from onnx import TensorProto, external_data_helper, helper, numpy_helper
+
+from octofold_export.description.description import ElementType
+from octofold_export.description.inference import NetworkError
+from octofold_export.errors import ExportError
+from octofold_export.sources.body import first_line, new_session, prepare
+
+MOST_BYTES = 2**31 - 2**24
+"""Of a network's weights: a model file holds less than 2 GiB."""
+
+
+class OnnxNetwork:
+    """Implements `described.TrainedNetwork` by running the model as it is."""
+
+    def __init__(self, model: onnx.ModelProto, name: str) -> None:
+        """Raises `ExportError`, which begins with `name`, for a model that no network can be."""
+        self.model = model
+        self._check_weights(name)
+        try:
+            self._session = new_session(model)
+        except Exception as error:  # onnxruntime's exceptions have no other base class
+            raise ExportError(f"{name}: onnxruntime cannot load it: {first_line(error)}") from error
+        inputs = self._session.get_inputs()
+        if len(inputs) != 1:
+            listed = ", ".join(repr(value.name) for value in inputs)
+            raise ExportError(f"{name}: it has {len(inputs)} inputs ({listed}); a network reads boards only")
+        self._input = inputs[0].name
+        self._names = [value.name for value in self._session.get_outputs()]
+        declared = next(value for value in model.graph.input if value.name == self._input).type.tensor_type
+        try:
+            self.type: ElementType | None = cast(
+                ElementType, helper.tensor_dtype_to_np_dtype(declared.elem_type).name
+            )
+        except KeyError:
+            raise ExportError(f"{name}: its input {self._input!r} is no tensor of numbers") from None
+        sizes = [dim.dim_value or None for dim in declared.shape.dim]
+        self.shape: Sequence[int | None] | None = sizes or None
+        self._batch = sizes[0] if sizes else None
+
+    def run(self, inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """See `inference.Network`. A model of a fixed batch runs batch by batch, the last one filled up."""
+        size = self._batch or len(inputs)
+        filled = inputs[np.arange(-(-len(inputs) // size) * size) % len(inputs)]
+        try:
+            runs = [self.run_batch(filled[first : first + size]) for first in range(0, len(filled), size)]
+        except Exception as error:  # onnxruntime's exceptions have no other base class
+            raise NetworkError(first_line(error)) from error
+        if self._batch is None:
+            return dict(zip(self._names, runs[0], strict=True))
+        joined = (np.concatenate(output)[: len(inputs)] for output in zip(*runs, strict=True))
+        return dict(zip(self._names, joined, strict=True))
+
+    def run_batch(self, inputs: NDArray[Any]) -> Sequence[NDArray[Any]]:
+        """The outputs in order, for a batch of the size that the model takes."""
+        outputs: Sequence[NDArray[Any]] = self._session.run(None, {self._input: inputs})
+        return outputs
+
+    def body(self, output: str, example: NDArray[Any]) -> onnx.ModelProto:
+        """See `described.TrainedNetwork`."""
+        return prepare(self.model, output, example)
+
+    @property
+    def weights(self) -> int:
+        """Number of floats in the model's constants."""
+        return sum(int(np.prod(tensor.dims)) for tensor in self.model.graph.initializer if _is_float(tensor))
+
+    @property
+    def operators(self) -> str:
+        """The operators of the graph, the most frequent first."""
+        counted = Counter(node.op_type for node in self.model.graph.node)
+        return ", ".join(f"{name} {count}" for name, count in counted.most_common())
+
+    def _check_weights(self, name: str) -> None:
+        for tensor in self.model.graph.initializer:
+            if _is_float(tensor) and not np.isfinite(numpy_helper.to_array(tensor)).all():
+                raise ExportError(f"{name}: {tensor.name!r} holds weights that are not finite numbers")
+
+
+def read_onnx(file: Path) -> tuple[OnnxNetwork, str]:
+    """The network in `file` and the SHA-256 of the file and of those that it refers to.
+
+    Raises `ExportError` for a file that cannot be read, is too large, or refers to files outside its folder.
+    """
+    check_size(file, _size(file))
+    digest = hashlib.sha256()
+    try:
+        content = file.read_bytes()
+        digest.update(content)
+        model = onnx.ModelProto.FromString(content)
+        beside = _external_files(file, model)
+        check_size(file, len(content) + sum(_size(path) for path in beside))
+        for path in beside:
+            digest.update(path.read_bytes())
+        external_data_helper.load_external_data_for_model(model, str(file.parent))
+    except OSError as error:
+        raise ExportError(f"{error.filename or file}: {error.strerror}") from error
+    except DecodeError as error:
+        raise ExportError(f"{file}: not an ONNX file") from error
+    except (ValueError, onnx.checker.ValidationError) as error:
+        raise ExportError(f"{file}: {first_line(error)}") from error
+    if not model.graph.node:
+        raise ExportError(f"{file}: not an ONNX file, or its graph is empty")
+    return OnnxNetwork(model, str(file)), digest.hexdigest()
+
+
+def check_size(file: Path, size: int) -> None:
+    """Raises `ExportError` for more than a published model can hold."""
+    if size > MOST_BYTES:
+        raise ExportError(f"{file}: {size / 1e9:.1f} GB of weights; a model file holds less than 2 GiB")
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError as error:
+        raise ExportError(f"{file}: {error.strerror}") from error
+
+
+def _external_files(file: Path, model: onnx.ModelProto) -> list[Path]:
+    """The files that hold tensors of the model. Raises `ExportError` for one outside the model's folder."""
+    found: dict[Path, None] = {}
+    for tensor in model.graph.initializer:
+        if tensor.data_location == TensorProto.EXTERNAL:
+            location = {entry.key: entry.value for entry in tensor.external_data}.get("location", "")
+            path = file.parent / location
+            if not location or not path.resolve().is_relative_to(file.parent.resolve()):
+                raise ExportError(f"{file}: {tensor.name!r} lies outside the model's folder, in {location!r}")
+            found[path] = None
+    return list(found)
+
+
+def _is_float(tensor: onnx.TensorProto) -> bool:
+    return tensor.data_type in (
+        TensorProto.FLOAT,
+        TensorProto.DOUBLE,
+        TensorProto.FLOAT16,
+        TensorProto.BFLOAT16,
+    )

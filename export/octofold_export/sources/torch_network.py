@@ -1,0 +1,289 @@
+"""A network of PyTorch's: a module with its weights, a TorchScript file, or an exported program."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import io
+import logging
+import pickle
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import onnx
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from octofold_export.description.description import ElementType
+from octofold_export.description.inference import NetworkError
+from octofold_export.errors import ExportError
+from octofold_export.graph.builder import OPSET
+from octofold_export.sources.body import first_line, prepare
+from octofold_export.sources.onnx_file import OnnxNetwork, check_size
+
+_STATE_KEYS = ("state_dict", "model_state_dict", "model")
+"""Under which training scripts keep the state dict beside other things."""
+
+
+class TorchNetwork:
+    """Implements `described.TrainedNetwork` by calling a module or a TorchScript program."""
+
+    shape: Sequence[int | None] | None = None
+    type: ElementType | None = None
+
+    def __init__(self, module: nn.Module, name: str) -> None:
+        """Raises `ExportError` for weights that are not finite numbers."""
+        self.module = module.eval()
+        self._name = name
+        for parameter, values in (*module.named_parameters(), *module.named_buffers()):
+            if values.is_floating_point() and not bool(torch.isfinite(values).all()):
+                raise ExportError(f"{name}: {parameter!r} holds weights that are not finite numbers")
+
+    @property
+    def weights(self) -> int:
+        """Number of trained values."""
+        return sum(parameter.numel() for parameter in self.module.parameters())
+
+    @property
+    def operators(self) -> str:
+        """The classes of its parts."""
+        parts = (part for part in self.module.modules() if not list(part.children()))
+        kinds = [str(getattr(part, "original_name", type(part).__name__)) for part in parts]
+        return ", ".join(f"{kind} {kinds.count(kind)}" for kind in dict.fromkeys(kinds))
+
+    def run(self, inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """See `inference.Network`."""
+        try:
+            with torch.inference_mode(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                outputs = _named(self.module(torch.from_numpy(inputs)))
+        except Exception as error:  # a stranger's code raises what it likes
+            raise NetworkError(_said(error)) from error
+        return {name: tensor.float().numpy() for name, tensor in outputs.items()}
+
+    def body(self, output: str, example: NDArray[Any]) -> onnx.ModelProto:
+        """See `described.TrainedNetwork`."""
+        inputs = torch.from_numpy(example)
+        if isinstance(self.module, torch.jit.ScriptModule):
+            names = [f"output_{name}" for name in self.run(example)]
+            model = _script_to_onnx(self.module, inputs, names, self._name)
+            return prepare(model, f"output_{output}", example)
+        model = _module_to_onnx(_Selected(self.module, output), inputs, self._name)
+        return prepare(model, model.graph.output[0].name, example)
+
+
+class _Selected(nn.Module):
+    """One of the outputs of a module."""
+
+    def __init__(self, module: nn.Module, output: str) -> None:
+        super().__init__()
+        self.module = module
+        self.output = output
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return _named(self.module(inputs))[self.output]
+
+
+def read_module(place: str, weights: Path | None) -> tuple[TorchNetwork, str]:
+    """What `package.module:callable` returns, with the state dict of `weights`, and a SHA-256 of the weights.
+
+    Raises `ExportError` if it cannot be imported or is no module, and for weights that do not fit it.
+    """
+    module = _call(place)
+    if weights is None:
+        return TorchNetwork(module, place), _digest(module.state_dict())
+    state, digest = _read_state(weights)
+    _check_state(weights, module, state)
+    module.load_state_dict(state)
+    return TorchNetwork(module, place), digest
+
+
+def read_torchscript(file: Path) -> tuple[TorchNetwork, str]:
+    """The program that `torch.jit.save` wrote. Raises `ExportError` if it cannot be read."""
+    content = _read(file)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch deprecates the format, not its files
+            module = torch.jit.load(io.BytesIO(content), map_location="cpu")  # type: ignore[no-untyped-call]
+    except RuntimeError as error:
+        raise ExportError(f"{file}: not a TorchScript file ({first_line(error)})") from error
+    return TorchNetwork(module, str(file)), hashlib.sha256(content).hexdigest()
+
+
+class ExportedNetwork(OnnxNetwork):
+    """An exported program: its ONNX form tells what it takes, the program itself gives the answers."""
+
+    def __init__(self, program: torch.export.ExportedProgram, model: onnx.ModelProto, name: str) -> None:
+        """Raises `ExportError` for weights that are not finite numbers."""
+        super().__init__(model, name)
+        self._module = program.module()
+
+    def run_batch(self, inputs: NDArray[Any]) -> Sequence[NDArray[Any]]:
+        """See `OnnxNetwork`."""
+        with torch.inference_mode():
+            outputs = _named(self._module(torch.from_numpy(inputs)))
+        return [tensor.float().numpy() for tensor in outputs.values()]
+
+
+def read_exported_program(file: Path) -> tuple[ExportedNetwork, str]:
+    """The program that `torch.export.save` wrote. Raises `ExportError` if it cannot be read."""
+    content = _read(file)
+    try:
+        with _quiet():
+            program = torch.export.load(io.BytesIO(content))
+            exported = torch.onnx.export(program, dynamo=True, opset_version=OPSET, verbose=False)
+    except Exception as error:  # anything: from a zip file's to a converter's
+        raise ExportError(f"{file}: not an exported program ({first_line(error)})") from error
+    assert exported is not None
+    network = ExportedNetwork(program, exported.model_proto, str(file))
+    return network, hashlib.sha256(content).hexdigest()
+
+
+def _named(answer: Any) -> dict[str, Tensor]:
+    """Outputs by name: a dictionary's keys, the places in a tuple, or just `output`."""
+    if isinstance(answer, Tensor):
+        return {"output": answer}
+    if isinstance(answer, Mapping):
+        return {str(key): value for key, value in answer.items() if isinstance(value, Tensor)}
+    if hasattr(answer, "_asdict"):
+        return _named(answer._asdict())
+    return {str(place): value for place, value in enumerate(answer) if isinstance(value, Tensor)}
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {first_line(error)}"
+
+
+def _call(place: str) -> nn.Module:
+    package, colon, name = place.partition(":")
+    if not (colon and package and name):
+        raise ExportError(f"--module must be package.module:callable, got {place!r}")
+    if (folder := str(Path.cwd())) not in sys.path:  # as `python -m` does
+        sys.path.insert(0, folder)
+    try:
+        made = getattr(importlib.import_module(package), name)
+    except AttributeError as error:
+        raise ExportError(f"{package} has no {name!r}") from error
+    except Exception as error:  # a stranger's code raises what it likes
+        raise ExportError(
+            f"{package} cannot be imported: {type(error).__name__}: {first_line(error)}"
+        ) from error
+    try:
+        module = made if isinstance(made, nn.Module) else made()
+    except Exception as error:
+        raise ExportError(f"{place}() fails: {_said(error)}") from error
+    if not isinstance(module, nn.Module):
+        raise ExportError(f"{place}() returns a {type(module).__name__}, not a torch.nn.Module")
+    return module
+
+
+def _read(file: Path) -> bytes:
+    try:
+        check_size(file, file.stat().st_size)
+        return file.read_bytes()
+    except OSError as error:
+        raise ExportError(f"{file}: {error.strerror}") from error
+
+
+def _read_state(file: Path) -> tuple[dict[str, Tensor], str]:
+    content = _read(file)
+    try:
+        if file.suffix == ".safetensors":
+            import safetensors.torch
+
+            state: Any = safetensors.torch.load(content)
+        else:
+            state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise ExportError(f"{file}: not a file of tensors alone; save the state dict by itself") from error
+    except Exception as error:  # a damaged file's errors have no class in common
+        raise ExportError(f"{file}: not a file of weights ({first_line(error)})") from error
+    for key in _STATE_KEYS:
+        if isinstance(state, Mapping) and isinstance(state.get(key), Mapping):
+            state = state[key]
+            break
+    if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
+        raise ExportError(f"{file}: not a state dict, which maps names to tensors")
+    return dict(state), hashlib.sha256(content).hexdigest()
+
+
+def _check_state(file: Path, module: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Raises `ExportError` that names the first weights that differ."""
+    expected = module.state_dict()
+    for name, values in expected.items():
+        if name not in state:
+            raise ExportError(f"{file}: {name!r} is missing; the module needs {len(expected)} tensors")
+        if state[name].shape != values.shape:
+            found, wanted = list(state[name].shape), list(values.shape)
+            raise ExportError(f"{file}: {name!r} has the shape {found}, the module needs {wanted}")
+    for name in state:
+        if name not in expected:
+            raise ExportError(f"{file}: {name!r} is no part of the module")
+
+
+def _digest(state: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name, values in state.items():
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(values.detach().cpu().numpy()).data)
+    return digest.hexdigest()
+
+
+def _module_to_onnx(module: nn.Module, inputs: Tensor, name: str) -> onnx.ModelProto:
+    try:
+        with _quiet():
+            exported = torch.onnx.export(
+                module.eval(),
+                (inputs,),
+                dynamo=True,
+                opset_version=OPSET,
+                dynamic_shapes=({0: torch.export.Dim("N")},),
+                verbose=False,
+            )
+    except Exception as error:  # the exporter's errors have no class in common
+        cause = error.__cause__ or error
+        raise ExportError(
+            f"{name}: torch.onnx cannot export it with a free batch size: {first_line(cause)}"  # type: ignore[arg-type]
+        ) from error
+    assert exported is not None
+    return exported.model_proto
+
+
+def _script_to_onnx(
+    module: torch.jit.ScriptModule, inputs: Tensor, names: Sequence[str], name: str
+) -> onnx.ModelProto:
+    file = io.BytesIO()
+    try:
+        with _quiet():
+            torch.onnx.export(
+                module,
+                (inputs,),
+                cast(Any, file),
+                dynamo=False,  # the newer exporter takes no TorchScript
+                opset_version=OPSET,
+                input_names=["boards_as_read"],
+                output_names=names,
+                dynamic_axes={"boards_as_read": {0: "N"}},
+            )
+    except Exception as error:  # the exporter's errors have no class in common
+        raise ExportError(f"{name}: torch.onnx cannot export it: {first_line(error)}") from error
+    return onnx.load_from_string(file.getvalue())
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep what the exporters print and log to themselves: they are chatty, and errors reach us anyway."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)

@@ -1,0 +1,40 @@
+"""How to install what is missing: the command that works for this installation, a clone or a package."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+__all__ = ["install_command"]
+
+
+def install_command(extra: str) -> str:
+    """The command that adds an extra of octofold, such as `.venv/bin/pip install -e '.[server]'`."""
+    pip = Path(sys.executable).with_name("pip")
+    program = _from_here(pip) if pip.exists() else f"{_from_here(Path(sys.executable))} -m pip"
+    return f"{program} install {_source(extra)}"
+
+
+def _source(extra: str) -> str:
+    """The clone that this installation was made from, or the name of the package."""
+    try:
+        # pip keeps this about whatever came from no index (PEP 610).
+        record = distribution("octofold").read_text("direct_url.json")
+        origin = json.loads(record or "{}")
+    except (PackageNotFoundError, ValueError):
+        origin = {}
+    url = urlsplit(origin.get("url", ""))
+    if url.scheme != "file":
+        return shlex.quote(f"octofold[{extra}]")
+    path = shlex.quote(f"{_from_here(Path(unquote(url.path)))}[{extra}]")
+    return f"-e {path}" if origin.get("dir_info", {}).get("editable") else path
+
+
+def _from_here(path: Path) -> str:
+    """Relative to the working directory, where it is below it."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

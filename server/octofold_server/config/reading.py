@@ -1,0 +1,224 @@
+"""Reads the configuration from the command line, the environment and a TOML file.
+
+A flag wins over its environment variable, which wins over the file named by --config, which wins over the
+default. A name that does not exist is an error that says which one was probably meant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from difflib import get_close_matches
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import Any, NoReturn
+
+from octofold_game.files import read_regular
+
+from octofold_server.config.options import (
+    SWITCH,
+    Config,
+    ConfigError,
+    Kind,
+    check_together,
+    flag_of,
+    key_of,
+    shown,
+    variable_of,
+)
+
+__all__ = ["as_toml", "read_config", "unknown_variables"]
+
+CLIENTS_VARIABLES = {"OCTOFOLD_TOKEN"}
+FILE_OPTION = "config"
+MAX_FILE_BYTES = 1 << 20
+PRINT_OPTION = "print_config"
+SIMILAR = 0.6
+ALMOST_EQUAL = 0.85
+"""How alike a variable and one of ours are that must be a mistake. Others may belong to another program."""
+
+LONGEST_VALUE = 100
+"""Characters of a wrong value that its error repeats."""
+
+
+def read_config(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> Config:
+    """The configuration from command-line arguments (without the program's name), the environment, and the
+    file that either of them names.
+
+    Raises:
+        ConfigError: a flag, variable or key does not exist, a value is not allowed, two do not go together,
+            or the file cannot be read.
+        SystemExit: the help, the version or the configuration was asked for and has been printed.
+    """
+    given = _read_flags(arguments)
+    _refuse_misspelled(environment)
+    prints = given.pop(PRINT_OPTION)
+    file = given.pop(FILE_OPTION) or environment.get(variable_of(FILE_OPTION))
+    from_file = _read_file(Path(file)) if file else {}
+
+    values: dict[str, Any] = {}
+    for option in fields(Config):
+        name, kind, variable = option.name, option.metadata["kind"], variable_of(option.name)
+        if isinstance(given[name], bool):
+            values[name] = given[name]
+        elif given[name] is not None:
+            values[name] = _parse(kind, flag_of(name), given[name])
+        elif variable in environment:
+            values[name] = _parse(kind, variable, environment[variable])
+        elif name in from_file:
+            values[name] = _parse(kind, f"{file}: {key_of(name)}", from_file[name])
+    config = Config(**values)
+    check_together(config)
+    if prints:
+        print(as_toml(config), end="")
+        raise SystemExit(0)
+    return config
+
+
+def unknown_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Variables that begin like the server's and are not, nor the client's."""
+    prefix = variable_of("")
+    ours = {name for name in environment if name.startswith(prefix)}
+    return sorted(ours - _variables() - CLIENTS_VARIABLES)
+
+
+def as_toml(config: Config) -> str:
+    """The configuration as a file for --config; an option that is not set is a comment."""
+    lines = []
+    for option in fields(Config):
+        value = getattr(config, option.name)
+        if value is None:
+            lines.append(f"# {key_of(option.name)} =")
+        elif isinstance(value, bool | int | float):
+            lines.append(f"{key_of(option.name)} = {shown(value)}")
+        elif text := shown(value):
+            lines.append(f"{key_of(option.name)} = {json.dumps(text, ensure_ascii=False)}")
+        else:
+            lines.append(f"# {key_of(option.name)} =")
+    return "\n".join(lines) + "\n"
+
+
+class _Help(argparse.HelpFormatter):
+    """With room for the longest flags beside their texts."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=34)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises what is wrong; argparse would print the usage, a page of flags, before it."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{message}; see octofold-serve --help")
+
+
+def _read_flags(arguments: Sequence[str]) -> dict[str, Any]:
+    parser = _parser()
+    given, others = parser.parse_known_args(arguments)
+    for other in others:
+        flag = other.partition("=")[0]
+        if not flag.startswith("-"):
+            raise ConfigError(f"unexpected argument {_cut(other)}; see octofold-serve --help")
+        known = [*_flags(), "--help", "--version"]
+        meant = _suggestion(flag, known) or "; see octofold-serve --help"
+        raise ConfigError(f"{flag[:LONGEST_VALUE]} is not a flag of octofold-serve{meant}")
+    return vars(given)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="octofold-serve",
+        usage="octofold-serve [--FLAG VALUE ...]",
+        description="Serve 2048 models over gRPC and, with --rest-port, over HTTP.",
+        epilog="Every flag has an environment variable: --max-batch-size is OCTOFOLD_MAX_BATCH_SIZE.",
+        allow_abbrev=False,
+        add_help=False,
+        formatter_class=_Help,
+    )
+    version = f"%(prog)s {installed_version('octofold')}"
+    parser.add_argument("-h", "--help", action="help", help="print this help, and exit")
+    parser.add_argument("--version", action="version", version=version, help="print the version, and exit")
+    parser.add_argument(
+        flag_of(FILE_OPTION),
+        metavar="FILE",
+        help="read options from this TOML file, without their dashes in front: max-batch-size = 64",
+    )
+    parser.add_argument(
+        flag_of(PRINT_OPTION), action="store_true", help="print the configuration as such a file, and exit"
+    )
+    for option in fields(Config):
+        kind, default = option.metadata["kind"], shown(option.default)
+        notes = [] if kind.is_plain else [kind.allowed]
+        notes += [f"default: {default}"] if default else []
+        text = f"{option.metadata['help']} ({'; '.join(notes)})" if notes else option.metadata["help"]
+        if kind is SWITCH:
+            parser.add_argument(flag_of(option.name), action=argparse.BooleanOptionalAction, help=text)
+        else:
+            parser.add_argument(flag_of(option.name), metavar=kind.placeholder, help=text)
+    return parser
+
+
+def _flags() -> list[str]:
+    flags = [flag_of(FILE_OPTION), flag_of(PRINT_OPTION)]
+    for option in fields(Config):
+        flags.append(flag_of(option.name))
+        if option.metadata["kind"] is SWITCH:
+            flags.append(f"--no-{key_of(option.name)}")
+    return flags
+
+
+def _variables() -> set[str]:
+    return {variable_of(name) for name in (FILE_OPTION, *(option.name for option in fields(Config)))}
+
+
+def _refuse_misspelled(environment: Mapping[str, str]) -> None:
+    prefix = variable_of("")
+    known = [variable.removeprefix(prefix) for variable in _variables()]
+    for variable in unknown_variables(environment):
+        if near := get_close_matches(variable.removeprefix(prefix), known, n=1, cutoff=ALMOST_EQUAL):
+            raise ConfigError(
+                f"{variable} is not a variable of octofold-serve; did you mean {prefix}{near[0]}?"
+            )
+
+
+def _read_file(path: Path) -> dict[str, str]:
+    """The values of a configuration file as text, by the names of Config's fields."""
+    try:
+        content = tomllib.loads(read_regular(path, MAX_FILE_BYTES).decode())
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from None
+    names = {key_of(option.name): option.name for option in fields(Config)}
+    values = {}
+    for key, value in content.items():
+        if key not in names:
+            raise ConfigError(
+                f"{path}: {key!r} is not a flag of octofold-serve without its dashes in front"
+                + _suggestion(key, names)
+            )
+        if not isinstance(value, str | int | float):
+            raise ConfigError(f"{path}: {key}: it takes one value, not {_cut(value)}")
+        values[names[key]] = shown(value)
+    return values
+
+
+def _suggestion(wrong: str, known: Iterable[str]) -> str:
+    near = get_close_matches(wrong, known, n=1, cutoff=SIMILAR)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _parse(kind: Kind, source: str, text: str) -> Any:
+    try:
+        return kind.parse(text)
+    except (ValueError, KeyError):
+        raise ConfigError(f"{source}: {_cut(text)} is not allowed; it takes {kind.allowed}") from None
+
+
+def _cut(value: object) -> str:
+    written = repr(value)
+    return written if len(written) <= LONGEST_VALUE else f"{written[:LONGEST_VALUE]}..."

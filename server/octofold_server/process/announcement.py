@@ -1,0 +1,71 @@
+"""What the server tells the person who starts it: what it serves, where, how to stop it, and who may call.
+
+Knows nothing about when it does what it tells.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import socket
+
+from octofold_server.config.options import Config
+from octofold_server.models.registry import Models, ServedModel
+from octofold_server.system.sockets import address_of
+
+__all__ = ["announce_configuration", "announce_service", "announce_stop", "warn_of_strangers"]
+
+_log = logging.getLogger(__name__)
+
+
+def announce_configuration(config: Config) -> None:
+    """Every option; --print-config shows them, too."""
+    _log.debug("the configuration", extra={"fields": config.effective()})
+
+
+def announce_service(config: Config, models: Models, port: int, rest_port: int | None) -> None:
+    """The models, the addresses, and how to stop."""
+    newest = {served.name: served for served in models.served()}  # which are sorted by version
+    told = (_described(served, newest.get(models.default) is served) for served in models.served())
+    _log.info("models: %s", ", ".join(told))
+    addresses = f"{address_of(config.host, port)} (gRPC)"
+    if rest_port is not None:
+        scheme = "https" if config.tls_certificate else "http"
+        addresses += f" and {scheme}://{address_of(config.host, rest_port)} (REST, /metrics)"
+    _log.info("serving on %s; Ctrl-C or SIGTERM stops the server", addresses)
+
+
+def announce_stop(grace_seconds: float) -> None:
+    """The first signal came."""
+    if grace_seconds:
+        _log.info(
+            "stopping: still serving for %g seconds, for clients to notice; a second Ctrl-C or SIGTERM ends "
+            "this wait",
+            grace_seconds,
+        )
+    else:
+        _log.info("stopping")
+
+
+def warn_of_strangers(config: Config, port: int) -> None:
+    """Warn where other machines may call without a token or a certificate."""
+    if config.tokens is not None or config.tls_client_ca is not None or _is_loopback(config.host):
+        return
+    what = "call"
+    if config.admin and config.admin_tokens is None:
+        what = "call, and load and unload models"
+    _log.warning(
+        "everyone who can reach %s may %s: there is no --tokens file", address_of(config.host, port), what
+    )
+
+
+def _described(served: ServedModel, is_default: bool) -> str:
+    return f"{served.name} version {served.version} ({served.precision}{', default' if is_default else ''})"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return False
+    return all(ipaddress.ip_address(address[0]).is_loopback for *_, address in found)

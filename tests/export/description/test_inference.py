@@ -1,0 +1,124 @@
+"""Descriptions: what a network shows by itself, what a user must say, and what cannot be."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from octofold_export.description.description import ElementType
+from octofold_export.description.hints import Hints, hints_from_flags, merged, read_hints
+from octofold_export.description.inference import NetworkError, complete
+from octofold_export.errors import ExportError
+
+
+@dataclass
+class Network:
+    """Takes inputs of some shapes, and answers with ones of a width."""
+
+    takes: Callable[[NDArray[Any]], bool]
+    widths: Sequence[int] = (4,)
+    shape: Sequence[int | None] | None = None
+    type: ElementType | None = None
+
+    def run(self, inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        if not self.takes(inputs):
+            raise NetworkError("mat1 and mat2 do not fit")
+        return {f"out{at}": -np.ones((len(inputs), width)) for at, width in enumerate(self.widths)}
+
+
+LOGITS = {"answers.kind": "policy_logits"}
+
+
+def describe(network: Network, **flags: Any) -> Any:
+    paths = {path.replace("__", "."): value for path, value in flags.items()}
+    return complete(hints_from_flags(LOGITS | paths), network)
+
+
+def test_planes_and_layout_follow_from_the_only_shape_that_the_network_takes() -> None:
+    description = describe(Network(lambda inputs: inputs.shape[1:] == (12, 4, 4)))
+    assert (description.reads.layout, description.reads.planes) == ("channels_first", 12)
+    assert description.largest_exponent == 11
+
+
+def test_a_declared_shape_and_type_decide() -> None:
+    network = Network(lambda inputs: inputs.dtype == np.float64, shape=(None, 4, 4, 17), type="float64")
+    description = describe(network)
+    assert (description.reads.layout, description.reads.planes) == ("channels_last", 17)
+    assert (description.reads.type, description.largest_exponent) == ("float64", 16)
+
+
+def test_an_embedding_tells_exponents_from_tiles_and_what_its_largest_is() -> None:
+    def takes(inputs: NDArray[Any]) -> bool:
+        return inputs.dtype == np.int64 and inputs.shape[1:] == (16,) and inputs.max(initial=0) < 15
+
+    description = describe(Network(takes))
+    assert (description.reads.kind, description.reads.type) == ("exponents", "int64")
+    assert description.largest_exponent == 14
+
+
+def test_shapes_with_the_same_numbers_in_the_same_order_are_one_reading() -> None:
+    """Such as those that a network flattens first."""
+    network = Network(lambda inputs: inputs[0].size == 16 and inputs.dtype == np.float32)
+    assert describe(network, reads__kind="tiles").reads.layout == "flat"
+
+
+def test_a_network_that_flattens_one_hot_cells_must_be_told_apart() -> None:
+    network = Network(lambda inputs: inputs[0].size == 256)
+    with pytest.raises(ExportError, match="2 ways: one_hot channels_first of 16 planes"):
+        describe(network)
+    assert describe(network, reads__layout="flat_planes").reads.by_plane
+
+
+def test_numbers_must_be_named_and_so_must_the_meaning_of_four_outputs() -> None:
+    network = Network(lambda inputs: inputs.shape[1:] == (16,))
+    with pytest.raises(ExportError, match="3 ways: exponents flat; tiles flat; log2 flat"):
+        describe(network)
+    with pytest.raises(ExportError, match="may be policy_logits or action_values; say which with --answer"):
+        complete(hints_from_flags({"reads.kind": "log2"}), network)
+
+
+def test_one_output_is_an_afterstates_value_and_needs_a_scale() -> None:
+    network = Network(lambda inputs: inputs.shape[1:] == (16, 4, 4), widths=(1,))
+    with pytest.raises(ExportError, match="afterstate_value need --scale"):
+        complete(Hints(), network)
+    description = complete(hints_from_flags({"answers.scale": 500.0}), network)
+    assert (description.answers.kind, description.answers.scale) == ("afterstate_value", 500)
+
+
+def test_a_network_that_takes_nothing_says_what_was_tried() -> None:
+    with pytest.raises(ExportError, match="takes no input that fits a board; describe what it reads"):
+        describe(Network(lambda _: False))
+    with pytest.raises(ExportError, match=r"does not take .*planes 16.*: mat1 and mat2 do not fit"):
+        describe(
+            Network(lambda _: False),
+            reads__kind="one_hot",
+            reads__layout="tokens",
+            reads__planes=16,
+            reads__type="float32",
+        )
+
+
+def test_flags_overrule_the_file(tmp_path: Path) -> None:
+    (tmp_path / "net.toml").write_text('[reads]\nkind = "tiles"\ncells = "columns"\n')
+    hints = merged(hints_from_flags({"reads.kind": "log2"}), read_hints(tmp_path / "net.toml"))
+    assert (hints.reads.kind, hints.reads.cells) == ("log2", "columns")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[reads", "not valid TOML"),
+        ("[read]\n", "unknown field `read`"),
+        ('[reads]\nkind = "onehot"', "Invalid enum value 'onehot' - at `$.reads.kind`"),
+        ('[answers]\nactions = ["up", "down"]', "Expected `array` of length 4"),
+    ],
+)
+def test_a_file_that_is_no_description_is_one_line(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "net.toml").write_text(text)
+    with pytest.raises(ExportError) as raised:
+        read_hints(tmp_path / "net.toml")
+    assert str(raised.value).startswith(str(tmp_path / "net.toml"))
+    assert message in str(raised.value)

@@ -1,0 +1,174 @@
+"""N-tuple networks in one small graph: its moves are the compacted network's own, wherever it is read."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from numpy.typing import NDArray
+from octofold_client import Client
+from octofold_client.rpc.local_server import LocalServer
+from octofold_export.checks.gates import TIE
+from octofold_export.cli import main
+from octofold_game.bitboards import pack
+from octofold_players.compact_tables import CompactTables
+from octofold_players.ntuple import NTupleFileError, NTupleNetwork
+from octofold_players.ntuple_player import NTuplePlayer
+
+TUPLES = ((0, 1, 2, 4, 5, 6),)
+MEGABYTES = "2.5"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    values = np.random.default_rng(8).normal(0, 2_000, NTupleNetwork.size(TUPLES)).astype(np.float32)
+    folder = tmp_path_factory.mktemp("ntuple") / "trained"
+    NTupleNetwork(TUPLES, values).save(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def models(trained: Path, boards_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("repository")
+    assert export(trained, folder, "--boards", str(boards_file), "--max-megabytes", MEGABYTES) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def unpacked(models: Path) -> NTupleNetwork:
+    return NTupleNetwork.load(models / "small/1")
+
+
+def export(trained: Path, models: Path, *more: str) -> int:
+    return main(["--ntuple", str(trained), "--name", "small", "--models", str(models), *more])
+
+
+def behind(network: NTupleNetwork, boards: NDArray[np.uint8], moves: NDArray[np.int8]) -> NDArray[Any]:
+    """`[N]`: how many points the move of each board is worth less than the native player's."""
+    values = network.action_values(pack(boards))
+    everyone = np.arange(len(boards))
+    difference: NDArray[Any] = values[everyone, network.next_moves(boards)] - values[everyone, moves]
+    return difference
+
+
+def test_the_model_is_one_small_file_that_the_card_describes(models: Path) -> None:
+    folder = models / "small/1"
+    assert sorted(file.name for file in folder.iterdir()) == ["README.md", "card.json", "model.onnx"]
+    assert (folder / "model.onnx").stat().st_size <= float(MEGABYTES) * 1e6
+    card = json.loads((folder / "card.json").read_text())
+    compact = card["compact_tables"]
+    assert compact["entries"] == 16**6
+    assert card["weights"] == compact["kept"] > 100_000
+    assert f"of 16,777,216 entries the {compact['kept']:,} that matter" in (folder / "README.md").read_text()
+
+
+def test_a_bare_onnxruntime_plays_the_moves_of_the_unpacked_network(
+    models: Path, unpacked: NTupleNetwork, boards: NDArray[np.uint8]
+) -> None:
+    session = onnxruntime.InferenceSession(
+        str(models / "small/1/model.onnx"), providers=["CPUExecutionProvider"]
+    )
+    random = np.random.default_rng(1).integers(0, 16, (4_000, 16)).astype(np.uint8)
+    for asked in (boards, random):
+        (moves,) = session.run(["move"], {"boards": asked})
+        decided = unpacked.next_moves(asked) >= 0
+        np.testing.assert_array_equal(moves >= 0, decided)
+        assert (behind(unpacked, asked[decided], moves[decided]) <= TIE).all()
+
+
+def test_a_server_plays_the_moves_of_the_unpacked_network(
+    models: Path, unpacked: NTupleNetwork, boards: NDArray[np.uint8]
+) -> None:
+    with LocalServer(models) as server, Client(server.target) as client:
+        moves = client.next_moves(boards).moves
+    assert (behind(unpacked, boards, moves) <= TIE).all()
+
+
+def test_the_published_model_is_a_player_and_a_judge(
+    models: Path, unpacked: NTupleNetwork, boards: NDArray[np.uint8]
+) -> None:
+    player = NTuplePlayer(models / "small/1")
+    np.testing.assert_array_equal(player.next_moves(boards), unpacked.next_moves(boards))
+    np.testing.assert_allclose(player.action_values(boards), unpacked.action_values(pack(boards)))
+
+
+def test_the_published_model_is_a_teacher(models: Path, tmp_path: Path) -> None:
+    recipe = tmp_path / "short.toml"
+    network = '[network]\nkind = "cnn"\nlayers = 2\nchannels = 16\nexponents = 16\n'
+    recipe.write_text(f"{network}[distil]\npositions = 640\nbatch_size = 64\nslices = 2\n")
+    command = [sys.executable, "-m", "octofold_training.cli", "student", str(recipe)]
+    folders = ["--state", "run", "--checkpoint", "net", "--teacher", str(models / "small/1")]
+    ended = subprocess.run([*command, *folders], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "checkpoint in net" in ended.stdout
+
+
+def test_the_same_export_gives_the_same_model(trained: Path, boards_file: Path, models: Path) -> None:
+    arguments = ("--boards", str(boards_file), "--max-megabytes", MEGABYTES)
+    assert export(trained, models.parent / "again", *arguments) == 0
+    files = [folder / "small/1/model.onnx" for folder in (models, models.parent / "again")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def _copied(models: Path, folder: Path) -> Path:
+    folder.mkdir()
+    for file in (models / "small/1").iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("model.onnx", lambda model: model[:-1] + b"?", r"model\.onnx: damaged; its SHA-256"),
+        ("model.onnx", lambda model: model[:1_000_000], r"model\.onnx: damaged; its SHA-256"),
+        ("model.onnx", None, r"model\.onnx: no such file"),
+        ("card.json", lambda card: card[:200], r"card\.json: not the card of an n-tuple model"),
+        ("card.json", lambda card: card.replace(b'"seed"', b'"sed"'), "not the card .*'seed'"),
+        ("card.json", lambda card: card.replace(b'"offset": ', b'"offset": 99'), "are not in a model"),
+        ("card.json", lambda card: card.replace(b'"offset": ', b'"offset": -9'), "are not in a model"),
+        ("card.json", lambda card: card.replace(b'"count": ', b'"count": 10'), "are not in a model|codebook"),
+        ("card.json", lambda card: card.replace(b"      6\n", b"      16\n"), "from 0 to 15"),
+    ],
+)  # fmt: skip
+def test_a_damaged_model_is_refused_with_the_name_of_the_file(
+    models: Path, tmp_path: Path, file: str, change: Any, message: str
+) -> None:
+    folder = _copied(models, tmp_path / "damaged")
+    content = (folder / file).read_bytes()
+    if change is None:
+        (folder / file).unlink()
+    else:
+        assert change(content) != content
+        (folder / file).write_bytes(change(content))
+    with pytest.raises(NTupleFileError, match=message) as refused:
+        CompactTables.load(folder)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--max-megabytes", "1.2"], "compact tables need 589,824 bytes at least"),
+        (["--max-megabytes", "20", "--precisions", "fp32,int8"], "has no 8-bit form"),
+    ],
+)
+def test_what_cannot_be_made_small_is_one_line_and_no_file(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], message: str
+) -> None:
+    assert export(trained, tmp_path / "models", *flags) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("octofold-export: ")
+    assert message in line
+    assert not (tmp_path / "models").exists()
+
+
+def test_a_model_of_another_kind_is_no_ntuple_network() -> None:
+    flagship = Path(__file__).parents[2] / "models/flagship"
+    (version, *_) = sorted(folder for folder in flagship.iterdir() if folder.is_dir())
+    with pytest.raises(NTupleFileError, match=r"card\.json: not the card of an n-tuple model"):
+        NTupleNetwork.load(version)

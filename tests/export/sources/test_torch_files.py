@@ -1,0 +1,203 @@
+"""PyTorch in its three forms, and what is said of one that cannot be used."""
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from numpy.typing import NDArray
+from octofold_export.cli import main
+from octofold_game.rules import legal_moves
+from support.lessons import Lessons, one_hot
+from support.linear_onnx import linear_weights
+from torch import Tensor, nn
+
+FAST = ["--precisions", "fp32", "--symmetries", "1"]
+
+NETWORK = """
+import torch
+from torch import Tensor, nn
+
+
+class Linear(nn.Module):
+    def __init__(self, outputs: int = 4) -> None:
+        super().__init__()
+        self.out = nn.Linear(256, outputs, bias=False)
+
+    def forward(self, cells: Tensor) -> Tensor:
+        return self.out(cells)
+
+
+def three_numbers() -> nn.Module:
+    return Linear(3)
+
+
+def of_two_boards() -> nn.Module:
+    return OfTwoBoards()
+
+
+class OfTwoBoards(Linear):
+    def forward(self, cells: Tensor) -> Tensor:
+        return self.out(cells.sum(dim=0, keepdim=True) + cells)
+
+
+def broken() -> nn.Module:
+    raise RuntimeError("no such luck")
+
+
+def no_module() -> int:
+    return 3
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lessons: Lessons) -> Path:
+    """A folder, the current one, with the Python file `linear_player.py` and the weights of its `Linear`."""
+    name = f"linear_player_{tmp_path.name}"  # modules are imported once
+    (tmp_path / f"{name}.py").write_text(NETWORK)
+    (tmp_path / "syntax_error.py").write_text("def")
+    weights = torch.from_numpy(linear_weights(lessons).T.copy())
+    torch.save({"out.weight": weights}, tmp_path / "linear.pt")
+    torch.save({"out.weight": weights[:3], "out.bias": torch.zeros(3)}, tmp_path / "three.pt")
+    torch.save({"out.weight": weights, "more": weights}, tmp_path / "more.pt")
+    torch.save({"in.weight": weights}, tmp_path / "other.pt")
+    torch.save({"out.weight": weights * torch.nan}, tmp_path / "nan.pt")
+    torch.save({"out.weight": "weights"}, tmp_path / "text.pt")
+    torch.save(nn.Linear(2, 2), tmp_path / "pickled.pt")
+    (tmp_path / "damaged.pt").write_bytes(b"PK\x03\x04")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+class Linear(nn.Module):
+    """The same as in the file."""
+
+    def __init__(self, weights: NDArray[np.float32]) -> None:
+        super().__init__()
+        self.out = nn.Linear(256, 4, bias=False)
+        self.out.weight = nn.Parameter(torch.from_numpy(weights.T.copy()))
+
+    def forward(self, cells: Tensor) -> tuple[Tensor, Tensor]:
+        return cells.sum(dim=1), self.out(cells)
+
+
+def publish(boards: Path, *arguments: str) -> int:
+    common = ["--name", "linear", "--models", "models", "--boards", str(boards)]
+    return main([*common, *FAST, *arguments])
+
+
+def check_published(place: Path, lessons: Lessons) -> dict[str, Any]:
+    """The published file plays the largest legal of the four sums; returns its card."""
+    boards = lessons.boards[:300]
+    sums = one_hot(boards).flatten(1).numpy() @ linear_weights(lessons)
+    expected = np.where(legal_moves(boards), sums, -np.inf).argmax(axis=1)
+    file = place / "models/linear/1/model.onnx"
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    (moves,) = session.run(["move"], {"boards": boards})
+    assert np.mean(moves == expected) > 0.999
+    card: dict[str, Any] = json.loads((place / "models/linear/1/card.json").read_text())
+    return card
+
+
+def test_torchscript_is_published(place: Path, lessons: Lessons, lessons_file: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.script(Linear(linear_weights(lessons))).save(place / "linear.ts")
+    flags = ["--torchscript", "linear.ts", "--answer", "policy_logits", "--output", "1", "--layout", "flat"]
+    assert publish(lessons_file, *flags) == 0
+    assert check_published(place, lessons)["architecture"]["kind"] == "TorchScript"
+
+
+@pytest.mark.parametrize("dynamic", [True, False], ids=["free batch", "fixed batch"])
+def test_an_exported_program_is_published(
+    dynamic: bool, place: Path, lessons: Lessons, lessons_file: Path
+) -> None:
+    shapes = ({0: torch.export.Dim("boards")},) if dynamic else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(
+            Linear(linear_weights(lessons)), (torch.zeros(3, 256),), dynamic_shapes=shapes
+        )
+        torch.export.save(program, place / "linear.pt2")
+    (place / "linear.toml").write_text(
+        'largest_exponent = 14\n[reads]\nlayout = "flat"\n[answers]\nkind = "policy_logits"\n'
+    )
+    output = ["--output", "linear"]
+    assert publish(lessons_file, "--exported-program", "linear.pt2", *output) == 0
+    card = check_published(place, lessons)
+    assert card["architecture"]["kind"] == "exported program"
+    assert card["description"]["largest_exponent"] == 14
+    assert card["description"]["answers"]["output"] == "linear"
+
+
+def test_a_wrong_order_of_actions_is_found_out_with_evidence_and_may_be_accepted(
+    place: Path, lessons_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [f"--module=linear_player_{place.name}:Linear", "--weights", "linear.pt", "--layout", "flat"]
+    command += ["--answer", "policy_logits", "--actions", "up,down,left,right"]
+    assert publish(lessons_file, *command) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "the description seems wrong: it makes more sense if the actions are up,right,down,left" in line
+    assert "agrees with expectimax:depth=1 on " in line
+    assert not (place / "models").exists()
+    assert publish(lessons_file, *command, "--accept") == 0
+    card = json.loads((place / "models/linear/1/card.json").read_text())
+    assert card["evidence"]["problem"] == "it makes more sense if the actions are up,right,down,left"
+    assert "Accepted although it makes more sense" in (place / "models/linear/1/README.md").read_text()
+
+
+def test_a_network_without_sense_is_found_out(
+    place: Path, lessons_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch.manual_seed(1)
+    torch.save({"out.weight": torch.randn(4, 256)}, place / "random.pt")
+    command = [f"--module=linear_player_{place.name}:Linear", "--weights", "random.pt"]
+    assert publish(lessons_file, *command, "--layout", "flat", "--answer", "policy_logits") == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "the description seems wrong" in line
+    assert "chance: 28." in line
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--module", "absent_package:Linear"], "absent_package cannot be imported: ModuleNotFoundError"),
+        (["--module", "syntax_error:Linear"], "syntax_error cannot be imported: SyntaxError"),
+        (["--module", "HERE:Cubic"], "has no 'Cubic'"),
+        (["--module", "Linear"], "must be package.module:callable, got 'Linear'"),
+        (["--module", "HERE:broken"], "broken() fails: RuntimeError: no such luck"),
+        (["--module", "HERE:no_module"], "no_module() returns a int, not a torch.nn.Module"),
+        (["--module", "HERE:Linear", "--weights", "absent.pt"], "absent.pt: No such file"),
+        (
+            ["--module", "HERE:Linear", "--weights", "three.pt"],
+            "'out.weight' has the shape [3, 256], the module",
+        ),
+        (["--module", "HERE:Linear", "--weights", "more.pt"], "'more' is no part of the module"),
+        (["--module", "HERE:Linear", "--weights", "other.pt"], "'out.weight' is missing"),
+        (["--module", "HERE:Linear", "--weights", "nan.pt"], "not finite numbers"),
+        (["--module", "HERE:Linear", "--weights", "text.pt"], "not a state dict"),
+        (["--module", "HERE:Linear", "--weights", "pickled.pt"], "not a file of tensors alone"),
+        (["--module", "HERE:Linear", "--weights", "damaged.pt"], "damaged.pt: not a file of weights"),
+        (["--module", "HERE:three_numbers"], "policy_logits is 4 numbers a board"),
+        (["--module", "HERE:of_two_boards"], "fixed batch"),
+        (["--module", "HERE:Linear", "--layout", "channels_first"], "the network takes no input that fits"),
+        (["--torchscript", "linear.pt"], "linear.pt: not a TorchScript file"),
+        (["--exported-program", "linear.pt"], "linear.pt: not an exported program"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_used_is_one_line_and_nothing_is_published(
+    flags: list[str], message: str, place: Path, lessons_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = [flag.replace("HERE", f"linear_player_{place.name}") for flag in flags]
+    layout = [] if "--layout" in flags else ["--layout", "flat"]
+    assert publish(lessons_file, "--answer", "policy_logits", *layout, *here) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("octofold-export: ")
+    assert message in line
+    assert not (place / "models").exists()

@@ -1,0 +1,25 @@
+"""The hint that names what to install is a command that works."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+from octofold_game.extras import install_command
+
+
+def test_the_command_names_this_environments_pip_and_the_clone_that_it_was_made_from(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    program, install, editable, source = shlex.split(install_command("server"))
+    assert (Path(program).is_file(), install, editable) == (True, "install", "-e")
+    assert source.endswith("[server]")
+    clone = Path(source.removesuffix("[server]"))
+    assert 'name = "octofold"' in (clone / "pyproject.toml").read_text()
+
+
+def test_in_the_clone_the_command_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
+    assert install_command("plots").endswith("pip install -e '.[plots]'")

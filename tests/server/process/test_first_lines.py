@@ -1,0 +1,135 @@
+"""What a person reads who starts and stops the server, or starts it in a wrong way."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.waiting import wait_for
+
+WriteVersion = Callable[..., Path]
+Start = Callable[..., Any]
+
+COMMAND = [sys.executable, "-m", "octofold_server.cli"]
+LIMIT_SECONDS = 60
+
+
+def test_the_first_lines_say_what_is_served_where_and_how_to_stop(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version("one", 1)
+    write_version("one", 2)
+    write_version("two", 7)
+    server = start_server("--default-model", "one", "--rest-port", "0")
+    assert server.terminate() == 0
+    assert "models: one version 1 (fp32), one version 2 (fp32, default), two version 7 (fp32)" in server.log
+    addresses = r"127\.0\.0\.1:\d+ \(gRPC\) and http://127\.0\.0\.1:\d+ \(REST, /metrics\)"
+    assert re.search(rf"serving on {addresses}; Ctrl-C or SIGTERM stops the server", server.log)
+    assert "max-batch-size" not in server.log
+    assert "WARNING" not in server.log
+
+
+def test_the_whole_configuration_is_logged_for_those_who_debug(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    server = start_server("--log-level", "debug")
+    assert server.terminate() == 0
+    assert "max-batch-size=0" in server.log
+
+
+@pytest.mark.parametrize(
+    ("arguments", "warning"),
+    [
+        ([], "may call, and load and unload models: there is no --tokens file"),
+        (["--no-admin"], "may call: there is no --tokens file"),
+        (["--tokens", "TOKENS"], None),
+    ],
+)
+def test_a_server_that_listens_beyond_this_machine_warns_that_there_are_no_tokens(
+    write_version: WriteVersion,
+    start_server: Start,
+    tmp_path: Path,
+    arguments: list[str],
+    warning: str | None,
+) -> None:
+    write_version()
+    (tmp_path / "tokens").write_text("a-token\n")
+    arguments = [argument.replace("TOKENS", str(tmp_path / "tokens")) for argument in arguments]
+    server = start_server("--host", "0.0.0.0", *arguments)
+    assert server.terminate() == 0
+    if warning is None:
+        assert "WARNING" not in server.log
+    else:
+        assert re.search(rf"WARNING .*everyone who can reach 0.0.0.0:\d+ {warning}", server.log)
+
+
+def test_the_first_ctrl_c_says_what_a_second_does_and_the_second_does_it(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    server = start_server("--grace", "3600")
+    server.process.send_signal(signal.SIGINT)
+    wait_for(lambda: "still serving for 3600 seconds" in server.log)
+    assert "a second Ctrl-C or SIGTERM ends this wait" in server.log
+    server.process.send_signal(signal.SIGINT)
+    assert server.wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "code", "error"),
+    [
+        (["--max-bach-size", "4"], {}, 2, "--max-bach-size is not a flag of octofold-serve; did you mean"),
+        ([], {"OCTOFOLD_MAX_BACH_SIZE": "4"}, 2, "OCTOFOLD_MAX_BACH_SIZE is not a variable"),
+        (["--device", "cpu", "--tensorrt", "engines"], {}, 1, "--tensorrt needs a GPU, and --device is cpu"),
+        (["--device", "cpu", "--tf32"], {}, 1, "--tf32 needs a GPU, and --device is cpu"),
+        (["--models", "nowhere"], {}, 1, "cannot read the model repository nowhere: No such file"),
+        (["--config", "nowhere.toml"], {}, 2, "nowhere.toml cannot be read: No such file"),
+        (["--tokens", "nowhere"], {}, 1, "nowhere cannot be read: No such file"),
+    ],
+)
+def test_what_is_wrong_is_one_line(
+    tmp_path: Path, arguments: list[str], environment: dict[str, str], code: int, error: str
+) -> None:
+    command = [*COMMAND, "--port", "0", *arguments]
+    (tmp_path / "models").mkdir()
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, **environment}, capture_output=True, text=True
+    )
+    assert done.returncode == code
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"octofold-serve: {error}")
+    assert "[Errno" not in line
+
+
+@pytest.mark.skipif(shutil.which("setsid") is None, reason="setsid gives the shell its terminal")
+def test_in_the_background_of_a_terminal_the_first_line_does_not_join_the_prompt(tmp_path: Path) -> None:
+    leader, terminal = pty.openpty()
+    script = f"set -m; printf 'prompt> '; {' '.join(COMMAND)} --models nowhere --port 0 & wait"
+    shell = subprocess.Popen(
+        ["setsid", "--ctty", "bash", "-c", script],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        cwd=tmp_path,
+    )
+    os.close(terminal)
+    written = b""
+    try:
+        while chunk := os.read(leader, 4096):
+            written += chunk
+    except OSError:  # the terminal's last user has left
+        pass
+    os.close(leader)
+    shell.wait(LIMIT_SECONDS)
+    assert written.startswith(b"prompt> \r\noctofold-serve: cannot read the model repository"), written

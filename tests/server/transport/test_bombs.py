@@ -1,0 +1,51 @@
+"""What costs a client little and would cost the server much is refused, with our oldest libraries as well."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import http2
+from support.spending import at_most
+
+WriteVersion = Callable[..., Path]
+Start = Callable[..., Any]
+
+MEGABYTE = 10**6
+METHODS = ("octofold.v1.OctofoldService/NextMoves", "octofold.v1.OctofoldService/ListModels")
+
+
+@pytest.fixture
+def server(write_version: WriteVersion, start_server: Start, tmp_path: Path) -> Any:
+    write_version("fake")
+    process = start_server("--rest-port", "0", "--rest-port-file", str(tmp_path / "rest-port"))
+    process.rest_port = int((tmp_path / "rest-port").read_text())
+    return process
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_compressed_message_is_not_inflated_beyond_the_largest_that_is_taken(
+    server: Any, method: str
+) -> None:
+    bomb = gzip.compress(bytes(400 * MEGABYTE))
+    with at_most(server.process.pid, 1.0, 100 * MEGABYTE, method):
+        http2.send(server.target, http2.call_with_message(1, method, bomb), 1)
+    assert server.process.poll() is None
+
+
+def test_requests_of_a_client_that_reads_no_replies_are_not_kept(server: Any) -> None:
+    requests = b"GET /v2 HTTP/1.1\r\nHost: x\r\n\r\n" * 2000
+    address = ("127.0.0.1", server.rest_port)
+    with (
+        at_most(server.process.pid, 10.0, 50 * MEGABYTE, "unread replies"),
+        socket.create_connection(address, timeout=1.0) as client,
+        suppress(TimeoutError),  # the server has stopped to read
+    ):
+        for _ in range(25 * MEGABYTE // len(requests)):
+            client.sendall(requests)
+    assert server.process.poll() is None
