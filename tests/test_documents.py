@@ -20,7 +20,7 @@ FOLDERS = (
 SOURCES = (".ipynb", ".proto", ".py", ".sh", ".toml", ".txt", ".yaml", ".yml")
 """Endings that make a mention a file of the repository. Commands write files with other endings."""
 
-MADE_BY_COMMANDS = ("checkpoints/mine", "models/mine")
+MADE_BY_COMMANDS = ("checkpoints/mine", "models/mine", "models/ntuple", "models/teacher")
 NOT_WRITTEN_YET = ("ARCHITECTURE.md",)
 
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
