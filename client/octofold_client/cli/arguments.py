@@ -5,7 +5,8 @@ import functools
 from pathlib import Path
 from typing import TypeAlias
 
-from octofold_client.cli.parser import Parser
+from octofold_game.command_line import Parser
+
 from octofold_client.rpc.credentials import Credentials
 
 Subcommands: TypeAlias = "argparse._SubParsersAction[Parser]"

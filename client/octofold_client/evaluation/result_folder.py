@@ -16,11 +16,11 @@ from typing import Any
 from octofold_game.episodes import Episode
 from octofold_game.files import whole_file, write_text
 from octofold_game.replays import ReplayError, ReplayInUse, ReplayWriter, read_replays
+from octofold_game.suggestions import did_you_mean
 
 from octofold_client.contenders.contender import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OtherEvaluation
 from octofold_client.evaluation.summary import GameSummary
-from octofold_client.wording import did_you_mean
 
 _ELSEWHERE = "choose another folder"
 
