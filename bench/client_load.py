@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from octofold_client import AsyncClient, Client
 from octofold_client.contenders.served_model import select
 from octofold_client.evaluation.evaluate import evaluate
+from octofold_client.evaluation.lockstep import Step
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.evaluation.summary import GameSummary
 from octofold_client.loadtest.histogram import Histogram
-from octofold_client.terminal.progress import Progress
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
@@ -151,7 +151,7 @@ def evaluation(target: str, server_pid: int, games: int, seconds: float) -> Pace
     ):
         selected = select(client.list_models())
         statistics = GRPCInferenceServiceStub(channel).ModelStatistics
-        progress = _Count(games)
+        progress = _Count()
 
         def inference_seconds() -> float:
             (model,) = statistics(oip.ModelStatisticsRequest(name=selected.model)).model_stats
@@ -183,18 +183,16 @@ class _TimeIsUp(Exception):
     pass
 
 
-class _Count(Progress):
+class _Count:
     """Counts the moves and shows nothing."""
 
-    interval_seconds = 3600.0
     moves = 0
 
-    def update(self, moves: int, running: int, best_tile: int, finished: list[GameSummary]) -> None:
-        super().update(moves, running, best_tile, finished)
-        self.moves += moves
-
-    def show(self) -> None:
+    def resume(self, _finished: list[GameSummary]) -> None:
         pass
 
-    def remark(self, text: str) -> None:
+    def update(self, step: Step, _finished: list[GameSummary]) -> None:
+        self.moves += step.moves
+
+    def remark(self, _text: str) -> None:
         pass

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -31,7 +32,7 @@ from octofold_proto import messages
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from soak_calls import KINDS, SPARE, Target
-from soak_loads import Load, Server, Trouble, problems, quiet_figures, settled_figures
+from soak_loads import MEMORY_IS_RETURNED, Load, Server, Trouble, problems, quiet_figures, settled_figures
 
 WARM_SECONDS = 20.0
 """Before the first figures: pools have grown, and every kind of call has been made."""
@@ -47,12 +48,13 @@ def main() -> int:
     """Run the command; returns its exit code: 0 if everything is back where it was."""
     arguments = parse()
     seconds = arguments.hours * 3600 if arguments.hours else arguments.minutes * 60
+    os.environ.update(MEMORY_IS_RETURNED)  # for the server
     with tempfile.TemporaryDirectory(prefix="octofold-soak-") as folder:
         models, rest_port_file = Path(folder) / "models", Path(folder) / "rest-port"
         name = newest_of(arguments.models / arguments.model, models)
-        options = ("--default-model", name, "--processes", str(arguments.processes))
-        rest_options = ("--rest-port", "0", "--rest-port-file", str(rest_port_file))
-        with LocalServer(models, (*options, *rest_options)) as local:
+        options: tuple[str, ...] = ("--default-model", name, "--processes", str(arguments.processes))
+        options += ("--rest-port", "0", "--rest-port-file", str(rest_port_file))
+        with LocalServer(models, options) as local:
             assert local.pid is not None
             boards, moves = clear_boards(local.target, arguments.seed)
             target = Target(local.target, int(rest_port_file.read_text()), name, boards, moves)

@@ -25,15 +25,31 @@ from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from soak_calls import CALL_SECONDS, SPARE, Caller, Kind, Target, WrongAnswer, new_channel
 
-__all__ = ["Figures", "Load", "Server", "Tally", "Trouble", "problems", "quiet_figures", "settled_figures"]
+__all__ = [
+    "MEMORY_IS_RETURNED",
+    "Figures",
+    "Load",
+    "Server",
+    "Tally",
+    "Trouble",
+    "problems",
+    "quiet_figures",
+    "settled_figures",
+]
 
 JOIN_SECONDS = 2 * CALL_SECONDS
 SETTLE_SECONDS = 90.0
 """For what ends by itself when nobody calls any more, such as connections that were cut."""
 PAUSE_SECONDS = 0.25
-MORE_MB = 48.0
-"""What the allocators of one process keep for another time. A leak of a few kB a call would be more."""
-MORE_THREADS = 8
+MEMORY_IS_RETURNED = {
+    "MALLOC_ARENA_MAX": "2",
+    "MALLOC_TRIM_THRESHOLD_": "131072",
+    "MALLOC_MMAP_THRESHOLD_": "131072",
+}
+"""Environment of a server whose memory is measured: glibc else keeps what was freed, by turns 1 or 150 MB."""
+MORE_MB = 16.0
+"""Of one process, that fragments and caches may take. A leak of a few kB a call would be more."""
+MORE_THREADS = 16
 """Of one process: pools grow up to their bounds when they are used."""
 QUIET_SECONDS = 3.0
 """For figures that do not fall any more. Models that were unloaded take a moment to be freed."""

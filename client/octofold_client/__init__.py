@@ -7,6 +7,7 @@ Everything that programs may rely on is named here. It imports neither the serve
 library.
 """
 
+from octofold_client import _quiet_grpc  # noqa: F401 - before anything else imports gRPC
 from octofold_client.contenders.remote_player import RemotePlayer
 from octofold_client.errors import (
     BackendFailed,

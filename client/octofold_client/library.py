@@ -3,6 +3,7 @@
 It is made of the same parts as the command `octofold evaluate`.
 """
 
+import sys
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -14,18 +15,20 @@ from octofold_game.player import Player
 
 from octofold_client.analysis.trajectories import GAMES_AT_ONCE, Climb, batched
 from octofold_client.contenders.contender import Contender
-from octofold_client.contenders.player_specs import LocalContender
-from octofold_client.contenders.player_thread import LocalSource
+from octofold_client.contenders.player_specs import LocalPlayer
+from octofold_client.contenders.player_thread import PlayerThread
+from octofold_client.errors import OctofoldError
 from octofold_client.evaluation.evaluate import Source
 from octofold_client.evaluation.evaluate import evaluate as run
 from octofold_client.evaluation.report import markdown
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
-from octofold_client.evaluation.servers import answering, client_of, select_on
+from octofold_client.evaluation.servers import Servers
 from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_client.extras import pictures_of
 from octofold_client.rpc.credentials import PLAINTEXT, Credentials
 from octofold_client.terminal.interrupts import DeferredInterrupts
+from octofold_client.wording import counted
 
 if TYPE_CHECKING:  # an extra
     from matplotlib.figure import Figure
@@ -54,7 +57,7 @@ class EvaluationResult:
     def figures(self) -> "dict[str, Figure]":
         """The pictures by name: score-distribution, survival-by-move, tiles-reached, score-by-move.
 
-        Raises `EvaluationError` where matplotlib is missing (`octofold[plots]`), `ReplayError` for a replay
+        Raises `EvaluationError` where matplotlib is missing (the extra `plots`), `ReplayError` for a replay
         file that was damaged since.
         """
         drawing = pictures_of("octofold_client.analysis.pictures")  # asked before the work
@@ -103,20 +106,19 @@ def evaluate(
     kept = ResultFolder(Path(folder))
     with ExitStack() as stack:
         contender: Contender
+        sources: Sequence[Source]
         # Python lets only the main thread hear of signals.
         in_main_thread = threading.current_thread() is threading.main_thread()
         check = stack.enter_context(DeferredInterrupts()).check if in_main_thread else lambda: None
-        sources: list[Source]
         if isinstance(player, str | Sequence):
-            targets = answering([player] if isinstance(player, str) else player, credentials)
-            contender = select_on(targets, model, version, credentials)
-            sources = [
-                stack.enter_context(client_of(target, contender, credentials, check)) for target in targets
-            ]
+            targets = [player] if isinstance(player, str) else player
+            servers = stack.enter_context(Servers(targets, credentials, check, _missing))
+            contender = served = servers.select(model, version)
+            sources = servers.sources(served)
         else:
-            contender = LocalContender(player, "")
-            sources = [stack.enter_context(LocalSource(contender))]
-        title = f"{contender.title}: {games:,} game{'' if games == 1 else 's'}, seed {seed}"
+            contender = local = LocalPlayer(player)
+            sources = [stack.enter_context(PlayerThread(local))]
+        title = f"{contender.title}: {counted(games, 'game')}, seed {seed}"
         progress = _progress(games, title)
         stack.enter_context(progress)
         evaluation = run(
@@ -130,6 +132,10 @@ def evaluate(
             while_waiting=check,
         )
     return EvaluationResult(evaluation, kept)
+
+
+def _missing(target: str, reason: OctofoldError) -> None:
+    print(f"{target} is not asked: {reason}", file=sys.stderr)
 
 
 def _progress(games: int, title: str) -> "Progress":

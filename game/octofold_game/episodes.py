@@ -94,6 +94,11 @@ class Episodes:
         """`[N, 4]`: which moves are legal; every running game has at least one."""
         return self._legal
 
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """`[N]`: moves made so far."""
+        return np.fromiter(map(len, self._logs), np.int64, len(self._logs))
+
     def start(self, games: Iterable[int]) -> None:
         """Start more games; their rows follow those of the running games.
 

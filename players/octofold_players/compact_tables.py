@@ -1,12 +1,9 @@
-"""N-tuple tables in a few bytes an entry: a static function from table entries to codes of their values.
+"""N-tuple tables in two bytes an entry: bitmaps of the entries that were kept, and codes of their values.
 
-Few entries of a trained network are ever read. These are kept in slots of 24 bits, without their numbers: the
-code of an entry is the XOR of three slots and of a fingerprint, at places that a hash of its number gives.
-An entry that was left out gives a random number of 24 bits. If that is no code, it reads as 0. With 1,024
-codes, one of 16,384 such entries reads as something else; with slots of 16 bits one of 64 did, and cost more
-than the rounding. The structure is a Bloomier filter (Chazelle, Kilian, Rubinfeld and Tal, SODA 2004) with
-the places of a binary fuse filter (Graf and Lemire, "Binary Fuse Filters", JEA 2022). A published model keeps
-its slots in the graph, so this reads models, too.
+Few entries of a trained network are ever read. Pages of 16 neighbours, in which only the last cell of a tuple
+differs, are kept where any of them is; a bit for each page and 16 bits for each kept page say which. The
+values are rounded to a codebook and follow in order, as codes of 12 bits. A published model keeps these
+arrays in its graph, which unpacks them when it is loaded; this module reads them from there.
 """
 
 from __future__ import annotations
@@ -18,24 +15,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
 from numpy.typing import NDArray
 
-SEGMENT_BITS = 16
-"""A segment has 2**16 slots; the three slots of an entry lie in three neighbouring segments."""
-SLOT_BYTES = 3
-MULTIPLIERS = (0x9E3779B1, 0x85EBCA6B, 0xC2B2AE35, 0x27D4EB2F, 0x165667B1)
-"""Odd numbers; the first two scramble an entry's number, the others draw places and fingerprint from it."""
+PAGE = 16
+"""Entries of a page."""
+CODES = 1 << 12
+"""Values that a codebook has at most."""
 FORMAT = 1
 CARD_FIELD = "compact_tables"
 CARD_FILE = "card.json"
+ARRAYS = {"page_bits": "u1", "entry_bits": "u1", "lower_codes": "u1", "upper_codes": "u1", "codebook": "<f4"}
+"""The arrays of `CompactTables`, and how a model's file holds their numbers."""
 
 _LARGEST_CARD = 1 << 20  # bytes
 _LARGEST_MODEL = 1 << 31
 _LARGEST_ENTRIES = 1 << 31  # of the network: a float32 each, once they are unpacked
-_U = np.uint64
-_WORD = _U(0xFFFFFFFF)
-_SCRAMBLE_1, _SCRAMBLE_2, _PLACE_1, _PLACE_2, _FINGERPRINT = (_U(number) for number in MULTIPLIERS)
 
 
 class NTupleFileError(ValueError):
@@ -44,30 +38,44 @@ class NTupleFileError(ValueError):
 
 @dataclass(frozen=True)
 class CompactTables:
-    """The entries of a network of one stage that matter, and the values that they round to."""
+    """The entries of a network of one stage that matter, and what they round to."""
 
     tuples: tuple[tuple[int, ...], ...]
-    slots: NDArray[np.uint16]
-    "[(segments + 2) << 16]: the lower 16 bits of each slot"
-    upper_slots: NDArray[np.uint8]
-    "the upper 8 bits of each"
+    page_bits: NDArray[np.uint8]
+    "[entries / 128]: which pages are kept, the first in the lowest bit"
+    entry_bits: NDArray[np.uint8]
+    "[2 * pages]: which of their entries are, alike"
+    lower_codes: NDArray[np.uint8]
+    "[kept]: the lower 8 bits of each entry's code"
+    upper_codes: NDArray[np.uint8]
+    "[kept / 2]: the upper 4 bits of two codes, the first one's lower; `kept` is even"
     codebook: NDArray[np.float32]
-    "the value of each code"
-    seed: int
-    "of the hash, a 32-bit number"
-    kept: int
-    "number of the entries that have a code"
+    "[4096]: the value of each code"
 
     @property
     def entries(self) -> int:
         """Number of table entries of the network, those that were left out included."""
         return len(self.tuples) << 4 * len(self.tuples[0])
 
+    @property
+    def kept(self) -> int:
+        """Number of entries that were not left out."""
+        return len(self.lower_codes)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(getattr(self, name).nbytes for name in ARRAYS)
+
     def values(self) -> NDArray[np.float32]:
         """The value of every entry `[entries] float32`, 0 for those left out."""
-        values = np.empty(self.entries, np.float32)
-        _unpack(self.slots, self.upper_slots, self.codebook, _U(self.seed), values)
-        return values
+        upper = np.stack([self.upper_codes & 15, self.upper_codes >> 4], axis=1).reshape(-1)
+        codes = self.lower_codes + upper.astype(np.uint16) * 256
+        pages = np.zeros((len(self.entry_bits) // 2, PAGE), np.float32)
+        pages.reshape(-1)[unpacked(self.entry_bits)] = self.codebook[codes]
+        values = np.zeros((self.entries // PAGE, PAGE), np.float32)
+        values[unpacked(self.page_bits)] = pages
+        return values.reshape(-1)
 
     @classmethod
     def load(cls, folder: Path) -> CompactTables:
@@ -83,20 +91,23 @@ class CompactTables:
             compact, published = described[CARD_FIELD], described["precisions"]["fp32"]
             if compact["format"] != FORMAT:
                 raise ValueError(f"format {compact['format']}, this version reads {FORMAT}")
-            seed, kept = int(compact["seed"]), int(compact["kept"])
             model_file, digest = folder / Path(published["file"]).name, published["sha256"]
             model = _read(model_file, _LARGEST_MODEL)
             if hashlib.sha256(model).hexdigest() != digest:
                 raise NTupleFileError(f"{model_file}: damaged; its SHA-256 is not the one in {CARD_FILE}")
-            slots = _array(model, compact["slots"], np.dtype("<u2"))
-            upper_slots = _array(model, compact["upper_slots"], np.dtype("u1"))
-            codebook = _array(model, compact["codebook"], np.dtype("<f4"))
-            _check(slots, upper_slots, codebook, seed)
+            arrays = {name: _array(model, compact[name], np.dtype(kind)) for name, kind in ARRAYS.items()}
+            tables = cls(tuples, **arrays)
+            _check(tables)
         except NTupleFileError:
             raise
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise NTupleFileError(f"{card_file}: not the card of an n-tuple model ({error!r})") from error
-        return cls(tuples, slots, upper_slots, codebook, seed, kept)
+        return tables
+
+
+def unpacked(bits: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """`[8 * M]` of packed bits `[M]`."""
+    return np.unpackbits(bits, bitorder="little").view(np.bool_)
 
 
 def is_compact(folder: Path) -> bool:
@@ -120,8 +131,8 @@ def _read(file: Path, largest: int) -> bytes:
 def _checked_tuples(listed: Any) -> tuple[tuple[int, ...], ...]:
     tuples = tuple(tuple(int(cell) for cell in cells) for cells in listed)
     lengths = {len(cells) for cells in tuples}
-    if len(lengths) != 1 or not 1 <= min(lengths) <= 6:
-        raise ValueError("tuples are of one length, from 1 to 6 cells")
+    if len(lengths) != 1 or not 2 <= min(lengths) <= 6:
+        raise ValueError("tuples are of one length, from 2 to 6 cells")
     if any(not 0 <= cell < 16 for cells in tuples for cell in cells):
         raise ValueError("cells are numbered from 0 to 15")
     if len(tuples) << 4 * min(lengths) > _LARGEST_ENTRIES:
@@ -137,40 +148,15 @@ def _array(model: bytes, place: Any, kind: np.dtype[Any]) -> NDArray[Any]:
     return np.frombuffer(model, kind, count, offset).astype(kind.newbyteorder("="))
 
 
-def _check(
-    slots: NDArray[np.uint16], upper_slots: NDArray[np.uint8], codebook: NDArray[np.float32], seed: int
-) -> None:
-    if len(slots) < 3 << SEGMENT_BITS or len(slots) % (1 << SEGMENT_BITS):
-        raise ValueError(f"{len(slots)} slots are not three or more whole segments")
-    if len(upper_slots) != len(slots):
-        raise ValueError(f"{len(slots)} slots have {len(upper_slots)} upper bytes")
-    if not 1 <= len(codebook) <= 1 << 16:
-        raise ValueError(f"a codebook of {len(codebook)} values")
-    if not np.isfinite(codebook).all():
-        raise ValueError("the codebook holds values that are not finite numbers")
-    if not 0 <= seed <= 0xFFFFFFFF:
-        raise ValueError(f"seed {seed} does not fit 32 bits")
-
-
-@njit(cache=True, nogil=True)
-def places(entry, seed, segments):
-    """The three slots of an entry, and its fingerprint of 24 bits."""
-    mixed = (entry * _SCRAMBLE_1 + seed) & _WORD
-    mixed ^= mixed >> _U(15)
-    mixed = mixed * _SCRAMBLE_2 & _WORD
-    mixed ^= mixed >> _U(13)
-    segment = ((mixed >> _U(16)) * segments) & _U(0xFFFF0000)  # the first slot of one of the segments
-    first = segment + (mixed & _U(0xFFFF))
-    second = segment + _U(1 << 16) + ((mixed * _PLACE_1 & _WORD) >> _U(16))
-    third = segment + _U(2 << 16) + ((mixed * _PLACE_2 & _WORD) >> _U(16))
-    return first, second, third, (mixed * _FINGERPRINT & _WORD) >> _U(8)
-
-
-@njit(cache=True, nogil=True, parallel=True)
-def _unpack(slots, upper_slots, codebook, seed, values):
-    segments = _U((len(slots) >> SEGMENT_BITS) - 2)
-    for entry in prange(len(values)):
-        first, second, third, fingerprint = places(_U(entry), seed, segments)
-        upper = _U(upper_slots[first] ^ upper_slots[second] ^ upper_slots[third])
-        code = _U(slots[first] ^ slots[second] ^ slots[third]) ^ upper << _U(16) ^ fingerprint
-        values[entry] = codebook[code] if code < _U(len(codebook)) else np.float32(0)
+def _check(tables: CompactTables) -> None:
+    if len(tables.page_bits) * 8 * PAGE != tables.entries:
+        raise ValueError(
+            f"{len(tables.page_bits)} bytes of page bits are not those of {tables.entries} entries"
+        )
+    pages, kept = (int(np.bitwise_count(bits).sum()) for bits in (tables.page_bits, tables.entry_bits))
+    if len(tables.entry_bits) != 2 * pages:
+        raise ValueError(f"{pages} pages have {len(tables.entry_bits)} bytes of entry bits")
+    if len(tables.lower_codes) != kept or 2 * len(tables.upper_codes) != kept:
+        raise ValueError(f"{kept} entries have {len(tables.lower_codes)} codes")
+    if len(tables.codebook) != CODES or not np.isfinite(tables.codebook).all():
+        raise ValueError(f"the codebook is not of {CODES} finite numbers")

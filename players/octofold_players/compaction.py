@@ -1,4 +1,4 @@
-"""Makes compact tables of a trained n-tuple network: which entries, rounded to what, in which slots.
+"""Makes compact tables of a trained n-tuple network: which entries, and rounded to what.
 
 An entry matters as often as self-play reads it, times the size of its value: one that is left out reads as 0.
 By visits alone, three times as many points a move were lost at 2 million entries.
@@ -11,42 +11,63 @@ from numba import njit
 from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, new_game, spawn
 
-from octofold_players.compact_tables import SEGMENT_BITS, SLOT_BYTES, CompactTables, places
+from octofold_players.compact_tables import CODES, PAGE, CompactTables
 from octofold_players.ntuple import NTupleNetwork, fetch_afterstates, move_value
 
-_CODES = 1 << 10
-_SLOTS_PER_ENTRY = 1.14  # below about 1.125, no arrangement is found; few entries need some more
-_MOST_ATTEMPTS = 10
-_COUNTED_MOVES = 20_000_000
-_U = np.uint64
+_COUNTED_MOVES = 33_000_000  # of the largest networks; as many as a quarter of the entries of others
 
 
 def compact(network: NTupleNetwork, largest_bytes: int, seed: int = 1) -> CompactTables:
-    """The tables of a network of one stage in slots of `largest_bytes` at most.
+    """The tables of a network of one stage in arrays of `largest_bytes` at most.
 
-    Plays up to 20 million moves to see which entries matter. Raises `ValueError` for a network of several
-    stages, of tuples of more than 6 cells, or if not even three segments of slots fit.
+    Plays up to 33 million moves to see which entries matter. Raises `ValueError` for a network of several
+    stages, of tuples of 1 or more than 6 cells, or if nothing fits.
     """
     if network.stages:
         raise ValueError("a network of several stages cannot be compacted")
-    if len(network.tuples[0]) > 6:
-        raise ValueError("tuples of more than 6 cells cannot be compacted")
-    segments = largest_bytes // (SLOT_BYTES << SEGMENT_BITS) - 2
-    if segments < 1:
-        raise ValueError(f"compact tables need {3 * SLOT_BYTES << SEGMENT_BITS:,} bytes at least")
-    visits = count_visits(network, min(_COUNTED_MOVES, 4 * len(network.values)), seed)
+    if not 2 <= len(network.tuples[0]) <= 6:
+        raise ValueError("only tuples of 2 to 6 cells can be compacted")
+    visits = count_visits(network, min(_COUNTED_MOVES, len(network.values) // 4), seed)
     weights = np.abs(network.values)
     weights *= visits
-    entries = heaviest(weights, int((segments + 2 << SEGMENT_BITS) / _SLOTS_PER_ENTRY))
-    codebook = choose_codebook(network.values[entries], visits[entries], _CODES)
-    while True:  # the lightest come last: where all do not fit, they go
-        try:
-            slots, used = arrange(entries, nearest(codebook, network.values[entries]), segments, seed)
-        except ArrangementError:
-            entries = entries[: int(len(entries) * 0.98)]
-        else:
-            lower, upper = slots.astype(np.uint16), (slots >> 16).astype(np.uint8)
-            return CompactTables(network.tuples, lower, upper, codebook, used, len(entries))
+    entries = heaviest(weights, len(weights))
+    count = _fitting(entries, len(weights) // (8 * PAGE), largest_bytes)
+    kept = np.sort(entries[:count])
+    codebook = choose_codebook(network.values[kept], visits[kept], CODES)
+    return _packed(network.tuples, kept, nearest(codebook, network.values[kept]), codebook)
+
+
+def _fitting(entries: NDArray[np.int64], page_bytes: int, largest_bytes: int) -> int:
+    """How many of the entries, the heaviest first, fit that many bytes: an even number."""
+    starts_page = np.zeros(len(entries), np.bool_)
+    _, first = np.unique(entries // PAGE, return_index=True)
+    starts_page[first] = True
+    needed = page_bytes + 4 * CODES + 2 * np.cumsum(starts_page) + 1.5 * np.arange(1, len(entries) + 1)
+    count = int(np.searchsorted(needed, largest_bytes, side="right")) // 2 * 2
+    if not count:
+        raise ValueError(f"compact tables of this network need more than {largest_bytes:,} bytes")
+    return count
+
+
+def _packed(
+    tuples: tuple[tuple[int, ...], ...],
+    kept: NDArray[np.int64],
+    codes: NDArray[np.uint16],
+    codebook: NDArray[np.float32],
+) -> CompactTables:
+    """Compact tables of these entries in rising order and their codes."""
+    bits = np.zeros((NTupleNetwork.size(tuples) // PAGE, PAGE), np.bool_)
+    bits.reshape(-1)[kept] = True
+    used = bits.any(axis=1)
+    upper = (codes >> 8).astype(np.uint8)
+    return CompactTables(
+        tuples,
+        np.packbits(used, bitorder="little"),
+        np.packbits(bits[used], bitorder="little"),
+        codes.astype(np.uint8),
+        upper[::2] | upper[1::2] * np.uint8(16),
+        codebook,
+    )
 
 
 def count_visits(network: NTupleNetwork, moves: int, seed: int) -> NDArray[np.uint32]:
@@ -92,6 +113,7 @@ def choose_codebook(
 ) -> NDArray[np.float32]:
     """That many values, rising, that leave about the smallest squared error over all visits.
 
+    They are exact in float16, in which a graph keeps its unpacked tables.
     Levels lie as densely as the cube root of the visits (Panter and Dite, "Quantization distortion in
     pulse-count modulation with nonuniform spacing of levels", 1951).
     """
@@ -104,93 +126,12 @@ def choose_codebook(
     widths = np.diff(ends)
     density = np.cbrt((counted + counted.mean() * 1e-4) / widths) * widths
     share = np.concatenate([[0.0], np.cumsum(density)]) / density.sum()
-    codebook: NDArray[np.float32] = np.interp((np.arange(levels) + 0.5) / levels, share, ends).astype(
-        np.float32
-    )
-    return codebook
+    codebook = np.interp((np.arange(levels) + 0.5) / levels, share, ends)
+    halves: NDArray[np.float32] = codebook.astype(np.float16).astype(np.float32)
+    return halves
 
 
 def nearest(codebook: NDArray[np.float32], values: NDArray[np.float32]) -> NDArray[np.uint16]:
     """The code of the nearest value in a rising codebook, for each value."""
     borders = (codebook[1:] + codebook[:-1]) / 2
     return np.searchsorted(borders, values).astype(np.uint16)
-
-
-class ArrangementError(ValueError):
-    """No hash was found that gives every entry a slot of its own."""
-
-
-def arrange(
-    entries: NDArray[np.int64], codes: NDArray[np.uint16], most_segments: int, seed: int
-) -> tuple[NDArray[np.uint32], int]:
-    """Slots of 24 bits in which every one of the entries finds its code, and the seed of the hash.
-
-    Takes no more segments than the entries need. Raises `ArrangementError` if no seed works.
-    """
-    random = np.random.default_rng(seed)
-    needed = int(len(entries) * _SLOTS_PER_ENTRY) >> SEGMENT_BITS
-    segments = max(1, min(most_segments, needed))
-    size = segments + 2 << SEGMENT_BITS
-    numbers = entries.astype(np.uint64)
-    for _ in range(_MOST_ATTEMPTS if len(entries) < size else 0):
-        attempt = int(random.integers(1 << 32))
-        order, own = _peel(numbers, _U(attempt), _U(segments))
-        if len(order) == len(entries):
-            slots = random.integers(1 << 8 * SLOT_BYTES, size=size, dtype=np.uint32)
-            _fill(numbers, codes, order, own, _U(attempt), _U(segments), slots)
-            return slots, attempt
-    raise ArrangementError(f"{len(entries):,} entries do not fit {size:,} slots")
-
-
-@njit(cache=True, nogil=True)
-def _peel(entries, seed, segments):
-    """An order in which each entry is the last to use a slot of its own, and these slots.
-
-    Both are shorter than `entries` if there is no such order.
-    """
-    size = (segments + _U(2)) << _U(SEGMENT_BITS)
-    users = np.zeros(size, np.uint8)  # of a slot; more than 255 happen with a broken hash only
-    combined = np.zeros(size, np.uint32)  # XOR of their numbers: of the last one, its number
-    for number in range(len(entries)):
-        first, second, third, _ = places(entries[number], seed, segments)
-        for slot in (first, second, third):
-            if users[slot] == 255:
-                return np.empty(0, np.uint32), np.empty(0, np.uint32)
-            users[slot] += 1
-            combined[slot] ^= np.uint32(number)
-    order = np.empty(len(entries), np.uint32)
-    own = np.empty(len(entries), np.uint32)
-    done = 0
-    waiting = np.empty(size, np.uint32)
-    length = 0
-    for slot in range(size):
-        if users[slot] == 1:
-            waiting[length] = slot
-            length += 1
-    while length:
-        length -= 1
-        alone = waiting[length]
-        if users[alone] != 1:
-            continue
-        number = combined[alone]
-        order[done] = number
-        own[done] = alone
-        done += 1
-        first, second, third, _ = places(entries[number], seed, segments)
-        for slot in (first, second, third):
-            users[slot] -= 1
-            combined[slot] ^= number
-            if users[slot] == 1:
-                waiting[length] = slot
-                length += 1
-    return order[:done], own[:done]
-
-
-@njit(cache=True, nogil=True)
-def _fill(entries, codes, order, own, seed, segments, slots):
-    """Set each entry's own slot so that its code comes out, the last in order first."""
-    for step in range(len(order) - 1, -1, -1):
-        number = order[step]
-        first, second, third, fingerprint = places(entries[number], seed, segments)
-        others = slots[first] ^ slots[second] ^ slots[third] ^ slots[own[step]]
-        slots[own[step]] = np.uint32(_U(others) ^ _U(codes[number]) ^ fingerprint)

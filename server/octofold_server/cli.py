@@ -73,7 +73,7 @@ def run(config: Config, place: Place | None = None) -> int:
         from octofold_server.models.repository import ModelError
         from octofold_server.models.tuning import tune
         from octofold_server.process.devices import check_device
-        from octofold_server.process.lifecycle import StartupError, serve
+        from octofold_server.process.lifecycle import ServingError, StartupError, serve
     except ModuleNotFoundError as error:  # the base installation has this command, but not what it needs
         return _fail(f"{error.name} is missing; install it with: {install_command('server')}", 1)
 
@@ -85,6 +85,8 @@ def run(config: Config, place: Place | None = None) -> int:
             serve(config, place=place)
     except KeyboardInterrupt:  # of the measuring alone: a server makes signals its own
         return _fail("interrupted; models measured before have their result", 130)
+    except ServingError:  # which is in the log
+        return 1
     except (StartupError, ModelError) as error:
         if config.log_format == "json":  # whoever reads the log as objects must find this one, too
             _log.critical("%s", error)

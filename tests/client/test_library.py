@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_client import BrokenAnswer, OtherEvaluation, evaluate
+from octofold_client import BrokenAnswer, EvaluationError, OtherEvaluation, evaluate
 from octofold_game.replays import check_replays
 from octofold_game.rules import legal_moves
 
@@ -66,6 +66,59 @@ def test_the_same_call_goes_on_and_another_players_games_are_not_mixed_in(tmp_pa
     assert more.games[:4] == first.games
     with pytest.raises(OtherEvaluation):
         evaluate(FirstLegal(), tmp_path, games=4, seed=6)
+
+
+class Preferring:
+    """The first legal move in its order."""
+
+    name = "mine"
+
+    def __init__(self, order: list[int]) -> None:
+        self.order = np.array(order)
+
+    def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+        return self.order[legal_moves(boards)[:, self.order].argmax(axis=1)].astype(np.int8)
+
+
+def test_the_games_of_a_changed_player_are_not_passed_off_as_its_own(tmp_path: Path) -> None:
+    before = evaluate(Preferring([2, 3, 1, 0]), tmp_path, games=5, seed=5)
+    again = evaluate(Preferring([2, 3, 1, 0]), tmp_path, games=5, seed=5)
+    assert again.games == before.games
+    with pytest.raises(OtherEvaluation, match="sha256"):
+        evaluate(Preferring([0, 1, 2, 3]), tmp_path, games=5, seed=5)
+
+
+def test_a_player_that_nothing_can_identify_does_not_go_on_in_a_folder_with_games(tmp_path: Path) -> None:
+    class Locked(FirstLegal):
+        def __init__(self) -> None:
+            self.lock = threading.Lock()
+
+    evaluate(Locked(), tmp_path, games=2)
+    with pytest.raises(OtherEvaluation, match="give it an attribute sha256"):
+        evaluate(Locked(), tmp_path, games=3)
+
+    class Named(Locked):
+        sha256 = "1" * 64
+
+    evaluate(Named(), tmp_path / "named", games=2)
+    assert len(evaluate(Named(), tmp_path / "named", games=3).games) == 3
+
+
+@pytest.mark.parametrize(
+    ("player", "message"),
+    [
+        (type("Nameless", (), {"next_moves": FirstLegal.next_moves})(), "Nameless has no name: give it one"),
+        (type("Unnamed", (FirstLegal,), {"name": ""})(), "Unnamed has no name"),
+        (FirstLegal, r"FirstLegal is a class: evaluate an instance of it, such as FirstLegal\(\)"),
+        (
+            type("Mute", (), {"name": "mute"})(),
+            "Mute is not a player: it has no method",
+        ),
+    ],
+)
+def test_what_is_no_player_is_told_in_a_sentence(player: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(EvaluationError, match=message):
+        evaluate(player, tmp_path, games=1)
 
 
 def test_an_evaluation_in_a_thread_is_the_same(tmp_path: Path) -> None:

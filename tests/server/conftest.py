@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,28 +21,20 @@ import grpc
 import numpy as np
 import onnx
 import pytest
-from octofold_proto.inference.grpc_service_pb2_grpc import (
-    GRPCInferenceServiceStub,
-    add_GRPCInferenceServiceServicer_to_server,
-)
-from octofold_proto.octofold.v1.inference_pb2_grpc import (
-    OctofoldServiceStub,
-    add_OctofoldServiceServicer_to_server,
-)
+from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.admission.admission import Door, Limits
-from octofold_server.backends.backend import Backend
+from octofold_server.backends.backend import Backend, BackendFactory
 from octofold_server.backends.fakes import FakeBackend, RecordingBackend
 from octofold_server.config.options import Config
 from octofold_server.models.registry import Models
-from octofold_server.protocols.octofold_v1.service import OctofoldMethods, OctofoldServicer
-from octofold_server.protocols.open_inference.grpc_service import OpenInferenceMethods, OpenInferenceServicer
+from octofold_server.process.assembly import SERVICES, new_grpc_server
+from octofold_server.protocols.health import Health
 from octofold_server.protocols.open_inference.operations import OpenInference
-from octofold_server.protocols.open_inference.rest import JSON_LENGTH, application
+from octofold_server.protocols.open_inference.rest import JSON_LENGTH, PROBES, application
 from octofold_server.transport.access import Access
-from octofold_server.transport.arrivals import Arrivals
-from octofold_server.transport.grpc_direct import WireServer
 from octofold_server.transport.http_server import RestServer
-from octofold_server.transport.undecodable import RefusingUndecodable
+from octofold_server.transport.interface import Server
 from onnx import TensorProto, helper
 from support.waiting import wait_for
 
@@ -219,6 +210,12 @@ def another_graph(graph: bytes) -> bytes:
     return bytes(model.SerializeToString())
 
 
+def new_server(config: Config, door: Door, health: Health, service: OpenInference) -> Server:
+    """The gRPC server of octofold-serve, in this process."""
+    access = Access(config.tokens, config.admin_tokens, admin=config.admin, refusals=door.refusals)
+    return new_grpc_server(config, door, health, access, service)
+
+
 ServeBackend = Callable[..., Any]
 
 
@@ -232,12 +229,7 @@ def serve_backend(write_version: WriteVersion, tmp_path: Path) -> ServeBackend:
         config = Config(models=tmp_path / "models", **{"lanes": 1, **options})
         models = Models(config, lambda _, layout, __: [backend] * layout.lanes)
         door = Door(models, Limits(boards=options.get("queue_capacity", 65_536)))
-        server = WireServer(grpc.server(ThreadPoolExecutor(32)), Arrivals(16, door.refusals))
-        OctofoldMethods(door).add_to(server)
-        others: Any = RefusingUndecodable(
-            server.server, door.refusals, Arrivals(16, door.refusals), elsewhere=server.names
-        )
-        add_OctofoldServiceServicer_to_server(OctofoldServicer(door), others)
+        server = new_server(config, door, Health(SERVICES), OpenInference(door))
         port = server.listen("127.0.0.1:0")
         server.start()
         models.start()
@@ -259,6 +251,7 @@ class OpenDoors:
     """A server in this process, with all its protocols."""
 
     door: Door
+    health: Health
     service: OpenInference
     grpc_target: str
     rest_port: int
@@ -291,26 +284,22 @@ def open_doors(write_version: WriteVersion, tmp_path: Path) -> OpenAllDoors:
         **options: Any,
     ) -> Iterator[OpenDoors]:
         config = Config(models=tmp_path / "models", **{"lanes": 1, **options})
-        door = Door(Models(config, lambda _, layout, __: [backend] * layout.lanes), limits)
+        health = Health(SERVICES)
+        make_lanes: BackendFactory = lambda _, layout, __: [backend] * layout.lanes  # noqa: E731
+        door = Door(Models(config, make_lanes, health.set_model), limits)
         service = OpenInference(door)
         access = Access(config.tokens, config.admin_tokens, admin=config.admin, refusals=door.refusals)
-        server = WireServer(grpc.server(ThreadPoolExecutor(32)), Arrivals(16, door.refusals))
-        OctofoldMethods(door).add_to(server)
-        OpenInferenceMethods(door, service).add_to(server)
-        others: Any = RefusingUndecodable(
-            server.server, door.refusals, Arrivals(16, door.refusals), elsewhere=server.names
-        )
-        add_OctofoldServiceServicer_to_server(OctofoldServicer(door), others)
-        add_GRPCInferenceServiceServicer_to_server(OpenInferenceServicer(service), others)
+        server = new_server(config, door, health, service)
         port = server.listen("127.0.0.1:0")
         server.start()
         listener = socket.create_server(("127.0.0.1", 0))
         routes = application(door, service, access, config.max_message_bytes)
-        rest_server = RestServer(routes, listener, **rest)
+        rest_server = RestServer(routes, listener, probes=PROBES, **rest)
         rest_server.start()
         door.models.start()
         door.open()
-        doors = OpenDoors(door, service, f"127.0.0.1:{port}", rest_server.port)
+        health.serve()
+        doors = OpenDoors(door, health, service, f"127.0.0.1:{port}", rest_server.port)
         try:
             yield doors
         finally:

@@ -40,7 +40,7 @@ class HiddenMuon:
             matrix.grad, weight.grad = weight.grad.flatten(1), None
         for group in self._muon.param_groups:
             group["lr"], group["weight_decay"] = learning_rate, self._weight_decay
-        self._muon.step()  # type: ignore[no-untyped-call]
+        self._muon.step()
 
     def state(self) -> dict[str, Any]:
         """Everything that `restore` needs."""

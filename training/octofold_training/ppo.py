@@ -114,7 +114,7 @@ class PPO:
         exponents = start.architecture["exponents"]
         self.value_network = ValueNetwork(exponents, options.value_units).to(device)
         decay = max(0.0, 1 - options.minibatch_size / (options.epochs * options.averaged))
-        average = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
+        average = get_ema_multi_avg_fn(decay)
         self.averaged = AveragedModel(self.policy, multi_avg_fn=average)
         self._optimiser = torch.optim.AdamW(
             [
@@ -195,10 +195,10 @@ class PPO:
         updates = 0
         for _ in range(options.epochs):
             order = torch.randperm(len(reference), generator=self._generator, device=self._generator.device)
-            for chosen in order.split(options.minibatch_size):  # type: ignore[no-untyped-call]
+            for chosen in order.split(options.minibatch_size):
                 loss, *others = self._losses(lessons.chosen(chosen), reference[chosen], learns_policy)
                 self._optimiser.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
+                loss.backward()
                 for group in self._optimiser.param_groups:
                     nn.utils.clip_grad_norm_(group["params"], options.max_gradient_norm)
                 self._optimiser.step()

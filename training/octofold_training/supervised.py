@@ -127,7 +127,7 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         )
         self._muon = HiddenMuon(self.student, options.weight_decay) if options.muon else None
         decay = max(0.0, 1 - options.batch_size / options.averaged)
-        self.averaged = AveragedModel(self.student, multi_avg_fn=get_ema_multi_avg_fn(decay))  # type: ignore[no-untyped-call]
+        self.averaged = AveragedModel(self.student, multi_avg_fn=get_ema_multi_avg_fn(decay))
 
     def warm_up(self) -> None:
         """Spread the games over all stages."""
@@ -179,7 +179,7 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         for group in self._optimiser.param_groups:
             group["lr"], group["weight_decay"] = rate, self.options.weight_decay
         self._optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         if self._muon:
             self._muon.step(rate)
         self._optimiser.step()

@@ -16,7 +16,11 @@ from octofold_game.rules import legal_moves
 
 from octofold_client.analysis.trajectories import Positions
 from octofold_client.contenders.judges import Opinion
-from octofold_client.evaluation.intervals import Interval, bootstrap_interval, share_interval
+from octofold_client.evaluation.intervals import (
+    Interval,
+    bootstrap_interval,
+    clustered_share_interval,
+)
 
 SCHEMA = 1
 """Version of the JSON form; it grows when a field changes its meaning or goes."""
@@ -88,6 +92,7 @@ class Group:
     agreement: float | None
     """The share of the judged positions in which the judge makes the same move; None without any."""
     agreement_interval: Interval | None
+    """Of 95%; it allows for the positions of one game being alike."""
     cost: float | None
     """Of a move, on average."""
     cost_share: float | None
@@ -188,7 +193,7 @@ class Analysis:
     def _group(self, label: str, rows: NDArray[np.bool_]) -> Group:
         boards, judged = self.positions.boards[rows], self.verdicts.judged[rows]
         costs = self.verdicts.costs[rows][judged]
-        same = int(np.count_nonzero(self.verdicts.choices[rows][judged] == self.positions.made[rows][judged]))
+        same = (self.verdicts.choices[rows] == self.positions.made[rows])[judged]
         total = float(np.nansum(self.verdicts.costs))
         return Group(
             label=label,
@@ -196,8 +201,8 @@ class Analysis:
             empty_cells=float((boards == 0).sum(axis=1).mean()),
             choices=float(legal_moves(boards).sum(axis=1).mean()),
             judged=len(costs),
-            agreement=same / len(costs) if len(costs) else None,
-            agreement_interval=share_interval(same, len(costs)) if len(costs) else None,
+            agreement=float(same.mean()) if len(costs) else None,
+            agreement_interval=_share(self.positions.games[rows][judged], same) if len(costs) else None,
             cost=float(costs.mean()) if len(costs) else None,
             cost_share=float(costs.sum()) / total if len(costs) and total else None,
         )
@@ -217,3 +222,9 @@ class Analysis:
             ],
             cost=float(verdicts.costs[row]),
         )
+
+
+def _share(games: NDArray[np.int64], same: NDArray[np.bool_]) -> Interval:
+    """The interval of the share of positions `[P]`, each of the game `games[i]`, for which `same` is true."""
+    _, rows = np.unique(games, return_inverse=True)
+    return clustered_share_interval(np.bincount(rows, same), np.bincount(rows))

@@ -45,7 +45,7 @@ def _verdict(analysis: Analysis, judge: Judge) -> str:
     low, high = whole.agreement_interval
     said = (
         f"{judge.name} would have made {whole.agreement:.1%} of the moves "
-        f"({100 * low:.1f} to {100 * high:.1f}%)."
+        f"(95% interval {100 * low:.1f} to {100 * high:.1f}%)."
     )
     if (cost := analysis.cost_of_a_game()) is not None:
         average, interval = cost

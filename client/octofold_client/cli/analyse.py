@@ -7,6 +7,7 @@ import functools
 import json
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -30,11 +31,13 @@ from octofold_client.contenders.judges import Judge, local_judge, served_judge
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.report import missing_note
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder
-from octofold_client.evaluation.servers import client_of, select_on
+from octofold_client.evaluation.servers import Servers
 from octofold_client.extras import pictures_of
 from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_client.terminal.progress import count_on
+from octofold_client.wording import counted
 
+FILE, REPORT = "analysis.json", "analysis.md"
 COSTLIEST_KEPT = 100
 """Costly moves in the JSON file, however many are shown."""
 
@@ -68,7 +71,7 @@ def add(subcommands: "Subcommands") -> None:
     judge.add_argument("--model", default="", metavar="NAME", help="a model of the server, NAME or NAME:N")
     add_server(parser)
     parser.add_argument(
-        "--plots", action="store_true", help="draw a picture beside the report (needs octofold[plots])"
+        "--plots", action="store_true", help="draw a picture beside the report (needs the extra plots)"
     )
     parser.set_defaults(run=analyse)
 
@@ -79,10 +82,7 @@ def analyse(options: Namespace) -> None:
     Ctrl-C ends the judging; what was judged is printed and written. Raises `EvaluationError` where there is
     no evaluation or no judge of that name, and as `Client` does.
     """
-    folder = ResultFolder(options.folder)
-    conditions = folder.conditions()
-    if conditions is None:
-        raise EvaluationError(f"{folder.path} holds no evaluation")
+    folder, conditions = ResultFolder.of_evaluation(options.folder)
     # Asked before minutes of work rather than after them.
     pictures = pictures_of("octofold_client.analysis.pictures") if options.plots else None
     with ExitStack() as stack:
@@ -94,22 +94,43 @@ def analyse(options: Namespace) -> None:
 
     title = _title(conditions, len(endings), options.last)
     text = analysis_report(analysis, title, folder.path, judge, options.costliest)
-    names = [] if pictures is None else [pictures.draw_analysis(folder.path, analysis, title, judge)]
-    links = "".join(f"\n\n![{name.removesuffix('.png').replace('-', ' ')}]({name})" for name in names)
-    write_text(folder.path / "analysis.md", f"{text}{links}\n")
-    result = _described(conditions, judge, options.last) | analysis.to_json(COSTLIEST_KEPT)
-    write_text(folder.path / "analysis.json", json.dumps(result, indent=2) + "\n")
-
     if missing := max(ending.game for ending in endings) + 1 - len(endings):
         print(missing_note(missing), file=sys.stderr)
     print(text)
     print()
-    for name in ("analysis.json", "analysis.md", *names):
-        print(f"written: {folder.path / name}")
-    if judge is None:
+    before = None if verdicts.judged.any() else _judged_before(folder.path)
+    if before is not None:
+        # Minutes of work of a judge are not thrown away for figures that take a second.
+        print(f"{folder.path / FILE} keeps {before}; name a judge to replace it.", file=sys.stderr)
+    else:
+        names = [] if pictures is None else [pictures.draw_analysis(folder.path, analysis, title, judge)]
+        _write(folder.path, f"{text}{_links(names)}\n", _described(conditions, judge, options.last), analysis)
+        for name in (FILE, REPORT, *names):
+            print(f"written: {folder.path / name}")
+    if judge is None and before is None:
         print("Name a judge with --player or --model, and it says which moves cost most.", file=sys.stderr)
     if interrupted:
         raise KeyboardInterrupt
+
+
+def _write(folder: Path, report: str, described: dict[str, Any], analysis: Analysis) -> None:
+    write_text(folder / REPORT, report)
+    write_text(folder / FILE, json.dumps(described | analysis.to_json(COSTLIEST_KEPT), indent=2) + "\n")
+
+
+def _links(pictures: Sequence[str]) -> str:
+    return "".join(f"\n\n![{name.removesuffix('.png').replace('-', ' ')}]({name})" for name in pictures)
+
+
+def _judged_before(folder: Path) -> str | None:
+    """Which judged analysis the folder holds, in words; None if it holds none."""
+    try:
+        kept = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        if not kept["judged"]:
+            return None
+        return f"the analysis of the last {kept['last_moves']} moves by {kept['judge']['name']}"
+    except (OSError, ValueError, KeyError, TypeError):  # there is none, or none that can be read
+        return None
 
 
 def _judge_of(options: Namespace, stack: ExitStack) -> Judge | None:
@@ -117,9 +138,8 @@ def _judge_of(options: Namespace, stack: ExitStack) -> Judge | None:
         return local_judge(options.player)
     if not options.model:
         return None
-    credentials = credentials_of(options)
-    selected = select_on([options.target], *asked_for(options.model), credentials)
-    return served_judge(stack.enter_context(client_of(options.target, selected, credentials)), selected)
+    servers = stack.enter_context(Servers([options.target], credentials_of(options)))
+    return served_judge(servers.client, servers.select(*asked_for(options.model)))
 
 
 def _read(folder: ResultFolder, last: int) -> tuple[list[Ending], Positions]:
@@ -148,10 +168,7 @@ def _judge(judge: Judge, positions: Positions, verdicts: Verdicts) -> bool:
 
 
 def _title(conditions: Conditions, games: int, last: int) -> str:
-    return (
-        f"{conditions.player}: the last {last} moves of {games:,} "
-        f"game{'' if games == 1 else 's'}, seed {conditions.seed}"
-    )
+    return f"{conditions.player}: the last {last} moves of {counted(games, 'game')}, seed {conditions.seed}"
 
 
 def _described(conditions: Conditions, judge: Judge | None, last: int) -> dict[str, Any]:

@@ -5,9 +5,10 @@ import functools
 from pathlib import Path
 from typing import TypeAlias
 
-from octofold_client.rpc.credentials import PLAINTEXT, Credentials
+from octofold_client.cli.parser import Parser
+from octofold_client.rpc.credentials import Credentials
 
-Subcommands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+Subcommands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 DEFAULT_TARGET = "127.0.0.1:50051"
 RESULTS = Path("results")
@@ -60,9 +61,7 @@ def add_credentials(parser: argparse.ArgumentParser) -> None:
 
 
 def credentials_of(options: argparse.Namespace) -> Credentials:
-    """The credentials that the flags of `add_credentials` name; none for a command without these flags."""
-    if "tls" not in options:
-        return PLAINTEXT
+    """The credentials that the flags of `add_credentials` name."""
     return Credentials.from_files(
         tls=options.tls,
         authorities=options.tls_ca,
@@ -73,8 +72,15 @@ def credentials_of(options: argparse.Namespace) -> Credentials:
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--model", default="", metavar="NAME", help="default: the server's default model")
-    parser.add_argument("--version", default="", metavar="N", help="default: the newest that is ready")
+    parser.add_argument(
+        "--model",
+        default="",
+        metavar="NAME",
+        help="NAME or NAME:VERSION (default: the server's default model)",
+    )
+    parser.add_argument(
+        "--version", default="", metavar="N", help="version of the model (default: the newest that is ready)"
+    )
 
 
 def add_players(parser: argparse.ArgumentParser) -> None:

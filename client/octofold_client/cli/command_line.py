@@ -1,7 +1,7 @@
 """The command `octofold`: next moves, evaluations and a server's models, from a terminal.
 
 Every failure that can be foreseen ends as one line, `octofold: ...`, and exit code 1; a wrong command line
-ends with 2, Ctrl-C with 130. What a subcommand takes and does is in the file of its name.
+ends with 2, Ctrl-C with 130. Each subcommand has a file of its name.
 """
 
 import argparse
@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from types import FrameType
 from typing import NoReturn
 
@@ -29,7 +30,9 @@ from octofold_client.cli import (
     verify,
 )
 from octofold_client.cli.board_text import BoardTextError
+from octofold_client.cli.parser import Parser
 from octofold_client.errors import OctofoldError
+from octofold_client.wording import described, did_you_mean
 
 FAILURE, INTERRUPTED = 1, 130
 SUBCOMMANDS = (move, evaluate, compare, play, verify, replay, report, analyse, loadtest, models, ready)
@@ -37,7 +40,9 @@ SUBCOMMANDS = (move, evaluate, compare, play, verify, replay, report, analyse, l
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one subcommand and returns the exit code."""
-    options = _parser().parse_args(arguments)
+    options = _parse(sys.argv[1:] if arguments is None else list(arguments))
+    if options is None:
+        return 0
     # A terminal that closes or a supervisor that ends us must not leave a server behind. A signal that is
     # ignored stays so: in this way nohup says that the program is to outlive its terminal.
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -54,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILURE
     except (OctofoldError, BoardError, BoardTextError, ReplayError, OSError) as error:
-        print(f"octofold: {error}", file=sys.stderr)
+        print(f"octofold: {described(error)}", file=sys.stderr)
         return FAILURE
     return 0
 
@@ -63,9 +68,21 @@ def _exit(number: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="octofold", description="Plays 2048 with the models of a server.")
-    subcommands = parser.add_subparsers(required=True, metavar="COMMAND")
+def _parse(arguments: list[str]) -> argparse.Namespace | None:
+    """The options of a subcommand; None after `octofold` alone, which prints the help."""
+    parser = Parser(prog="octofold", description="Plays 2048 with the models of a server.")
+    parser.add_argument("--version", action="version", version=f"octofold {version('octofold')}")
+    subcommands = parser.add_subparsers(metavar="COMMAND")
     for subcommand in SUBCOMMANDS:
         subcommand.add(subcommands)
-    return parser
+    if not arguments:
+        parser.print_help()
+        return None
+    if not arguments[0].startswith("-") and arguments[0] not in subcommands.choices:
+        parser.error(
+            f"there is no subcommand {arguments[0]!r}{did_you_mean(arguments[0], subcommands.choices)}"
+        )
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        subcommands.choices.get(arguments[0], parser).refuse(unknown)
+    return options

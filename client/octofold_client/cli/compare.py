@@ -4,8 +4,10 @@
 """
 
 import functools
+import os
 import sys
 from argparse import Namespace
+from contextlib import ExitStack
 from pathlib import Path
 
 from octofold_client.cli.arguments import (
@@ -18,15 +20,12 @@ from octofold_client.cli.arguments import (
     count,
     credentials_of,
 )
-from octofold_client.cli.playing import evaluate_into, folder_of
-from octofold_client.contenders.contender import Contender
-from octofold_client.contenders.player_specs import local_player
-from octofold_client.errors import EvaluationError
+from octofold_client.cli.playing import Games, Players
+from octofold_client.errors import EvaluationError, Unavailable, UnknownModel
 from octofold_client.evaluation.comparison import Comparison, markdown
 from octofold_client.evaluation.report import missing_note
-from octofold_client.evaluation.result_folder import Conditions, ResultFolder, check_writable
+from octofold_client.evaluation.result_folder import Conditions, ResultFolder, existing
 from octofold_client.evaluation.sequential import next_look
-from octofold_client.evaluation.servers import answering, select_on
 
 
 def add(subcommands: "Subcommands") -> None:
@@ -69,21 +68,28 @@ def compare(options: Namespace) -> None:
     sides = [*options.sides, *options.players]
     if len(sides) != 2:
         raise EvaluationError(f"compare takes two sides, such as A B or A --player SPEC, not {len(sides)}")
-    folders = [side for side in options.sides if Path(side).is_dir()]
+    folders = [Path(side) for side in options.sides if _means_folder(side)]
     if len(folders) == 2:
         if options.until_decided:
             raise EvaluationError("--until-decided plays games: name two models, not two folders of results")
-        comparison = _of_folders(*map(Path, folders))
+        comparison = _of_folders(*folders)
     elif folders:
-        other = next(side for side in sides if side not in folders)
-        raise EvaluationError(f"{folders[0]} is a folder of results, {other} is not: compare two of a kind")
+        other = next(side for side in (*options.players, *options.sides) if not _means_folder(side))
+        raise EvaluationError(
+            f"{existing(folders[0])} is a folder of results, {other} is not: compare two of a kind"
+        )
     else:
         comparison = _of_contenders(options)
     print(markdown(comparison))
 
 
+def _means_folder(side: str) -> bool:
+    """Whether a side is a folder of results; one with a slash in it is, even if it does not exist."""
+    return Path(side).is_dir() or os.sep in side
+
+
 def _of_folders(first: Path, second: Path) -> Comparison:
-    ours, theirs = (_conditions(folder) for folder in (first, second))
+    (_, ours), (_, theirs) = (ResultFolder.of_evaluation(folder) for folder in (first, second))
     if ours.seed != theirs.seed:
         raise EvaluationError(
             f"{first} holds games of seed {ours.seed}, {second} of seed {theirs.seed}: "
@@ -100,35 +106,32 @@ def _of_folders(first: Path, second: Path) -> Comparison:
 
 
 def _of_contenders(options: Namespace) -> Comparison:
-    if options.out:
-        check_writable(options.out)
-    if options.sides:
-        options.targets = answering(options.targets, credentials_of(options))
-    every: list[Contender] = [
-        select_on(options.targets, *asked_for(side), credentials_of(options)) for side in options.sides
-    ]
-    every += map(local_player, options.players)
-    first, second = every
-    if Conditions.of(first, 0) == Conditions.of(second, 0):
-        raise EvaluationError(f"both are {first.title}")
-    folders = [folder_of(contender, options, alone=False) for contender in every]
-    games = next_look(0, options.limit) if options.until_decided else options.games
-    while True:
-        scores = []
-        for contender, folder in zip(every, folders, strict=True):
-            _, evaluation = evaluate_into(folder, contender, options, games)
-            scores.append({game.game: game.score for game in evaluation.games})
-        comparison = Comparison.of(first.title, scores[0], second.title, scores[1], options.until_decided)
-        if not options.until_decided or comparison.decided or games == options.limit:
-            return comparison
-        games = next_look(games, options.limit)
-
-
-def _conditions(folder: Path) -> Conditions:
-    conditions = ResultFolder(folder).conditions()
-    if conditions is None:
-        raise EvaluationError(f"{folder} holds no evaluation")
-    return conditions
+    games = Games.of(options)
+    models = [asked_for(side) for side in options.sides]
+    try:
+        stack = ExitStack()
+        players = stack.enter_context(
+            Players(options.targets, models, credentials_of(options), options.players)
+        )
+    except (Unavailable, UnknownModel) as error:
+        sides = " and ".join(options.sides)
+        raise EvaluationError(f"{error} ({sides}: no such folder here, so a model is meant)") from None
+    with stack:
+        first, second = players.contenders
+        if Conditions.of(first, 0) == Conditions.of(second, 0):
+            raise EvaluationError(f"both are {first.title}")
+        folders = [games.folder_of(contender, alone=False) for contender in players.contenders]
+        number = next_look(0, options.limit) if options.until_decided else games.number
+        while True:
+            evaluations = [
+                players.play(contender, folder, games, number)
+                for contender, folder in zip(players.contenders, folders, strict=True)
+            ]
+            scores = [{game.game: game.score for game in evaluation.games} for evaluation in evaluations]
+            comparison = Comparison.of(first.title, scores[0], second.title, scores[1], options.until_decided)
+            if not options.until_decided or comparison.decided or number == options.limit:
+                return comparison
+            number = next_look(number, options.limit)
 
 
 def _scores(folder: Path) -> dict[int, int]:

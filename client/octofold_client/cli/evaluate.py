@@ -11,12 +11,8 @@ from octofold_client.cli.arguments import (
     credentials_of,
     listed,
 )
-from octofold_client.cli.playing import evaluate_into, folder_of, show
-from octofold_client.contenders.contender import Contender
-from octofold_client.contenders.player_specs import local_player
+from octofold_client.cli.playing import Games, Players, show
 from octofold_client.errors import EvaluationError
-from octofold_client.evaluation.result_folder import check_writable
-from octofold_client.evaluation.servers import answering, select_on
 
 
 def add(subcommands: "Subcommands") -> None:
@@ -46,20 +42,16 @@ def evaluate(options: Namespace) -> None:
     """Plays games against running servers or by local players, one model or player after the other, and
     prints how they went.
     """
-    if options.out:
-        check_writable(options.out)
+    games = Games.of(options)
     # The server's default model plays only where nobody is named at all.
     models = options.models or ([] if options.players else [""])
     if options.version and not models:
         raise EvaluationError("--version is of a server's model, and only local players are to play")
-    if models:
-        options.targets = answering(options.targets, credentials_of(options))
-    every: list[Contender] = [
-        select_on(options.targets, *asked_for(model, options.version), credentials_of(options))
-        for model in models
-    ]
-    every += map(local_player, options.players)
-    for number, contender in enumerate(every):
-        if number:
-            print()
-        show(*evaluate_into(folder_of(contender, options, alone=len(every) == 1), contender, options))
+    wanted = [asked_for(model, options.version) for model in models]
+    with Players(options.targets, wanted, credentials_of(options), options.players) as players:
+        alone = len(players.contenders) == 1
+        for number, contender in enumerate(players.contenders):
+            if number:
+                print()
+            folder = games.folder_of(contender, alone=alone)
+            show(folder, players.play(contender, folder, games))

@@ -110,7 +110,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="fixes boards, games and random arrivals (default %(default)s)",
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the result goes (default: in results)")
-    parser.add_argument("--plots", action="store_true", help="draw pictures, too (needs octofold[plots])")
+    parser.add_argument("--plots", action="store_true", help="draw pictures, too (needs the extra plots)")
 
 
 def check_together(options: argparse.Namespace) -> None:

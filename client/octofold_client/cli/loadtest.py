@@ -13,11 +13,19 @@ from octofold_game.files import write_text
 from octofold_game.rules import LARGEST_EXPONENT
 from rich.console import Console
 
-from octofold_client.cli.arguments import RESULTS, Subcommands, add_model, add_server, credentials_of
+from octofold_client.cli.arguments import (
+    RESULTS,
+    Subcommands,
+    add_model,
+    add_server,
+    asked_for,
+    credentials_of,
+)
 from octofold_client.cli.load_levels import add_arguments, check_together
-from octofold_client.contenders.served_model import ServedModel, select
-from octofold_client.errors import EvaluationError
+from octofold_client.contenders.served_model import ServedModel
 from octofold_client.evaluation.result_folder import check_writable, replays_of
+from octofold_client.evaluation.servers import Servers
+from octofold_client.extras import pictures_of
 from octofold_client.loadtest.boards import Boards, played_boards, replayed_boards
 from octofold_client.loadtest.loads import Closed, Load, Open
 from octofold_client.loadtest.progress import Progress
@@ -27,8 +35,6 @@ from octofold_client.loadtest.running import Run
 from octofold_client.loadtest.statistics import ServerStatistics
 from octofold_client.loadtest.steps import Plan, Step
 from octofold_client.loadtest.workers import Task, Workers
-from octofold_client.rpc.client import Client
-from octofold_client.rpc.conversations import RetryPolicy
 from octofold_client.terminal.interrupts import DeferredInterrupts
 
 DEFAULT_CONCURRENCY = [1, 2, 4, 8, 16, 32, 64, 128]
@@ -54,13 +60,11 @@ def loadtest(options: Namespace) -> None:
     """
     check_together(options)
     # Asked before minutes of work rather than after them.
-    draw = _pictures() if options.plots else None
+    draw = pictures_of("octofold_client.loadtest.pictures").draw if options.plots else None
     credentials = credentials_of(options)
-    with Client(
-        options.target, timeout_seconds=10.0, retry=RetryPolicy(attempts=3), credentials=credentials
-    ) as client:
-        selected = select(client.list_models(), options.model, options.version)
-        server_version = client.server_version()
+    with Servers([options.target], credentials) as servers:
+        selected = servers.select(*asked_for(options.model, options.version))
+        server_version = servers.client.server_version()
     largest = selected.largest_exponent or LARGEST_EXPONENT
     boards, boards_from = _boards(options, largest)
     setup = _setup(options, selected, server_version, boards_from)
@@ -167,11 +171,3 @@ def _name(options: Namespace) -> str:
     """Of a folder, so that tests of one kind are found together."""
     kind = "slo" if options.slo else "rate" if options.rate else "games" if options.games else "concurrency"
     return f"{str(options.form).replace(':', '')}-{kind}"
-
-
-def _pictures() -> Callable[[Path, LoadTest], list[str]]:
-    try:
-        from octofold_client.loadtest.pictures import draw
-    except ModuleNotFoundError as error:
-        raise EvaluationError(f"pictures need {error.name}: install octofold[plots]") from None
-    return draw

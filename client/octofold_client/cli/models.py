@@ -3,7 +3,7 @@
 from argparse import Namespace
 
 from octofold_client.cli.arguments import Subcommands, add_server, credentials_of
-from octofold_client.evaluation.servers import first_client_of
+from octofold_client.evaluation.servers import Servers
 from octofold_client.rpc.answers import ModelVersion
 
 
@@ -15,8 +15,8 @@ def add(subcommands: "Subcommands") -> None:
 
 def models(options: Namespace) -> None:
     """Prints every model version of a server, with the reason of those that are not ready."""
-    with first_client_of(options.target, credentials_of(options)) as client:
-        for model in client.list_models():
+    with Servers([options.target], credentials_of(options)) as servers:
+        for model in servers.models:
             print(f"{model.name} (default)" if model.is_default else model.name)
             for version in model.versions:
                 print(f"  {version.version}  {_described(version)}")

@@ -5,9 +5,9 @@ from argparse import Namespace
 
 from octofold_game.rules import LARGEST_EXPONENT, MOVE_NAMES
 
-from octofold_client.cli.arguments import Subcommands, add_model, add_server, credentials_of
+from octofold_client.cli.arguments import Subcommands, add_model, add_server, asked_for, credentials_of
 from octofold_client.cli.board_text import parse_board, parse_lines
-from octofold_client.evaluation.servers import client_of, select_on
+from octofold_client.evaluation.servers import Servers
 
 BOARDS_A_CALL = 4096
 
@@ -31,22 +31,24 @@ def add(subcommands: "Subcommands") -> None:
 def move(options: Namespace) -> None:
     """Prints the move for the board on the command line, or a line of CSV for each on standard input."""
     one = parse_board(" ".join(options.board), tiles=options.tiles) if options.board else None
-    credentials = credentials_of(options)
-    selected = select_on([options.target], options.model, options.version, credentials)
-    with client_of(options.target, selected, credentials) as client:
+    with Servers([options.target], credentials_of(options)) as servers:
+        served = servers.select(*asked_for(options.model, options.version))
+        model, version = served.model, served.version.version
         if one is not None:
-            answer = client.next_move(one)
+            answer = servers.client.next_move(one, model=model, version=version)
             shares = zip(MOVE_NAMES, answer.probabilities.tolist(), strict=True)
             print(f"{_name(answer.move)}  ({', '.join(f'{name} {share:.1%}' for name, share in shares)})")
             return
         if sys.stdin.isatty():
             print("Type boards, one a line and 16 columns each; Ctrl-D ends them.", file=sys.stderr)
         boards = parse_lines(
-            sys.stdin, tiles=options.tiles, largest_exponent=selected.largest_exponent or LARGEST_EXPONENT
+            sys.stdin, tiles=options.tiles, largest_exponent=served.largest_exponent or LARGEST_EXPONENT
         )
         print(",".join(("move", *MOVE_NAMES)))
         for start in range(0, len(boards), BOARDS_A_CALL):
-            answers = client.next_moves(boards[start : start + BOARDS_A_CALL])
+            answers = servers.client.next_moves(
+                boards[start : start + BOARDS_A_CALL], model=model, version=version
+            )
             assert answers.probabilities is not None
             for number, row in zip(answers.moves.tolist(), answers.probabilities.tolist(), strict=True):
                 print(",".join((_name(number), *(f"{share:.4f}" for share in row))))

@@ -3,17 +3,17 @@
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from octofold_client.cli.arguments import RESULTS, Subcommands, add_games, add_model
-from octofold_client.cli.playing import evaluate_into, folder_name, show
-from octofold_client.contenders.served_model import ServedModel
-from octofold_client.errors import FolderInUse, OctofoldError
+from octofold_client.cli.arguments import RESULTS, Subcommands, add_games, add_model, asked_for
+from octofold_client.cli.playing import Games, Players, folder_name, show
+from octofold_client.contenders.contender import Contender
+from octofold_client.errors import EvaluationError, FolderInUse, OctofoldError
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder, check_writable
-from octofold_client.evaluation.servers import select_on
 from octofold_client.rpc.credentials import PLAINTEXT
 from octofold_client.rpc.local_server import LocalServer
 
@@ -39,31 +39,44 @@ def play(options: Namespace) -> None:
     Without --out, an evaluation that was interrupted is finished, and one that is complete, or that another
     program is at, is left alone: the next goes into a folder of its own beside it.
     """
-    check_writable(options.out or RESULTS)
+    games = Games.of(options)
+    if not options.out:
+        check_writable(RESULTS)
+    _check_models(options.models)
     starting = Text(f"Starting a server with the models in {options.models} ...", style="dim")
     Console(stderr=True).print(starting)
     with LocalServer(options.models) as server:
-        options.targets = [server.target]
-        selected = select_on(options.targets, options.model, options.version, PLAINTEXT)
         try:
-            if options.out:
-                show(*evaluate_into(ResultFolder(options.out), selected, options))
-                return
-            for folder in _unfinished(folder_name("play", selected, options), selected, options.seed):
-                with suppress(FolderInUse):
-                    show(*evaluate_into(folder, selected, options))
-                    return
+            with Players([server.target], [asked_for(options.model, options.version)], PLAINTEXT) as players:
+                (contender,) = players.contenders
+                for folder in _folders(contender, games):
+                    with suppress(*() if options.out else (FolderInUse,)):
+                        show(folder, players.play(contender, folder, games))
+                        return
         except OctofoldError:
             server.check()  # a server that died says more than the call that it left unanswered
             raise
 
 
-def _unfinished(name: str, selected: ServedModel, seed: int) -> Iterator[ResultFolder]:
-    """Those of NAME, NAME-2, NAME-3 ... that are new, or were left unfinished under the same conditions."""
-    conditions = Conditions.of(selected, seed)
-    number = 1
-    while True:
+def _check_models(folder: Path) -> None:
+    if folder.is_dir():
+        return
+    raise EvaluationError(
+        f"there is no folder {folder}: run this in a clone of Octofold, whose folder models holds the models "
+        "that ship (a wheel has none), or name a model repository with --models"
+    )
+
+
+def _folders(contender: Contender, games: Games) -> Iterator[ResultFolder]:
+    """The folder of --out; without it, NAME, NAME-2, NAME-3 ... as far as they are new, or hold the same
+    games and are not finished.
+    """
+    if games.out:
+        yield ResultFolder(games.out)
+        return
+    conditions = Conditions.of(contender, games.seed)
+    name = folder_name("play", contender, games.seed)
+    for number in count(1):
         folder = ResultFolder(RESULTS / (name if number == 1 else f"{name}-{number}"))
         if not folder.result.exists() and folder.conditions() in (None, conditions):
             yield folder
-        number += 1

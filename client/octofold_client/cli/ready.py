@@ -3,6 +3,8 @@
 from argparse import Namespace
 
 from octofold_client.cli.arguments import Subcommands, add_server, credentials_of
+from octofold_client.errors import Unavailable
+from octofold_client.evaluation.servers import plainly
 from octofold_client.rpc.client import Client
 
 READY_SECONDS = 3.0
@@ -21,5 +23,9 @@ def add(subcommands: "Subcommands") -> None:
 
 def ready(options: Namespace) -> None:
     """Returns when the server says that it serves; raises `Unavailable` when it does not within seconds."""
-    with Client(options.target, credentials=credentials_of(options)) as client:
-        client.wait_until_ready(READY_SECONDS)
+    credentials = credentials_of(options)
+    with Client(options.target, credentials=credentials) as client:
+        try:
+            client.wait_until_ready(READY_SECONDS)
+        except Unavailable as error:
+            raise error if credentials.tls else plainly(error, options.target) from None

@@ -24,12 +24,14 @@ from octofold_client.cli.arguments import (
     Subcommands,
     add_credentials,
     add_model,
+    asked_for,
     count,
     credentials_of,
 )
+from octofold_client.contenders.served_model import ServedModel
 from octofold_client.errors import EvaluationError, OctofoldError
 from octofold_client.evaluation.result_folder import replays_of
-from octofold_client.evaluation.servers import select_on
+from octofold_client.evaluation.servers import Servers
 from octofold_client.rpc.answers import NextMove
 from octofold_client.rpc.client import Client
 from octofold_client.terminal.keyboard import Keyboard
@@ -74,17 +76,10 @@ def replay(options: Namespace) -> None:
     with ExitStack() as stack:
         think: Callable[[int], Thought] = _nothing
         if options.target or options.model:
-            target = options.target or DEFAULT_TARGET
-            credentials = credentials_of(options)
-            selected = select_on([target], options.model, options.version, credentials)
-            client = Client(
-                target,
-                model=selected.model,
-                version=selected.version.version,
-                timeout_seconds=10.0,
-                credentials=credentials,
-            )
-            think = _Thinker(stack.enter_context(client), walk).think
+            targets = [options.target or DEFAULT_TARGET]
+            servers = stack.enter_context(Servers(targets, credentials_of(options)))
+            served = servers.select(*asked_for(options.model, options.version))
+            think = _Thinker(servers.client, served, walk).think
         _step_through(title, walk, Cursor(len(episode), at=min(options.move, len(episode))), think)
 
 
@@ -112,15 +107,18 @@ def chosen(file: Path, which: str | int) -> Episode:
 class _Thinker:
     """Asks for each position once, and says instead of raising why there is no answer."""
 
-    def __init__(self, client: Client, walk: Walk) -> None:
+    def __init__(self, client: Client, served: ServedModel, walk: Walk) -> None:
         self._client = client
+        self._model, self._version = served.model, served.version.version
         self._walk = walk
         self._known: dict[int, NextMove] = {}
 
     def think(self, at: int) -> Thought:
         try:
             if at not in self._known:
-                self._known[at] = self._client.next_move(self._walk.boards[at])
+                self._known[at] = self._client.next_move(
+                    self._walk.boards[at], model=self._model, version=self._version
+                )
         except (OctofoldError, BoardError) as error:
             return str(error)
         return self._known[at]

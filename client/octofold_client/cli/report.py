@@ -27,7 +27,7 @@ def add(subcommands: "Subcommands") -> None:
     )
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     parser.add_argument(
-        "--plots", action="store_true", help="draw pictures beside them (needs octofold[plots])"
+        "--plots", action="store_true", help="draw pictures beside them (needs the extra plots)"
     )
     parser.set_defaults(run=report)
 
@@ -36,10 +36,7 @@ def report(options: Namespace) -> None:
     """Writes the result and the report of a folder anew from its replays, with pictures if asked, and prints
     the table.
     """
-    folder = ResultFolder(options.folder)
-    conditions = folder.conditions()
-    if conditions is None:
-        raise EvaluationError(f"{folder.path} holds no evaluation")
+    folder, conditions = ResultFolder.of_evaluation(options.folder)
     earlier = earlier_run(folder)
     # Asked before minutes of work rather than after them.
     draw = pictures_of("octofold_client.analysis.pictures").draw if options.plots else None

@@ -63,14 +63,14 @@ def local_judge(spec: str) -> Judge:
 
 
 def served_judge(client: Client, selected: ServedModel) -> Judge:
-    """The model version that `client` asks for."""
+    """This model version of the server of `client`."""
     return Judge(
         selected.title,
         selected.sha256,
         PROBABILITY,
         selected.largest_exponent or LARGEST_EXPONENT,
         _SERVED_BOARDS_AT_ONCE,
-        partial(_of_model, client),
+        partial(_of_model, client, selected),
     )
 
 
@@ -79,7 +79,7 @@ def _of_player(player: ValuingPlayer, boards: NDArray[np.uint8]) -> Opinion:
     return Opinion(values.argmax(axis=1).astype(np.int8), values)
 
 
-def _of_model(client: Client, boards: NDArray[np.uint8]) -> Opinion:
-    answers = client.next_moves(boards)
+def _of_model(client: Client, served: ServedModel, boards: NDArray[np.uint8]) -> Opinion:
+    answers = client.next_moves(boards, model=served.model, version=served.version.version)
     assert answers.probabilities is not None
     return Opinion(answers.moves, answers.probabilities.astype(np.float64))

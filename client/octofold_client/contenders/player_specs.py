@@ -5,9 +5,8 @@ dataclass that implements `octofold_game.player.Player`, whose fields are the op
 player, nor what it needs (numba, for those of Octofold), before it is asked for.
 """
 
-from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass, fields
-from difflib import get_close_matches
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, Field, fields
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -15,8 +14,11 @@ from typing import Any, get_type_hints
 from octofold_game.player import Player
 from octofold_game.rules import LARGEST_EXPONENT
 
+from octofold_client.contenders.identity import digest
 from octofold_client.errors import EvaluationError
+from octofold_client.extras import install
 from octofold_client.rpc.answers import ModelVersion
+from octofold_client.wording import did_you_mean, listed
 
 GROUP = "octofold.players"
 _READ: dict[Any, tuple[Callable[[str], Any], str]] = {
@@ -28,36 +30,57 @@ _READ: dict[Any, tuple[Callable[[str], Any], str]] = {
 }
 
 
-@dataclass(frozen=True)
-class LocalContender:
-    """A local player as a `Contender`, with the version of the package that it comes from."""
+class LocalPlayer:
+    """A `Contender` in this process.
 
-    player: Player
-    package_version: str
+    Args:
+        player: who plays.
+        package_version: of the package that the player comes from; empty for one of the program's own.
+        spec: the text that named the player; empty for one that was handed over.
+
+    Raises `EvaluationError` for something that is not a player.
+    """
+
+    def __init__(self, player: Player, package_version: str = "", spec: str = "") -> None:
+        _check(player)
+        own = getattr(player, "sha256", None)
+        self.player = player
+        self.names_itself = own is not None
+        """Its name and its digest say all that decides its moves."""
+        self.package_version = package_version
+        # Now, before it plays: what it learns or caches on the way must not make another player of it.
+        self.sha256: str | None = digest(player) if own is None else own
+        """Digest of what decides its moves: its own, else that of its code and contents; None if unknown."""
+        # A player that does not identify itself may leave its options out of its name.
+        self.title = spec if own is None and ":" in spec else player.name
 
     @property
     def model(self) -> str:
-        return self.player.name
+        return self.title
 
     @property
     def version(self) -> ModelVersion:
         return ModelVersion(self.package_version, "ready", "", "", None)
 
     @property
-    def title(self) -> str:
-        return self.player.name
-
-    @property
     def largest_exponent(self) -> int:
         return getattr(self.player, "largest_exponent", LARGEST_EXPONENT)
 
-    @property
-    def sha256(self) -> str | None:
-        """Digest of what decides its moves; None for a player that has none."""
-        return getattr(self.player, "sha256", None)
+
+def _check(player: object) -> None:
+    kind = player.__name__ if isinstance(player, type) else type(player).__name__
+    if isinstance(player, type):
+        raise EvaluationError(f"{kind} is a class: evaluate an instance of it, such as {kind}()")
+    if not callable(getattr(player, "next_moves", None)):
+        raise EvaluationError(f"{kind} is not a player: it has no method next_moves(boards)")
+    name = getattr(player, "name", None)
+    if not isinstance(name, str) or not name:
+        raise EvaluationError(
+            f'{kind} has no name: give it one that tables and files can show, such as name = "{kind.lower()}"'
+        )
 
 
-def local_player(spec: str) -> LocalContender:
+def local_player(spec: str) -> LocalPlayer:
     """The player that `KIND` or `KIND:OPTION=VALUE,...` means; an option without a default needs no name.
 
     Raises `EvaluationError`, saying what there is, for an unknown player or option, for a value that is none,
@@ -75,16 +98,14 @@ def local_player(spec: str) -> LocalContender:
         raise EvaluationError(f"player {spec}: {error}") from None
     distribution = known[kind].dist
     assert distribution is not None  # of an entry point that was found among the installed packages
-    return LocalContender(made, distribution.version)
+    return LocalPlayer(made, distribution.version, spec)
 
 
 def _load(entry: EntryPoint) -> Any:
     try:
         return entry.load()
     except ModuleNotFoundError as error:
-        raise EvaluationError(
-            f"the player {entry.name} needs {error.name}: install octofold[players]"
-        ) from None
+        raise EvaluationError(f"the player {entry.name} needs {error.name}: {install('players')}") from None
 
 
 def _options(kind: str, player: Any, words: str) -> dict[str, Any]:
@@ -120,8 +141,6 @@ def _required(options: Any) -> list[str]:
     return [option.name for option in options if needed(option)]
 
 
-def _hint(word: str, known: Any) -> str:
+def _hint(word: str, known: Iterable[str]) -> str:
     names = sorted(known)
-    close = get_close_matches(word, names, 1)
-    there = f"{'is' if len(names) == 1 else 'are'} {', '.join(names) or 'none'}"
-    return f"; did you mean {close[0]}? There {there}" if close else f"; there {there}"
+    return f" (there {'is' if len(names) == 1 else 'are'} {listed(names)}){did_you_mean(word, names)}"

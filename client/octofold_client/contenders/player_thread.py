@@ -1,6 +1,6 @@
 """A local player asked as a server is asked: boards are sent, moves come back, and one can leave in between.
 
-It knows nothing about games, and nothing about how the player was found.
+It implements an evaluation's `Source`.
 """
 
 import time
@@ -12,20 +12,20 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from octofold_client.contenders.player_specs import LocalContender
+from octofold_client.contenders.player_specs import LocalPlayer
 from octofold_client.rpc.answers import NextMoves
 
 BOARDS_AT_ONCE = 32
 """A search of many boards may take minutes; between two such slices, it can be given up."""
 
 
-class LocalSource:
+class PlayerThread:
     """Answers by a local player, in a thread of its own: what a `Client` is to a served model.
 
     A context manager; leaving it gives up what was not answered.
     """
 
-    def __init__(self, contender: LocalContender) -> None:
+    def __init__(self, contender: LocalPlayer) -> None:
         self.target = contender.title
         self._contender = contender
         self._left = False

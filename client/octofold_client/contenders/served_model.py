@@ -4,12 +4,16 @@ A server is asked once, before the work starts. So a misspelled name is answered
 and one version plays all games of an evaluation even if a newer one is published meanwhile.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
+
+import numpy as np
+from numpy.typing import NDArray
 
 from octofold_client.errors import UnknownModel
-from octofold_client.rpc.answers import Model, ModelVersion
+from octofold_client.rpc.answers import Model, ModelVersion, NextMoves
+from octofold_client.rpc.client import Client, PendingAnswer
+from octofold_client.wording import did_you_mean, listed
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,26 @@ class ServedModel:
         return digest if isinstance(digest, str) else None
 
 
+class ServedSource:
+    """The moves of one model version, whatever is published meanwhile: an evaluation's `Source`."""
+
+    def __init__(self, client: Client, served: ServedModel) -> None:
+        self.target = client.target
+        self._client = client
+        self._model, self._version = served.model, served.version.version
+
+    def server_version(self) -> str | None:
+        return self._client.server_version()
+
+    def begin_next_moves(
+        self, boards: NDArray[np.uint8], *, with_probabilities: bool
+    ) -> PendingAnswer[NextMoves]:
+        """Sends `[N, 16]` boards and returns at once."""
+        return self._client.begin_next_moves(
+            boards, with_probabilities=with_probabilities, model=self._model, version=self._version
+        )
+
+
 def select(models: Sequence[Model], name: str = "", version: str = "") -> ServedModel:
     """The version that a call with this `name` and `version` (empty: default, newest) would be answered by.
 
@@ -48,16 +72,13 @@ def select(models: Sequence[Model], name: str = "", version: str = "") -> Served
         model = next((model for model in models if model.name == name), None)
         if model is None:
             names = [model.name for model in models]
-            close = get_close_matches(name, names, 1)
-            hint = (
-                f"did you mean {close[0]}? It has {_listed(names)}" if close else f"it has {_listed(names)}"
-            )
-            raise UnknownModel(f"the server has no model {name}; {hint}")
+            near = did_you_mean(name, names)
+            raise UnknownModel(f"the server has no model {name} (it has {listed(names)}){near}")
     else:
         model = next((model for model in models if model.is_default), None)
         if model is None:
             raise UnknownModel(
-                f"the server has no default model; name one of {_listed(m.name for m in models)}"
+                f"the server has no default model; name one of {listed(m.name for m in models)}"
             )
     if not version:
         newest = model.newest_ready
@@ -71,7 +92,7 @@ def select(models: Sequence[Model], name: str = "", version: str = "") -> Served
         if known.version == version:
             raise UnknownModel(f"{model.name} {_state(known)}")
     raise UnknownModel(
-        f"{model.name} has no version {version}; it has {_listed(known.version for known in model.versions)}"
+        f"{model.name} has no version {version}; it has {listed(known.version for known in model.versions)}"
     )
 
 
@@ -79,7 +100,3 @@ def _state(version: ModelVersion) -> str:
     return f"version {version.version} is {version.state}" + (
         f" ({version.reason})" if version.reason else ""
     )
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names) or "none at all"

@@ -14,6 +14,7 @@ from octofold_client.errors import EvaluationError
 from octofold_client.evaluation import sequential
 from octofold_client.evaluation.intervals import Interval, bootstrap_interval
 from octofold_client.evaluation.markdown import aligned
+from octofold_client.wording import counted
 
 
 @dataclass(frozen=True)
@@ -72,17 +73,19 @@ class Comparison:
 
     @property
     def sentence(self) -> str:
-        """What it comes down to, for people."""
-        # Told of the one that scores more: "3,000 less" would have to be turned round in the head.
+        """The result in words."""
+        # The better one is named: "3,000 less" is harder to read.
         better, sign = (self.second, 1) if self.difference >= 0 else (self.first, -1)
-        said = f"{better} scores {round(abs(self.difference)):,} more on average"
+        amount = f"{round(abs(self.difference)):,}"
+        interval = ""
         if self.interval is not None:
             low, high = sorted(sign * limit for limit in self.interval)
-            said += f", 95% interval {round(low):,} to {round(high):,}"
-            if self.looked_at_on_the_way:
-                said += " whenever one stops"
-        said += f"; {self.games:,} game{'' if self.games == 1 else 's'} each."
-        return said if self.decided else f"Not decided: {said}"
+            kind = "95% interval, valid at any stop," if self.looked_at_on_the_way else "95% interval"
+            interval = f" ({kind} {round(low):,} to {round(high):,})"
+        games = f"{counted(self.games, 'game')} each"
+        if self.decided:
+            return f"{better} scores {amount} more on average{interval}; {games}."
+        return f"No significant difference yet: {better} +{amount}{interval}; {games}."
 
 
 def markdown(comparison: Comparison) -> str:

@@ -1,11 +1,10 @@
 """Evaluations: games of one model version on one seed, kept as they finish and summed up at the end.
 
-It ties together the games in lockstep, the folder that keeps them, and the figures; it knows neither the
-terminal nor where the server came from.
+It connects the games in lockstep, the folder that keeps them, and the figures.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Protocol
@@ -15,25 +14,23 @@ from numpy.typing import NDArray
 from octofold_game.rules import LARGEST_EXPONENT
 
 from octofold_client.contenders.contender import Contender
-from octofold_client.evaluation.lockstep import Answer, play
+from octofold_client.evaluation.lockstep import Answer, Step, play
 from octofold_client.evaluation.report import report
 from octofold_client.evaluation.result import Evaluation, Run
-from octofold_client.evaluation.result_folder import Conditions, ResultFolder
+from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder
 from octofold_client.evaluation.summary import GameSummary, Summary
 
 
 class Progress(Protocol):
     """Wants to know how an evaluation goes."""
 
-    def resume(self, finished: list[GameSummary], running_moves: int = 0) -> None:
-        """Called once, before the first step, with the games that an earlier run finished and the number of
-        moves of the games that it left unfinished.
-        """
+    def resume(self, finished: list[GameSummary], /) -> None:
+        """Called once, before the first step, with the games that earlier runs finished."""
 
-    def update(self, moves: int, running: int, best_tile: int, finished: list[GameSummary]) -> None:
-        """Called after each step: `moves` were made, `running` games go on with `best_tile` on a board."""
+    def update(self, step: Step, finished: list[GameSummary], /) -> None:
+        """Called after each step, with its finished games."""
 
-    def remark(self, text: str) -> None:
+    def remark(self, text: str, /) -> None:
         """Something that people should know."""
 
 
@@ -83,10 +80,8 @@ def evaluate(
         unfinished = [episode for episode in kept.unfinished if episode.largest_exponent == largest]
         begun = {episode.game: episode for episode in unfinished if episode.game < games}
         beyond = [episode for episode in unfinished if episode.game >= games]
+        progress.resume(list(done.values()))
         known = done.keys() | begun.keys()
-        progress.resume(list(done.values()), sum(map(len, begun.values())))
-        started = time.monotonic()
-        moves = requests = queue_us = inference_us = 0
         steps = play(
             [partial(source.begin_next_moves, with_probabilities=False) for source in sources],
             seed,
@@ -97,26 +92,39 @@ def evaluate(
             lambda server, error: progress.remark(
                 f"{sources[server].target} is asked no more, its games go on elsewhere: {error}"
             ),
-            lambda unfinished: kept.leave(unfinished + beyond),
+            lambda left: kept.leave(left + beyond),
         )
-        with closing(steps):
-            for step in steps:
-                finished = kept.append(step.finished)
-                done.update((game.game, game) for game in finished)
-                moves += step.moves
-                requests += 1
-                queue_us += step.queue_us
-                inference_us += step.inference_us
-                progress.update(step.moves, step.running, step.best_tile, finished)
-                while_waiting()
-        seconds = time.monotonic() - started
+        run = _follow(steps, kept, done, progress, while_waiting)
     evaluation = Evaluation(
         conditions=conditions,
         games=tuple(done[game] for game in range(games)),
         summary=Summary.of(list(done.values())),
         card=contender.version.card,
         server_version=", ".join(programs) or None,
-        run=Run(moves, seconds, requests, queue_us, inference_us),
+        run=run,
     )
     folder.write_result(evaluation.to_json(), report(evaluation))
     return evaluation
+
+
+def _follow(
+    steps: Generator[Step, None, None],
+    kept: KeptGames,
+    done: dict[int, GameSummary],
+    progress: Progress,
+    while_waiting: Callable[[], None],
+) -> Run:
+    """Makes all steps; keeps the games that finish, and adds them to `done`."""
+    started = time.monotonic()
+    moves = requests = queue_us = inference_us = 0
+    with closing(steps):
+        for step in steps:
+            finished = kept.append(step.finished)
+            done.update((game.game, game) for game in finished)
+            moves += step.moves
+            requests += 1
+            queue_us += step.queue_us
+            inference_us += step.inference_us
+            progress.update(step, finished)
+            while_waiting()
+    return Run(moves, time.monotonic() - started, requests, queue_us, inference_us)

@@ -80,7 +80,28 @@ def median_interval(values: Sequence[float]) -> Interval | None:
 
 def share_interval(successes: int, n: int) -> Interval:
     """Wilson's score interval of `successes / n` (Wilson 1927), sound at 0 and at n too; n must not be 0."""
-    share = successes / n
+    return _wilson(successes / n, n)
+
+
+def clustered_share_interval(successes: ArrayLike, sizes: ArrayLike) -> Interval:
+    """Interval of a share over observations that come in clusters, such as the positions of games: `[N]`
+    successes and sizes of N clusters, all sizes above 0.
+
+    Those of one cluster are alike, so they say less than as many independent ones. Wilson's interval is taken
+    at the number of independent observations that would say as much, by the ratio estimator's variance
+    (Korn and Graubard, "Confidence intervals for proportions with small expected number of positive counts
+    estimated from survey data", 1998).
+    """
+    hits, counts = np.asarray(successes, np.float64), np.asarray(sizes, np.float64)
+    n, total = len(counts), counts.sum()
+    share = float(hits.sum() / total)
+    independent = float(n)  # clusters all of the same kind say as much as one observation each
+    if n > 1 and (variance := float(((hits - share * counts) ** 2).sum() * n / (n - 1) / total**2)):
+        independent = min(float(total), share * (1 - share) / variance)
+    return _wilson(share, independent)
+
+
+def _wilson(share: float, n: float) -> Interval:
     centre = (share + Z * Z / (2 * n)) / (1 + Z * Z / n)
     margin = Z * sqrt(share * (1 - share) / n + Z * Z / (4 * n * n)) / (1 + Z * Z / n)
     return max(0.0, centre - margin), min(1.0, centre + margin)

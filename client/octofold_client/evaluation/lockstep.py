@@ -3,8 +3,7 @@
 The games are split into groups, two for each server. While a server answers one group, the moves of another
 are made here and its next boards are sent, so that a batch always waits at every server. A group goes to
 whichever server is free: the faster one answers more often, and one that dies leaves its groups, with their
-games as they stand, to the others. A game's course depends on its seed and index and on the player alone. It
-knows nothing about files.
+games as they stand, to the others. A game's course depends only on its seed, its index and the player.
 """
 
 from collections import deque
@@ -38,8 +37,18 @@ Ask = Callable[[NDArray[np.uint8]], Answer]
 
 
 @dataclass(frozen=True)
+class Standing:
+    """The games that have begun and not finished, in no order."""
+
+    lengths: NDArray[np.int64]
+    """`[R]`: moves made so far."""
+    scores: NDArray[np.int64]
+    """`[R]`"""
+
+
+@dataclass(frozen=True)
 class Step:
-    """What one answered batch brought about."""
+    """The result of one answered batch."""
 
     moves: int
     """Moves made: one for each board of the batch."""
@@ -48,6 +57,8 @@ class Step:
     """Games now running, in all groups."""
     best_tile: int
     """The largest tile on this group's boards."""
+    standing: Callable[[], Standing]
+    """How the unfinished games stand; to be called before the next step, and only when it is needed."""
     queue_us: int
     inference_us: int
 
@@ -84,85 +95,119 @@ def play(
     server that failed, which is asked no more, as long as others are left; `on_left`, whatever ends the
     iterator, with the games that had begun and have not finished.
 
-    Raises what it is told by `while_waiting`, the failure of the last server, and `BrokenAnswer` for a move
-    that is not legal.
+    Raises what `while_waiting` raises, the failure of the last server, and `BrokenAnswer` for a move that is
+    not legal.
     """
-    waiting = deque(games)
-    places = min(parallel, len(games))
-    servers = [_Server(ask, number) for number, ask in enumerate(asks)]
-    free = servers * 2
-    ready = deque(
-        _Group(Episodes(seed, (), largest_exponent), places // len(free) + (number < places % len(free)))
-        for number in range(len(free))
-    )
-    groups = list(ready)
-    answers: SimpleQueue[tuple[_Server, _Group, Answer]] = SimpleQueue()
-    in_flight = 0
-
-    def send() -> None:
-        """Fills the groups that are ready with games that wait and sends them to free servers."""
-        nonlocal in_flight
-        while ready and free:
-            group = ready.popleft()
-            room = group.places - len(group.episodes.running)
-            if room and waiting:
-                joining = [waiting.popleft() for _ in range(min(room, len(waiting)))]
-                group.episodes.resume([game for game in joining if isinstance(game, Episode)])
-                group.episodes.start([game for game in joining if not isinstance(game, Episode)])
-            if len(group.episodes.running):
-                server = max(free, key=lambda server: server.answered)
-                free.remove(server)
-                answer = server.ask(group.episodes.boards)
-                in_flight += 1
-                answer.add_done_callback(partial(answers.put, (server, group, answer)))
-
+    table = _Table(asks, seed, games, parallel, largest_exponent)
     try:
-        send()
-        while in_flight:
-            server, group, answer = _next(answers, while_waiting)
-            in_flight -= 1
+        table.send()
+        while table.in_flight:
+            server, group, answer = table.next_answer(while_waiting)
             try:
                 # What a lost server still says is not waited for: another will be asked the same.
                 answered = None if server.lost else answer.result()
             except BrokenAnswer:
                 raise
             except OctofoldError as error:
-                server.lost = True
-                free = [other for other in free if other is not server]
-                if all(other.lost for other in servers):
-                    raise
+                table.lose(server, error)
                 on_lost(server.number, error)
                 answered = None
-            ready.append(group)
+            table.ready.append(group)
             if answered is None:
-                send()
+                table.send()
                 continue
-            free.append(server)
+            table.free.append(server)
             server.answered += len(answered.moves)
             try:
                 finished = group.episodes.step(answered.moves)
             except ValueError as error:
                 raise BrokenAnswer(f"the moves cannot be played: {error}") from None
-            send()
-            boards = group.episodes.boards
-            yield Step(
-                moves=len(answered.moves),
-                finished=finished,
-                running=sum(len(group.episodes.running) for group in groups),
-                best_tile=1 << int(boards.max()) if len(boards) else 0,
-                queue_us=answered.queue_us,
-                inference_us=answered.inference_us,
-            )
+            table.send()  # before anything else: the server is to have work meanwhile
+            yield table.step(group, answered, finished)
     finally:
-        left = [episode for group in groups for episode in group.episodes.unfinished()]
-        on_left(left + [game for game in waiting if isinstance(game, Episode)])
+        on_left(table.unfinished())
 
 
-def _next(
-    answers: SimpleQueue[tuple[_Server, _Group, Answer]], while_waiting: Callable[[], None]
-) -> tuple[_Server, _Group, Answer]:
-    while True:
-        try:
-            return answers.get(timeout=SLICE_SECONDS)
-        except Empty:
-            while_waiting()
+class _Table:
+    """Where the games are: waiting, in a group that is ready, or with a server."""
+
+    def __init__(
+        self,
+        asks: Sequence[Ask],
+        seed: int,
+        games: Sequence[int | Episode],
+        parallel: int,
+        largest_exponent: int,
+    ) -> None:
+        self._waiting = deque(games)
+        self._servers = [_Server(ask, number) for number, ask in enumerate(asks)]
+        self.free = self._servers * 2
+        places, groups = min(parallel, len(games)), len(self.free)
+        self._groups = [
+            _Group(Episodes(seed, (), largest_exponent), places // groups + (number < places % groups))
+            for number in range(groups)
+        ]
+        self.ready = deque(self._groups)
+        self.in_flight = 0
+        self._answers: SimpleQueue[tuple[_Server, _Group, Answer]] = SimpleQueue()
+
+    def send(self) -> None:
+        """Fills the groups that are ready with games that wait, and sends them to free servers."""
+        while self.ready and self.free:
+            group = self.ready.popleft()
+            room = group.places - len(group.episodes.running)
+            if room and self._waiting:
+                joining = [self._waiting.popleft() for _ in range(min(room, len(self._waiting)))]
+                group.episodes.resume([game for game in joining if isinstance(game, Episode)])
+                group.episodes.start([game for game in joining if not isinstance(game, Episode)])
+            if len(group.episodes.running):
+                server = max(self.free, key=lambda server: server.answered)
+                self.free.remove(server)
+                answer = server.ask(group.episodes.boards)
+                self.in_flight += 1
+                answer.add_done_callback(partial(self._answers.put, (server, group, answer)))
+
+    def next_answer(self, while_waiting: Callable[[], None]) -> tuple[_Server, _Group, Answer]:
+        """Waits for an answer, of whichever group."""
+        while True:
+            try:
+                found = self._answers.get(timeout=SLICE_SECONDS)
+            except Empty:
+                while_waiting()
+            else:
+                self.in_flight -= 1
+                return found
+
+    def lose(self, server: _Server, error: OctofoldError) -> None:
+        """Asks this server no more. Raises the error if it was the last one."""
+        server.lost = True
+        self.free = [other for other in self.free if other is not server]
+        if all(other.lost for other in self._servers):
+            raise error
+
+    def step(self, group: _Group, answered: NextMoves, finished: list[Episode]) -> Step:
+        """What people are told after an answer to `group`."""
+        boards = group.episodes.boards
+        return Step(
+            moves=len(answered.moves),
+            finished=finished,
+            running=sum(len(group.episodes.running) for group in self._groups),
+            best_tile=1 << int(boards.max()) if len(boards) else 0,
+            standing=self._standing,
+            queue_us=answered.queue_us,
+            inference_us=answered.inference_us,
+        )
+
+    def unfinished(self) -> list[Episode]:
+        """The games that have begun and not finished."""
+        left = [episode for group in self._groups for episode in group.episodes.unfinished()]
+        return left + self._begun()
+
+    def _begun(self) -> list[Episode]:
+        return [game for game in self._waiting if isinstance(game, Episode)]
+
+    def _standing(self) -> Standing:
+        begun = self._begun()
+        lengths = [group.episodes.lengths for group in self._groups] + [list(map(len, begun))]
+        scores = [group.episodes.scores for group in self._groups] + [[game.score for game in begun]]
+        return Standing(np.concatenate(lengths).astype(np.int64), np.concatenate(scores).astype(np.int64))

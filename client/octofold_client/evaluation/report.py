@@ -14,6 +14,10 @@ from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.summary import Summary
 
 HEADINGS = ("", "measured", "95% interval")
+INTERVALS = (
+    "Intervals: bootstrap for the average score, order statistics for the median, normal for the moves a "
+    "game, Wilson's for shares."
+)
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,7 @@ def report(evaluation: Evaluation, pictures: Iterable[str] = ()) -> str:
         markdown(summary, evaluation.title),
         *([missing_note(evaluation.missing_games)] if evaluation.missing_games else []),
         "\n".join(aligned([("largest tile", "games", "share", "95% interval"), *largest])),
+        INTERVALS,
         "\n".join(aligned([("", "played with"), *((name, fact) for name, fact in facts if fact)])),
         *(f"![{Path(name).stem.replace('-', ' ')}]({name})" for name in pictures),
     ]

@@ -20,8 +20,9 @@ from octofold_game.replays import ReplayError, ReplayInUse, ReplayWriter, read_r
 from octofold_client.contenders.contender import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OtherEvaluation
 from octofold_client.evaluation.summary import GameSummary
+from octofold_client.wording import did_you_mean
 
-_ELSEWHERE = "choose another folder with --out"
+_ELSEWHERE = "choose another folder"
 
 
 @dataclass(frozen=True)
@@ -47,12 +48,29 @@ class Conditions:
         """For people. A player of somebody's own has no version."""
         return f"{self.model} version {self.version}" if self.version else self.model
 
+    @property
+    def anonymous(self) -> bool:
+        """A local player whose moves depend on something that has no digest."""
+        return not self.precision and self.sha256 is None
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
 class ResultFolder:
     """The files of one evaluation below `path`, which need not exist yet."""
+
+    @classmethod
+    def of_evaluation(cls, path: Path) -> tuple["ResultFolder", Conditions]:
+        """The folder of an evaluation that has begun, and its conditions.
+
+        Raises `EvaluationError` where there is no folder, or none of an evaluation.
+        """
+        folder = cls(existing(path))
+        conditions = folder.conditions()
+        if conditions is None:
+            raise EvaluationError(f"{path} holds no evaluation")
+        return folder, conditions
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -101,6 +119,11 @@ class ResultFolder:
             elif before != conditions:
                 raise OtherEvaluation(
                     f"{self.path} holds games of {differences(before, conditions)}; {_ELSEWHERE}"
+                )
+            elif conditions.anonymous and (games or self.unfinished.exists()):
+                raise OtherEvaluation(
+                    f"{self.path} holds games of {conditions.player}, and nothing shows whether it was "
+                    f"this very player: give it an attribute sha256 that identifies it, or {_ELSEWHERE}"
                 )
             yield KeptGames(games, writer, self.unfinished)
 
@@ -176,15 +199,26 @@ def check_writable(folder: Path) -> None:
         raise EvaluationError(f"cannot write into {folder}: {error.strerror}") from None
 
 
+def existing(path: Path) -> Path:
+    """The same path. Raises `EvaluationError` where there is nothing, naming what is there instead."""
+    if path.exists():
+        return path
+    parent = path.parent
+    if not parent.is_dir():
+        raise EvaluationError(f"{path}: there is no folder {parent}")
+    near = did_you_mean(path.name, (each.name for each in parent.iterdir()))
+    raise EvaluationError(f"there is no {path}{near}")
+
+
 def replays_of(path: Path) -> Path:
-    """The replay file itself, or that of a result folder."""
-    return ResultFolder(path).replays if path.is_dir() else path
+    """The replay file itself, or that of a result folder. Raises `EvaluationError` where there is neither."""
+    return ResultFolder(path).replays if existing(path).is_dir() else path
 
 
 def differences(before: Conditions, now: Conditions) -> str:
     """Such as "seed 1, not 0"."""
     return ", ".join(
-        f"{name} {old}, not {new}"
+        f"{name} {'unknown' if old is None else old}, not {'unknown' if new is None else new}"
         for (name, old), new in zip(before.to_json().items(), now.to_json().values(), strict=True)
         if old != new
     )

@@ -1,68 +1,112 @@
-"""Which servers answer, and whether all of them would play the same games."""
+"""Connections to the servers that share an evaluation: one each, and each is asked for its models once."""
 
-import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
 
-from octofold_client.contenders.contender import Contender
-from octofold_client.contenders.served_model import ServedModel, select
+from octofold_client.contenders.served_model import ServedModel, ServedSource, select
 from octofold_client.errors import DeadlinePassed, EvaluationError, OctofoldError, Unavailable
 from octofold_client.evaluation.result_folder import Conditions, differences
+from octofold_client.rpc.answers import Model
 from octofold_client.rpc.client import Client
 from octofold_client.rpc.conversations import RetryPolicy
 from octofold_client.rpc.credentials import Credentials
+from octofold_client.rpc.unreachable import speaks_tls
+
+FIRST_SECONDS, FIRST_RETRY = 10.0, RetryPolicy(attempts=3)
+"""For the call that finds out whether a server is there at all, which is to give up soon."""
 
 
-def select_on(targets: Sequence[str], name: str, version: str, credentials: Credentials) -> ServedModel:
-    """The version that all these servers answer with. Raises `EvaluationError` where one has another."""
-    first, *others = ((target, _select(target, name, version, credentials)) for target in targets)
-    for target, selected in others:
-        if Conditions.of(selected, 0) != Conditions.of(first[1], 0):
-            raise EvaluationError(
-                f"{target} answers with another {selected.title} than {first[0]}: "
-                f"{differences(Conditions.of(first[1], 0), Conditions.of(selected, 0))}"
-            )
-    return first[1]
+def plainly(error: OctofoldError, target: str) -> OctofoldError:
+    """The error of a plaintext connection, or what is wrong with it: that the server speaks TLS."""
+    if isinstance(error, Unavailable) and speaks_tls(target):
+        return Unavailable(f"{target} speaks TLS: use --tls, or --tls-ca FILE if its CA is not the system's")
+    return error
 
 
-def answering(targets: Sequence[str], credentials: Credentials) -> Sequence[str]:
-    """Those of the servers that are there; each other one is named on standard error, so that an evaluation
-    that lost a server goes on by the same command. Raises as `Client` does where none is there.
+class Servers:
+    """The servers at `targets`, of which at least one must be there; a context manager.
+
+    Args:
+        targets: addresses, at least one.
+        credentials: for all of them.
+        while_waiting: called every 0.2 s while a call waits; what it raises ends that call.
+        on_missing: called with the address of a server that is not there, and the reason. Without it, every
+            server must be there.
     """
-    missing: dict[str, OctofoldError] = {}
-    for target in targets:
-        try:
-            with first_client_of(target, credentials) as client:
-                client.list_models()
-        except (Unavailable, DeadlinePassed) as error:
-            missing[target] = error
-    if len(missing) == len(targets):
-        raise missing[targets[0]]
-    for target, reason in missing.items():
-        print(f"{target} is not asked: {reason}", file=sys.stderr)
-    return [target for target in targets if target not in missing]
 
+    def __init__(
+        self,
+        targets: Sequence[str],
+        credentials: Credentials,
+        while_waiting: Callable[[], None] = lambda: None,
+        on_missing: Callable[[str, OctofoldError], None] | None = None,
+    ) -> None:
+        self._targets = targets
+        self._credentials = credentials
+        self._while_waiting = while_waiting
+        self._on_missing = on_missing
+        self._answering: list[tuple[Client, tuple[Model, ...]]] = []
 
-def _select(target: str, name: str, version: str, credentials: Credentials) -> ServedModel:
-    with first_client_of(target, credentials) as client:
-        return select(client.list_models(), name, version)
+    def __enter__(self) -> Self:
+        """Connects, and asks every server for its models. Raises as `Client.list_models` does where no
+        server is there.
+        """
+        with ExitStack() as stack:
+            missing: list[tuple[str, OctofoldError]] = []
+            for target in self._targets:
+                client = Client(target, credentials=self._credentials, while_waiting=self._while_waiting)
+                stack.enter_context(client)
+                try:
+                    models = client.list_models(timeout_seconds=FIRST_SECONDS, retry=FIRST_RETRY)
+                except (Unavailable, DeadlinePassed) as failure:
+                    error = failure if self._credentials.tls else plainly(failure, target)
+                    if self._on_missing is None:
+                        raise error from None
+                    missing.append((target, error))
+                else:
+                    self._answering.append((client, models))
+            if not self._answering:
+                raise missing[0][1]
+            for target, reason in missing:
+                assert self._on_missing is not None
+                self._on_missing(target, reason)
+            self._stack = stack.pop_all()
+        return self
 
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
 
-def first_client_of(target: str, credentials: Credentials) -> Client:
-    """A client that gives up soon, for the call that finds out whether a server is there at all."""
-    return Client(target, timeout_seconds=10.0, retry=RetryPolicy(attempts=3), credentials=credentials)
+    @property
+    def client(self) -> Client:
+        """The client of the first server."""
+        return self._answering[0][0]
 
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """The models of the first server."""
+        return self._answering[0][1]
 
-def client_of(
-    target: str,
-    selected: Contender,
-    credentials: Credentials,
-    while_waiting: Callable[[], None] = lambda: None,
-) -> Client:
-    """A client of exactly this version, whatever is published meanwhile."""
-    return Client(
-        target,
-        model=selected.model,
-        version=selected.version.version,
-        credentials=credentials,
-        while_waiting=while_waiting,
-    )
+    def select(self, name: str = "", version: str = "") -> ServedModel:
+        """The version that all servers answer with; `name` and `version` may be empty, as in a request.
+
+        Raises:
+            UnknownModel: a server lacks it, or it is not ready there.
+            EvaluationError: two servers answer with different files.
+        """
+        first, *others = [select(models, name, version) for _, models in self._answering]
+        wanted = Conditions.of(first, 0)
+        for (client, _), served in zip(self._answering[1:], others, strict=True):
+            if (conditions := Conditions.of(served, 0)) != wanted:
+                raise EvaluationError(
+                    f"{client.target} answers with another {served.title} than {self.client.target}: "
+                    f"{differences(wanted, conditions)}"
+                )
+        return first
+
+    def sources(self, served: ServedModel) -> list[ServedSource]:
+        """Where the moves of this version come from: one source a server."""
+        return [ServedSource(client, served) for client, _ in self._answering]

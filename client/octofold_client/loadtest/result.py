@@ -112,6 +112,7 @@ def _step(step: Step, limit: Limit | None) -> dict[str, Any]:
         "client_busiest_process": max(counts.cpu_shares),
         "server": None if server is None else asdict(server),
         "outside_server_ms": outside_ms(step),
+        "complete": step.complete,
         "agreed": step.agreed,
         "holds": None if limit is None else step.holds(limit),
         "warnings": step.warnings,

@@ -13,6 +13,7 @@ from math import sqrt
 from octofold_client.errors import LoadTestError
 from octofold_client.loadtest.loads import LATE_SECONDS, Counts, Load, Open, Windows
 from octofold_client.loadtest.statistics import ServerCounters, Split
+from octofold_client.wording import counted
 
 AGREEING = 3
 """Windows that must agree, and that the figures are taken from."""
@@ -55,6 +56,8 @@ class Step:
     windows: list[Counts] = field(default_factory=list)
     counters: list[ServerCounters | None] = field(default_factory=list)
     """The server's, at the end of the ramp and of every window."""
+    complete: bool = False
+    """The load was held until its windows agreed, or there were as many as the plan allows."""
 
     @property
     def counts(self) -> Counts:
@@ -105,7 +108,12 @@ class Step:
             )
         if self._behind(counts):
             found.append("the client sent fewer calls than were asked for")
-        if not self.agreed:
+        if not self.complete:
+            found.append(
+                f"this step was ended after {counted(len(self.windows), 'window')}, before it could be known "
+                "whether they agree"
+            )
+        elif not self.agreed:
             found.append(
                 f"no {AGREEING} windows agreed within {WITHIN:.0%}: more load than the server holds, or a "
                 "machine that is busy with something else"
@@ -157,6 +165,7 @@ def hold(
             too_slow = limit is not None and all(_exceeds(window, limit) for window in last)
             enough = step.agreed or (len(last) == AGREEING and too_slow)
             if enough or len(step.windows) >= plan.most_windows:
+                step.complete = True
                 return
 
 

@@ -43,28 +43,40 @@ class AsyncClient:
         retry: RetryPolicy = DEFAULT_RETRY,
         credentials: Credentials = PLAINTEXT,
     ) -> None:
-        self._calls = Calls(target, model, version, timeout_seconds, retry)
+        self._calls = Calls(target, model, version, timeout_seconds, retry, credentials.tls)
         self._channel = credentials.channel(grpc.aio, target, CHANNEL_OPTIONS)
         self._metadata = credentials.metadata
         self._methods = methods_of(self._channel)
-        self._coalescer = Coalescer(self._calls, lambda step: asyncio.create_task(self._call(step)))
+        self._coalescers: dict[tuple[str, str], Coalescer] = {}
         self._closed = False
 
     @property
     def target(self) -> str:
         return self._calls.target
 
-    async def next_move(self, board: ArrayLike) -> NextMove:
-        """The move for one board of 16 exponents. Raises `BoardError` for any other."""
-        return await self._drive(self._calls.next_move(board))
+    async def next_move(
+        self, board: ArrayLike, *, model: str | None = None, version: str | None = None
+    ) -> NextMove:
+        """As `Client.next_move`."""
+        return await self._drive(self._calls.of_model(model, version).next_move(board))
 
-    async def next_moves(self, boards: ArrayLike, *, with_probabilities: bool = True) -> NextMoves:
-        """The moves for `boards` `[N, 16]`, N at least 1. Raises `BoardError` for any other."""
-        return await self._drive(self._calls.next_moves(boards, with_probabilities))
+    async def next_moves(
+        self,
+        boards: ArrayLike,
+        *,
+        with_probabilities: bool = True,
+        model: str | None = None,
+        version: str | None = None,
+    ) -> NextMoves:
+        """As `Client.next_moves`."""
+        calls = self._calls.of_model(model, version)
+        return await self._drive(calls.next_moves(boards, with_probabilities))
 
-    async def list_models(self) -> tuple[Model, ...]:
-        """Every model in the server's repository, sorted by name."""
-        return await self._drive(self._calls.list_models())
+    async def list_models(
+        self, *, timeout_seconds: float | None = None, retry: RetryPolicy | None = None
+    ) -> tuple[Model, ...]:
+        """As `Client.list_models`."""
+        return await self._drive(self._calls.within(timeout_seconds, retry).list_models())
 
     async def server_version(self) -> str | None:
         """Of the server's program; None from one that does not say."""
@@ -107,7 +119,13 @@ class AsyncClient:
 
     async def _ask(self, step: SendBoard) -> NextMove:
         asked = AskedByTask(step, self.target)
-        self._coalescer.ask(asked)
+        asks_for = step.model, step.version
+        coalescer = self._coalescers.get(asks_for)
+        if coalescer is None:
+            coalescer = self._coalescers[asks_for] = Coalescer(
+                self._calls.of_model(*asks_for), lambda step: asyncio.create_task(self._call(step))
+            )
+        coalescer.ask(asked)
         return await asked.result()
 
     async def _call(self, step: Send) -> Any:

@@ -134,12 +134,12 @@ class Client:
         credentials: Credentials = PLAINTEXT,
         while_waiting: Callable[[], None] = lambda: None,
     ) -> None:
-        self._calls = Calls(target, model, version, timeout_seconds, retry)
+        self._calls = Calls(target, model, version, timeout_seconds, retry, credentials.tls)
         self._while_waiting = while_waiting
         self._channel = credentials.channel(grpc, target, CHANNEL_OPTIONS)
         self._metadata = credentials.metadata
         self._methods = methods_of(self._channel)
-        self._coalescer = Coalescer(self._calls, self._start_call)
+        self._coalescers: dict[tuple[str, str], Coalescer] = {}
         self._process = os.getpid()
         self._closed = False
 
@@ -147,23 +147,49 @@ class Client:
     def target(self) -> str:
         return self._calls.target
 
-    def next_move(self, board: ArrayLike) -> NextMove:
-        """The move for one board of 16 exponents. Raises `BoardError` for any other."""
-        return self._begin(self._calls.next_move(board)).result()
+    def next_move(
+        self, board: ArrayLike, *, model: str | None = None, version: str | None = None
+    ) -> NextMove:
+        """The move for one board of exponents, `[16]` or `[4, 4]`. Raises `BoardError` for any other.
 
-    def next_moves(self, boards: ArrayLike, *, with_probabilities: bool = True) -> NextMoves:
-        """The moves for `boards` `[N, 16]`, N at least 1. Raises `BoardError` for any other."""
-        return self.begin_next_moves(boards, with_probabilities=with_probabilities).result()
+        `model` and `version` replace those of the client for this call; a `model` without a `version` means
+        its newest.
+        """
+        return self._begin(self._calls.of_model(model, version).next_move(board)).result()
+
+    def next_moves(
+        self,
+        boards: ArrayLike,
+        *,
+        with_probabilities: bool = True,
+        model: str | None = None,
+        version: str | None = None,
+    ) -> NextMoves:
+        """The moves for `boards`, `[N, 16]` or `[N, 4, 4]`, N at least 1; `model` and `version` as in
+        `next_move`. Raises `BoardError` for any other boards.
+        """
+        return self.begin_next_moves(
+            boards, with_probabilities=with_probabilities, model=model, version=version
+        ).result()
 
     def begin_next_moves(
-        self, boards: ArrayLike, *, with_probabilities: bool = True
+        self,
+        boards: ArrayLike,
+        *,
+        with_probabilities: bool = True,
+        model: str | None = None,
+        version: str | None = None,
     ) -> PendingAnswer[NextMoves]:
         """Sends `boards` and returns at once; `.result()` of what it returns waits for the answer."""
-        return self._begin(self._calls.next_moves(boards, with_probabilities))
+        return self._begin(self._calls.of_model(model, version).next_moves(boards, with_probabilities))
 
-    def list_models(self) -> tuple[Model, ...]:
-        """Every model in the server's repository, sorted by name."""
-        return self._begin(self._calls.list_models()).result()
+    def list_models(
+        self, *, timeout_seconds: float | None = None, retry: RetryPolicy | None = None
+    ) -> tuple[Model, ...]:
+        """Every model in the server's repository, sorted by name; None keeps the client's own deadline and
+        retries.
+        """
+        return self._begin(self._calls.within(timeout_seconds, retry).list_models()).result()
 
     def server_version(self) -> str | None:
         """Of the server's program; None from one that does not say."""
@@ -195,7 +221,12 @@ class Client:
             return self._start_call(step)
         self._check_open()
         asked = AskedByThread(step, self.target)
-        self._coalescer.ask(asked)
+        asks_for = step.model, step.version
+        coalescer = self._coalescers.get(asks_for)
+        if coalescer is None:
+            calls = self._calls.of_model(*asks_for)
+            coalescer = self._coalescers.setdefault(asks_for, Coalescer(calls, self._start_call))
+        coalescer.ask(asked)
         return asked
 
     def _start_call(self, step: Send) -> Any:

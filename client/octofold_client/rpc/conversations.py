@@ -10,7 +10,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import grpc
@@ -34,6 +34,7 @@ from octofold_client.errors import (
     error_of_call,
 )
 from octofold_client.rpc.answers import Model, ModelVersion, NextMove, NextMoves
+from octofold_client.rpc.unreachable import explain
 
 T = TypeVar("T")
 
@@ -56,6 +57,8 @@ class SendBoard:
     board: bytes
     """16 exponents."""
     timeout_seconds: float
+    model: str = ""
+    version: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,16 +116,37 @@ class Calls:
     version: str = ""
     timeout_seconds: float = 60.0
     retry: RetryPolicy = DEFAULT_RETRY
+    tls: bool = False
+    """The connection uses TLS; only for saying why there is none."""
 
     def __post_init__(self) -> None:
         match = _TARGET.fullmatch(self.target)
         if match is None or not 1 <= int(match["port"]) <= 65_535:
             raise InvalidRequest(f"{self.target!r} is no address of a server, such as 127.0.0.1:50051")
 
+    def of_model(self, model: str | None, version: str | None) -> "Calls":
+        """The same calls to another model, or another version of this one; None leaves it as it is.
+
+        A model without a version means its newest, whatever version this client asks for.
+        """
+        if model is None:
+            return self if version is None else replace(self, version=version)
+        return replace(self, model=model, version=version or "")
+
+    def within(self, timeout_seconds: float | None, retry: RetryPolicy | None) -> "Calls":
+        """The same calls with another deadline and other retries; None leaves them as they are."""
+        return replace(
+            self,
+            timeout_seconds=self.timeout_seconds if timeout_seconds is None else timeout_seconds,
+            retry=self.retry if retry is None else retry,
+        )
+
     def next_move(self, board: ArrayLike) -> Conversation[NextMove]:
-        """`board`: 16 exponents. Raises `BoardError` before anything is sent."""
+        """`board`: 16 exponents, or 4x4. Raises `BoardError` before anything is sent."""
         cells = _cells(board)
-        return self._ask(lambda seconds: SendBoard(cells, seconds), lambda answer: answer)
+        return self._ask(
+            lambda seconds: SendBoard(cells, seconds, self.model, self.version), lambda answer: answer
+        )
 
     def of_boards(self, boards: Sequence[bytes], timeout_seconds: float) -> Send:
         """One call for many a `SendBoard`; `answers_of` takes its response apart."""
@@ -136,8 +160,8 @@ class Calls:
         return Send("NextMoves", request, timeout_seconds)
 
     def next_moves(self, boards: ArrayLike, with_probabilities: bool) -> Conversation[NextMoves]:
-        """`boards`: `[N, 16]` exponents. Raises `BoardError` before anything is sent."""
-        checked = check_boards(boards)
+        """`boards`: `[N, 16]` or `[N, 4, 4]` exponents. Raises `BoardError` before anything is sent."""
+        checked = check_boards(_rows(boards))
         n = len(checked)
         request = pb.NextMovesRequest(
             model=self.model,
@@ -205,10 +229,8 @@ class Calls:
     def _error(self, rpc_error: grpc.RpcError) -> OctofoldError:
         """The client's exception, naming the address where nobody's words do."""
         error = error_of_call(rpc_error)
-        if "failed to connect" in str(error):
-            # gRPC's own words, of which the last say why: "... remote host: Connection refused".
-            reason = str(error).rpartition(": ")[2]
-            return Unavailable(f"no octofold server answers at {self.target}: {reason}")
+        if (reason := explain(str(error), self.target, tls=self.tls)) is not None:
+            return Unavailable(reason)
         if isinstance(error, DeadlinePassed):
             return DeadlinePassed(f"no answer from {self.target} in time: {error}")
         if isinstance(error, Unavailable | NotOctofold):
@@ -217,14 +239,25 @@ class Calls:
 
 
 def _cells(board: ArrayLike) -> bytes:
-    """One board of 16 exponents. Raises `BoardError` for any other."""
+    """One board of 16 exponents, or 4x4. Raises `BoardError` for any other."""
     array = np.asarray(board)
+    if array.shape == (4, 4):
+        array = array.reshape(16)
     if array.dtype == np.uint8 and array.shape == (16,):
         # The usual case: bytes are checked in a fraction of the time that numpy takes to look at one board.
         cells = array.tobytes()
         if max(cells) <= LARGEST_EXPONENT:
             return cells
     return check_boards(array[None]).tobytes()
+
+
+def _rows(boards: ArrayLike) -> ArrayLike:
+    """Boards `[N, 4, 4]` as `[N, 16]`; anything else as it is, for `check_boards` to judge."""
+    try:
+        array = np.asarray(boards)
+    except ValueError:  # rows of different lengths
+        return boards
+    return array.reshape(-1, 16) if array.ndim == 3 and array.shape[1:] == (4, 4) else array
 
 
 def answers_of(response: pb.NextMovesResponse, n: int) -> list[NextMove]:

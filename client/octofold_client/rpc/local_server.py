@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from octofold_client.errors import ServerDied
+from octofold_client.extras import install
 from octofold_client.rpc.client import Client
 
 START_SECONDS = 120.0
@@ -76,7 +77,8 @@ class LocalServer:
                     command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
                 )
         except FileNotFoundError:
-            raise ServerDied(f"no {program.name} beside {sys.executable}: install octofold[server]") from None
+            lacking = f"there is no {program.name} beside {sys.executable}"
+            raise ServerDied(f"{lacking}: {install('server')}") from None
         end = time.monotonic() + START_SECONDS
         while not port_file.exists():
             self.check()

@@ -1,7 +1,6 @@
 """How an evaluation is going: a live display on a terminal, a plain line every few seconds elsewhere.
 
-It is told what happened after every step and decides itself when to show it; it knows nothing about where
-the moves come from.
+It is told what happened after every step, and decides when to show it.
 """
 
 import time
@@ -9,10 +8,10 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from math import erfc, exp, pi, sqrt
 from types import TracebackType
 from typing import Self
 
+import numpy as np
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import Progress as Bars
@@ -20,7 +19,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from octofold_client.evaluation.forecast import seconds_left
+from octofold_client.evaluation.lockstep import Standing, Step
 from octofold_client.evaluation.summary import GameSummary
+from octofold_client.wording import counted, duration_range
 
 REDRAW_SECONDS = 0.25
 LINE_SECONDS = 5.0
@@ -31,49 +33,64 @@ SPEED_SECONDS = 5.0
 class Progress(ABC):
     """Counts of an evaluation of `games` games, shown every `interval_seconds` at most.
 
-    A context manager; call `resume` once with what is already there, then `update` after every step.
+    A context manager that implements `evaluate.Progress`. Early games are the short ones, so what is shown
+    takes the unfinished games in as they stand: see `average_at_least` and `seconds_left`.
     """
 
     interval_seconds: float
 
-    def __init__(self, games: int) -> None:
+    def __init__(self, games: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.games = games
-        self.done = 0
+        self._clock = clock
         self.running = 0
         self.best_tile = 0
+        self._lengths: list[int] = []
         self._score_sum = 0
-        self._square_sum = 0
+        self._standing = Standing(np.zeros(0, np.int64), np.zeros(0, np.int64))
         self._moves = 0
-        self._running_moves = 0
-        now = time.monotonic()
+        now = clock()
         self._marks: deque[tuple[float, int]] = deque([(now, 0)])
         self._next_show = now
 
-    def resume(self, finished: list[GameSummary], running_moves: int = 0) -> None:
-        """Takes note of games that an earlier run finished, and of the moves of those that it left."""
+    def resume(self, finished: list[GameSummary]) -> None:
+        """Takes note of games that earlier runs finished."""
         self._finish(finished)
-        self._running_moves += running_moves
+        if finished:
+            self.remark(f"taken over from earlier runs: {counted(len(finished), 'game')}")
 
-    def update(self, moves: int, running: int, best_tile: int, finished: list[GameSummary]) -> None:
-        """Takes note of one step: `moves` made, `running` games now, `best_tile` on their boards."""
-        self._moves += moves
-        self._running_moves += moves - sum(game.moves for game in finished)
-        self.running = running
-        self.best_tile = max(self.best_tile, best_tile)
+    def update(self, step: Step, finished: list[GameSummary]) -> None:
+        """Takes note of one step, and of its finished games."""
+        self._moves += step.moves
+        self.running = step.running
+        self.best_tile = max(self.best_tile, step.best_tile)
         self._finish(finished)
-        now = time.monotonic()
+        now = self._clock()
         if now < self._next_show:
             return
         self._next_show = now + self.interval_seconds
         while len(self._marks) > 1 and now - self._marks[0][0] > SPEED_SECONDS:
             self._marks.popleft()
         self._marks.append((now, self._moves))
+        self._standing = step.standing()
         self.show()
 
     @property
-    def average(self) -> float | None:
-        """Average score of the games done; None before the first."""
-        return self._score_sum / self.done if self.done else None
+    def done(self) -> int:
+        """Games finished, those of earlier runs included."""
+        return len(self._lengths)
+
+    @property
+    def average_at_least(self) -> float | None:
+        """The average score of the games that have begun, the unfinished ones at their present score; None
+        before the first has finished.
+
+        A score never falls, so this is a lower bound of what these games will average. The average of the
+        finished games alone is far below that, since the games that end first are the poor ones.
+        """
+        if not self._lengths:
+            return None
+        scores = self._standing.scores if self.done < self.games else self._standing.scores[:0]
+        return (self._score_sum + int(scores.sum())) / (self.done + len(scores))
 
     @property
     def moves_per_second(self) -> float:
@@ -81,13 +98,13 @@ class Progress(ABC):
         return (moves - before) / (now - start) if now > start else 0.0
 
     @property
-    def seconds_left(self) -> float | None:
-        """A guess from the lengths of the games so far; None before the third has ended."""
-        if self.done < 3 or not self.moves_per_second:
+    def seconds_left(self) -> tuple[float, float] | None:
+        """The least and the most time that the rest is likely to take; None while nobody can know."""
+        ages = self._standing.lengths
+        waiting = max(0, self.games - self.done - len(ages))
+        if not waiting and not len(ages):
             return None
-        waiting = self.games - self.done - self.running
-        left = moves_left(self.done, self._square_sum, self.running, self._running_moves, waiting)
-        return left / self.moves_per_second
+        return seconds_left(self._lengths, ages, waiting, self.moves_per_second)
 
     @property
     def counts(self) -> str:
@@ -98,11 +115,21 @@ class Progress(ABC):
             f"{self.moves_per_second:,.0f} moves/s",
             f"best tile {self.best_tile}",
         ]
-        if self.average is not None:
-            parts.append(f"average {self.average:,.0f}")
-        if self.seconds_left is not None:
-            parts.append(f"about {_duration(self.seconds_left)} left")
-        return ", ".join(parts)
+        return ", ".join([*parts, *filter(None, (self.average_so_far, self.time_left))])
+
+    @property
+    def average_so_far(self) -> str:
+        """Such as "average at least 41,203"; empty before the first game has finished."""
+        average = self.average_at_least
+        if average is None:
+            return ""
+        return f"average {'' if self.done >= self.games else 'at least '}{average:,.0f}"
+
+    @property
+    def time_left(self) -> str:
+        """Such as "50 s to 3 min left"; empty while nobody can know."""
+        left = self.seconds_left
+        return "" if left is None else f"{duration_range(*left)} left"
 
     @abstractmethod
     def show(self) -> None:
@@ -122,9 +149,8 @@ class Progress(ABC):
 
     def _finish(self, finished: list[GameSummary]) -> None:
         for game in finished:
-            self.done += 1
+            self._lengths.append(game.moves)
             self._score_sum += game.score
-            self._square_sum += game.moves**2
             self.best_tile = max(self.best_tile, game.largest_tile)
 
 
@@ -133,8 +159,8 @@ class PlainProgress(Progress):
 
     interval_seconds = LINE_SECONDS
 
-    def __init__(self, games: int, console: Console) -> None:
-        super().__init__(games)
+    def __init__(self, games: int, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(games, clock)
         self._console = console
         self._next_show += self.interval_seconds
 
@@ -174,37 +200,21 @@ class LiveProgress(Progress):
         self._live.console.print(Text(text))
 
     def _drawn(self) -> Group:
-        left = self.seconds_left
         bar = Table.grid(padding=(0, 2))
         bar.add_row(
             ProgressBar(total=self.games, completed=self.done, width=40),
             Text(f"{self.done}/{self.games} games", style="bold"),
-            Text("" if left is None else f"about {_duration(left)} left", style="dim"),
+            Text(self.time_left, style="dim"),
         )
         counts = Table.grid(padding=(0, 3, 0, 0))
-        average = "-" if self.average is None else f"{self.average:,.0f}"
+        average, _, score = self.average_so_far.rpartition(" ")
         counts.add_row(
             Text.assemble((f"{self.running:,}", "cyan"), (" running", "dim")),
             Text.assemble((f"{self.moves_per_second:,.0f}", "cyan"), (" moves/s", "dim")),
             Text.assemble(("best tile ", "dim"), (f"{self.best_tile}", "cyan")),
-            Text.assemble(("average ", "dim"), (average, "cyan")),
+            Text.assemble((f"{average} ", "dim"), (score, "cyan")),
         )
         return Group(Text(self._title, style="bold"), bar, counts)
-
-
-def moves_left(done: int, square_sum: int, running: int, running_moves: int, waiting: int) -> float:
-    """How many moves the `running` and the `waiting` games of an evaluation will still take.
-
-    The games that end first are the short ones: their average would promise too little, the share of games
-    done far too much. Lengths are taken to be Rayleigh distributed, which spreads about as much as those of
-    2048 do, with the scale that is likeliest given the `done` games, whose squared lengths add up to
-    `square_sum`, and the `running` ones, which have lasted for `running_moves` together and go on.
-    """
-    age = running_moves / running if running else 0.0
-    scale = sqrt((square_sum + running * age**2) / (2 * done))
-    average = scale * sqrt(pi / 2)
-    lived = min(age / (scale * sqrt(2)), 20.0)  # beyond, erfc is 0 to the last bit
-    return running * average * exp(lived**2) * erfc(lived) + waiting * average
 
 
 def progress_on(console: Console, games: int, title: str) -> Progress:
@@ -234,11 +244,3 @@ def count_on(console: Console, total: int, what: str) -> Iterator[Callable[[int]
             print(f"{what}: {done:,} of {total:,}", file=console.file, flush=True)
 
     yield count
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"

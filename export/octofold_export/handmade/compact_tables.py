@@ -1,65 +1,41 @@
 """Compact tables of an n-tuple network (`octofold_players.compact_tables`) as a piece of a folded graph.
 
-The hash is computed in nodes, in 32-bit unsigned integers, which wrap around. The slots stay as small as
-they are published, and the graph needs no files beside it.
+The graph holds the packed arrays and the nodes that unpack them. These depend on no input, so onnxruntime
+runs them once, when it loads the graph, and a board costs one look into a plain table for each entry. A
+runtime without such constant folding gives the same answers, slowly.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_players.compact_tables import MULTIPLIERS, SEGMENT_BITS, CompactTables
+from octofold_players.compact_tables import PAGE, CompactTables
 from onnx import TensorProto
 
 from octofold_export.graph.builder import GraphBuilder
 
-SLOTS = "slots"
-UPPER_SLOTS = "upper_slots"
-CODEBOOK = "codebook"
-
 
 @dataclass(frozen=True)
 class CompactEvaluator:
-    """Looks the entries of a position up in the slots; see `graph.heads.Evaluator`."""
+    """Unpacks the tables and looks the entries of a position up; see `graph.heads.Evaluator`."""
 
     tables: CompactTables
 
     def evaluate(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
         """Exponents `[N, P] int32` of 0 to 15 to `[N * V, 1, 1]`."""
-        places, fingerprints = self._places(graph, self._numbers(graph, cells, views))
-        lower = self._mixed(graph, SLOTS, self.tables.slots, places)
-        upper = self._mixed(graph, UPPER_SLOTS, self.tables.upper_slots, places)
-        raised = graph.add("Mul", [upper, _word(graph, 1 << 16)], "raised")
-        slots = graph.add("BitwiseXor", [lower, raised], "mixed_slots")
-        numbers = graph.add("BitwiseXor", [slots, fingerprints], "any_codes")
-        # The number of an entry that was left out is no code: it reads the 0 behind the codebook.
-        codebook = self.tables.codebook
-        known = graph.add("Min", [numbers, _word(graph, len(codebook))], "known_codes")
-        codes = graph.add("Cast", [known], "codes", to=TensorProto.INT32)
-        padded = graph.constant(CODEBOOK, np.append(codebook, np.float32(0)))
-        values = graph.add("Gather", [padded, codes], "entry_values", axis=0)
+        entries = self._entries(graph, cells, views)
+        found = graph.add("Gather", [self._unpacked_tables(graph), entries], "entry_halves", axis=0)
+        values = graph.add("Cast", [found], "entry_values", to=TensorProto.FLOAT)
         by_view = graph.integers(-1, len(views), len(self.tables.tuples))
         shaped = graph.add("Reshape", [values, by_view], "view_entries")
         sums = graph.add("ReduceSum", [shaped, graph.integers(2)], "view_sums", keepdims=0)
         total = graph.add("Reshape", [sums, graph.integers(-1, 1, 1)], "view_totals")
         return graph.add("Mul", [total, graph.constant("views", np.array(8, np.float32))], "view_values")
 
-    def _mixed(self, graph: GraphBuilder, name: str, slots: NDArray[Any], places: list[str]) -> str:
-        """`[N, V * T] uint32`: the XOR of the three slots of each entry."""
-        table = graph.constant(name, slots)
-        found = [
-            graph.add("Gather", [table, place], f"{name}_{number}", axis=0)
-            for number, place in enumerate(places)
-        ]
-        two = graph.add("BitwiseXor", found[:2], f"{name}_of_two")
-        three = graph.add("BitwiseXor", [two, found[2]], f"{name}_of_three")
-        return graph.add("Cast", [three], f"{name}_mixed", to=TensorProto.UINT32)
-
-    def _numbers(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
-        """`[N, V * T] uint32`: the hash of each entry before it is scrambled.
+    def _entries(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
+        """`[N, V * T] int32`: which entry each tuple reads on each view.
 
         The index in a table is below 2**24, so a product in float32 gives it exactly, and much faster than
         one in integers.
@@ -70,47 +46,53 @@ class CompactEvaluator:
         for column, places in enumerate(seen):
             digits[places, column] = 16.0 ** np.arange(len(places))
         numbers = graph.add("Cast", [cells], "float_cells", to=TensorProto.FLOAT)
-        indices = graph.add("MatMul", [numbers, graph.constant("tuple_digits", digits)], "float_indices")
-        table_size = 1 << 4 * tuples.shape[1]
-        starts = np.tile(np.arange(len(tuples), dtype=np.uint64) * table_size, len(views))
-        added = (starts * MULTIPLIERS[0] + self.tables.seed) & 0xFFFFFFFF
-        words = graph.add("Cast", [indices], "indices", to=TensorProto.UINT32)
-        times = graph.add("Mul", [words, _word(graph, MULTIPLIERS[0])], "times")
-        return graph.add("Add", [times, graph.constant("starts", added.astype(np.uint32))], "numbers")
+        products = graph.add("MatMul", [numbers, graph.constant("tuple_digits", digits)], "tuple_numbers")
+        indices = graph.add("Cast", [products], "table_entries", to=TensorProto.INT32)
+        starts = np.tile(np.arange(len(tuples)) << 4 * tuples.shape[1], len(views)).astype(np.int32)
+        return graph.add("Add", [indices, graph.constant("table_starts", starts)], "entries")
 
-    def _places(self, graph: GraphBuilder, numbers: str) -> tuple[list[str], str]:
-        """The three places `[N, V * T] int32` in the slots, and the fingerprints `uint32`, as in
-        `octofold_players.compact_tables.places`.
-        """
+    def _unpacked_tables(self, graph: GraphBuilder) -> str:
+        """All entries, `[entries] float16`; nothing here depends on the boards."""
+        values = graph.add("Gather", [self._codebook(graph), self._codes(graph)], "kept_values", axis=0)
+        nothing = graph.constant("nothing_kept", np.zeros(1, np.float16))
+        ranked = graph.add("Concat", [nothing, values], "ranked_values", axis=0)
+        of_pages = _ranks(graph, "entry_bits", self.tables.entry_bits)
+        filled = graph.add("Gather", [ranked, of_pages], "filled_entries", axis=0)
+        pages = graph.add("Reshape", [filled, graph.integers(-1, PAGE)], "filled_pages")
+        empty = graph.constant("empty_page", np.zeros((1, PAGE), np.float16))
+        ranked_pages = graph.add("Concat", [empty, pages], "ranked_pages", axis=0)
+        page_of = _ranks(graph, "page_bits", self.tables.page_bits)
+        all_pages = graph.add("Gather", [ranked_pages, page_of], "all_pages", axis=0)
+        return graph.add("Reshape", [all_pages, graph.integers(-1)], "unpacked_tables")
 
-        def shift(word: str, bits: int, output: str) -> str:
-            return graph.add("BitShift", [word, _word(graph, bits)], output, direction="RIGHT")
+    def _codebook(self, graph: GraphBuilder) -> str:
+        codebook = graph.constant("codebook", self.tables.codebook)
+        return graph.add("Cast", [codebook], "half_codebook", to=TensorProto.FLOAT16)
 
-        def drawn(multiplier: int, bits: int, output: str) -> str:
-            product = graph.add("Mul", [mixed, _word(graph, multiplier)], f"{output}_product")
-            return shift(product, 32 - bits, output)
-
-        half = graph.add("BitwiseXor", [numbers, shift(numbers, 15, "numbers_shifted")], "half_mixed")
-        scrambled = graph.add("Mul", [half, _word(graph, MULTIPLIERS[1])], "scrambled")
-        mixed = graph.add("BitwiseXor", [scrambled, shift(scrambled, 13, "scrambled_shifted")], "hashes")
-        segments = (len(self.tables.slots) >> SEGMENT_BITS) - 2
-        scaled = graph.add("Mul", [shift(mixed, 16, "high"), _word(graph, segments)], "scaled_segment")
-        segment = graph.add("BitwiseAnd", [scaled, _word(graph, 0xFFFF0000)], "segment_starts")
-        offsets = [
-            graph.add("BitwiseAnd", [mixed, _word(graph, 0xFFFF)], "first_offset"),
-            drawn(MULTIPLIERS[2], 16, "second_offset"),
-            drawn(MULTIPLIERS[3], 16, "third_offset"),
-        ]
-        places = []
-        for number, offset in enumerate(offsets):
-            start = segment
-            if number:
-                ahead = _word(graph, number << SEGMENT_BITS)
-                start = graph.add("Add", [segment, ahead], f"segment_{number}")
-            place = graph.add("Add", [start, offset], f"place_{number}")
-            places.append(graph.add("Cast", [place], f"index_{number}", to=TensorProto.INT32))
-        return places, drawn(MULTIPLIERS[4], 24, "fingerprints")
+    def _codes(self, graph: GraphBuilder) -> str:
+        """`[kept] int32`."""
+        lower = graph.constant("lower_codes", self.tables.lower_codes)
+        low = graph.add("Cast", [lower], "low_parts", to=TensorProto.INT32)
+        upper = graph.constant("upper_codes", self.tables.upper_codes)
+        high = _fields(graph, upper, 4, "high_parts")
+        raised = graph.add("Mul", [high, graph.constant("raise", np.array(256, np.int32))], "raised_parts")
+        return graph.add("Add", [low, raised], "codes")
 
 
-def _word(graph: GraphBuilder, number: int) -> str:
-    return graph.constant(f"word_{number:x}", np.array(number, np.uint32))
+def _fields(graph: GraphBuilder, packed: str, bits: int, output: str) -> str:
+    """Bytes `[M]` to the fields of so many bits in each, the lowest first: `[M * 8 / bits] int32`."""
+    shifts = graph.constant(f"shifts_of_{bits}", np.arange(0, 8, bits, dtype=np.uint8))
+    mask = graph.constant(f"mask_of_{bits}", np.array((1 << bits) - 1, np.uint8))
+    column = graph.add("Reshape", [packed, graph.integers(-1, 1)], f"{output}_column")
+    shifted = graph.add("BitShift", [column, shifts], f"{output}_shifted", direction="RIGHT")
+    fields = graph.add("BitwiseAnd", [shifted, mask], f"{output}_fields")
+    flat = graph.add("Reshape", [fields, graph.integers(-1)], f"{output}_flat")
+    return graph.add("Cast", [flat], output, to=TensorProto.INT32)
+
+
+def _ranks(graph: GraphBuilder, name: str, packed: NDArray[np.uint8]) -> str:
+    """How many bits are set up to each bit that is set, 0 for the others: `[8 * M] int32`."""
+    bits = _fields(graph, graph.constant(name, packed), 1, f"{name}_apart")
+    axis = graph.constant("first_axis", np.array(0, np.int32))
+    counts = graph.add("CumSum", [bits, axis], f"{name}_counts")
+    return graph.add("Mul", [bits, counts], f"{name}_ranks")

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_players.compact_tables import CARD_FIELD, FORMAT, CompactTables
+from octofold_players.compact_tables import ARRAYS, CARD_FIELD, FORMAT, CompactTables
 from octofold_players.compaction import compact
 from octofold_players.ntuple import NTupleFileError, NTupleNetwork
 
 from octofold_export.errors import ExportError
-from octofold_export.handmade.compact_tables import CODEBOOK, SLOTS, UPPER_SLOTS, CompactEvaluator
+from octofold_export.handmade.compact_tables import CompactEvaluator
 from octofold_export.sources.ntuple import ntuple_source
 from octofold_export.sources.source import Source
 
@@ -60,10 +60,7 @@ def _located(tables: CompactTables, model: bytes) -> dict[str, Any]:
         "format": FORMAT,
         "entries": tables.entries,
         "kept": tables.kept,
-        "seed": tables.seed,
-        SLOTS: _place(model, tables.slots),
-        UPPER_SLOTS: _place(model, tables.upper_slots),
-        CODEBOOK: _place(model, tables.codebook),
+        **{name: _place(model, getattr(tables, name)) for name in ARRAYS},
     }
 
 

@@ -110,7 +110,7 @@ def read_torchscript(file: Path) -> tuple[TorchNetwork, str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch deprecates the format, not its files
-            module = torch.jit.load(io.BytesIO(content), map_location="cpu")  # type: ignore[no-untyped-call]
+            module = torch.jit.load(io.BytesIO(content), map_location="cpu")
     except RuntimeError as error:
         raise ExportError(f"{file}: not a TorchScript file ({first_line(error)})") from error
     return TorchNetwork(module, str(file)), hashlib.sha256(content).hexdigest()

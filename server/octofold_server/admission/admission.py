@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from octofold_proto.errors import InvalidRequest, QueueFull, Unavailable
 from octofold_proto.status import CODES
 
+from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.batching.call import Answer, Call, Priority
 from octofold_server.batching.statistics import Refusals
 from octofold_server.models.registry import Models, ServedModel
@@ -73,6 +74,7 @@ class Limits:
     calls: int = 1024  # at work, streams not counted
     streams: int = 256
     streams_per_connection: int = 64
+    message_bytes: int = 256 * 2**20  # of all messages at work together
 
 
 class Ticket:
@@ -120,8 +122,10 @@ class Door:
 
     Attributes:
         refusals: counts of the calls that no model can be blamed for.
+        budget: of the bytes of all messages at work, by whatever protocol they came.
         refusal: why calls are refused; empty while the door is open.
         ready: whether new callers should come here: not before `open`, nor after `leave`.
+        is_alive: whether the transport serves; set by whoever watches it.
     """
 
     def __init__(self, models: Models, limits: Limits | None = None, tracing: Tracing | None = None) -> None:
@@ -129,8 +133,10 @@ class Door:
         self._tracing = tracing
         self.limits = limits or Limits()
         self.refusals = Refusals()
+        self.budget = ByteBudget(self.limits.message_bytes, self.refusals)
         self.refusal = "the server is starting"
         self.ready = False
+        self.is_alive: Callable[[], bool] = lambda: True
         self._refused = 0
         self._calls = 0
         self._at_work = _AtWork(self)

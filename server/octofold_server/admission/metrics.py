@@ -34,7 +34,7 @@ _REASONS = {
 }
 """Triton's few reasons for failure by status code; every other code is its OTHER."""
 
-_NO_FAILURES = dict.fromkeys(["CANCELLED", *(code.name for code in CODES.values())], 0)
+_NO_FAILURES = dict.fromkeys(["CANCELLED", "UNIMPLEMENTED", *(code.name for code in CODES.values())], 0)
 """Counters are there from the start: of one that first shows up as 1, Prometheus misses the step from 0."""
 
 Labels = Mapping[str, str]

@@ -203,6 +203,17 @@ class Config:
         _integer(1024, 2**31 - 1),
         "maximum bytes of a message",
     )
+    message_timeout: float = _option(
+        10.0,
+        _SECONDS,
+        "seconds for a message to arrive once its call has begun; then the call ends with DEADLINE_EXCEEDED",
+    )
+    max_bytes_in_flight: int = _option(
+        512 * 2**20,
+        _integer(2048, 2**40),
+        "bytes of messages that may be in flight over all protocols: half on their way in, each counted as "
+        "--max-message-bytes, and half at work; beyond, calls wait or fail with RESOURCE_EXHAUSTED",
+    )
     max_boards: int = _option(65_536, _integer(1, 100_000_000), "maximum boards in a call")
     max_calls: int = _option(
         1024,
@@ -220,6 +231,12 @@ class Config:
     )
     stream_idle: float = _option(
         600.0, _SECONDS, "close a stream that is idle for this many seconds; 0 disables"
+    )
+    connection_idle: float = _option(
+        600.0,
+        _SECONDS,
+        "close a gRPC connection that has had no call for this many seconds; its client connects again when "
+        "it calls; 0 disables",
     )
     tls_certificate: Path | None = _option(
         None,
@@ -273,6 +290,11 @@ def check_together(config: Config) -> None:
     ):
         if getattr(config, present) and not getattr(config, needed):
             raise ConfigError(f"{flag_of(present)} is given without {flag_of(needed)}; it takes both")
+    if config.max_bytes_in_flight < 2 * config.max_message_bytes:
+        raise ConfigError(
+            f"{flag_of('max_bytes_in_flight')}: {config.max_bytes_in_flight} is not enough for two "
+            f"messages of {flag_of('max_message_bytes')} ({config.max_message_bytes})"
+        )
 
 
 def key_of(name: str) -> str:

@@ -1,53 +1,74 @@
-"""The gRPC server: which services it has, what it asks of those who call, and how much it lets in.
-
-Knows nothing about when it starts and stops.
-"""
+"""The gRPC server: which services it has, what it asks of those who call, and how much it lets in."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
-
-import grpc
-from grpc_health.v1 import health_pb2_grpc
-from grpc_health.v1.health import SERVICE_NAME as HEALTH_SERVICE
-from grpc_reflection.v1alpha import reflection
-from octofold_proto.inference import grpc_service_pb2_grpc
-from octofold_proto.octofold.v1 import inference_pb2_grpc
-
 from octofold_server.admission.admission import Door
 from octofold_server.config.options import Config
-from octofold_server.protocols.health import THREADS as HEALTH_THREADS
-from octofold_server.protocols.health import Health
+from octofold_server.protocols.health import SERVICE as HEALTH
+from octofold_server.protocols.health import Health, HealthMethods
 from octofold_server.protocols.octofold_v1.service import SERVICE as OCTOFOLD
-from octofold_server.protocols.octofold_v1.service import OctofoldMethods, OctofoldServicer
+from octofold_server.protocols.octofold_v1.service import OctofoldMethods
 from octofold_server.protocols.open_inference.grpc_service import SERVICE as OPEN_INFERENCE
-from octofold_server.protocols.open_inference.grpc_service import OpenInferenceMethods, OpenInferenceServicer
+from octofold_server.protocols.open_inference.grpc_service import (
+    OpenInferenceDescriptions,
+    OpenInferenceMethods,
+)
 from octofold_server.protocols.open_inference.operations import OpenInference
+from octofold_server.protocols.reflection import Reflection
 from octofold_server.system.sockets import StartupError, address_of, file_limit, listener_on
 from octofold_server.system.tls import Tls
-from octofold_server.transport.access import Access, AccessInterceptor
+from octofold_server.transport.access import Access
 from octofold_server.transport.arrivals import Arrivals
-from octofold_server.transport.grpc_direct import WireServer
-from octofold_server.transport.undecodable import RefusingUndecodable
+from octofold_server.transport.aside import Aside
+from octofold_server.transport.grpc_direct import DirectServer
+from octofold_server.transport.interface import Server
+from octofold_server.transport.methods import Methods
 
-__all__ = ["SERVICES", "listen", "new_grpc_server"]
+__all__ = ["SERVICES", "listen", "new_grpc_server", "new_methods"]
 
 SERVICES = (OCTOFOLD, OPEN_INFERENCE)
 """Full names of the services that are ready together."""
 
-SPARE_THREADS = 16
-"""Beyond those for all the calls that may be at work: to tell others that there is no room."""
+ASIDE_THREADS = 4
+"""For what is asked about the server and its models."""
 
-REFLECTION_THREADS = 4
-"""For streams of reflection, which nobody needs in numbers and which may stay open for nothing."""
+SLOW_THREADS = 4
+"""For loading and unloading, which last: nothing else must wait behind them."""
+
+MAX_PENDING = 4000
+"""Calls that gRPC may keep until we ask for them, some 16 kB each. Beyond, it drops calls without a status;
+with its own limit of 1,000 it does so when a few honest clients start at the same moment."""
 
 
 def new_grpc_server(
     config: Config, door: Door, health: Health, access: Access, service: OpenInference
-) -> WireServer:
+) -> Server:
     """A server with every service, which listens nowhere yet."""
-    options = (
+    return DirectServer(new_methods(config, door, health, access, service), _options(config))
+
+
+def new_methods(
+    config: Config, door: Door, health: Health, access: Access, service: OpenInference
+) -> Methods:
+    """The methods of every service."""
+    # Half of the bytes in flight is for messages on their way, each of which may become the largest.
+    at_once = max(2, config.max_bytes_in_flight // 2 // config.max_message_bytes)
+    arrivals = Arrivals(at_once, config.max_calls, config.message_timeout, door.refusals)
+    methods = Methods(arrivals, door.budget, door.refusals, None if access.open else access)
+    aside = Aside(ASIDE_THREADS, config.max_calls, door.refusals, "aside")
+    slow = Aside(SLOW_THREADS, config.max_calls, door.refusals, "loading")
+    idle_seconds = config.stream_idle or float("inf")
+    OctofoldMethods(door, aside, idle_seconds).add_to(methods)
+    OpenInferenceMethods(door, service, idle_seconds).add_to(methods)
+    OpenInferenceDescriptions(door, service, aside, slow).add_to(methods)
+    HealthMethods(health, door).add_to(methods)
+    if config.reflection:
+        Reflection((*SERVICES, HEALTH), door).add_to(methods)
+    return methods
+
+
+def _options(config: Config) -> list[tuple[str, int]]:
+    options = [
         ("grpc.max_receive_message_length", config.max_message_bytes),
         ("grpc.max_concurrent_streams", config.max_calls_per_connection),
         # It counts calls that are over until they are freed, and so refuses clients that keep to the limit.
@@ -58,37 +79,21 @@ def new_grpc_server(
         # A client whose machine is gone says nothing; what it had open ends when it answers no ping.
         ("grpc.keepalive_time_ms", 60_000),
         ("grpc.keepalive_timeout_ms", 20_000),
+        ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.min_ping_interval_without_data_ms", 10_000),  # clients may ask the same of us
-    )
-    # For what is asked about the server and its models, and to load and unload them. Inference takes none.
-    pool = ThreadPoolExecutor(2 * config.max_calls + SPARE_THREADS, thread_name_prefix="call")
-    interceptors: list[grpc.ServerInterceptor] = []
-    if not access.open:  # it costs every call some time
-        interceptors.append(AccessInterceptor(access))
-    server = grpc.server(pool, interceptors=interceptors, options=options)
-    arrivals = Arrivals(config.max_calls, door.refusals)  # as many may be on their way as may be at work
-    wire = WireServer(server, arrivals, None if access.open else access)
-    idle_seconds = config.stream_idle or float("inf")
-    OctofoldMethods(door, idle_seconds).add_to(wire)
-    OpenInferenceMethods(door, service, idle_seconds).add_to(wire)
-
-    # All that servicers use of a server.
-    slow = Arrivals(config.max_calls, door.refusals)
-    refusing: Any = RefusingUndecodable(server, door.refusals, slow, elsewhere=wire.names)
-    inference_pb2_grpc.add_OctofoldServiceServicer_to_server(OctofoldServicer(door), refusing)
-    grpc_service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(OpenInferenceServicer(service), refusing)
-    probes: Any = RefusingUndecodable(server, door.refusals, Arrivals(HEALTH_THREADS // 2, door.refusals))
-    health_pb2_grpc.add_HealthServicer_to_server(health.servicer, probes)
-    if config.reflection:
-        names = (*SERVICES, HEALTH_SERVICE, reflection.SERVICE_NAME)
-        aside = ThreadPoolExecutor(REFLECTION_THREADS, thread_name_prefix="reflection")
-        few = Arrivals(REFLECTION_THREADS, door.refusals)
-        described: Any = RefusingUndecodable(server, door.refusals, few, aside)
-        reflection.enable_server_reflection(names, described)
-    return wire
+        # A client that begins calls and resets them must answer a ping before it goes on.
+        ("grpc.http2.ping_on_rst_stream_percent", 100),
+        ("grpc.server.max_pending_requests", MAX_PENDING),
+        ("grpc.server.max_pending_requests_hard_limit", MAX_PENDING),
+        # It would grow the window of every stream, and so what gRPC buffers of calls that are not read.
+        ("grpc.http2.bdp_probe", 0),
+    ]
+    if config.connection_idle:
+        options.append(("grpc.max_connection_idle_ms", round(config.connection_idle * 1000)))
+    return options
 
 
-def listen(server: WireServer, host: str, port: int, tls: Tls | None, *, shared: bool = False) -> int:
+def listen(server: Server, host: str, port: int, tls: Tls | None, *, shared: bool = False) -> int:
     """Take the port, and return the one that was taken.
 
     We try the address ourselves first: gRPC's own message about it is a page long and names no reason.

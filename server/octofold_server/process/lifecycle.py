@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 from octofold_game.extras import install_command
@@ -29,7 +30,9 @@ from octofold_server.process.announcement import (
     announce_stop,
     warn_of_strangers,
 )
-from octofold_server.process.assembly import SERVICES, listen, new_grpc_server
+from octofold_server.process.assembly import SERVICES, new_grpc_server
+from octofold_server.process.ports import LAST_BYTES_SECONDS, Ports
+from octofold_server.process.watchdog import Watchdog
 from octofold_server.protocols.health import Health
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.system.native_log import NativeLog
@@ -39,16 +42,12 @@ from octofold_server.system.signals import Signals
 from octofold_server.system.sockets import StartupError, listener_on, port_written
 from octofold_server.system.tls import Tls
 from octofold_server.transport.access import Access
-from octofold_server.transport.grpc_direct import WireServer
 
 if TYPE_CHECKING:  # what most servers do without, and need not load
     from octofold_server.admission.tracing import Tracing
     from octofold_server.transport.http_server import RestServer
 
-__all__ = ["StartupError", "serve"]
-
-LAST_BYTES_SECONDS = 1.0
-"""For answers on their way out, and for whoever watches health, before connections are cut."""
+__all__ = ["ServingError", "StartupError", "serve"]
 
 LAST_LOAD_SECONDS = 1.0
 """For whoever is loading to notice that it should end. Reading a file or making a session may take longer; it
@@ -57,7 +56,12 @@ is not waited for."""
 LAST_SPANS_SECONDS = 2.0
 """For a collector to take the last spans; there may be none."""
 
+
 _log = logging.getLogger(__name__)
+
+
+class ServingError(Exception):
+    """Why the server ended although nobody asked it to."""
 
 
 def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Place | None = None) -> None:
@@ -74,10 +78,11 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
     Raises:
         StartupError: the address cannot be listened on, a file of certificates or tokens is not what it
             should be, or the port file cannot be written.
+        ServingError: gRPC serves no more.
         ModelError: there is nothing to serve.
     """
     health = Health(SERVICES)
-    unloaded = Unloaded(place.folder / "unloaded") if place is not None else None
+    unloaded = Unloaded(None if place is None else place.folder / "unloaded")
     models = Models(config, new_backends, health.set_model, unloaded)
     tracing = _tracing() if config.tracing else None
     door = Door(models, _limits(config), tracing)
@@ -88,7 +93,9 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
         raise StartupError(str(error)) from error
     service = OpenInference(door, SharedService(place, door) if place is not None else None)
     server = new_grpc_server(config, door, health, access, service)
-    ports = _Ports(config, server, tls, lambda: _new_rest_server(config, door, access, service, tls))
+    new_rest = partial(_new_rest_server, config, door, access, service, tls)
+    ports = Ports(config, server, tls, new_rest, lambda: _report_failure(door, health, signals))
+    door.is_alive = ports.watchdog.is_alive
     joins = place is not None and place.joins
     if not joins:
         ports.take()
@@ -110,9 +117,7 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
             reloading.start()
             door.open()
             health.serve()
-            if joins:
-                ports.take()
-                ports.open()
+            ports.open()
             if ports.rest is not None:
                 ending.enter_context(port_written(config.rest_port_file, ports.rest.port))
             with port_written(config.port_file, ports.grpc):
@@ -120,13 +125,9 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
                     announce_service(config, models, ports.grpc, ports.rest.port if ports.rest else None)
                     warn_of_strangers(config, ports.grpc)
                 signals.wait()
-                announce_stop(config.grace)
-                models.load_no_more()
-                door.leave()
-                health.leave()
-                signals.wait(config.grace)
-                door.refuse()
-                _drain(door, config.drain)
+                _raise_if_failed(ports.watchdog)
+                _leave(config, models, door, health, signals)
+                _raise_if_failed(ports.watchdog)
     _log.info("stopped")
     if not models.has_settled(LAST_LOAD_SECONDS):
         # The interpreter would wait for a thread that loads, or pull the ground from under a native library.
@@ -156,6 +157,17 @@ def _loaded(models: Models, signals: Signals) -> bool:
     return not signals.wait(0)
 
 
+def _leave(config: Config, models: Models, door: Door, health: Health, signals: Signals) -> None:
+    """Say that the server is leaving, go on for the grace period, then finish what was accepted."""
+    announce_stop(config.grace)
+    models.load_no_more()
+    door.leave()
+    health.leave()
+    signals.wait(config.grace)
+    door.refuse()
+    _drain(door, config.drain)
+
+
 def _drain(door: Door, limit_seconds: float) -> None:
     door.drain(limit_seconds)
     if door.open_calls:
@@ -168,48 +180,16 @@ def _drain(door: Door, limit_seconds: float) -> None:
         )
 
 
-class _Ports:
-    """The ports of the server, for gRPC and REST.
+def _report_failure(door: Door, health: Health, signals: Signals) -> None:
+    """Nobody should come here any more, and the thread that waits for signals has something to look at."""
+    door.leave()
+    health.leave()
+    signals.wake()
 
-    They are taken before anything is loaded, so that the server fails early if somebody else has them. A
-    process that joins others takes them once it is ready: from then on the kernel gives it connections.
 
-    Attributes:
-        grpc: the port that was taken.
-        rest: None without REST.
-    """
-
-    def __init__(
-        self, config: Config, server: WireServer, tls: Tls | None, new_rest: Callable[[], RestServer | None]
-    ) -> None:
-        self.grpc = 0
-        self.rest: RestServer | None = None
-        self._config = config
-        self._server = server
-        self._tls = tls
-        self._new_rest = new_rest
-        self._open = False
-
-    def take(self) -> None:
-        """Raises `StartupError`."""
-        config = self._config
-        shared = config.processes > 1
-        self.grpc = listen(self._server, config.host, config.port, self._tls, shared=shared)
-        self.rest = self._new_rest()
-
-    def open(self) -> None:
-        self._server.start()
-        if self.rest is not None:
-            self.rest.start()
-        self._open = True
-
-    def close(self) -> None:
-        if not self._open:
-            return
-        stopped = self._server.stop(LAST_BYTES_SECONDS)
-        if self.rest is not None:
-            self.rest.stop()
-        stopped.wait()
+def _raise_if_failed(watchdog: Watchdog) -> None:
+    if watchdog.failure:
+        raise ServingError(watchdog.failure)
 
 
 def _limits(config: Config) -> Limits:
@@ -218,6 +198,7 @@ def _limits(config: Config) -> Limits:
         calls=config.max_calls,
         streams=config.max_streams,
         streams_per_connection=config.max_streams_per_connection,
+        message_bytes=config.max_bytes_in_flight // 2,
     )
 
 
@@ -238,18 +219,23 @@ def _tls(config: Config) -> Tls | None:
 
 
 def _new_rest_server(
-    config: Config, door: Door, access: Access, service: OpenInference, tls: Tls | None
-) -> RestServer | None:
-    if config.rest_port is None:
-        return None
+    config: Config,
+    door: Door,
+    access: Access,
+    service: OpenInference,
+    tls: Tls | None,
+    grpc_answers: Callable[[], bool],
+) -> RestServer:
+    assert config.rest_port is not None
     # Only now: aiohttp takes a third of a second and 13 MB.
-    from octofold_server.protocols.open_inference.rest import application
+    from octofold_server.protocols.open_inference.rest import PROBES, application
     from octofold_server.transport.http_server import RestServer
 
     return RestServer(
-        application(door, service, access, config.max_message_bytes),
+        application(door, service, access, config.max_message_bytes, grpc_answers),
         listener_on(config.host, config.rest_port, shared=config.processes > 1),
         tls.context() if tls is not None else None,
         door.refusals.add_handshake,
         LAST_BYTES_SECONDS,
+        probes=PROBES,
     )

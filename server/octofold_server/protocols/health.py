@@ -1,71 +1,222 @@
-"""Whether the services and each of the models are ready, by Check and Watch of `grpc.health.v1`.
+"""Whether the services and each of the models are ready: Check and Watch of `grpc.health.v1`.
 
-Knows nothing about why something is ready or not.
+Nothing here waits: a watcher that does not read keeps one status on its way, and hears the latest afterwards.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import Counter, defaultdict
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 
-from grpc_health.v1 import health, health_pb2
+from grpc_health.v1 import health_pb2
+from octofold_proto.errors import InvalidRequest, QueueFull, UnknownModel
 
-__all__ = ["Health"]
+from octofold_server.admission.admission import Door, code_name
+from octofold_server.system.quoting import quoted
+from octofold_server.transport.aside import answering
+from octofold_server.transport.interface import Call
+from octofold_server.transport.methods import Methods
+from octofold_server.transport.unary import decoded, end_badly
 
-THREADS = 32
-"""For all that ask for health or watch it; watching takes one only while it changes."""
+__all__ = ["SERVICE", "Health", "HealthMethods"]
+
+SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+
+MAX_NAME = 256
+"""Characters of a name that is asked for; longer than any name of a service or model that is served."""
+
+MOST_BYTES = 2 * MAX_NAME
+MAX_WATCHES = 1024
+MAX_WATCHES_PER_CONNECTION = 16
+"""gRPC's clients have one for each connection."""
+
+RETRY_SECONDS = 10.0
+CANCELLED = 1
 
 _SERVING = health_pb2.HealthCheckResponse.SERVING
 _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+_UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
 
 
 class Health:
-    """Nothing is ready before `serve`, and nothing after `leave`.
+    """What is ready. Nothing is before `serve`, and nothing after `leave`.
 
     Args:
         services: full names of the gRPC services that are ready together, while any model is; "", the whole,
             is one of them.
-
-    Attributes:
-        servicer: to be added to the gRPC server.
     """
 
     def __init__(self, services: Iterable[str]) -> None:
-        # On threads of its own: a prober is answered even while every call's thread is taken.
-        threads = ThreadPoolExecutor(THREADS, thread_name_prefix="health")
-        self.servicer = health.HealthServicer(
-            experimental_non_blocking=True, experimental_thread_pool=threads
-        )
-        # What the constructor does for Watch; it does nothing for Check.
-        health.HealthServicer.Check.experimental_thread_pool = threads  # type: ignore[attr-defined]
-        self._services = ("", *services)
+        self._services = frozenset(("", *services))
         self._models: dict[str, bool] = {}  # whether a version of it is ready
-        self._serving = False
-        self._told: dict[str, int] = {}
-        self._lock = threading.Lock()  # guards the three above
-        self._tell()
+        self._is_serving = False
+        self._has_left = False
+        self._watches: dict[str, set[_Watch]] = defaultdict(set)
+        self._watches_of: Counter[str] = Counter()  # by connection
+        self._lock = threading.Lock()  # guards everything above
 
     def serve(self) -> None:
         """From now on those models are ready that are, and with any of them the services."""
         with self._lock:
-            self._serving = True
-            self._tell()
+            self._is_serving = True
+        self._tell()
 
     def leave(self) -> None:
         """From now on nothing is ready, whatever is said about models."""
-        self.servicer.enter_graceful_shutdown()
+        with self._lock:
+            self._has_left = True
+        self._tell()
 
     def set_model(self, name: str, ready: bool) -> None:
         """A model has, or has no, version that is ready. It is asked about like a service of that name."""
         with self._lock:
             self._models[name] = ready
-            self._tell()
+        self._tell()
+
+    def status(self, name: str) -> int:
+        """A value of `HealthCheckResponse.ServingStatus`: SERVICE_UNKNOWN for a name that nobody has."""
+        with self._lock:
+            if name in self._services:
+                is_ready = any(self._models.values())
+            elif name in self._models:
+                is_ready = self._models[name]
+            else:
+                return int(_UNKNOWN)
+            return int(_SERVING if is_ready and self._is_serving and not self._has_left else _NOT_SERVING)
+
+    @property
+    def watches(self) -> int:
+        """How many watch."""
+        with self._lock:
+            return sum(self._watches_of.values())
+
+    def watch(self, call: Call, name: str) -> None:
+        """Tell a call the status of this name, now and whenever it changes.
+
+        Raises:
+            QueueFull: too many watch, here or on this connection.
+        """
+        connection = call.peer()
+        watch = _Watch(self, call, name, connection)
+        with self._lock:
+            if sum(self._watches_of.values()) >= MAX_WATCHES:
+                raise QueueFull(f"{MAX_WATCHES} calls watch health, the most allowed", RETRY_SECONDS)
+            if self._watches_of[connection] >= MAX_WATCHES_PER_CONNECTION:
+                raise QueueFull(
+                    f"{MAX_WATCHES_PER_CONNECTION} calls of this connection watch health, the most allowed",
+                    RETRY_SECONDS,
+                )
+            self._watches[name].add(watch)
+            self._watches_of[connection] += 1
+        watch.look()
+
+    def forget(self, watch: _Watch) -> None:
+        """It has ended."""
+        with self._lock:
+            if watch not in self._watches.get(watch.name, ()):
+                return
+            self._watches[watch.name].discard(watch)
+            if not self._watches[watch.name]:
+                del self._watches[watch.name]
+            self._watches_of[watch.connection] -= 1
+            if not self._watches_of[watch.connection]:
+                del self._watches_of[watch.connection]
 
     def _tell(self) -> None:
-        any_ready = any(self._models.values())
-        for name, ready in {**self._models, **dict.fromkeys(self._services, any_ready)}.items():
-            status = _SERVING if self._serving and ready else _NOT_SERVING
-            if self._told.get(name) != status:  # those who watch want to hear of changes only
-                self._told[name] = status
-                self.servicer.set(name, status)
+        with self._lock:
+            watches = [watch for those in self._watches.values() for watch in those]
+        for watch in watches:
+            watch.look()
+
+
+class _Watch:
+    """One call of Watch."""
+
+    def __init__(self, health: Health, call: Call, name: str, connection: str) -> None:
+        self.name = name
+        self.connection = connection
+        self._health = health
+        self._call = call
+        self._told: int | None = None
+        self._is_sending = False
+        self._has_left = False
+        self._lock = threading.Lock()  # guards the three above; the lock of Health is taken inside it
+        call.on_sent = self._was_sent
+        call.on_left = self._left
+
+    def look(self) -> None:
+        """Send the status if it is not the one that was sent last."""
+        with self._lock:
+            if self._is_sending or self._has_left:
+                return
+            status = self._health.status(self.name)
+            if status == self._told:
+                return
+            self._told = status
+            self._is_sending = True
+        try:
+            self._call.send(_response(status).SerializeToString())
+        except Exception as error:
+            self._health.forget(self)
+            end_badly(self._call, error, "Watch")
+
+    def _was_sent(self) -> None:
+        with self._lock:
+            self._is_sending = False
+            has_left = self._has_left
+        if has_left:
+            self._call.end(CANCELLED)
+        else:
+            self.look()
+
+    def _left(self) -> None:
+        self._health.forget(self)
+        with self._lock:
+            self._has_left = True
+            is_sending = self._is_sending  # of which gRPC wants to be done first
+        if not is_sending:
+            self._call.end(CANCELLED)
+
+
+class HealthMethods:
+    """The RPCs.
+
+    Args:
+        health: what they tell.
+        door: whose counts are told of calls that are refused.
+    """
+
+    def __init__(self, health: Health, door: Door) -> None:
+        self._health = health
+        self._door = door
+
+    def add_to(self, methods: Methods) -> None:
+        """Add them to what a server serves."""
+        name = f"{SERVICE}/Check"
+        check = answering(self._door, name, health_pb2.HealthCheckRequest, self.check)
+        methods.add_unary(name, check, MOST_BYTES)
+        methods.add_unary(f"{SERVICE}/Watch", self.watch, MOST_BYTES)
+
+    def check(self, request: health_pb2.HealthCheckRequest) -> health_pb2.HealthCheckResponse:
+        """Answer a HealthCheckRequest; raises UnknownModel for a name that nobody has."""
+        status = self._health.status(request.service)
+        if status == _UNKNOWN:
+            raise UnknownModel(f"no service or model is called {quoted(request.service)}")
+        return _response(status)
+
+    def watch(self, call: Call, message: bytes) -> None:
+        """Answer a HealthCheckRequest until the caller leaves."""
+        try:
+            name = decoded(health_pb2.HealthCheckRequest, message, f"{SERVICE}/Watch", self._door).service
+            if len(name) > MAX_NAME:
+                raise InvalidRequest(f"the name has {len(name)} characters; {MAX_NAME} are allowed")
+            self._health.watch(call, name)
+        except Exception as error:
+            if isinstance(error, QueueFull):
+                self._door.refusals.add(code_name(error))
+            end_badly(call, error, "Watch")
+
+
+def _response(status: int) -> health_pb2.HealthCheckResponse:
+    return health_pb2.HealthCheckResponse(status=status)

@@ -43,8 +43,8 @@ def have_standard_error() -> None:
 class NativeLog:
     """A block in which the process's standard error leads into the log.
 
-    Python's own standard error, and with it the log, goes where it went before. So does what is written of a
-    crash: nobody would read it from the log's pipe any more.
+    Python's own standard error, and with it the log, goes where it went before. So does what Python writes of
+    a crash. The last words of a native library may get lost in the pipe: its reader dies with the process.
 
     Args:
         on_handshake_failed: called once for every TLS handshake that failed.
@@ -72,9 +72,8 @@ class NativeLog:
         self._thread.start()
 
     def __exit__(self, *_: object) -> None:
-        os.dup2(
-            sys.stderr.fileno(), STANDARD_ERROR
-        )  # the last that led into the pipe: its reader comes to an end
+        # The last descriptor that led into the pipe is replaced: its reader comes to an end.
+        os.dup2(sys.stderr.fileno(), STANDARD_ERROR)
         self._thread.join()
 
     def _read(self) -> None:

@@ -90,7 +90,12 @@ class Siblings:
 
     def _listen(self) -> None:
         while True:
-            accepted, _ = self._listener.accept()
+            try:
+                accepted, _ = self._listener.accept()
+            except OSError as error:  # such as no file descriptor for it
+                _log.warning("a sibling cannot be heard: %s", error.strerror)
+                time.sleep(BEAT_SECONDS)
+                continue
             connection = _connection(accepted)
             # Loading takes its time, and others may ask meanwhile.
             threading.Thread(target=self._answer, args=(connection,), name="sibling", daemon=True).start()

@@ -9,21 +9,18 @@ from __future__ import annotations
 import hashlib
 import hmac
 import logging
-from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
-from typing import Any, TypeAlias
 
-import grpc
 from octofold_game.files import read_regular
 from octofold_proto.errors import NotAllowed, Unauthenticated
 
 from octofold_server.admission.admission import code_name
 from octofold_server.batching.statistics import Refusals
 from octofold_server.system.reread import FileError, Reread
-from octofold_server.transport.unary import Metadata, abort_badly
+from octofold_server.transport.interface import Metadata
 
-__all__ = ["Access", "AccessInterceptor", "Right"]
+__all__ = ["Access", "Right"]
 
 LOOK_SECONDS = 1.0
 """Between two looks at the files of tokens, for which no call should pay."""
@@ -114,36 +111,6 @@ class Access:
                 raise NotAllowed("this takes an admin token")
         if right is Right.ADMIN and not self._admin_enabled:
             raise NotAllowed("loading and unloading models by RPC is switched off on this server")
-
-
-_Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
-
-
-class AccessInterceptor(grpc.ServerInterceptor):
-    """Refuses gRPC calls before their messages are read."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-
-    def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], _Handler | None],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> _Handler | None:
-        method = str(handler_call_details.method)
-        try:
-            self._access.check_call(method, handler_call_details.invocation_metadata)
-        except (Unauthenticated, NotAllowed) as error:
-            return _refusal(error, method)
-        return continuation(handler_call_details)
-
-
-def _refusal(error: Exception, method: str) -> _Handler:
-    def refuse(_messages: object, context: grpc.ServicerContext) -> None:
-        abort_badly(context, error, method)
-
-    # Of all kinds, this one does not wait for a message; callers of every kind understand its end.
-    return grpc.stream_stream_rpc_method_handler(refuse)
 
 
 def _token_of(authorization: str | None) -> str:

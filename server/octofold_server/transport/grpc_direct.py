@@ -1,140 +1,113 @@
-"""gRPC methods whose calls have no thread: told of a message when it is there, they reply later, from any.
+"""The transport that drives the completion queue of gRPC's C core itself.
 
 grpcio's server gives every call a thread, which it wakes three times; its asyncio server wakes its loop as
-often. That costs several times what gRPC itself does. Here the thread that polls the completion queue of a
-`grpc.Server` hands messages over, and whoever has the answer sends it. This takes what grpcio's own server is
-made of, `cygrpc`, which is not public: this is the only file that does. Knows nothing about messages.
+often. That costs several times what gRPC itself does. Here one thread polls the queue and hands messages
+over, and whoever has the answer sends it. This takes what grpcio's own server is made of, `cygrpc`, which is
+not public: this is the only file that does, and `grpc_public` serves where it is missing.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError
 from typing import Any
 
 import grpc
 from grpc._cython import cygrpc  # type: ignore[attr-defined]  # not in the stubs, being private
-from octofold_proto.errors import NotAllowed, QueueFull, Unauthenticated
 
-from octofold_server.transport.access import Access
-from octofold_server.transport.arrivals import Arrivals
-from octofold_server.transport.unary import NEVER, YEAR_SECONDS, end_badly
+from octofold_server.transport.interface import NEVER, YEAR_SECONDS, Metadata, nothing
+from octofold_server.transport.methods import Begin, Methods
+from octofold_server.transport.unary import end_badly
 
-__all__ = ["WireCall", "WireServer"]
+__all__ = ["DirectCall", "DirectServer"]
+
+TICK_SECONDS = 0.25
 
 _CLOSE, _MESSAGE, _SENT, _STATUS = range(4)
 """What a call may wait for gRPC to finish."""
 
+_CANCELLED = 1
 _NO_FLAGS = 0
 _MORE_FOLLOWS = cygrpc.WriteFlag.buffer_hint
 _NOTHING: tuple[()] = ()
 _OK = (cygrpc.StatusCode.ok, b"")
+_TIMEOUT = cygrpc.CompletionType.queue_timeout
+
+_log = logging.getLogger(__name__)
 
 
-def _nothing(*_: object) -> None:
-    """What a call does when its method has not said otherwise."""
-
-
-class WireCall:
-    """One call. Its method must end it, by `reply` or `end`, on any thread; a second end has no effect.
-
-    The three callbacks run on the thread that serves all calls, and so must return at once. They may be set
-    until the method returns.
-
-    Attributes:
-        metadata: what came with the call, as pairs of key and value.
-        on_message: takes a message after each `read`, or None when there are no more.
-        on_sent: a message that was given to `send` is on its way, and there is room for the next.
-        on_left: the client has left, or its deadline has passed.
-    """
+class DirectCall:
+    """A `Call` of the interface."""
 
     __slots__ = (
-        "_begun", "_call", "_details", "_ended", "_owed", "metadata", "on_left", "on_message", "on_sent",
+        "_begun", "_call", "_details", "_ended", "_forget", "_owed", "_peer", "metadata", "on_left",
+        "on_message", "on_over", "on_sent",
     )  # fmt: skip
 
-    def __init__(self, event: Any) -> None:
+    def __init__(self, event: Any, forget: Callable[[], None]) -> None:
         self._call = event.call
         self._details = event.call_details
-        self.metadata: Sequence[tuple[str, str | bytes]] = event.invocation_metadata
-        self.on_message: Callable[[bytes | None], None] = _nothing
-        self.on_sent: Callable[[], None] = _nothing
-        self.on_left: Callable[[], None] = _nothing
+        self._forget = forget
+        self._peer = ""
+        self.metadata: Metadata = event.invocation_metadata
+        self.on_message: Callable[[bytes | None], None] = nothing
+        self.on_sent: Callable[[], None] = nothing
+        self.on_left: Callable[[], None] = nothing
+        self.on_over: Callable[[], None] = nothing
         self._begun = False  # metadata was sent
         self._ended = False
-        self._owed = {
-            _CLOSE
-        }  # its changes are atomic: other threads add to it, the serving thread takes away
+        # Its changes are atomic: other threads add to it, the serving thread takes away.
+        self._owed = {_CLOSE}
         self._call.start_server_batch((cygrpc.ReceiveCloseOnServerOperation(_NO_FLAGS),), self._closed)
 
     @property
     def deadline(self) -> float:
-        """The caller's deadline as a time of `time.monotonic`; infinity when it has none."""
         remaining = self._details.deadline - time.time()
         return time.monotonic() + remaining if remaining < YEAR_SECONDS else NEVER
 
     def peer(self) -> str:
-        """The client's address."""
-        return str(self._call.peer().decode())
-
-    def cancel(self) -> None:
-        """End the connection's part in it; it still has to be ended here."""
-        self._call.cancel()
+        if not self._peer and self._call is not None:
+            self._peer = str(self._call.peer().decode())
+        return self._peer
 
     def read(self) -> None:
-        """Ask for the next message; once at a time."""
-        self._owed.add(_MESSAGE)
-        self._call.start_server_batch((cygrpc.ReceiveMessageOperation(_NO_FLAGS),), self._received)
+        self._start(_MESSAGE, (cygrpc.ReceiveMessageOperation(_NO_FLAGS),), self._received)
 
     def send(self, message: bytes, *, more: bool = False) -> None:
-        """Send a message of a stream; the next one after `on_sent`.
-
-        Args:
-            message: its bytes.
-            more: another follows for certain, so that gRPC may put both into one packet.
-        """
-        self._owed.add(_SENT)
         flags = _MORE_FOLLOWS if more else _NO_FLAGS
         operations = [cygrpc.SendMessageOperation(message, flags)]
         if not self._begun:
             self._begun = True
             operations.insert(0, cygrpc.SendInitialMetadataOperation(_NOTHING, _NO_FLAGS))
-        self._call.start_server_batch(operations, self._was_sent)
+        self._start(_SENT, operations, self._was_sent)
 
     def reply(self, message: bytes) -> None:
-        """End the call with its only message."""
         if self._ended:
             return
-        self._owed.add(_STATUS)
-        self._ended = True
         operations = (
             cygrpc.SendInitialMetadataOperation(_NOTHING, _NO_FLAGS),
             cygrpc.SendMessageOperation(message, _NO_FLAGS),
             cygrpc.SendStatusFromServerOperation(_NOTHING, *_OK, _NO_FLAGS),
         )
-        self._call.start_server_batch(operations, self._is_over)
+        self._ended = True
+        self._start(_STATUS, operations, self._is_over)
 
-    def end(
-        self, code: int = 0, details: str = "", trailing: Sequence[tuple[str, str | bytes]] = _NOTHING
-    ) -> None:
-        """End the call without a message, after those that were sent.
-
-        Args:
-            code: the number of a status code.
-            details: for the caller to read.
-            trailing: metadata.
-        """
+    def end(self, code: int = 0, details: str = "", trailing: Metadata = ()) -> None:
         if self._ended:
             return
-        self._owed.add(_STATUS)
-        self._ended = True
         operations = [
             cygrpc.SendStatusFromServerOperation(tuple(trailing), code, details.encode(), _NO_FLAGS)
         ]
         if not self._begun:
             operations.insert(0, cygrpc.SendInitialMetadataOperation(_NOTHING, _NO_FLAGS))
-        self._call.start_server_batch(operations, self._is_over)
+        self._ended = True
+        self._start(_STATUS, operations, self._is_over)
+
+    def cut_off(self, code: int, details: str) -> None:
+        if (call := self._call) is not None:
+            call.cancel(code, details)
 
     def guarded(self, callback: Callable[..., None], *arguments: object) -> None:
         """Call something that may raise what nobody expects: that ends this call, and not the thread that
@@ -144,156 +117,185 @@ class WireCall:
         except Exception as error:
             end_badly(self, error, "gRPC")  # which logs it
 
-    # What follows is called by grpc's serving thread, which takes a call that is returned for over.
+    def _start(self, owed: int, operations: Sequence[Any], when_done: Callable[[Any], None]) -> None:
+        self._owed.add(owed)
+        try:
+            self._call.start_server_batch(operations, when_done)
+        except BaseException:
+            self._owed.discard(owed)  # gRPC will not finish what it has not begun
+            if owed == _STATUS:
+                self._ended = False
+            raise
 
-    def _closed(self, event: Any) -> Any:
+    # The serving thread calls what follows.
+
+    def _closed(self, event: Any) -> None:
         self._owed.discard(_CLOSE)
         if event.batch_operations[0].cancelled():
-            self.guarded(self.on_left)
-        return self._state()
+            if self.on_left is nothing:
+                self.end(_CANCELLED)
+            else:
+                self.guarded(self.on_left)
+        self._look()
 
-    def _received(self, event: Any) -> Any:
+    def _received(self, event: Any) -> None:
         self._owed.discard(_MESSAGE)
         self.guarded(self.on_message, event.batch_operations[0].message())
-        return self._state()
+        self._look()
 
-    def _was_sent(self, _event: Any) -> Any:
+    def _was_sent(self, _event: Any) -> None:
         self._owed.discard(_SENT)
         self.guarded(self.on_sent)
-        return self._state()
+        self._look()
 
-    def _is_over(self, _event: Any) -> Any:
+    def _is_over(self, _event: Any) -> None:
         self._owed.discard(_STATUS)
-        return self._state()
+        self._look()
 
-    def _state(self) -> Any:
-        if self._owed or not self._ended:
-            return None, _NOTHING
+    def _look(self) -> None:
+        """Forget the call if it is over."""
+        if self._owed or not self._ended or self._call is None:
+            return
+        on_over = self.on_over
         # What these refer to refers to this, and a call that is not freed still counts for its connection.
-        self.on_message = self.on_sent = self.on_left = _nothing
+        self.on_message = self.on_sent = self.on_left = self.on_over = nothing
         self._call = None
-        return self, _NOTHING
+        self._forget()
+        on_over()
 
 
-_Begin = Callable[[WireCall], None]
-
-
-class WireServer:
-    """A `grpc.Server` with methods of this kind beside those of its own kind.
+class DirectServer:
+    """A `Server` of the interface.
 
     Args:
-        server: not started yet.
-        arrivals: watches calls of one message until it is there.
-        access: asked before anything else of a call is looked at; None lets everybody in.
-
-    Attributes:
-        server: to be given methods of the other kind.
+        methods: what it serves; complete before `start`.
+        options: of gRPC's C core.
     """
 
-    def __init__(self, server: grpc.Server, arrivals: Arrivals, access: Access | None = None) -> None:
-        self.server: Any = server
-        self._arrivals = arrivals
-        self._access = access
-        self._methods: list[_Method] = []
-
-    def add_unary(self, name: str, method: Callable[[WireCall, bytes], None]) -> None:
-        """Add a method of one message and one reply.
-
-        Args:
-            name: such as "package.Service/Method".
-            method: takes a call and its message.
-        """
-
-        def begin(call: WireCall) -> None:
-            def message_is_there(message: bytes | None) -> None:
-                self._arrivals.end(call, came=message is not None)
-                if message is None:  # never sent, or larger than gRPC takes
-                    end_badly(call, CancelledError(), name)
-                else:
-                    method(call, message)
-
-            try:
-                self._arrivals.begin(call)
-            except QueueFull as error:
-                end_badly(call, error, name)
-            else:
-                call.on_message = message_is_there
-                call.read()
-
-        self._add(name, begin)
-
-    def add_stream(self, name: str, method: Callable[[WireCall], None]) -> None:
-        """Add a method of many messages and replies, by its name, which takes a call."""
-        self._add(name, method)
-
-    @property
-    def names(self) -> frozenset[str]:
-        """Of the methods that were added."""
-        return frozenset(method.path.removeprefix("/") for method in self._methods)
+    def __init__(self, methods: Methods, options: Sequence[tuple[str, int]] = ()) -> None:
+        self.beats = 0
+        self.failure: BaseException | None = None
+        self._methods = methods
+        self._queue = cygrpc.CompletionQueue()
+        self._server = cygrpc.Server(tuple(options), False)
+        self._server.register_completion_queue(self._queue)
+        self._calls = 0  # not over; the next two as well are changed by the serving thread alone
+        self._asked = 0  # requests for the next call that gRPC has not answered
+        self._is_shut = False
+        self._is_started = False
+        self._is_stopping = False
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()  # while the server is started, shut down, cut off or destroyed
 
     def listen(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
-        """Listen on an address as well; the port, and RuntimeError when gRPC cannot."""
-        if credentials is not None:
-            return int(self.server.add_secure_port(address, credentials))
-        return int(self.server.add_insecure_port(address))
+        if credentials is None:
+            port = self._server.add_http2_port(address.encode())
+        else:
+            port = self._server.add_http2_port(
+                address.encode(),
+                credentials._credentials,  # type: ignore[attr-defined]  # not in the stubs, being private
+            )
+        if not port:
+            raise RuntimeError(f"gRPC cannot listen on {address}")
+        return int(port)
 
     def start(self) -> None:
-        """Serve."""
-        self.server.start()
-        for method in self._methods:
-            method.start()
+        with self._lock:
+            for path in self._methods.begins:
+                self._server.register_method(path)
+            self._server.start()
+            self._is_started = True
+            for path, begin in self._methods.begins.items():
+                self._ask(path, begin)
+            self._ask_unknown()
+            threading.Thread(target=self._serve, name="grpc", daemon=True).start()
 
-    def stop(self, grace: float | None) -> threading.Event:
-        """Take no more calls; see `grpc.Server.stop`."""
-        stopped: threading.Event = self.server.stop(grace)
-        return stopped
+    def stop(self, grace_seconds: float | None) -> threading.Event:
+        with self._lock:
+            if not self._is_started:
+                self._stopped.set()
+            elif not self._is_stopping:
+                self._is_stopping = True
+                self._server.shutdown(self._queue, self._shut_down)
+        if grace_seconds is None:
+            self._cancel_after(0)
+        else:
+            threading.Thread(target=self._cancel_after, args=(grace_seconds,), daemon=True).start()
+        return self._stopped
 
-    def _add(self, name: str, begin: _Begin) -> None:
-        self._methods.append(_Method(self.server._state, f"/{name}", begin, self._access))
+    def _cancel_after(self, seconds: float) -> None:
+        if self._stopped.wait(seconds):
+            return
+        with self._lock:
+            if not self._stopped.is_set():
+                self._server.cancel_all_calls()
 
+    def _serve(self) -> None:
+        try:
+            self._poll_until_stopped()
+        except BaseException as error:
+            self.failure = error
+            _log.critical("the thread that serves gRPC has failed", exc_info=error)
+        else:
+            with self._lock:
+                self._server.destroy()
+                self._stopped.set()
 
-class _Method:
-    """Asks gRPC for the next call of a method, again and again.
+    def _poll_until_stopped(self) -> None:
+        poll, clock = self._queue.poll, time.time
+        next_tick = clock()
+        while not self._is_shut or self._calls or self._asked:
+            now = clock()
+            if not 0 < next_tick - now <= TICK_SECONDS:
+                next_tick = now + TICK_SECONDS
+                self._methods.tick()
+            event = poll(next_tick)
+            self.beats += 1
+            if event.completion_type != _TIMEOUT:
+                event.tag(event)
+            event = None  # before the next poll: it may hold the last reference to a call
 
-    It stands among the server's calls while it does: the server so does not end before.
-    """
+    def _shut_down(self, _event: Any) -> None:
+        self._is_shut = True
 
-    def __init__(self, state: Any, path: str, begin: _Begin, access: Access | None) -> None:
-        self._server = state
-        self.path = path
-        self._begin = begin
-        self._access = access
-        state.server.register_method(path)
+    def _forget_call(self) -> None:
+        self._calls -= 1
 
-    def start(self) -> None:
-        with self._server.lock:
-            self._server.rpc_states.add(self)
-            self._ask()
+    def _ask(self, path: str, begin: Begin) -> None:
+        """Ask for the next call of a method."""
 
-    def _ask(self) -> None:
-        queue = self._server.completion_queue
-        self._server.server.request_registered_call(queue, queue, self.path, self._called)
-
-    def _called(self, event: Any) -> Any:
-        if not event.success:  # the server stops
-            return self, _NOTHING
-        call = WireCall(event)
-        with self._server.lock:
-            self._server.rpc_states.add(call)
-            try:
-                self._ask()
-            except ValueError:  # the server stops, and this call was its last of this method
-                last: _Method | None = self
-            else:
-                last = None
-        call.guarded(self._admit, call)
-        return last, _NOTHING
-
-    def _admit(self, call: WireCall) -> None:
-        if self._access is not None:
-            try:
-                self._access.check_call(self.path, call.metadata)
-            except (Unauthenticated, NotAllowed) as error:
-                end_badly(call, error, self.path)
+        def called(event: Any) -> None:
+            self._asked -= 1
+            if not event.success:  # the server stops
                 return
-        self._begin(call)
+            ask()
+            self._calls += 1
+            call = DirectCall(event, self._forget_call)
+            call.guarded(begin, call)
+
+        def ask() -> None:
+            try:
+                self._server.request_registered_call(self._queue, self._queue, path, called)
+            except ValueError:  # the server stops
+                return
+            self._asked += 1
+
+        ask()
+
+    def _ask_unknown(self) -> None:
+        """Ask for the next call of a method that is not there."""
+        try:
+            self._server.request_call(self._queue, self._queue, self._called_unknown)
+        except ValueError:  # the server stops
+            return
+        self._asked += 1
+
+    def _called_unknown(self, event: Any) -> None:
+        self._asked -= 1
+        if not event.success:
+            return
+        self._ask_unknown()
+        self._calls += 1
+        call = DirectCall(event, self._forget_call)
+        path = event.call_details.method.decode(errors="replace")
+        call.guarded(self._methods.begin_unknown, call, path)

@@ -10,9 +10,11 @@ import logging
 import socket
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 from octofold_server.system.sockets import file_limit
 
@@ -24,11 +26,16 @@ IDLE_SECONDS = 75.0
 MAX_CONNECTIONS = 512
 """At most, whether or not their TLS handshake is done; fewer where there are few file descriptors."""
 
+SPARE_CONNECTIONS = 16
+"""Beyond, for requests that are answered however many others are at work."""
+
 HANDSHAKE_SECONDS = 10.0
 """For a TLS handshake to be done."""
 
 PAUSE_SECONDS = 1.0
 """Before the next connection is taken when one could not be, as when there is no file descriptor for it."""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +52,9 @@ class RestServer:
         tls: for HTTPS; None for plain HTTP.
         on_handshake_failed: called once for every TLS handshake that failed, of which the log is told here.
         last_seconds: for replies on their way out, when it stops.
-        max_connections: beyond them, new ones are closed at once.
+        max_connections: with a request at work. New connections beyond them and a few to spare take the place
+            of the one that has been silent the longest.
+        probes: paths that are answered however many requests are at work.
         stalled_seconds: a connection whose client takes nothing of its reply for so long is closed, where
             the system knows how to.
     """
@@ -59,7 +68,9 @@ class RestServer:
         last_seconds: float = 1.0,
         max_connections: int = MAX_CONNECTIONS,
         stalled_seconds: float = 60.0,
+        probes: Collection[str] = (),
     ) -> None:
+        application.middlewares.append(self._at_work())
         self._runner = web.AppRunner(
             application,
             handle_signals=False,
@@ -79,7 +90,11 @@ class RestServer:
         self._listener = listener
         self._max_connections = min(max_connections, file_limit() // 4)
         self._accepting: asyncio.Task[None] | None = None
-        self._beginning: set[asyncio.Task[None]] = set()  # connections whose handshake is not done
+        self._probes = frozenset(probes)
+        # In each, the connection that has been silent the longest is the first.
+        self._beginning: dict[asyncio.Task[None], None] = {}  # their handshake is not done
+        self._silent: dict[asyncio.BaseTransport, None] = {}  # no request of theirs is at work
+        self._busy = 0  # requests at work
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="rest", daemon=True)
 
@@ -125,25 +140,74 @@ class RestServer:
                 _log.warning("a connection could not be taken: %s", error.strerror)
                 await asyncio.sleep(PAUSE_SECONDS)
                 continue
-            if len(self._server.connections) + len(self._beginning) >= self._max_connections:
-                connection.close()
-                continue
+            most = self._max_connections + SPARE_CONNECTIONS
+            if len(self._server.connections) + len(self._beginning) >= most:
+                if not self._closed_one():
+                    connection.close()
+                    continue
+                await asyncio.sleep(0)  # for its file descriptor to be free before the next is taken
             task = self._loop.create_task(self._begin(connection, address[0]))
-            self._beginning.add(task)
-            task.add_done_callback(self._beginning.discard)
+            self._beginning[task] = None
+            task.add_done_callback(partial(self._has_begun, connection))
+
+    def _has_begun(self, connection: socket.socket, task: asyncio.Task[None]) -> None:
+        self._beginning.pop(task, None)
+        if task.cancelled():  # to make room, or because the server stops
+            connection.close()
+
+    def _closed_one(self) -> bool:
+        """Close the connection that has been silent the longest; whether there was one."""
+        while self._silent:
+            transport = next(iter(self._silent))
+            del self._silent[transport]
+            if not transport.is_closing():
+                transport.abort()  # type: ignore[attr-defined]  # every transport of a socket can
+                return True
+        for task in self._beginning:
+            task.cancel()
+            return True
+        return False
+
+    def _at_work(self) -> Middleware:
+        """Knows which connections have a request at work, and refuses what is too much."""
+
+        @web.middleware
+        async def at_work(request: web.Request, handler: Handler) -> web.StreamResponse:
+            is_probe = request.path in self._probes
+            if self._busy >= self._max_connections and not is_probe:
+                reason = f"{self._busy} requests are at work, the most allowed"
+                raise web.HTTPServiceUnavailable(reason=reason)
+            transport = request.transport
+            if transport is not None:
+                self._silent.pop(transport, None)
+            self._busy += not is_probe
+            try:
+                return await handler(request)
+            finally:
+                self._busy -= not is_probe
+                if transport is not None and not transport.is_closing():
+                    self._silent[transport] = None
+
+        return at_work
 
     async def _begin(self, connection: socket.socket, client: str) -> None:
         limit = None if self._tls is None else HANDSHAKE_SECONDS
         try:
-            await self._loop.connect_accepted_socket(
+            transport, _ = await self._loop.connect_accepted_socket(
                 self._server, connection, ssl=self._tls, ssl_handshake_timeout=limit
             )
+            self._silent[transport] = None
+            self._forget_closed()
         except ssl.SSLError as error:
             reason = getattr(error, "verify_message", "") or error.reason or error
             _log.warning("a TLS handshake failed: %s", reason, extra={"fields": {"client": client}})
             self._on_handshake_failed()
         except OSError:
             pass  # the client has left, or never said a word
+
+    def _forget_closed(self) -> None:
+        if len(self._silent) > 2 * len(self._server.connections) + SPARE_CONNECTIONS:
+            self._silent = {one: None for one in self._silent if not one.is_closing()}
 
     @property
     def _server(self) -> web.Server:

@@ -14,15 +14,23 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import Generic, Protocol, TypeVar
 
-from octofold_proto.errors import OctofoldError, Unavailable
+from octofold_proto.errors import OctofoldError, QueueFull, Unavailable
 
-from octofold_server.admission.admission import Door, Ticket
-from octofold_server.transport.unary import Call, end_badly
+from octofold_server.admission.admission import Door, Ticket, code_name
+from octofold_server.admission.byte_budget import ByteBudget
+from octofold_server.transport.interface import Call
+from octofold_server.transport.unary import end_badly
 
 __all__ = ["AnswerStream", "Exchange", "IdleStreams"]
 
 MAX_OPEN_BOARDS = 65_536
 """Boards of one stream that are read but not answered yet. A client that sends and never reads stops here."""
+
+CLOSING_SECONDS = 3.0
+"""While the server shuts down, for a client to take the next reply that it is owed."""
+
+LOOK_SECONDS = 0.5
+UNAVAILABLE = 14
 
 Message = TypeVar("Message")
 
@@ -56,12 +64,25 @@ class Exchange(Protocol[Message]):
 class _Open:
     """A message that was read, and whose answer is not sent yet."""
 
-    __slots__ = ("boards", "reply", "ticket")
+    __slots__ = ("_held", "boards", "reply", "ticket")
 
     def __init__(self, boards: int) -> None:
+        self._held = 0  # bytes taken from the budget
         self.boards = boards
         self.ticket: Ticket | None = None
         self.reply = b""
+
+    def hold(self, size: int, budget: ByteBudget) -> None:
+        """Take its bytes from the budget; raises QueueFull."""
+        if size >= ByteBudget.COUNTED_FROM:
+            budget.take(size)
+            self._held = size
+
+    def let_go(self, budget: ByteBudget) -> None:
+        """Give them back."""
+        if self._held:
+            budget.give(self._held)
+            self._held = 0
 
 
 class AnswerStream(Generic[Message]):
@@ -88,7 +109,7 @@ class AnswerStream(Generic[Message]):
         self._stopped = False  # takes no more messages
         self._why: Exception | None = None  # with which it ends, once all that is open was sent
         self._ended = False  # sends no more
-        self._busy = time.monotonic()  # when there was last a message or something open
+        self._busy = time.monotonic()  # when a reply was last sent, or a first one was ready to be
         self._lock = threading.Lock()  # guards everything above
         self._place = door.open_stream(call.peer(), self.stop_reading)
         call.on_message = self._take
@@ -113,11 +134,29 @@ class AnswerStream(Generic[Message]):
                 opened.ticket.cancel()
 
     def end_if_idle(self, idle_seconds: float) -> None:
-        """End if nothing came and nothing was owed for so long."""
+        """End if for this long nothing came and nothing was owed, or the client took nothing of what is owed.
+
+        While the server shuts down, a client that takes nothing has less time.
+        """
         with self._lock:
-            is_idle = not self._open and time.monotonic() - self._busy >= idle_seconds
+            silent_seconds = time.monotonic() - self._busy
+            is_idle = not self._open and silent_seconds >= idle_seconds
+            is_closing = bool(self._door.refusal)
+            is_unread = self._sending is not None and silent_seconds >= (
+                min(idle_seconds, CLOSING_SECONDS) if is_closing else idle_seconds
+            )
         if is_idle:
-            self._end(Unavailable(f"nothing came on this stream for {idle_seconds:g} seconds; open another"))
+            self._end_idle(f"nothing came on this stream for {idle_seconds:g} seconds; open another")
+        elif is_unread:
+            self._end_idle(f"no reply of this stream was taken for {silent_seconds:.1f} seconds")
+
+    def _end_idle(self, message: str) -> None:
+        error = Unavailable(message)
+        self._door.refusals.add(code_name(error))
+        if self._sending is not None:  # what is on its way would keep a status from being sent
+            self._call.cut_off(UNAVAILABLE, message)
+        else:
+            self._end(error)
 
     def _stop(self, why: Exception | None) -> None:
         with self._lock:
@@ -155,21 +194,31 @@ class AnswerStream(Generic[Message]):
         with self._lock:
             self._open.add(opened)
             self._open_boards += opened.boards
-        self._submit(message, opened)
+        try:
+            opened.hold(len(received), self._door.budget)
+        except QueueFull as error:
+            self._answer_failure(opened, message, error)
+        else:
+            self._submit(message, opened)
         self._go_on()
 
     def _submit(self, message: Message, opened: _Open) -> None:
         def when_answered(ticket: Ticket) -> None:
             try:
-                reply = self._exchange.reply(message, ticket)
+                self._answer(opened, self._exchange.reply(message, ticket))
             except Exception as error:
-                reply = self._exchange.refusal(message, error)
-            self._answer(opened, reply)
+                self._answer_failure(opened, message, error)
 
         try:
             opened.ticket = self._exchange.submit(message, when_answered)
         except Exception as error:
-            self._answer(opened, self._exchange.refusal(message, error))
+            self._answer_failure(opened, message, error)
+
+    def _answer_failure(self, opened: _Open, message: Message, why: Exception) -> None:
+        try:
+            self._answer(opened, self._exchange.refusal(message, why))
+        except Exception as error:  # then the stream cannot go on: its client waits for this answer
+            self._end(error)
 
     def _answer(self, opened: _Open, reply: bytes) -> None:
         opened.reply = reply
@@ -178,6 +227,7 @@ class AnswerStream(Generic[Message]):
                 return
             self._ready.append(opened)
             if self._sending is None:
+                self._busy = time.monotonic()
                 self._send_next()
 
     def _send_next(self) -> None:
@@ -188,13 +238,15 @@ class AnswerStream(Generic[Message]):
     def _was_sent(self) -> None:
         with self._lock:
             assert self._sending is not None
-            self._open.discard(self._sending)
-            self._open_boards -= self._sending.boards
+            sent = self._sending
+            self._open.discard(sent)
+            self._open_boards -= sent.boards
             self._busy = time.monotonic()
             if not self._ended:
                 self._send_next()
             else:
                 self._sending = None
+        sent.let_go(self._door.budget)
         if self._ended:
             self._close()
         else:
@@ -212,6 +264,10 @@ class AnswerStream(Generic[Message]):
 
     def _close(self) -> None:
         self._door.close_stream(self._place)
+        with self._lock:
+            left = list(self._open)
+        for opened in left:
+            opened.let_go(self._door.budget)
         error = self._why
         if error is None:
             self._call.end()
@@ -225,10 +281,10 @@ class AnswerStream(Generic[Message]):
 
 
 class IdleStreams:
-    """Ends streams on which nothing comes and nothing is owed.
+    """Ends streams on which nothing comes and nothing is owed, or whose client takes nothing.
 
     Args:
-        seconds: for how long; infinity lets them be.
+        seconds: for how long; infinity lets them be until the server shuts down.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -239,8 +295,6 @@ class IdleStreams:
 
     def watch(self, stream: AnswerStream[Message]) -> None:
         """From now on, until it ends."""
-        if self._seconds == float("inf"):
-            return
         with self._lock:
             self._streams.add(stream)  # type: ignore[arg-type]  # whatever its messages are
             if not self._watching:
@@ -249,7 +303,7 @@ class IdleStreams:
 
     def _look(self) -> None:
         while True:
-            time.sleep(self._seconds / 8)
+            time.sleep(min(LOOK_SECONDS, self._seconds / 8))
             with self._lock:
                 self._streams = {stream for stream in self._streams if not stream.ended}
                 streams = list(self._streams)

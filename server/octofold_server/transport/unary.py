@@ -6,24 +6,20 @@ Knows nothing about the messages of any protocol.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NoReturn, Protocol, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
-import grpc
 from google.protobuf.message import DecodeError, Message
 from octofold_proto.errors import InvalidRequest
-from octofold_proto.status import DETAILS_KEY, grpc_code
+from octofold_proto.status import DETAILS_KEY
 from octofold_proto.wire import parsed
 
 from octofold_server.admission.admission import TRACE_HEADERS, Door, Ticket, WhenAnswered, code_name
 from octofold_server.admission.refusals import failure_status, request_id
+from octofold_server.transport.interface import Call, Metadata
 
 __all__ = [
-    "NEVER",
     "REQUEST_ID_KEY",
-    "Call",
-    "Metadata",
-    "abort_badly",
     "answer_later",
     "decoded",
     "end_badly",
@@ -31,34 +27,10 @@ __all__ = [
     "trace_of",
 ]
 
-NEVER = float("inf")
-YEAR_SECONDS = 3.2e7
-"""For a caller without a deadline, gRPC's C core reports the largest time that it can express."""
-
 REQUEST_ID_KEY = "x-request-id"
 """The metadata key under which a caller may name its call, and under which a failed call's id comes back."""
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
-
-Metadata = Sequence[tuple[str, str | bytes]]
-
-
-class Call(Protocol):
-    """As much of a `WireCall` as unary methods and streams use."""
-
-    on_message: Callable[[bytes | None], None]
-    on_sent: Callable[[], None]
-    on_left: Callable[[], None]
-
-    @property
-    def metadata(self) -> Metadata: ...
-    @property
-    def deadline(self) -> float: ...
-    def peer(self) -> str: ...
-    def read(self) -> None: ...
-    def send(self, message: bytes, *, more: bool = False) -> None: ...
-    def reply(self, message: bytes) -> None: ...
-    def end(self, code: int = 0, details: str = "", trailing: Metadata = ()) -> None: ...
 
 
 def answer_later(
@@ -82,12 +54,11 @@ def answer_later(
 
     def answered(ticket: Ticket) -> None:
         try:
-            message = reply(ticket)
+            call.reply(reply(ticket))
         except Exception as error:
             end_badly(call, error, name, known_as)
-        else:
-            call.reply(message)
-        door.end_call()
+        finally:
+            door.end_call()
 
     try:
         door.begin_call()
@@ -140,13 +111,3 @@ def end_badly(call: Call, error: Exception, name: str, known_as: str = "") -> No
     status = failure_status(error, name, identity, call.peer())
     trailing = ((DETAILS_KEY, status.SerializeToString()), (REQUEST_ID_KEY, identity))
     call.end(status.code, status.message, trailing)
-
-
-def abort_badly(context: grpc.ServicerContext, error: Exception, name: str) -> NoReturn:
-    """`end_badly` for a call of grpc's own server, which has a thread."""
-    identity = request_id_of(context.invocation_metadata())
-    status = failure_status(error, name, identity, context.peer())
-    context.set_trailing_metadata(
-        ((DETAILS_KEY, status.SerializeToString()), (REQUEST_ID_KEY, identity)),
-    )
-    context.abort(grpc_code(status), status.message)

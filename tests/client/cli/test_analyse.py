@@ -181,7 +181,7 @@ def test_what_cannot_be_analysed_or_judge_is_named_and_nothing_is_written(
     folder: Path, tmp_path: Path
 ) -> None:
     before = sorted(folder.iterdir())
-    assert analyse(tmp_path / "none").stderr == f"octofold: {tmp_path / 'none'} holds no evaluation\n"
+    assert analyse(tmp_path / "none").stderr == f"octofold: there is no {tmp_path / 'none'}\n"
     assert analyse(folder, "--player", "random").stderr == (
         "octofold: random cannot judge: it does not say what moves are worth\n"
     )
@@ -189,3 +189,21 @@ def test_what_cannot_be_analysed_or_judge_is_named_and_nothing_is_written(
     (folder / "games.replay").write_bytes((folder / "games.replay").read_bytes()[:-1])
     assert "ends within game" in analyse(folder).stderr
     assert sorted(folder.iterdir()) == before
+
+
+def test_an_analysis_without_a_judge_does_not_replace_a_judged_one(folder: Path) -> None:
+    judged = analyse(folder, "--player", "montecarlo:runs=1", "--last", "3", "--plots")
+    assert judged.returncode == 0, judged
+    names = ("analysis.json", "analysis.md", "where-games-are-lost.png")
+    before = [(folder / name).read_bytes() for name in names]
+    plain = analyse(folder, "--plots")
+    assert plain.returncode == 0, plain
+    assert "moves to the end" in plain.stdout
+    assert "written: " not in plain.stdout
+    assert plain.stderr == (
+        f"{folder / 'analysis.json'} keeps the analysis of the last 3 moves by montecarlo:runs=1; "
+        "name a judge to replace it.\n"
+    )
+    assert [(folder / name).read_bytes() for name in names] == before
+    assert analyse(folder, "--player", "montecarlo:runs=1", "--last", "2").returncode == 0
+    assert analysis_of(folder)["last_moves"] == 2

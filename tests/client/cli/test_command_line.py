@@ -111,7 +111,7 @@ def test_an_evaluation_prints_the_table_and_says_where_everything_lies(target: s
 
 def test_an_unknown_model_is_answered_with_those_there_are(target: str, tmp_path: Path) -> None:
     message = failure("evaluate", "--model", "smal", "--target", target, folder=tmp_path)
-    assert message == "the server has no model smal; did you mean small? It has small"
+    assert message == "the server has no model smal (it has small); did you mean small?"
     message = failure("evaluate", "--version", "7", "--target", target, folder=tmp_path)
     assert message == "small has no version 7; it has 1"
     assert not (tmp_path / "results").exists()
@@ -200,6 +200,7 @@ def test_on_a_terminal_move_says_that_it_waits_for_boards(target: str, tmp_path:
 
 
 def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "x[" / "bold]y:dog:").mkdir(parents=True)
     done = octofold("play", "--models", "x[/bold]y:dog:", folder=tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith("Starting a server with the models in x[/bold]y:dog: ...\n")
@@ -209,17 +210,8 @@ def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path: Path) -> No
 def test_more_games_at_a_time_than_a_server_takes_are_refused_before_anything_is_made(tmp_path: Path) -> None:
     done = octofold("evaluate", "--parallel", "131073", folder=tmp_path)
     assert done.returncode == 2
-    assert "argument --parallel: 131073 is not a number from 1 to 131,072" in done.stderr
+    assert "--parallel: 131073 is not a number from 1 to 131,072" in done.stderr
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    "arguments", [[], ["nonsense"], ["evaluate", "--games", "0"], ["evaluate", "--seed", "-1"], ["play", "x"]]
-)
-def test_a_wrong_command_line_ends_with_2_and_the_usage(tmp_path: Path, arguments: list[str]) -> None:
-    done = octofold(*arguments, folder=tmp_path)
-    assert done.returncode == 2
-    assert "usage: octofold" in done.stderr
 
 
 def test_a_reader_that_leaves_is_no_error_message(target: str, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """`octofold compare`: paired differences, one plain sentence, and playing on until it is decided."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -54,15 +55,15 @@ def test_two_folders_are_compared_game_by_game(games: Path, worse_games: Path) -
     differences = np.array([theirs[game] - ours[game] for game in range(40)])
     low, high = bootstrap_interval(differences) or (0, 0)
     assert done.stdout.splitlines()[-1] == (
-        f"greedy version 1 scores {differences.mean():,.0f} more on average, "
-        f"95% interval {low:,.0f} to {high:,.0f}; 40 games each."
+        f"greedy version 1 scores {differences.mean():,.0f} more on average "
+        f"(95% interval {low:,.0f} to {high:,.0f}); 40 games each."
     )
     assert "| average score |" in done.stdout
 
 
 def test_the_order_of_the_sides_turns_nothing_but_the_table(games: Path, worse_games: Path) -> None:
     one, other = compare(worse_games, games).stdout, compare(games, worse_games).stdout
-    said = [text.splitlines()[-1].split(",")[0] for text in (one, other)]
+    said = [text.splitlines()[-1].split(" (")[0] for text in (one, other)]
     assert said[0] == said[1]
     assert said[0].startswith("greedy version 1 scores ")
 
@@ -79,9 +80,7 @@ def test_only_games_that_both_have_count() -> None:
 def test_an_interval_around_zero_decides_nothing_and_says_so() -> None:
     comparison = Comparison.of("A", dict(enumerate([10, 20, 30])), "B", dict(enumerate([30, 20, 11])))
     assert not comparison.decided
-    assert comparison.sentence.startswith("Not decided: B scores 0 more on average, 95% interval -") or (
-        comparison.sentence.startswith("Not decided: A scores 0 more on average, 95% interval -")
-    )
+    assert re.match(r"No significant difference yet: [AB] \+0 \(95% interval -", comparison.sentence)
     assert comparison.sentence in markdown(comparison)
 
 
@@ -91,7 +90,7 @@ def test_the_better_one_is_the_subject_whichever_side_it_is() -> None:
     other = Comparison.of("strong", strong, "weak", weak)
     for comparison in (one, other):
         assert comparison.sentence == (
-            "strong scores 97 more on average, 95% interval 96 to 98; 50 games each."
+            "strong scores 97 more on average (95% interval 96 to 98); 50 games each."
         )
 
 
@@ -114,7 +113,7 @@ def test_folders_that_are_none_and_pairs_of_two_kinds_are_named(games: Path, tmp
 def test_two_models_play_the_same_games_into_folders_of_their_own(two_models: str, tmp_path: Path) -> None:
     done = compare("one", "other", "--target", two_models, "--games", "8", "--seed", "4", folder=tmp_path)
     assert done.returncode == 0, done
-    assert done.stdout.endswith("scores 0 more on average, 95% interval 0 to 0; 8 games each.\n")
+    assert done.stdout.endswith("other version 1 +0 (95% interval 0 to 0); 8 games each.\n")
     one, other = (tmp_path / "results" / f"evaluate-{name}-v1-seed4" for name in ("one", "other"))
     assert scores(one) == scores(other)
     again = compare(one, other)
@@ -126,7 +125,7 @@ def test_equal_models_are_played_up_to_the_limit_and_no_further(two_models: str,
     done = compare("one", "other", *options, folder=tmp_path)
     assert done.returncode == 0, done
     assert done.stdout.splitlines()[-1] == (
-        "Not decided: other version 1 scores 0 more on average, 95% interval 0 to 0 whenever one stops; "
+        "No significant difference yet: other version 1 +0 (95% interval, valid at any stop, 0 to 0); "
         "130 games each."
     )
     assert len(scores(tmp_path / "out" / "evaluate-one-v1-seed0")) == 130
@@ -142,7 +141,8 @@ def test_a_plain_difference_is_decided_at_the_first_look(two_models: str, tmp_pa
     assert done.returncode == 0, done
     sentence = done.stdout.splitlines()[-1]
     assert sentence.startswith("one version 1 scores ")
-    assert sentence.endswith(" whenever one stops; 100 games each.")
+    assert "(95% interval, valid at any stop, " in sentence
+    assert sentence.endswith("; 100 games each.")
 
 
 def test_folders_that_lack_their_long_games_are_compared_with_a_warning(games: Path, tmp_path: Path) -> None:

@@ -220,12 +220,13 @@ def test_play_shows_the_last_words_of_a_server_that_dies(
     assert "Traceback" not in errors
 
 
-def test_a_server_that_cannot_start_says_why(start: Start) -> None:
-    process = start("play", "--models", "nowhere")
+def test_a_server_that_cannot_start_says_why(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    process = start("play", "--models", "empty")
     _, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 1
     assert "octofold: the server ended with exit code" in errors
-    assert "nowhere" in errors
+    assert "empty" in errors
 
 
 def test_signals_wait_for_the_next_check_however_many_come() -> None:

@@ -213,4 +213,4 @@ def test_a_file_of_boards_that_is_none_is_named_before_anything_is_measured(
 def test_a_rate_of_zero_is_a_wrong_command_line(tmp_path: Path) -> None:
     done = loadtest("--rate", "0", folder=tmp_path)
     assert done.returncode == 2
-    assert "argument --rate: 0: 0 is not above 0 and at most 1,000,000" in done.stderr
+    assert "--rate: 0: 0 is not above 0 and at most 1,000,000" in done.stderr

@@ -1,6 +1,7 @@
 """`--player`: players in this process by name and options, judged like served models."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -14,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_client.contenders.player_specs import LocalContender, local_player
-from octofold_client.contenders.player_thread import LocalSource
+from octofold_client.contenders.player_specs import LocalPlayer, local_player
+from octofold_client.contenders.player_thread import PlayerThread
 from octofold_client.errors import EvaluationError
 from octofold_game.replays import read_replays
 from octofold_game.rules import legal_moves
@@ -59,17 +60,17 @@ class FirstLegal:
     [
         (
             "expectimx:depth=2",
-            "there is no player 'expectimx'; did you mean expectimax? "
-            "There are expectimax, minimax, montecarlo, ntuple, random",
+            "there is no player 'expectimx' (there are expectimax, minimax, montecarlo, ntuple, random); "
+            "did you mean expectimax?",
         ),
-        ("", "there is no player ''; there are expectimax, minimax, montecarlo, ntuple, random"),
+        ("", "there is no player '' (there are expectimax, minimax, montecarlo, ntuple, random)"),
         (
             "minimax:dpeth=2",
-            "minimax has no option dpeth; did you mean depth? There are depth, milliseconds",
+            "minimax has no option dpeth (there are depth, milliseconds); did you mean depth?",
         ),
         ("montecarlo:runs=many", "montecarlo: runs=many is not a whole number"),
         ("montecarlo:runs=0", "player montecarlo:runs=0: runs 0 is not in 1 to 1000000000"),
-        ("random:5", "random: '5' is not OPTION=VALUE; there is seed"),
+        ("random:5", "random: '5' is not OPTION=VALUE (there is seed)"),
         ("random:seed=1,seed=2", "random: seed is given twice"),
         ("ntuple:depth=2", "ntuple needs path: ntuple:PATH"),
         (
@@ -103,8 +104,50 @@ def test_another_package_may_name_players_of_its_own(tmp_path: Path, monkeypatch
     monkeypatch.syspath_prepend(str(tmp_path))
     contender = local_player("mine:7")
     assert contender.version.version == "3.1"
-    assert contender.sha256 is None
+    assert contender.title == "mine:7"
     assert vars(contender.player) == {"level": 7, "name": "mine"}
+
+
+def test_the_options_of_a_player_that_does_not_name_them_are_told_apart(tmp_path: Path) -> None:
+    """The folder, the name and the result of bias=0.9 are not those of bias=0.1."""
+    (tmp_path / "my_players.py").write_text(
+        "from dataclasses import dataclass\n"
+        "import numpy as np\n"
+        "from octofold_game.rules import legal_moves\n"
+        "@dataclass\nclass Mine:\n    bias: float = 0.5\n    name: str = 'mine'\n"
+        "    def next_moves(self, boards):\n"
+        "        order = np.array([0, 1, 2, 3] if self.bias < 0.5 else [3, 2, 1, 0])\n"
+        "        return order[legal_moves(boards)[:, order].argmax(axis=1)].astype(np.int8)\n"
+    )
+    described = tmp_path / "my_players-3.1.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: my-players\nVersion: 3.1\n")
+    (described / "entry_points.txt").write_text("[octofold.players]\nmine = my_players:Mine\n")
+
+    def evaluated(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [OCTOFOLD, "evaluate", *arguments, "--games", "5"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+
+    low, high = (evaluated("--player", f"mine:bias={bias}") for bias in ("0.1", "0.9"))
+    assert low.returncode == high.returncode == 0, (low, high)
+    assert low.stdout.startswith("**mine:bias=0.1 version 3.1: 5 games, seed 0**")
+    assert high.stdout.startswith("**mine:bias=0.9 version 3.1: 5 games, seed 0**")
+    average = [next(line for line in done.stdout.splitlines() if "average" in line) for done in (low, high)]
+    assert average[0] != average[1]
+    assert "All games were played by an earlier run" not in high.stdout
+    assert evaluated("--player", "mine:bias=0.1", "--out", "out").returncode == 0
+    refused = evaluated("--player", "mine:bias=0.9", "--out", "out")
+    assert refused.returncode == 1
+    assert "out holds games of model mine:bias=0.1, not mine:bias=0.9, sha256 " in refused.stderr
+    same = evaluated("--player", "mine:bias=0.1")
+    assert "All games were played by an earlier run" in same.stdout
+    assert same.stderr.startswith("taken over from earlier runs: 5 games")
 
 
 def test_without_numba_it_says_what_to_install(tmp_path: Path) -> None:
@@ -119,7 +162,8 @@ def test_without_numba_it_says_what_to_install(tmp_path: Path) -> None:
         timeout=60,
     )
     assert done.returncode == 1
-    assert done.stderr == "octofold: the player minimax needs numba: install octofold[players]\n"
+    assert done.stderr.startswith("octofold: the player minimax needs numba: run ")
+    assert "pip install" in done.stderr
 
 
 def test_an_evaluation_by_a_local_player_is_one_like_any_other(tmp_path: Path) -> None:
@@ -182,7 +226,7 @@ def test_leaving_gives_up_a_search_between_two_slices() -> None:
     boards[:, :2] = 1
     calls: list[int] = []
     player = FirstLegal(seconds=0.05, begun=lambda: calls.append(1))
-    with LocalSource(LocalContender(player, "1")) as source:
+    with PlayerThread(LocalPlayer(player, "1")) as source:
         pending = source.begin_next_moves(boards, with_probabilities=False)
         while not calls:
             time.sleep(0.01)

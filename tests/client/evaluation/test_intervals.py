@@ -7,6 +7,7 @@ import pytest
 from octofold_client.evaluation.intervals import (
     average_interval,
     bootstrap_interval,
+    clustered_share_interval,
     median_interval,
     share_interval,
     standard_error,
@@ -90,3 +91,22 @@ def test_the_ranks_of_the_median_are_exact_for_thousands_of_games_too() -> None:
     rank = int(low)
     below = sum(comb(n, count) for count in range(rank))  # fewer than `rank` values below the median
     assert 40 * below <= 2**n < 40 * (below + comb(n, rank))
+
+
+def test_observations_in_clusters_that_are_alike_say_less_than_as_many_independent_ones() -> None:
+    alike = clustered_share_interval([10] * 20 + [0] * 20, [10] * 40)
+    mixed = clustered_share_interval([5] * 40, [10] * 40)
+    assert alike == pytest.approx(share_interval(20, 40), abs=0.01)
+    assert mixed[1] - mixed[0] < alike[1] - alike[0]
+    assert clustered_share_interval([4], [4]) == share_interval(1, 1)
+
+
+def test_the_clustered_interval_covers_the_truth_in_about_95_of_100_samples() -> None:
+    generator = np.random.default_rng(1)
+    covered = 0
+    for _ in range(400):
+        shares = generator.beta(1.4, 0.6, 60)  # of games, on average 0.7
+        sizes = generator.integers(20, 51, 60)
+        low, high = clustered_share_interval(generator.binomial(sizes, shares), sizes)
+        covered += low <= 0.7 <= high
+    assert 0.92 <= covered / 400 <= 0.98

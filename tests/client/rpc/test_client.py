@@ -1,5 +1,6 @@
 """Both clients against a real server process."""
 
+import asyncio
 import importlib.metadata
 import socket
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from octofold_client import (
     AsyncClient,
     Client,
     InvalidRequest,
+    NextMove,
     NotOctofold,
     RemotePlayer,
     RetryPolicy,
@@ -20,7 +22,7 @@ from octofold_client import (
     UnknownModel,
 )
 from octofold_game.player import Player
-from octofold_game.rules import legal_moves
+from octofold_game.rules import BoardError, legal_moves
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1 import inference_pb2_grpc
 
@@ -56,6 +58,36 @@ def test_many_boards_get_the_moves_that_each_gets_alone(client: Client, boards: 
     assert answers.moves.tolist() == [client.next_move(board).move for board in boards]
     legal = legal_moves(boards)
     assert all(legal[board, move] for board, move in enumerate(answers.moves) if move >= 0)
+
+
+def test_boards_of_four_rows_are_the_same_boards(client: Client, boards: Any) -> None:
+    assert client.next_move(boards[0].reshape(4, 4)).move == client.next_move(boards[0]).move
+    assert client.next_move(boards[0].reshape(4, 4).tolist()).move == client.next_move(boards[0]).move
+    square = client.next_moves(boards.reshape(-1, 4, 4))
+    assert square.moves.tolist() == client.next_moves(boards).moves.tolist()
+    with pytest.raises(BoardError):
+        client.next_move(boards[0].reshape(2, 8))
+    with pytest.raises(BoardError):
+        client.next_moves(boards.reshape(-1, 2, 8))
+
+
+async def test_a_call_may_name_another_model_than_its_client(target: str, boards: Any) -> None:
+    with Client(target, model="none", version="9") as client:
+        assert client.next_move(boards[0], model="small").version == "1"
+        assert client.next_moves(boards, model="small", version="1").model == "small"
+        with pytest.raises(UnknownModel, match="none"):
+            client.next_move(boards[0])
+        with pytest.raises(UnknownModel, match="small"):
+            client.next_moves(boards, model="small", version="7")
+    async with AsyncClient(target) as one:
+        right, wrong = await asyncio.gather(
+            one.next_move(boards[0], model="small"),
+            one.next_move(boards[0], model="another"),
+            return_exceptions=True,
+        )
+        assert isinstance(right, NextMove)
+        assert isinstance(wrong, UnknownModel)
+        assert (await one.next_moves(boards.reshape(-1, 4, 4), version="1")).version == "1"
 
 
 def test_probabilities_are_only_sent_when_asked_for(client: Client, boards: Any) -> None:

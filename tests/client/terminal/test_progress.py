@@ -1,53 +1,83 @@
-"""The progress display: what it counts, how it guesses, and its two forms."""
+"""The progress display: what it counts, what it says of the games to come, and its two forms."""
 
 import io
+import itertools
 
 import numpy as np
 import pytest
+from octofold_client.evaluation.lockstep import Standing, Step
 from octofold_client.evaluation.summary import GameSummary
-from octofold_client.terminal.progress import LiveProgress, PlainProgress, moves_left, progress_on
+from octofold_client.terminal.progress import LiveProgress, PlainProgress, progress_on
 from rich.console import Console
 
 
-def finished(game: int, score: int, tile: int) -> GameSummary:
-    return GameSummary(game=game, score=score, largest_tile=tile, moves=100, outgrown=False)
+def finished(game: int, score: int, tile: int, moves: int = 100) -> GameSummary:
+    return GameSummary(game=game, score=score, largest_tile=tile, moves=moves, outgrown=False)
+
+
+def step(moves: int = 1, best_tile: int = 8, scores: tuple[int, ...] = (), length: int = 50) -> Step:
+    standing = Standing(np.full(len(scores), length, np.int64), np.array(scores, np.int64))
+    return Step(moves, [], len(scores), best_tile, lambda: standing, 0, 0)
+
+
+def plain(games: int = 10) -> PlainProgress:
+    """A display by whose clock a minute passes between any two looks."""
+    return PlainProgress(games, Console(file=io.StringIO()), itertools.count(0.0, 60.0).__next__)
 
 
 def test_earlier_games_count_as_done_and_enter_the_average() -> None:
-    progress = PlainProgress(10, Console(file=io.StringIO()))
-    assert progress.average is None
+    progress = plain()
+    assert progress.average_at_least is None
     progress.resume([finished(0, 1000, 128)])
-    progress.update(moves=2, running=2, best_tile=64, finished=[finished(1, 3000, 256)])
-    assert (progress.done, progress.average, progress.best_tile, progress.running) == (2, 2000, 256, 2)
+    progress.update(step(moves=2, best_tile=64), [finished(1, 3000, 256)])
+    assert (progress.done, progress.average_at_least, progress.best_tile) == (2, 2000, 256)
+
+
+def test_the_average_takes_the_unfinished_games_in_at_their_present_score() -> None:
+    # The two that ended are the poor ones: their average, 9,034, would promise far too little.
+    progress = plain()
+    progress.update(step(scores=(60_000,) * 8), [finished(0, 8_000, 512), finished(1, 10_068, 512)])
+    assert progress.average_at_least == pytest.approx((18_068 + 8 * 60_000) / 10)
+    assert progress.average_so_far == "average at least 49,807"
+    progress.update(step(), [finished(number, 70_000, 4096) for number in range(2, 10)])
+    assert progress.average_so_far == f"average {(18_068 + 8 * 70_000) / 10:,.0f}"
+
+
+def test_few_games_that_last_are_not_promised_to_end_at_once() -> None:
+    # 97 of 100 games have ended by move 1,000; those that are left have made 5,000 moves.
+    progress = plain(100)
+    lengths = np.random.default_rng(1).normal(700, 150, 97).astype(int)
+    games = [finished(number, 5_000, 512, int(moves)) for number, moves in enumerate(lengths)]
+    progress.update(step(moves=1800, scores=(90_000,) * 3, length=5_000), games)
+    assert progress.moves_per_second == 30
+    least, most = progress.seconds_left or (0.0, 0.0)
+    assert most > 20
+    assert least < most
+
+
+def test_no_time_is_promised_while_nobody_can_know_it() -> None:
+    progress = plain(100)
+    progress.update(step(moves=90, scores=(500,) * 90), [finished(number, 100, 32) for number in range(10)])
+    assert progress.time_left == ""
 
 
 def test_a_best_tile_is_not_forgotten() -> None:
-    progress = PlainProgress(10, Console(file=io.StringIO()))
-    progress.update(moves=1, running=1, best_tile=512, finished=[])
-    progress.update(moves=1, running=1, best_tile=8, finished=[])
+    progress = plain()
+    progress.update(step(best_tile=512), [])
+    progress.update(step(best_tile=8), [])
     assert progress.best_tile == 512
 
 
-@pytest.mark.parametrize("share_done", [0.1, 0.5, 0.9])
-def test_the_moves_left_are_guessed_within_a_factor_of_three(share_done: float) -> None:
-    lengths = np.sort(np.random.default_rng(1).normal(3000, 1200, 100).clip(100))
-    now = np.quantile(lengths, share_done)
-    done, running = lengths[lengths <= now], lengths[lengths > now]
-    guess = moves_left(len(done), int((done**2).sum()), len(running), int(now * len(running)), 0)
-    assert 1 / 3 < guess / (running - now).sum() < 3
-
-
-def test_waiting_games_take_an_average_each() -> None:
-    assert moves_left(4, 4 * 100**2, 0, 0, 10) == pytest.approx(10 * 100 * np.sqrt(np.pi / 4))
-
-
-def test_a_pipe_gets_whole_lines_without_escapes() -> None:
+def test_a_pipe_gets_whole_lines_without_escapes_and_the_first_says_what_was_taken_over() -> None:
     pipe = io.StringIO()
     progress = progress_on(Console(file=pipe), 10, "cnn5")
     assert isinstance(progress, PlainProgress)
     progress.resume([finished(game, 1000, 256) for game in range(4)])
     progress.show()
-    assert pipe.getvalue() == "4/10 games done, 0 running, 0 moves/s, best tile 256, average 1,000\n"
+    assert pipe.getvalue() == (
+        "taken over from earlier runs: 4 games\n"
+        "4/10 games done, 0 running, 0 moves/s, best tile 256, average at least 1,000\n"
+    )
 
 
 def test_a_terminal_gets_a_display_that_leaves_nothing_behind() -> None:
@@ -55,7 +85,7 @@ def test_a_terminal_gets_a_display_that_leaves_nothing_behind() -> None:
     progress = progress_on(Console(file=screen, force_terminal=True, width=100), 10, "cnn5 version 1")
     assert isinstance(progress, LiveProgress)
     with progress:
-        progress.update(moves=5, running=5, best_tile=1024, finished=[finished(0, 5000, 1024)])
+        progress.update(step(moves=5, best_tile=1024, scores=(3000,) * 5), [finished(0, 5000, 1024)])
     assert "cnn5 version 1" in screen.getvalue()
     assert "1/10 games" in screen.getvalue()
     assert screen.getvalue().endswith("\x1b[2K")  # the last thing it does is to erase its last line

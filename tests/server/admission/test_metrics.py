@@ -18,6 +18,7 @@ from octofold_server.backends.fakes import FakeBackend, RecordingBackend
 from octofold_server.batching.call import Batch, Call, Priority
 from octofold_server.batching.statistics import ModelStatistics
 from prometheus_client.parser import text_string_to_metric_families
+from support.waiting import wait_for
 
 Open = Callable[..., Any]
 Key = tuple[str, tuple[tuple[str, str], ...]]
@@ -48,6 +49,22 @@ def value(samples: dict[Key, float], name: str, **labels: str) -> float:
 def raw(boards: int) -> oip.ModelInferRequest:
     tensor = oip.ModelInferRequest.InferInputTensor(name="boards", datatype="UINT8", shape=[boards, 16])
     return oip.ModelInferRequest(inputs=[tensor], raw_input_contents=[bytes(16 * boards)])
+
+
+def test_open_calls_are_those_at_work_and_open_streams(open_doors: Open) -> None:
+    backend = RecordingBackend()
+    with open_doors(backend) as doors:
+        native = OctofoldServiceStub(doors.channel)
+        asked = pb.NextMovesRequest(boards=bytes(16))
+        assert value(scrape(doors), "octofold_open_calls") == 0
+        backend.gate.clear()
+        call = native.NextMoves.future(asked)
+        stream = native.StreamNextMoves(iter([pb.StreamNextMovesRequest(request=asked)]))
+        wait_for(lambda: value(scrape(doors), "octofold_open_calls") == 2)
+        backend.gate.set()
+        call.result()
+        list(stream)
+        wait_for(lambda: value(scrape(doors), "octofold_open_calls") == 0)
 
 
 def test_counts_are_those_of_the_clients_of_every_protocol(open_doors: Open) -> None:

@@ -16,7 +16,7 @@ from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.admission.metric_sums import summed
+from octofold_server.admission.metric_sums import counters_of, summed
 from support.processes import members, metric, on_a_connection_of_its_own
 
 WriteVersion = Callable[..., Path]
@@ -136,3 +136,13 @@ def test_pages_of_metrics_are_added_but_for_what_is_no_sum() -> None:
         + family("octofold_model_info", " 1")
     )
     assert summed([one]) == one
+
+
+def test_of_a_process_that_has_ended_the_page_keeps_what_only_grows() -> None:
+    counter = "# HELP calls Words\n# TYPE calls counter\ncalls 2\n"
+    gauge = "# HELP ready Words\n# TYPE ready gauge\nready 1\n"
+    histogram = (
+        '# HELP time Words\n# TYPE time histogram\ntime_bucket{le="+Inf"} 2\ntime_sum 1.5\ntime_count 2\n'
+    )
+    assert counters_of(counter + gauge + histogram) == counter + histogram
+    assert counters_of(gauge) == counters_of("") == ""

@@ -163,6 +163,19 @@ def test_sighup_does_not_end_a_server_that_is_starting(
     assert server.terminate() == 0
 
 
+def test_sighup_does_not_end_several_processes_that_are_starting(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    server = start_server("--processes", "2", ready=False)
+    wait_for(lambda: bool(members(server)))
+    server.process.send_signal(signal.SIGHUP)  # the first is still loading Python
+    server.wait_until_ready()
+    wait_for(lambda: "reloading the models: asked to" in server.log)
+    assert "it is started again" not in server.log
+    assert server.terminate() == 0
+
+
 def test_sighup_does_not_end_a_process_that_is_started_again(start_two: Start) -> None:
     server = start_two()
     before = set(members(server))

@@ -1,64 +1,150 @@
-"""Health apart from the service: it has threads of its own."""
+"""Health over a real connection: who is told what and when, and what watching costs."""
 
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import grpc
+import psutil
+import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from octofold_server.protocols.health import Health
+from octofold_server.protocols.health import (
+    MAX_NAME,
+    MAX_WATCHES_PER_CONNECTION,
+    Health,
+)
+from support.waiting import wait_for
+
+WriteVersion = Callable[..., Path]
+Start = Callable[..., Any]
+READY, NOT_READY = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
+UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
+SERVICE = "octofold.v1.OctofoldService"
 
 
-def test_health_is_told_while_every_thread_for_calls_is_taken() -> None:
-    taken, free = threading.Event(), threading.Event()
+@pytest.fixture
+def stub(server: Any) -> Any:
+    return health_pb2_grpc.HealthStub(server.channel)
 
-    def wait(request: bytes, context: grpc.ServicerContext) -> bytes:  # noqa: ARG001 -- gRPC's
-        taken.set()
-        free.wait()
-        return request
 
-    serving = Health([])
-    serving.set_model("model", True)
-    serving.serve()
-    server = grpc.server(ThreadPoolExecutor(1))
-    handlers = {"Wait": grpc.unary_unary_rpc_method_handler(wait)}
-    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("test.Busy", handlers)])
-    health_pb2_grpc.add_HealthServicer_to_server(serving.servicer, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    try:
-        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-            waiting = channel.unary_unary("/test.Busy/Wait").future(b"asked")
-            taken.wait()
-            health = health_pb2_grpc.HealthStub(channel)
-            reply = health.Check(health_pb2.HealthCheckRequest(), timeout=30)
-            assert reply.status == health_pb2.HealthCheckResponse.SERVING
-            assert next(health.Watch(health_pb2.HealthCheckRequest(), timeout=30)) == reply
-            free.set()
-            assert waiting.result() == b"asked"
-    finally:
-        free.set()
-        server.stop(None).wait()
+def asked(name: str = "") -> health_pb2.HealthCheckRequest:
+    return health_pb2.HealthCheckRequest(service=name)
 
 
 def test_a_model_is_ready_when_it_is_and_the_service_is() -> None:
-    serving = Health(["service"])
+    health = Health(["service"])
 
-    def status(name: str) -> int:
-        request = health_pb2.HealthCheckRequest(service=name)
-        return int(serving.servicer.Check(request, None).status)  # type: ignore[arg-type]  # it takes no context
+    def statuses(*names: str) -> list[int]:
+        return [health.status(name) for name in names]
 
-    ready, not_ready = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
-    serving.set_model("model", True)
-    serving.set_model("service", False)  # the name of a service is not a model's to take
-    assert [status(name) for name in ("", "service", "model")] == [not_ready] * 3
-    serving.serve()
-    assert [status(name) for name in ("", "service", "model")] == [ready] * 3
-    serving.set_model("model", False)
-    assert [status(name) for name in ("", "service", "model")] == [not_ready] * 3  # every call fails
-    serving.set_model("another", True)
-    assert [status(name) for name in ("", "service", "model")] == [ready, ready, not_ready]
-    serving.leave()
-    serving.set_model("model", True)
-    assert [status(name) for name in ("", "service", "model")] == [not_ready] * 3
+    health.set_model("model", True)
+    health.set_model("service", False)  # the name of a service is not a model's to take
+    assert statuses("", "service", "model") == [NOT_READY] * 3
+    health.serve()
+    assert statuses("", "service", "model") == [READY] * 3
+    health.set_model("model", False)
+    assert statuses("", "service", "model") == [NOT_READY] * 3  # every call fails
+    health.set_model("another", True)
+    assert statuses("", "service", "model") == [READY, READY, NOT_READY]
+    health.leave()
+    health.set_model("model", True)
+    assert statuses("", "service", "model") == [NOT_READY] * 3
+
+
+def test_a_name_that_nobody_has_is_not_found_and_can_be_watched_until_somebody_has_it(
+    server: Any, stub: Any
+) -> None:
+    with pytest.raises(grpc.RpcError) as failure:
+        stub.Check(asked("later"), timeout=30)
+    assert failure.value.code() is grpc.StatusCode.NOT_FOUND
+    watch = stub.Watch(asked("later"), timeout=30)
+    assert next(watch).status == UNKNOWN
+    server.health.set_model("later", True)
+    assert next(watch).status == READY
+    assert stub.Check(asked("later"), timeout=30).status == READY
+    server.health.leave()
+    assert next(watch).status == NOT_READY
+    watch.cancel()
+
+
+def test_who_watches_hears_of_changes_only_and_of_the_latest(server: Any, stub: Any) -> None:
+    watches = [stub.Watch(asked(name), timeout=30) for name in ("", SERVICE, "fake")]
+    assert [next(watch).status for watch in watches] == [READY] * 3
+    server.health.set_model("another", True)  # changes nothing for any of them
+    server.health.set_model("fake", False)
+    assert next(watches[2]).status == NOT_READY
+    server.health.set_model("another", False)
+    assert [next(watch).status for watch in watches[:2]] == [NOT_READY] * 2
+    for watch in watches:
+        watch.cancel()
+
+
+def test_a_name_that_is_too_long_is_refused(stub: Any) -> None:
+    for method in (stub.Check, lambda *a, **k: next(stub.Watch(*a, **k))):
+        for length in (MAX_NAME + 1, 100_000):
+            with pytest.raises(grpc.RpcError) as failure:
+                method(asked("n" * length), timeout=30)
+            assert failure.value.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND)
+            assert len(failure.value.details()) < 1000
+
+
+def test_one_connection_cannot_take_all_the_watches_and_leaves_none_behind(server: Any, stub: Any) -> None:
+    watches = [stub.Watch(asked(f"name-{n}"), timeout=30) for n in range(MAX_WATCHES_PER_CONNECTION)]
+    for watch in watches:
+        assert next(watch).status == UNKNOWN
+    with pytest.raises(grpc.RpcError, match="watch health, the most allowed") as failure:
+        next(stub.Watch(asked(), timeout=30))
+    assert failure.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert server.door.refusals.counts()["RESOURCE_EXHAUSTED"] == 1
+    for watch in watches:
+        watch.cancel()
+    wait_for(lambda: bool(server.health.watches == 0))
+    assert next(stub.Watch(asked(), timeout=30)).status == READY
+
+
+def test_clients_that_watch_read_one_reply_and_cancel_freeze_nobody(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    server = start_server()
+
+    def watch_and_cancel() -> None:
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        with grpc.insecure_channel(server.target, options=options) as channel:
+            stub = health_pb2_grpc.HealthStub(channel)
+            for _ in range(100):
+                watch = stub.Watch(asked(), timeout=30)
+                assert next(watch).status == READY
+                watch.cancel()
+
+    clients = [threading.Thread(target=watch_and_cancel) for _ in range(2)]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join()
+    with grpc.insecure_channel(server.target) as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        assert stub.Check(asked(), timeout=30).status == READY
+        watch: Iterator[Any] = stub.Watch(asked(), timeout=60)
+        assert next(watch).status == READY
+        assert server.terminate() == 0
+
+
+def test_cancelled_watches_of_long_names_leave_no_memory_behind(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    server = start_server()
+    process = psutil.Process(server.process.pid)
+    before = process.memory_info().rss
+    with grpc.insecure_channel(server.target) as channel:
+        watch = channel.unary_stream("/grpc.health.v1.Health/Watch")
+        for number in range(30):
+            name = str(number) + "n" * 4_000_000
+            with pytest.raises(grpc.RpcError) as failure:
+                next(watch(asked(name).SerializeToString(), timeout=30))
+            assert failure.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert process.memory_info().rss - before < 60 * 2**20

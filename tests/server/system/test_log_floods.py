@@ -18,12 +18,13 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.system.log_limit import MAX_LINES, RepeatLimit
 from octofold_server.system.logs import TextLines
-from support import http2
+from support.http2 import RawConnection
+from support.http2_frames import END_STREAM
 
 WriteVersion = Callable[..., Path]
 Start = Callable[..., Any]
 
-METHOD = "octofold.v1.OctofoldService/NextMoves"
+METHOD = "/octofold.v1.OctofoldService/NextMoves"
 CALLS = 40
 BAD_HEADERS = [(f"x-{n}".encode(), b"\xff" * 100) for n in range(60)]
 
@@ -47,7 +48,10 @@ def left_out(log: str) -> int:
 
 
 def test_metadata_that_is_not_utf_8_does_not_flood_the_log(server: Any) -> None:
-    http2.send(server.target, [http2.call(2 * n + 1, METHOD, BAD_HEADERS) for n in range(CALLS)], CALLS)
+    with RawConnection(server.target) as connection:
+        for _ in range(CALLS):
+            connection.begin(METHOD, BAD_HEADERS, END_STREAM)
+        assert connection.wait_for_ends(CALLS)
     assert server.terminate() == 0
     told = server.log.count("Invalid encoding on")
     assert MAX_LINES <= told < 2 * MAX_LINES
@@ -73,8 +77,10 @@ def test_a_path_can_neither_fill_the_log_nor_forge_a_field_of_it(server: Any) ->
     connection.request("GET", '/v2/models/"][code=OK\\n]%0a' + "y" * 3000)
     connection.getresponse().read()
     connection.close()
-    method = "octofold.v1.OctofoldService/NextMoves] [code=OK client=1.2.3.4" + "y" * 3000
-    http2.send(server.target, [http2.call(1, method)], 1)
+    path = "/octofold.v1.OctofoldService/NextMoves] [code=OK client=1.2.3.4" + "y" * 3000
+    with RawConnection(server.target) as raw:
+        raw.begin(path, flags=END_STREAM)
+        assert raw.wait_for_ends(1)
     assert server.terminate() == 0
     lines = [line for line in server.log.splitlines() if "UNAUTHENTICATED" in line]
     assert lines

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import http2
+from support.http2 import RawConnection
+from support.http2_frames import message_start
 from support.spending import at_most
 
 WriteVersion = Callable[..., Path]
 Start = Callable[..., Any]
 
 MEGABYTE = 10**6
-METHODS = ("octofold.v1.OctofoldService/NextMoves", "octofold.v1.OctofoldService/ListModels")
+METHODS = ("/octofold.v1.OctofoldService/NextMoves", "/octofold.v1.OctofoldService/ListModels")
 
 
 @pytest.fixture
@@ -33,8 +34,13 @@ def test_a_compressed_message_is_not_inflated_beyond_the_largest_that_is_taken(
     server: Any, method: str
 ) -> None:
     bomb = gzip.compress(bytes(400 * MEGABYTE))
-    with at_most(server.process.pid, 1.0, 100 * MEGABYTE, method):
-        http2.send(server.target, http2.call_with_message(1, method, bomb), 1)
+    with (
+        at_most(server.process.pid, 1.0, 100 * MEGABYTE, method),
+        RawConnection(server.target) as connection,
+    ):
+        stream = connection.begin(method, [(b"grpc-encoding", b"gzip")])
+        connection.send(stream, message_start(len(bomb), is_compressed=True) + bomb, end=True)
+        assert connection.wait_for_ends(1)
     assert server.process.poll() is None
 
 

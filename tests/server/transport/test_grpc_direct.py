@@ -5,31 +5,33 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import grpc
 import pytest
+from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.batching.statistics import Refusals
 from octofold_server.transport.arrivals import Arrivals
-from octofold_server.transport.grpc_direct import WireCall, WireServer
+from octofold_server.transport.grpc_direct import DirectServer
+from octofold_server.transport.interface import Call
+from octofold_server.transport.methods import Methods
 
-Unary = Callable[[WireCall, bytes], None]
+Unary = Callable[[Call, bytes], None]
 
 
 @contextmanager
 def served(method: Unary, **options: int) -> Iterator[grpc.Channel]:
-    pool = ThreadPoolExecutor(1)
-    server = grpc.server(pool, options=[(f"grpc.{name}", value) for name, value in options.items()])
-    wire = WireServer(server, Arrivals(16, Refusals()))
-    wire.add_unary("test.Test/Ask", method)
-    port = wire.listen("127.0.0.1:0")
-    wire.start()
+    refusals = Refusals()
+    methods = Methods(Arrivals(16, 16, 10.0, refusals), ByteBudget(2**20, refusals), refusals)
+    methods.add_unary("test.Test/Ask", method)
+    server = DirectServer(methods, [(f"grpc.{name}", value) for name, value in options.items()])
+    port = server.listen("127.0.0.1:0")
+    server.start()
     try:
         with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
             yield channel
     finally:
-        wire.stop(None).wait()
+        server.stop(None).wait()
 
 
 def ask(channel: grpc.Channel, message: bytes) -> bytes:
@@ -37,7 +39,7 @@ def ask(channel: grpc.Channel, message: bytes) -> bytes:
 
 
 def test_a_call_is_answered_from_any_thread_and_only_its_first_end_counts() -> None:
-    def later(call: WireCall, message: bytes) -> None:
+    def later(call: Call, message: bytes) -> None:
         def answer() -> None:
             call.reply(message * 2)
             call.end(code=13)
@@ -51,7 +53,7 @@ def test_a_call_is_answered_from_any_thread_and_only_its_first_end_counts() -> N
 def test_a_mistake_ends_its_call_with_an_id_that_the_log_has_and_no_other(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def sometimes(call: WireCall, message: bytes) -> None:
+    def sometimes(call: Call, message: bytes) -> None:
         if message == b"bad":
             raise ZeroDivisionError
         call.reply(message)
@@ -65,7 +67,7 @@ def test_a_mistake_ends_its_call_with_an_id_that_the_log_has_and_no_other(
 
 
 def test_a_call_that_has_ended_makes_room_on_its_connection_at_once() -> None:
-    def answer(call: WireCall, message: bytes) -> None:
+    def answer(call: Call, message: bytes) -> None:
         call.on_left = lambda: call.end()  # what is there to be cancelled refers to the call
         call.reply(message)
 
@@ -82,7 +84,7 @@ def test_a_server_that_stops_ends_the_calls_that_nobody_answers() -> None:
     left = threading.Event()
     asked = threading.Event()
 
-    def never(call: WireCall, _: bytes) -> None:
+    def never(call: Call, _: bytes) -> None:
         def leave() -> None:
             left.set()
             call.end(code=1)

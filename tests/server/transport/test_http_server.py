@@ -21,8 +21,10 @@ import psutil
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from octofold_server.admission.admission import Limits
 from octofold_server.backends.fakes import FakeBackend, RecordingBackend, fake_moves
 from octofold_server.config.options import Config
+from octofold_server.transport.http_server import SPARE_CONNECTIONS
 from support.rest_requests import BOARDS, INFER, JSON_LENGTH, binary, described
 from support.waiting import wait_for
 
@@ -96,6 +98,14 @@ def test_large_bodies_do_not_wait_for_models_that_load(ask: Ask, server: Any) ->
         assert {load.result().status for load in loads} == {200}
 
 
+def is_closed(client: socket.socket) -> bool:
+    """Whether the server has closed it; waits for that."""
+    try:
+        return client.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
 def open_connection(server: Any) -> socket.socket:
     return socket.create_connection(("127.0.0.1", server.rest_port), timeout=30)
 
@@ -126,27 +136,50 @@ def test_what_is_not_http_is_refused_and_others_are_served(ask: Ask, server: Any
     assert ask(server, "GET", "/healthz").status == 200
 
 
-def test_connections_beyond_the_limit_are_closed_and_leave_room_when_others_end(
-    ask: Ask, open_doors: Open
-) -> None:
-    closed = (ConnectionError, http.client.BadStatusLine)
+def test_connections_that_say_nothing_make_room_for_others(ask: Ask, open_doors: Open) -> None:
     with open_doors(FakeBackend(), rest={"max_connections": 3}) as doors:
-        clients = [http.client.HTTPConnection("127.0.0.1", doors.rest_port, timeout=30) for _ in range(3)]
-        for client in clients:
-            client.request("GET", "/healthz")
-            assert client.getresponse().read() == b""
-        with pytest.raises(closed):
-            ask(doors, "GET", "/healthz")
-        clients[0].close()
-        give_up = time.monotonic() + 30
-        while True:
-            try:
-                assert ask(doors, "GET", "/healthz").status == 200
-                break
-            except closed:
-                assert time.monotonic() < give_up
-        for client in clients:
+        most = 3 + SPARE_CONNECTIONS
+        silent = [open_connection(doors) for _ in range(2 * most)]
+        half = open_connection(doors)
+        half.sendall(b"GET /healthz HTTP/1.1\r\nHost:")  # and no more
+        for _ in range(3):
+            assert ask(doors, "GET", "/healthz").status == 200
+            assert ask(doors, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]}).status == 200
+        assert is_closed(silent[0])  # it was silent the longest
+        for client in (*silent, half):
             client.close()
+
+
+def test_probes_are_answered_while_as_many_requests_are_at_work_as_may_be(ask: Ask, open_doors: Open) -> None:
+    backend = RecordingBackend()
+    with open_doors(backend, rest={"max_connections": 3}) as doors, ThreadPoolExecutor(3) as callers:
+        backend.gate.clear()
+        body = {"inputs": [described(data=BOARDS.tolist())]}
+        at_work = [callers.submit(ask, doors, "POST", INFER, body) for _ in range(3)]
+        wait_for(lambda: bool(doors.door.open_calls == 3))
+        for path in ("/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"):
+            assert ask(doors, "GET", path).status == 200
+        refused = ask(doors, "POST", INFER, body)
+        assert (refused.status, refused.json["error"]) == (503, "3 requests are at work, the most allowed")
+        assert doors.door.refusals.counts()["RESOURCE_EXHAUSTED"] == 1
+        backend.gate.set()
+        assert [one.result().status for one in at_work] == [200] * 3
+        wait_for(lambda: bool(ask(doors, "POST", INFER, body).status == 200))
+
+
+def test_bodies_count_for_the_budget_of_bytes_before_they_are_read(ask: Ask, open_doors: Open) -> None:
+    body = json.dumps({"inputs": [described(data=BOARDS.tolist())]}).encode() + b" " * 40_000
+    with open_doors(FakeBackend(), Limits(message_bytes=60_000)) as doors:
+        slow = open_connection(doors)
+        slow.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\n" % INFER.encode())
+        slow.sendall(b"Content-Length: %d\r\n\r\n" % len(body))
+        wait_for(lambda: doors.door.budget.used > 0)
+        assert ask(doors, "POST", INFER, body).status == 429
+        slow.sendall(body)
+        assert slow.recv(100).startswith(b"HTTP/1.1 200")
+        wait_for(lambda: doors.door.budget.used == 0)
+        assert ask(doors, "POST", INFER, body).status == 200
+        slow.close()
 
 
 FEW_FILES = """
@@ -173,7 +206,7 @@ def test_connections_that_say_nothing_leave_file_descriptors_for_others(
     silent = open_many(grpc_port)
     assert ask(server, "GET", "/healthz").status == 200
     silent += open_many(server.rest_port)
-    assert silent[-1].recv(1) == b""
+    assert is_closed(silent[300])  # the first of them made room for the last
     for client in silent:
         client.close()
 

@@ -19,6 +19,7 @@ from octofold_server.batching.statistics import ModelStatistics
 from octofold_server.models.registry import ServedModel
 from octofold_server.models.repository import Card
 from octofold_server.protocols.octofold_v1.service import OctofoldMethods
+from octofold_server.transport.aside import Aside
 from octofold_server.transport.streams import MAX_OPEN_BOARDS, AnswerStream, IdleStreams
 
 NEVER = float("inf")
@@ -140,6 +141,10 @@ def becomes_true(condition: Callable[[], bool], seconds: float = 30) -> bool:
     return condition()
 
 
+def methods_of(door: Door) -> OctofoldMethods:
+    return OctofoldMethods(door, Aside(1, 1, door.refusals, "aside"))
+
+
 def message(number: int, boards: int) -> bytes:
     request = pb.NextMovesRequest(boards=bytes(16 * boards))
     return pb.StreamNextMovesRequest(id=number, request=request).SerializeToString()
@@ -227,7 +232,7 @@ def test_bytes_that_are_no_message_end_the_stream_once_those_before_are_answered
 ) -> None:
     with open_doors(RecordingBackend()) as doors:
         wire = Wire()
-        OctofoldMethods(doors.door).stream_next_moves(wire)
+        methods_of(doors.door).stream_next_moves(wire)
         wire.give(message(1, 1))
         wire.give(b"\xff")
         assert wire.let_go() == [1]
@@ -238,7 +243,7 @@ def test_whatever_fills_a_message_counts(open_doors: Callable[..., Any]) -> None
     long = pb.StreamNextMovesRequest(request=pb.NextMovesRequest(model="m" * 300_000)).SerializeToString()
     with open_doors(RecordingBackend()) as doors:
         wire = Wire()
-        OctofoldMethods(doors.door).stream_next_moves(wire)
+        methods_of(doors.door).stream_next_moves(wire)
         for _ in range(4):  # 65,536 boards of 16 bytes are 1,048,576
             wire.give(long)
         assert not wire.reads

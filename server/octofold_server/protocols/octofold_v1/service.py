@@ -3,20 +3,16 @@
 Knows nothing about ports, signals, credentials or how models are loaded.
 """
 
-# ruff: noqa: ARG002, N802 -- the methods' names and arguments are the .proto's and gRPC's
-
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
 
-import grpc
 import numpy as np
 from numpy.typing import NDArray
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.messages import board_from_exponents, boards_from_bytes
 from octofold_proto.octofold.v1 import inference_pb2 as pb
-from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceServicer
 
 from octofold_server.admission.admission import Door, Ticket, WhenAnswered
 from octofold_server.admission.refusals import failure_status
@@ -26,10 +22,11 @@ from octofold_server.protocols.octofold_v1.replies import (
     next_move_response,
     next_moves_response,
 )
-from octofold_server.transport.grpc_direct import WireServer
+from octofold_server.transport.aside import Aside, answering
+from octofold_server.transport.interface import Call
+from octofold_server.transport.methods import Methods
 from octofold_server.transport.streams import AnswerStream, IdleStreams
 from octofold_server.transport.unary import (
-    Call,
     answer_later,
     decoded,
     end_badly,
@@ -37,7 +34,7 @@ from octofold_server.transport.unary import (
     trace_of,
 )
 
-__all__ = ["OctofoldMethods", "OctofoldServicer"]
+__all__ = ["OctofoldMethods"]
 
 SERVICE = pb.DESCRIPTOR.services_by_name["OctofoldService"].full_name
 
@@ -48,35 +45,36 @@ _PRIORITIES = {
 }
 
 
-class OctofoldServicer(OctofoldServiceServicer):
-    """ListModels, which answers at any time, since it tells what the server is waiting for."""
-
-    def __init__(self, door: Door) -> None:
-        self._door = door
-
-    def ListModels(
-        self, request: pb.ListModelsRequest, context: grpc.ServicerContext
-    ) -> pb.ListModelsResponse:
-        return list_models_response(self._door.models)
+MOST_BYTES = 65_536
+"""Of a message that asks about the server: there is nothing in it that could be long."""
 
 
 class OctofoldMethods:
-    """The others, which pass the door.
+    """Calls and streams of boards, which pass the door, and ListModels, which answers at any time.
 
     Args:
         door: see there.
+        aside: runs ListModels, whose reply may be long.
         idle_seconds: how long nothing may come on a stream that has nothing open.
     """
 
-    def __init__(self, door: Door, idle_seconds: float = float("inf")) -> None:
+    def __init__(self, door: Door, aside: Aside, idle_seconds: float = float("inf")) -> None:
         self._door = door
+        self._aside = aside
         self._idle = IdleStreams(idle_seconds)
 
-    def add_to(self, server: WireServer) -> None:
-        """Add them to a server."""
-        server.add_unary(f"{SERVICE}/NextMove", self.next_move)
-        server.add_unary(f"{SERVICE}/NextMoves", self.next_moves)
-        server.add_stream(f"{SERVICE}/StreamNextMoves", self.stream_next_moves)
+    def add_to(self, methods: Methods) -> None:
+        """Add them to what a server serves."""
+        methods.add_unary(f"{SERVICE}/NextMove", self.next_move)
+        methods.add_unary(f"{SERVICE}/NextMoves", self.next_moves)
+        methods.add_stream(f"{SERVICE}/StreamNextMoves", self.stream_next_moves)
+        name = f"{SERVICE}/ListModels"
+        answer = answering(self._door, name, pb.ListModelsRequest, self.list_models)
+        methods.add_unary(name, self._aside.run(answer, name), MOST_BYTES)
+
+    def list_models(self, _: pb.ListModelsRequest) -> pb.ListModelsResponse:
+        """Answer a ListModelsRequest."""
+        return list_models_response(self._door.models)
 
     def next_move(self, call: Call, message: bytes) -> None:
         """Answer a NextMoveRequest."""

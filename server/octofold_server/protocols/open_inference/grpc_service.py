@@ -3,19 +3,16 @@
 Knows nothing about what the operations do, nor about credentials.
 """
 
-# ruff: noqa: ARG002, N802 -- the methods' names and arguments are the .proto's and gRPC's
-
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
-import grpc
 from google.protobuf.json_format import ParseDict
+from google.protobuf.message import Message
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.inference import grpc_service_pb2 as pb
-from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceServicer
 
 from octofold_server.admission.admission import Door, Ticket, WhenAnswered
 from octofold_server.admission.refusals import failure_status, request_id
@@ -28,11 +25,11 @@ from octofold_server.protocols.open_inference.grpc_messages import (
 )
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.protocols.open_inference.typed_contents import ModelInferRequest
-from octofold_server.transport.grpc_direct import WireServer
+from octofold_server.transport.aside import Aside, answering
+from octofold_server.transport.interface import Call
+from octofold_server.transport.methods import Methods
 from octofold_server.transport.streams import AnswerStream, IdleStreams
 from octofold_server.transport.unary import (
-    Call,
-    abort_badly,
     answer_later,
     decoded,
     end_badly,
@@ -40,82 +37,87 @@ from octofold_server.transport.unary import (
     trace_of,
 )
 
-__all__ = ["OpenInferenceMethods", "OpenInferenceServicer"]
+__all__ = ["OpenInferenceDescriptions", "OpenInferenceMethods"]
 
 SERVICE = pb.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name
 
 
-class OpenInferenceServicer(GRPCInferenceServiceServicer):
-    """Answers what is asked about the server and its models, at any time.
+MOST_BYTES = 65_536
+"""Of a message that asks about the server: names, and a few parameters."""
+
+
+class OpenInferenceDescriptions:
+    """What is asked about the server and its models, and loading and unloading; answered at any time.
 
     Args:
+        door: whose counts are told of messages that cannot be decoded.
         service: what the calls do.
+        aside: runs what may take a moment.
+        slow: runs what takes seconds.
     """
 
-    def __init__(self, service: OpenInference) -> None:
+    def __init__(self, door: Door, service: OpenInference, aside: Aside, slow: Aside) -> None:
+        self._door = door
         self._service = service
+        self._aside = aside
+        self._slow = slow
 
-    def ServerLive(
-        self, request: pb.ServerLiveRequest, context: grpc.ServicerContext
-    ) -> pb.ServerLiveResponse:
+    def add_to(self, methods: Methods) -> None:
+        """Add them to what a server serves."""
+
+        def add(name: str, kind: Any, answer: Callable[[Any], Message], where: Aside | None) -> None:
+            full_name = f"{SERVICE}/{name}"
+            method = answering(self._door, full_name, kind, answer)
+            if where is not None:
+                method = where.run(method, full_name)
+            methods.add_unary(full_name, method, MOST_BYTES)
+
+        add("ServerLive", pb.ServerLiveRequest, self.server_live, None)
+        add("ServerReady", pb.ServerReadyRequest, self.server_ready, None)
+        add("ModelReady", pb.ModelReadyRequest, self.model_ready, None)
+        add("ServerMetadata", pb.ServerMetadataRequest, self.server_metadata, self._aside)
+        add("ModelMetadata", pb.ModelMetadataRequest, self.model_metadata, self._aside)
+        add("ModelConfig", pb.ModelConfigRequest, self.model_config, self._aside)
+        add("ModelStatistics", pb.ModelStatisticsRequest, self.model_statistics, self._aside)
+        add("RepositoryIndex", pb.RepositoryIndexRequest, self.repository_index, self._aside)
+        add("RepositoryModelLoad", pb.RepositoryModelLoadRequest, self.load, self._slow)
+        add("RepositoryModelUnload", pb.RepositoryModelUnloadRequest, self.unload, self._slow)
+
+    def server_live(self, _: pb.ServerLiveRequest) -> pb.ServerLiveResponse:
         return pb.ServerLiveResponse(live=True)
 
-    def ServerReady(
-        self, request: pb.ServerReadyRequest, context: grpc.ServicerContext
-    ) -> pb.ServerReadyResponse:
+    def server_ready(self, _: pb.ServerReadyRequest) -> pb.ServerReadyResponse:
         return pb.ServerReadyResponse(ready=self._service.ready)
 
-    def ModelReady(
-        self, request: pb.ModelReadyRequest, context: grpc.ServicerContext
-    ) -> pb.ModelReadyResponse:
+    def model_ready(self, request: pb.ModelReadyRequest) -> pb.ModelReadyResponse:
         return pb.ModelReadyResponse(ready=self._service.model_ready(request.name, request.version))
 
-    def ServerMetadata(
-        self, request: pb.ServerMetadataRequest, context: grpc.ServicerContext
-    ) -> pb.ServerMetadataResponse:
+    def server_metadata(self, _: pb.ServerMetadataRequest) -> pb.ServerMetadataResponse:
         return ParseDict(self._service.server_metadata(), pb.ServerMetadataResponse())
 
-    def ModelMetadata(
-        self, request: pb.ModelMetadataRequest, context: grpc.ServicerContext
-    ) -> pb.ModelMetadataResponse:
-        with _ending_badly(context, "ModelMetadata"):
-            found = self._service.model_metadata(request.name, request.version)
-            return ParseDict(found, pb.ModelMetadataResponse())
+    def model_metadata(self, request: pb.ModelMetadataRequest) -> pb.ModelMetadataResponse:
+        found = self._service.model_metadata(request.name, request.version)
+        return ParseDict(found, pb.ModelMetadataResponse())
 
-    def ModelConfig(
-        self, request: pb.ModelConfigRequest, context: grpc.ServicerContext
-    ) -> pb.ModelConfigResponse:
-        with _ending_badly(context, "ModelConfig"):
-            found = self._service.model_config(request.name, request.version)
-            return ParseDict({"config": found}, pb.ModelConfigResponse())
+    def model_config(self, request: pb.ModelConfigRequest) -> pb.ModelConfigResponse:
+        found = self._service.model_config(request.name, request.version)
+        return ParseDict({"config": found}, pb.ModelConfigResponse())
 
-    def ModelStatistics(
-        self, request: pb.ModelStatisticsRequest, context: grpc.ServicerContext
-    ) -> pb.ModelStatisticsResponse:
-        with _ending_badly(context, "ModelStatistics"):
-            found = self._service.model_statistics(request.name, request.version)
-            return ParseDict(found, pb.ModelStatisticsResponse())
+    def model_statistics(self, request: pb.ModelStatisticsRequest) -> pb.ModelStatisticsResponse:
+        found = self._service.model_statistics(request.name, request.version)
+        return ParseDict(found, pb.ModelStatisticsResponse())
 
-    def RepositoryIndex(
-        self, request: pb.RepositoryIndexRequest, context: grpc.ServicerContext
-    ) -> pb.RepositoryIndexResponse:
-        with _ending_badly(context, "RepositoryIndex"):
-            found = self._service.index(request.repository_name, only_ready=request.ready)
-            return ParseDict({"models": found}, pb.RepositoryIndexResponse())
+    def repository_index(self, request: pb.RepositoryIndexRequest) -> pb.RepositoryIndexResponse:
+        found = self._service.index(request.repository_name, only_ready=request.ready)
+        return ParseDict({"models": found}, pb.RepositoryIndexResponse())
 
-    def RepositoryModelLoad(
-        self, request: pb.RepositoryModelLoadRequest, context: grpc.ServicerContext
-    ) -> pb.RepositoryModelLoadResponse:
-        with _ending_badly(context, "RepositoryModelLoad"):
-            self._service.load(request.repository_name, request.model_name, request.parameters)
-            return pb.RepositoryModelLoadResponse()
+    def load(self, request: pb.RepositoryModelLoadRequest) -> pb.RepositoryModelLoadResponse:
+        self._service.load(request.repository_name, request.model_name, request.parameters)
+        return pb.RepositoryModelLoadResponse()
 
-    def RepositoryModelUnload(
-        self, request: pb.RepositoryModelUnloadRequest, context: grpc.ServicerContext
-    ) -> pb.RepositoryModelUnloadResponse:
-        with _ending_badly(context, "RepositoryModelUnload"):
-            self._service.unload(request.repository_name, request.model_name)
-            return pb.RepositoryModelUnloadResponse()
+    def unload(self, request: pb.RepositoryModelUnloadRequest) -> pb.RepositoryModelUnloadResponse:
+        self._service.unload(request.repository_name, request.model_name)
+        return pb.RepositoryModelUnloadResponse()
 
 
 class OpenInferenceMethods:
@@ -132,10 +134,10 @@ class OpenInferenceMethods:
         self._service = service
         self._idle = IdleStreams(idle_seconds)
 
-    def add_to(self, server: WireServer) -> None:
-        """Add them to a server."""
-        server.add_unary(f"{SERVICE}/ModelInfer", self.model_infer)
-        server.add_stream(f"{SERVICE}/ModelStreamInfer", self.model_stream_infer)
+    def add_to(self, methods: Methods) -> None:
+        """Add them to what a server serves."""
+        methods.add_unary(f"{SERVICE}/ModelInfer", self.model_infer)
+        methods.add_stream(f"{SERVICE}/ModelStreamInfer", self.model_stream_infer)
 
     def model_infer(self, call: Call, message: bytes) -> None:
         """Answer a ModelInferRequest."""
@@ -195,12 +197,3 @@ class _Exchange:
 def _response(service: OpenInference, message: ModelInferRequest, ticket: Ticket) -> pb.ModelInferResponse:
     outputs = service.outputs(requested_outputs(message), ticket)
     return infer_response(message.id, ticket.served, outputs)
-
-
-@contextmanager
-def _ending_badly(context: grpc.ServicerContext, call: str) -> Iterator[None]:
-    """The call ends with the status of whatever is raised inside."""
-    try:
-        yield
-    except Exception as error:
-        abort_badly(context, error, call)

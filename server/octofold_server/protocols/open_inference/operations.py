@@ -43,7 +43,7 @@ class OpenInference:
     @property
     def ready(self) -> bool:
         """Whether the server wants calls: a model is warm, and the server is not on its way out."""
-        return self._door.ready and self._models.any_ready
+        return self._door.ready and self._models.any_ready and self._door.is_alive()
 
     def model_ready(self, name: str, version: str) -> bool:
         """Whether the server wants calls for this model."""

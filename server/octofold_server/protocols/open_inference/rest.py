@@ -24,6 +24,7 @@ from octofold_proto.errors import InvalidRequest, QueueFull, Unauthenticated
 from octofold_proto.status import grpc_code
 
 from octofold_server.admission.admission import TRACE_HEADERS, Door, Ticket
+from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.admission.metrics import CONTENT_TYPE
 from octofold_server.admission.refusals import failure_status, request_id
 from octofold_server.batching.statistics import Refusals
@@ -36,7 +37,10 @@ from octofold_server.protocols.open_inference.rest_bodies import (
 )
 from octofold_server.transport.access import Access, Right
 
-__all__ = ["HTTP_STATUSES", "application"]
+__all__ = ["HTTP_STATUSES", "PROBES", "application"]
+
+PROBES = ("/healthz", "/readyz", "/v2/health/live", "/v2/health/ready")
+"""Paths that are answered without a token and however much is at work."""
 
 REQUEST_ID = "X-Request-Id"
 """The header under which a caller may name its call, and under which a failed call's id comes back."""
@@ -76,6 +80,7 @@ _CODES_OF_BODIES: dict[int, grpc.StatusCode] = {
     HTTPStatus.REQUEST_TIMEOUT: grpc.StatusCode.DEADLINE_EXCEEDED,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: grpc.StatusCode.RESOURCE_EXHAUSTED,
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: grpc.StatusCode.INVALID_ARGUMENT,
+    HTTPStatus.SERVICE_UNAVAILABLE: grpc.StatusCode.RESOURCE_EXHAUSTED,  # too many requests at work
 }
 """What bodies are counted as that are refused before anything is made of them."""
 
@@ -83,9 +88,23 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Result = TypeVar("Result")
 
 
-def application(door: Door, service: OpenInference, access: Access, max_body_bytes: int) -> web.Application:
-    """The HTTP application: every route of the protocol, of its extensions, and for operators."""
-    routes = _Routes(door, service)
+def application(
+    door: Door,
+    service: OpenInference,
+    access: Access,
+    max_body_bytes: int,
+    is_grpc_answering: Callable[[], bool] = lambda: True,
+) -> web.Application:
+    """The HTTP application: every route of the protocol, of its extensions, and for operators.
+
+    Args:
+        door: see there.
+        service: what the routes do.
+        access: checks the token of every request.
+        max_body_bytes: longer bodies are refused.
+        is_grpc_answering: asks gRPC for `/readyz`; may block for a moment.
+    """
+    routes = _Routes(door, service, is_grpc_answering)
     app = web.Application(client_max_size=max_body_bytes, middlewares=[_error_answers(door.refusals)])
 
     def add(method: str, path: str, handler: Handler, right: Right = Right.CALL) -> None:
@@ -127,9 +146,11 @@ class _LoadBody(msgspec.Struct):
 
 
 class _Routes:
-    def __init__(self, door: Door, service: OpenInference) -> None:
+    def __init__(self, door: Door, service: OpenInference, is_grpc_answering: Callable[[], bool]) -> None:
         self._door = door
         self._service = service
+        self._is_grpc_answering = is_grpc_answering
+        self._probes = ThreadPoolExecutor(1, thread_name_prefix="readiness")
         self._pages = ThreadPoolExecutor(1, thread_name_prefix="metrics")
         self._admin = ThreadPoolExecutor(ADMIN_THREADS, thread_name_prefix="rest-admin")
 
@@ -137,7 +158,10 @@ class _Routes:
         return web.Response()
 
     async def ready(self, _: web.Request) -> web.Response:
-        return _yes_or_no(self._service.ready)
+        if not self._service.ready:
+            return _yes_or_no(False)
+        loop = asyncio.get_running_loop()
+        return _yes_or_no(await loop.run_in_executor(self._probes, self._is_grpc_answering))
 
     async def metrics(self, _: web.Request) -> web.Response:
         text = await asyncio.get_running_loop().run_in_executor(self._pages, self._service.metrics)
@@ -159,6 +183,16 @@ class _Routes:
         return _json(self._service.model_statistics(*_model(request)))
 
     async def infer(self, request: web.Request) -> web.Response:
+        size = request.client_max_size if request.content_length is None else request.content_length
+        if size < ByteBudget.COUNTED_FROM:
+            return await self._infer(request)
+        self._door.budget.take(size)
+        try:
+            return await self._infer(request)
+        finally:
+            self._door.budget.give(size)
+
+    async def _infer(self, request: web.Request) -> web.Response:
         body = await _body(request)
         json_length = _json_length(request)
         name, version = _model(request)
@@ -176,16 +210,14 @@ class _Routes:
                     outputs = self._service.outputs(asked.request.outputs, ticket)
                     return write_inference(asked.request, ticket.served, outputs, asked.binary)
 
-                reply = await _aside(len(body), write)
+                response = _inference_response(await _aside(len(body), write))
+                # A reply that its client does not read holds memory: until it is read, the call is at work.
+                with suppress(ConnectionResetError):  # the client has left
+                    await response.prepare(request)
+                    await response.write_eof()
+                return response
         except Exception as error:
             return _failure(request, error, asked.request.id)
-        if reply.json_length == len(reply.body):
-            return web.Response(body=reply.body, content_type="application/json")
-        return web.Response(
-            body=reply.body,
-            content_type="application/octet-stream",
-            headers={JSON_LENGTH: str(reply.json_length)},
-        )
 
     async def index(self, request: web.Request) -> web.Response:
         asked = _decoded(await _body(request), _IndexBody)
@@ -258,6 +290,16 @@ def _failure(request: web.Request, error: Exception, id_in_body: str = "") -> we
 
 def _error(message: str) -> str:
     return msgspec.json.encode({"error": message}).decode()
+
+
+def _inference_response(reply: Reply) -> web.Response:
+    if reply.json_length == len(reply.body):
+        return web.Response(body=reply.body, content_type="application/json")
+    return web.Response(
+        body=reply.body,
+        content_type="application/octet-stream",
+        headers={JSON_LENGTH: str(reply.json_length)},
+    )
 
 
 def _json(value: Any) -> web.Response:

@@ -1,0 +1,51 @@
+"""An argument parser whose errors are one line that says what is wrong and what was probably meant."""
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from octofold_client.wording import did_you_mean
+
+WRONG_COMMAND_LINE = 2
+_ARGUMENT = re.compile(r"argument ([^:]+): (.*)", re.DOTALL)
+_REQUIRED = "the following arguments are required: "
+_CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)")
+_OPTION = re.compile(r"--[a-z][a-z-]*")
+
+
+class Parser(argparse.ArgumentParser):
+    """`argparse.ArgumentParser`, without the usage before an error, and without abbreviated options."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)
+
+    def error(self, message: str) -> NoReturn:
+        """Prints the error as one line and exits with 2."""
+        if match := _ARGUMENT.fullmatch(message):
+            message = _plain(match[1], match[2])
+        elif message.startswith(_REQUIRED):
+            message = f"{message.removeprefix(_REQUIRED)} is missing"
+        print(f"{self.prog}: {message} (see {self.prog} --help)", file=sys.stderr)
+        raise SystemExit(WRONG_COMMAND_LINE)
+
+    def refuse(self, unknown: Sequence[str]) -> NoReturn:
+        """Ends with an error about arguments that the parser does not know."""
+        option = next((word for word in unknown if word.startswith("-")), "")
+        if not option:
+            self.error(f"unexpected argument {unknown[0]!r}")
+        name = option.partition("=")[0]
+        self.error(f"there is no option {name}{did_you_mean(name, _OPTION.findall(self.format_help()))}")
+
+
+def _plain(argument: str, reason: str) -> str:
+    """What is wrong with the value of an argument, in plainer words than those of argparse."""
+    if match := _CHOICE.fullmatch(reason):
+        known = match[2].replace("'", "").split(", ")
+        return f"{argument}: {match[1]!r} is not one of {', '.join(known)}{did_you_mean(match[1], known)}"
+    if reason.startswith("expected "):
+        return f"{argument} needs a value"
+    if reason.startswith("not allowed with argument "):
+        return f"{argument} cannot be combined with {reason.removeprefix('not allowed with argument ')}"
+    return f"{argument}: {reason}"

@@ -1,0 +1,50 @@
+"""Counts, durations and suggestions as people read them."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Such as "1 game" or "2,000 games"; `plural` for a noun that takes no s."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """The names with commas between them."""
+    return ", ".join(names) or "none"
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Such as "; did you mean games?", to be put behind what is wrong; empty if nothing is close."""
+    close = get_close_matches(word, list(known), 1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def described(error: Exception) -> str:
+    """What an error says to people: for an `OSError` the file and the reason, without its number."""
+    if isinstance(error, OSError) and error.strerror:
+        reason = error.strerror[0].lower() + error.strerror[1:]
+        return f"{error.filename}: {reason}" if error.filename is not None else reason
+    return str(error)
+
+
+def duration(seconds: float) -> str:
+    """Such as "40 s", "5 min" or "2.5 h"."""
+    number, unit = _scaled(seconds)
+    return f"{number} {unit}"
+
+
+def duration_range(low: float, high: float) -> str:
+    """Such as "5 to 40 s" or "50 s to 3 min"; "about 40 s" where both ends read almost the same."""
+    (first, first_unit), (last, last_unit) = _scaled(max(1.0, low)), _scaled(max(1.0, high))
+    if (first, first_unit) == (last, last_unit) or high < 1.2 * low:
+        return f"about {last} {last_unit}"
+    return f"{first}{'' if first_unit == last_unit else f' {first_unit}'} to {last} {last_unit}"
+
+
+def _scaled(seconds: float) -> tuple[str, str]:
+    if seconds < 90:
+        return f"{seconds:.0f}", "s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f}", "min"
+    return f"{seconds / 3600:.1f}", "h"

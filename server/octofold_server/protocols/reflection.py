@@ -1,0 +1,133 @@
+"""Server reflection, versions v1 and v1alpha: describes the services to tools such as grpcurl.
+
+The answers are those of grpcio-reflection; the streams are our own, because its streams take a thread each
+for as long as their client is silent. Both versions have the same messages under two names.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from grpc_reflection.v1alpha.reflection import SERVICE_NAME as V1ALPHA
+from grpc_reflection.v1alpha.reflection import ReflectionServicer
+from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
+from octofold_proto.errors import InvalidRequest, OctofoldError, QueueFull
+
+from octofold_server.admission.admission import Door, code_name
+from octofold_server.transport.interface import Call
+from octofold_server.transport.methods import Methods
+from octofold_server.transport.unary import decoded, end_badly
+
+__all__ = ["Reflection"]
+
+V1 = "grpc.reflection.v1.ServerReflection"
+METHOD = "ServerReflectionInfo"
+
+MAX_STREAMS = 16
+MOST_BYTES = 4096
+RETRY_SECONDS = 1.0
+CANCELLED = 1
+
+
+class Reflection:
+    """The RPCs. When too many streams are open, the one that has been silent for the longest makes room.
+
+    The thread that serves calls runs all of it.
+
+    Args:
+        services: full names of the services to describe.
+        door: whose counts are told of messages and streams that are refused.
+    """
+
+    def __init__(self, services: Sequence[str], door: Door) -> None:
+        self._servicer = ReflectionServicer((*services, V1ALPHA, V1))
+        self._door = door
+        self._open: dict[_Stream, float] = {}  # since when each is silent
+
+    def add_to(self, methods: Methods) -> None:
+        """Add them to what a server serves."""
+        for service in (V1, V1ALPHA):
+            methods.add_stream(f"{service}/{METHOD}", self.begin)
+
+    def begin(self, call: Call) -> None:
+        """Answer ServerReflectionRequests."""
+        if len(self._open) >= MAX_STREAMS:
+            silent = min(self._open, key=self._open.__getitem__)
+            silent.fail(QueueFull(f"{MAX_STREAMS} streams of reflection are open", RETRY_SECONDS))
+        stream = _Stream(self, call)
+        self.touch(stream)
+        call.read()
+
+    def touch(self, stream: _Stream) -> None:
+        """It is not silent now."""
+        self._open[stream] = time.monotonic()
+
+    def forget(self, stream: _Stream) -> None:
+        """It has ended."""
+        self._open.pop(stream, None)
+
+    def answer(self, message: bytes) -> bytes:
+        """The reply to a message; raises InvalidRequest when it is not one."""
+        if len(message) > MOST_BYTES:
+            error = InvalidRequest(f"the message has {len(message)} bytes; {METHOD} takes {MOST_BYTES}")
+            self._door.refusals.add(code_name(error))
+            raise error
+        request = decoded(ServerReflectionRequest, message, METHOD, self._door)
+        no_context: Any = None  # which it does not use
+        replies = self._servicer.ServerReflectionInfo(iter((request,)), no_context)
+        return bytes(next(replies).SerializeToString())
+
+    def refused(self, error: OctofoldError) -> None:
+        """Count a stream that had to end."""
+        self._door.refusals.add(code_name(error))
+
+
+class _Stream:
+    """One call: answers each message before it reads the next."""
+
+    def __init__(self, reflection: Reflection, call: Call) -> None:
+        self._reflection = reflection
+        self._call = call
+        self._is_sending = False
+        self._why: OctofoldError | None = None  # with which it ends once its reply is sent
+        call.on_message = self._take
+        call.on_sent = self._was_sent
+        call.on_left = self._left
+
+    def fail(self, why: OctofoldError) -> None:
+        """End because of this."""
+        self._reflection.forget(self)
+        self._reflection.refused(why)
+        self._why = why
+        if not self._is_sending:
+            end_badly(self._call, why, METHOD)
+
+    def _take(self, message: bytes | None) -> None:
+        if self._why is not None:
+            return
+        if message is None:
+            self._reflection.forget(self)
+            self._call.end()
+            return
+        self._reflection.touch(self)
+        try:
+            reply = self._reflection.answer(message)
+        except InvalidRequest as error:
+            self._reflection.forget(self)
+            end_badly(self._call, error, METHOD)
+            return
+        self._is_sending = True
+        self._call.send(reply)
+
+    def _was_sent(self) -> None:
+        self._is_sending = False
+        if self._why is not None:
+            end_badly(self._call, self._why, METHOD)
+        else:
+            self._call.read()
+
+    def _left(self) -> None:
+        self._reflection.forget(self)
+        self._call.end(CANCELLED)

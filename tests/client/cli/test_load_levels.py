@@ -1,0 +1,79 @@
+"""The flags of `octofold loadtest`: how their values are written, and what is said of wrong ones."""
+
+import argparse
+from collections.abc import Callable
+
+import pytest
+from octofold_client.cli import load_levels as arguments
+from octofold_client.errors import LoadTestError
+from octofold_client.loadtest.steps import Limit
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("8", [8]),
+        ("1,4,16", [1, 4, 16]),
+        ("1:128:2x", [1, 2, 4, 8, 16, 32, 64, 128]),
+        ("4:17:4", [4, 8, 12, 16]),
+        ("0.1:0.3:0.1,5", [0.1, 0.2, 0.3, 5]),
+    ],
+)
+def test_levels_are_a_number_a_list_or_a_range(text: str, values: list[float]) -> None:
+    assert arguments.rates(text) == pytest.approx(values)
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "message"),
+    [
+        (arguments.rates, "0", "0: 0 is not above 0 and at most 1,000,000"),
+        (arguments.rates, "-5", "-5: '-5' is not a number above 0"),
+        (arguments.rates, "1:2", "1:2 is no range such as 4:16:4 or 1:128:2x"),
+        (arguments.rates, "10:1:2x", "10:1:2x ends below its start"),
+        (arguments.rates, "1:9:1x", "1:9:1x: 1x does not grow"),
+        (arguments.rates, "1:1000000:1", "1:1000000:1 has more than 1,000 levels"),
+        (arguments.concurrencies, "1.5", "1.5: 1.5 is not a whole number of callers"),
+        (arguments.limit, "p99", "p99 is no limit such as p99=20ms"),
+        (arguments.limit, "p0=1s", "p0=1s is no limit such as p99=20ms"),
+        (arguments.limit, "p99=20", "'20' is no time such as 20ms or 1.5s"),
+        (arguments.limit, "p99=0ms", "0ms is no time at all"),
+        (
+            arguments.form,
+            "soap",
+            "soap is no form of call; there are unary, packed, stream, oip, such as packed:16",
+        ),
+        (arguments.form, "packed:x", "packed:x: 'x' is not a number of boards, 1 to 65,536"),
+        (arguments.form, "packed:65537", "packed:65537: '65537' is not a number of boards, 1 to 65,536"),
+        (arguments.form, "unary:2", "unary:2: a unary call asks about one board; packed:2 about more"),
+    ],
+)
+def test_a_flag_that_makes_no_sense_is_told_what_and_where(
+    read: Callable[[str], object], text: str, message: str
+) -> None:
+    with pytest.raises(argparse.ArgumentTypeError) as failed:
+        read(text)
+    assert str(failed.value) == message
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--rate", "5", "--games"], "--games is for callers who wait for their answers; --rate has none, "),
+        (
+            ["--slo", "p99=1s", "--think", "1s"],
+            "--think is for callers who wait for their answers; --slo has ",
+        ),
+        (["--games", "--boards", "x"], "--games makes its own boards; --boards is for a test without it"),
+    ],
+)
+def test_flags_that_contradict_each_other_are_explained(flags: list[str], message: str) -> None:
+    parser = argparse.ArgumentParser()
+    arguments.add_arguments(parser)
+    with pytest.raises(LoadTestError) as failed:
+        arguments.check_together(parser.parse_args(flags))
+    assert str(failed.value).startswith(message)
+
+
+def test_a_limit_names_a_percentile_and_a_time() -> None:
+    assert arguments.limit("p99.9=1.5s") == Limit(99.9, 1500)
+    assert arguments.limit("max=300us") == Limit(100, pytest.approx(0.3))

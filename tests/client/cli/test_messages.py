@@ -1,0 +1,179 @@
+"""What people read who mistype something, lack something, or ask for help."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+OCTOFOLD = Path(sys.executable).with_name("octofold")
+ROOT = Path(__file__).parents[3]
+SUBCOMMANDS = (
+    "move",
+    "evaluate",
+    "compare",
+    "play",
+    "verify",
+    "replay",
+    "report",
+    "analyse",
+    "loadtest",
+    "models",
+    "ready",
+)
+
+
+def octofold(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([OCTOFOLD, *arguments], cwd=folder, capture_output=True, text=True, timeout=60)
+
+
+def error(*arguments: str, folder: Path, code: int = 1) -> str:
+    """The one line that a command must fail with."""
+    done = octofold(*arguments, folder=folder)
+    assert (done.returncode, done.stdout) == (code, ""), done
+    (line,) = done.stderr.splitlines()
+    return line
+
+
+def test_octofold_alone_prints_the_help_and_lists_every_subcommand(tmp_path: Path) -> None:
+    done = octofold(folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    for subcommand in SUBCOMMANDS:
+        assert re.search(rf"^    {subcommand} ", done.stdout, re.MULTILINE), subcommand
+
+
+def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:
+    assert re.fullmatch(r"octofold \d+\.\d+\.\d+\n", octofold("--version", folder=tmp_path).stdout)
+
+
+@pytest.mark.parametrize("subcommand", SUBCOMMANDS)
+def test_every_help_text_says_what_each_flag_does_and_never_none(subcommand: str, tmp_path: Path) -> None:
+    shown = octofold(subcommand, "--help", folder=tmp_path).stdout
+    assert "None" not in shown
+    flags = re.findall(r"^  (--[a-z-]+(?: [^ ]+)*)((?: {2,}.*)?(?:\n {10,}.*)*)", shown, re.MULTILINE)
+    assert [flag for flag, said in flags if len(said.split()) < 2] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("evalute",), "octofold: there is no subcommand 'evalute'; did you mean evaluate?"),
+        (("frobnicate",), "octofold: there is no subcommand 'frobnicate' (see"),
+        (("--verison",), "octofold: there is no option --verison; did you mean --version?"),
+        (
+            ("evaluate", "--gmaes", "5"),
+            "octofold evaluate: there is no option --gmaes; did you mean --games?",
+        ),
+        (("evaluate", "--game=5"), "octofold evaluate: there is no option --game; did you mean --games?"),
+        (("move", "--tile", "0"), "octofold move: there is no option --tile; did you mean --tiles?"),
+        (("play", "x"), "octofold play: unexpected argument 'x'"),
+        (("verify",), "octofold verify: FILE is missing"),
+        (("evaluate", "--games"), "octofold evaluate: --games needs a value"),
+        (
+            ("evaluate", "--games", "0"),
+            "octofold evaluate: --games: 0 is not a number from 1 to 1,000,000,000",
+        ),
+        (
+            ("loadtest", "--arrivals", "poison"),
+            "octofold loadtest: --arrivals: 'poison' is not one of poisson, constant; did you mean poisson?",
+        ),
+        (
+            ("analyse", "x", "--player", "random", "--model", "y"),
+            "octofold analyse: --model cannot be combined with --player",
+        ),
+    ],
+)
+def test_a_mistyped_command_line_is_one_line_that_says_what_was_probably_meant(
+    arguments: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
+    line = error(*arguments, folder=tmp_path, code=2)
+    assert line.startswith(message)
+    assert line.endswith("--help)")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("verify", "results/oen"),
+        ("report", "results/oen"),
+        ("analyse", "results/oen"),
+        ("replay", "results/oen"),
+        ("compare", "results/oen", "results/two"),
+        ("compare", "results/two", "results/oen"),
+    ],
+)
+def test_a_mistyped_folder_is_named_with_the_one_that_is_there(
+    arguments: tuple[str, ...], games: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "results").mkdir()
+    for name in ("one", "two"):
+        (tmp_path / "results" / name).symlink_to(games)
+    assert error(*arguments, folder=tmp_path) == ("octofold: there is no results/oen; did you mean one?")
+
+
+def test_a_mistyped_folder_without_a_slash_is_not_only_called_an_unknown_model(
+    target: str, tmp_path: Path
+) -> None:
+    line = error("compare", "frist", "scond", "--target", target, folder=tmp_path)
+    assert "the server has no model frist" in line
+    assert "no such folder here, so a model is meant" in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("models", "--token-file", "nope"), "octofold: nope: no such file or directory"),
+        (("models", "--tls-ca", "nope"), "octofold: nope: no such file or directory"),
+        (("verify", "nope"), "octofold: there is no nope"),
+        (("verify", "far/nope"), "octofold: far/nope: there is no folder far"),
+    ],
+)
+def test_a_missing_file_is_named_without_the_number_of_an_error(
+    arguments: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
+    assert error(*arguments, folder=tmp_path) == message
+
+
+def test_without_models_play_says_where_they_come_from(tmp_path: Path) -> None:
+    line = error("play", folder=tmp_path)
+    assert line.startswith("octofold: there is no folder models: run this in a clone of Octofold")
+    assert "--models" in line
+
+
+def test_the_hint_for_a_missing_extra_is_a_command_that_works_in_a_clone(games: Path) -> None:
+    program = (
+        "import sys; sys.modules['matplotlib'] = None; from octofold_client.cli import main; sys.exit(main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "report", games, "--plots"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    start, _, command = done.stderr.partition("octofold: pictures need matplotlib: run ")
+    assert start == ""
+    pip, install, editable, what = command.split()
+    assert (ROOT / pip).is_file()
+    assert (install, editable, what) == ("install", "-e", "'.[plots]'")
+
+
+def test_the_file_of_boards_that_the_readme_asks_about_is_there_and_gets_moves(target: str) -> None:
+    command = re.search(r"octofold move < (\S+)", (ROOT / "README.md").read_text())
+    assert command is not None
+    boards = (ROOT / command[1]).read_text()
+    done = subprocess.run(
+        [OCTOFOLD, "move", "--target", target], input=boards, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done
+    assert len(done.stdout.splitlines()) == 1 + len(boards.splitlines()) > 3
+
+
+def test_a_model_is_named_with_its_version_as_in_evaluate(target: str, tmp_path: Path) -> None:
+    board = "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1"
+    done = octofold("move", board, "--model", "small:1", "--target", target, folder=tmp_path)
+    assert done.returncode == 0, done
+    line = error("move", board, "--model", "small:7", "--target", target, folder=tmp_path)
+    assert line == "octofold: small has no version 7; it has 1"

@@ -1,0 +1,241 @@
+"""Single boards of many threads and tasks, asked about at once, against real servers."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from octofold_client import (
+    AsyncClient,
+    Client,
+    ClientClosed,
+    InvalidRequest,
+    NextMove,
+    RetryPolicy,
+    UnknownModel,
+)
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1 import inference_pb2_grpc
+
+BOARDS = np.random.default_rng(3).integers(0, 5, (64, 16), dtype=np.uint8)
+MINUTE = 60.0
+TOO_LARGE = [16] + [0] * 15  # the small model's largest exponent is 15
+
+
+def same(answer: NextMove, alone: NextMove) -> bool:
+    return (
+        (answer.move, answer.model, answer.version) == (alone.move, alone.model, alone.version)
+        and np.allclose(answer.probabilities, alone.probabilities, atol=1e-6)
+        and answer.votes.tolist() == alone.votes.tolist()
+        and (answer.probabilities.dtype, answer.votes.dtype) == (np.float32, np.uint8)
+    )
+
+
+def of_rpc(response: pb.NextMoveResponse) -> NextMove:
+    """The answer of NextMove, the call that never had company."""
+    return NextMove(
+        response.direction - 1,
+        np.array(response.probabilities, np.float32),
+        np.array(response.votes, np.uint8),
+        response.model,
+        response.version,
+        0,
+        0,
+    )
+
+
+@pytest.fixture(scope="module")
+def alone(target: str) -> list[NextMove]:
+    with grpc.insecure_channel(target) as channel:
+        stub = inference_pb2_grpc.OctofoldServiceStub(channel)  # type: ignore[no-untyped-call]
+        return [of_rpc(stub.NextMove(pb.NextMoveRequest(board=board.tolist()))) for board in BOARDS]
+
+
+def test_many_threads_get_the_answers_that_each_board_gets_alone(target: str, alone: list[NextMove]) -> None:
+    with Client(target) as client, ThreadPoolExecutor(len(BOARDS)) as threads:
+        for _ in range(3):
+            answers = list(threads.map(client.next_move, BOARDS))
+            assert all(map(same, answers, alone))
+
+
+async def test_many_tasks_get_the_answers_that_each_board_gets_alone(
+    target: str, alone: list[NextMove]
+) -> None:
+    async with AsyncClient(target) as client:
+        for _ in range(3):
+            answers = await asyncio.gather(*map(client.next_move, BOARDS))
+            assert all(map(same, answers, alone))
+
+
+def test_a_board_that_the_model_refuses_fails_only_its_caller(target: str, alone: list[NextMove]) -> None:
+    def ask(board: Any) -> NextMove | InvalidRequest:
+        try:
+            return client.next_move(board)
+        except InvalidRequest as error:
+            return error
+
+    boards = [*BOARDS[:20], TOO_LARGE, *BOARDS[20:]]
+    with Client(target) as client, ThreadPoolExecutor(len(boards)) as threads:
+        answers = list(threads.map(ask, boards))
+    refused = answers.pop(20)
+    assert isinstance(refused, InvalidRequest)
+    assert "board 0, cell 0: exponent 16" in str(refused)
+    assert all(same(answer, one) for answer, one in zip(answers, alone, strict=True))  # type: ignore[arg-type]
+
+
+async def test_an_unknown_model_is_told_to_every_task(target: str) -> None:
+    async with AsyncClient(target, model="nobody") as client:
+        answers = await asyncio.gather(*map(client.next_move, BOARDS[:8]), return_exceptions=True)
+    assert {type(answer) for answer in answers} == {UnknownModel}
+
+
+class Patient(inference_pb2_grpc.OctofoldServiceServicer):
+    """Answers every board with its first cell, once `go` is set; refuses the first `refusals` calls."""
+
+    def __init__(self, refusals: int = 0) -> None:
+        self.go = threading.Event()
+        self.refusals = refusals
+        self.calls = 0
+
+    def NextMoves(self, request: pb.NextMovesRequest, context: grpc.ServicerContext) -> pb.NextMovesResponse:  # noqa: N802
+        self.calls += 1
+        if self.calls <= self.refusals:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "draining")
+        self.go.wait(MINUTE)
+        boards = request.boards[::16]
+        n = len(boards)
+        return pb.NextMovesResponse(moves=boards, probabilities=bytes(16 * n), votes=bytes(4 * n))
+
+
+Listen = Callable[..., tuple[grpc.Server, str]]
+
+
+@pytest.fixture
+def listen() -> Iterator[Listen]:
+    servers = []
+
+    def start(servicer: Patient, port: int = 0) -> tuple[grpc.Server, str]:
+        server = grpc.server(futures.ThreadPoolExecutor(8))
+        servers.append((server, servicer))
+        inference_pb2_grpc.add_OctofoldServiceServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
+        port = server.add_insecure_port(f"127.0.0.1:{port}")
+        server.start()
+        return server, f"127.0.0.1:{port}"
+
+    yield start
+    for server, servicer in servers:
+        servicer.go.set()
+        server.stop(None).wait()
+
+
+def board_of(cell: int) -> list[int]:
+    return [cell] + [0] * 15
+
+
+def test_all_callers_are_answered_by_the_server_that_comes_after_the_one_that_went(listen: Listen) -> None:
+    first, second = Patient(), Patient()
+    server, target = listen(first)
+    with (
+        Client(target, retry=RetryPolicy(attempts=50)) as client,
+        ThreadPoolExecutor(12) as threads,
+    ):
+        asked = [threads.submit(client.next_move, board_of(cell)) for cell in range(12)]
+        while not first.calls:
+            time.sleep(0.01)
+        server.stop(None)
+        first.go.set()
+        server.wait_for_termination()
+        second.go.set()
+        listen(second, int(target.rpartition(":")[2]))
+        assert [one.result().move for one in asked] == list(range(12))
+
+
+def test_callers_that_were_refused_together_are_all_asked_again(listen: Listen) -> None:
+    servicer = Patient(refusals=3)
+    servicer.go.set()
+    _, target = listen(servicer)
+    with (
+        Client(target, retry=RetryPolicy(first_wait_seconds=0.02)) as client,
+        ThreadPoolExecutor(12) as threads,
+    ):
+        assert [a.move for a in threads.map(client.next_move, map(board_of, range(12)))] == list(range(12))
+
+
+def test_closing_the_client_lets_nobody_hang(listen: Listen) -> None:
+    servicer = Patient()
+    _, target = listen(servicer)
+    client = Client(target)
+    with ThreadPoolExecutor(12) as threads:
+        asked = [threads.submit(client.next_move, board_of(cell)) for cell in range(12)]
+        while not servicer.calls:
+            time.sleep(0.01)
+        client.close()
+        assert {type(one.exception(10)) for one in asked} == {ClientClosed}
+    with pytest.raises(ClientClosed, match="is closed"):
+        client.next_move(board_of(1))
+    with pytest.raises(ClientClosed, match="is closed"):
+        client.list_models()
+
+
+async def test_closing_the_asyncio_client_lets_nobody_hang(listen: Listen) -> None:
+    servicer = Patient()
+    _, target = listen(servicer)
+    client = AsyncClient(target)
+    tasks = [asyncio.create_task(client.next_move(board_of(cell))) for cell in range(12)]
+    tasks.append(asyncio.create_task(client.next_moves([board_of(1)])))  # type: ignore[arg-type]
+    while not servicer.calls:
+        await asyncio.sleep(0.01)
+    await client.close()
+    answers = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 10)
+    assert {type(answer) for answer in answers} == {ClientClosed}
+
+
+def test_ctrl_c_ends_the_main_threads_call_and_no_other(listen: Listen) -> None:
+    servicer = Patient()
+    _, target = listen(servicer)
+    with Client(target) as client, ThreadPoolExecutor(6) as threads:
+        asked = [threads.submit(client.next_move, board_of(cell)) for cell in range(6)]
+        while not servicer.calls:
+            time.sleep(0.01)
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            client.next_move(board_of(9))
+        servicer.go.set()
+        assert [one.result(10).move for one in asked] == list(range(6))
+
+
+FORKED = """
+import os, sys
+from octofold_client import Client, ClientClosed
+client = Client(sys.argv[1])
+client.next_move([1] * 16)
+child = os.fork()
+if not child:
+    try:
+        client.next_move([1] * 16)
+    except ClientClosed as error:
+        with client, Client(sys.argv[1]) as other:
+            other.next_move([1] * 16)
+            print(error, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+client.next_move([1] * 16)
+client.close()
+"""
+
+
+def test_a_forked_process_is_told_to_make_a_client_of_its_own_which_works(target: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED, target], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "was made before this process was forked: make another" in done.stdout

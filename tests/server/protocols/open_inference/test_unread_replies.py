@@ -1,0 +1,68 @@
+"""A reply over REST that its client does not read counts as a call until it is read or the client leaves."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from octofold_server.admission.admission import Limits
+from octofold_server.backends.fakes import FakeBackend
+from support.rest_requests import INFER
+from support.waiting import wait_for
+
+Ask = Callable[..., Any]
+Open = Callable[..., Any]
+
+BOARDS = 400_000  # whose reply exceeds what sockets hold
+TENSOR = {
+    "name": "boards",
+    "datatype": "UINT8",
+    "shape": [BOARDS, 16],
+    "parameters": {"binary_data_size": BOARDS * 16},
+}
+JSON = json.dumps({"inputs": [TENSOR]}).encode()
+ONE = {"inputs": [{"name": "boards", "datatype": "UINT8", "shape": [1, 16], "data": [1] * 16}]}
+
+
+def client_of(port: int) -> socket.socket:
+    """Asks for a reply of several megabytes, and has hardly room for any of it."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.connect(("127.0.0.1", port))
+    length = len(JSON) + BOARDS * 16
+    headers = f"Content-Length: {length}\r\nInference-Header-Content-Length: {len(JSON)}\r\nConnection: close"
+    client.sendall(
+        f"POST {INFER} HTTP/1.1\r\nHost: x\r\n{headers}\r\n\r\n".encode() + JSON + bytes(BOARDS * 16)
+    )
+    return client
+
+
+def test_an_unread_reply_is_a_call_at_work_until_it_is_read(ask: Ask, open_doors: Open) -> None:
+    with (
+        open_doors(FakeBackend(), Limits(BOARDS, calls=2), queue_capacity=2 * BOARDS) as doors,
+        client_of(doors.rest_port) as reader,
+        client_of(doors.rest_port) as other,
+    ):
+        received = reader.recv(1)
+        other.recv(1)
+        assert "calls are at work" in ask(doors, "POST", INFER, ONE).json["error"]
+        while chunk := reader.recv(65_536):
+            received += chunk
+        assert received.startswith(b"HTTP/1.1 200 OK")
+        assert len(received) > 16 * 2**20
+        wait_for(lambda: ask(doors, "POST", INFER, ONE).status == 200)
+
+
+def test_a_client_that_leaves_in_the_middle_of_its_reply_gives_its_place_back(
+    ask: Ask, open_doors: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    with open_doors(FakeBackend(), Limits(BOARDS, calls=1), queue_capacity=BOARDS) as doors:
+        with client_of(doors.rest_port) as client:
+            client.recv(1)
+            assert ask(doors, "POST", INFER, ONE).status == 429
+        wait_for(lambda: doors.door.open_calls == 0)
+        assert ask(doors, "POST", INFER, ONE).status == 200
+    assert "unexpected" not in caplog.text

@@ -1,0 +1,59 @@
+"""Reflection over a real connection: both versions, and streams that say nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+import pytest
+from grpc_reflection.v1alpha import reflection_pb2
+from octofold_server.protocols.reflection import MAX_STREAMS
+
+LIST = reflection_pb2.ServerReflectionRequest(list_services="")
+VERSIONS = ("grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection")
+
+
+def stream_of(channel: grpc.Channel, version: str = VERSIONS[0]) -> Any:
+    return channel.stream_stream(
+        f"/{version}/ServerReflectionInfo",
+        request_serializer=reflection_pb2.ServerReflectionRequest.SerializeToString,
+        response_deserializer=reflection_pb2.ServerReflectionResponse.FromString,
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_both_versions_describe_the_services(server: Any, version: str) -> None:
+    symbol = reflection_pb2.ServerReflectionRequest(file_containing_symbol="octofold.v1.OctofoldService")
+    unknown = reflection_pb2.ServerReflectionRequest(file_containing_symbol="no.Such")
+    replies = list(stream_of(server.channel, version)(iter([LIST, symbol, unknown]), timeout=30))
+    names = {service.name for service in replies[0].list_services_response.service}
+    assert names >= {"octofold.v1.OctofoldService", "grpc.health.v1.Health", *VERSIONS}
+    assert b"octofold.v1" in replies[1].file_descriptor_response.file_descriptor_proto[0]
+    assert replies[2].error_response.error_code == grpc.StatusCode.NOT_FOUND.value[0]
+
+
+async def test_streams_that_say_nothing_make_room_for_one_that_asks(server: Any) -> None:
+    async with grpc.aio.insecure_channel(server.grpc_target) as channel:
+        method: Any = stream_of(channel)
+        silent = [method() for _ in range(MAX_STREAMS)]
+        for one in silent:
+            await one.write(LIST)
+            assert (await one.read()).list_services_response.service
+        asking = method()
+        await asking.write(LIST)
+        assert (await asking.read()).list_services_response.service
+        assert await silent[0].code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        await silent[1].write(LIST)
+        assert (await silent[1].read()).list_services_response.service
+        assert server.door.refusals.counts()["RESOURCE_EXHAUSTED"] == 1
+        for one in (*silent, asking):
+            one.cancel()
+
+
+@pytest.mark.parametrize("message", [b"\xff", reflection_pb2.ServerReflectionRequest(host="h" * 10_000)])
+def test_what_is_no_request_or_too_long_is_refused(server: Any, message: Any) -> None:
+    raw = message if isinstance(message, bytes) else message.SerializeToString()
+    call = server.channel.stream_stream(f"/{VERSIONS[0]}/ServerReflectionInfo")
+    with pytest.raises(grpc.RpcError) as failure:
+        list(call(iter([raw]), timeout=30))
+    assert failure.value.code() is grpc.StatusCode.INVALID_ARGUMENT

@@ -1,0 +1,110 @@
+"""Whose message is read when more calls were begun than may be read, without a connection."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from google.rpc import code_pb2
+from octofold_server.batching.statistics import Refusals
+from octofold_server.transport.arrivals import Arrivals
+from octofold_server.transport.interface import nothing
+
+
+class Call:
+    """A begun call of a connection; `read` tells whether its message is asked for."""
+
+    metadata = ()
+    deadline = float("inf")
+    numbers = itertools.count()
+
+    def __init__(self, client: str) -> None:
+        self._client = client
+        self.on_message = self.on_sent = self.on_left = self.on_over = nothing
+        self.is_read = False
+        self.code: int | None = None
+
+    def peer(self) -> str:
+        return self._client
+
+    def read(self) -> None:
+        assert not self.is_read
+        self.is_read = True
+
+    def end(self, code: int = 0, details: str = "", trailing: object = ()) -> None:  # noqa: ARG002 -- the method's
+        self.code = code
+
+
+@pytest.fixture
+def refusals() -> Refusals:
+    return Refusals()
+
+
+def begin(arrivals: Arrivals, client: str, count: int = 1) -> list[Any]:
+    calls: list[Any] = [Call(client) for _ in range(count)]
+    for call in calls:
+        arrivals.begin(call, "Test/Ask")
+    return calls
+
+
+def test_the_connection_that_is_read_the_most_makes_room_for_another(
+    refusals: Refusals,
+) -> None:
+    arrivals = Arrivals(4, 10, 60, refusals)
+    greedy = begin(arrivals, "greedy", 4)
+    (modest,) = begin(arrivals, "modest")
+    assert modest.is_read
+    assert [call.code for call in greedy] == [code_pb2.RESOURCE_EXHAUSTED, None, None, None]
+    assert refusals.counts() == {"RESOURCE_EXHAUSTED": 1}
+
+
+def test_a_connection_never_drives_out_its_own_calls(refusals: Refusals) -> None:
+    arrivals = Arrivals(2, 10, 60, refusals)
+    calls = begin(arrivals, "one", 5)
+    assert [call.is_read for call in calls] == [True, True, False, False, False]
+    arrivals.end(calls[0])
+    assert [call.is_read for call in calls] == [True, True, True, False, False]
+    assert refusals.counts() == {}
+
+
+def test_among_those_that_wait_the_connection_that_is_read_the_least_is_next(refusals: Refusals) -> None:
+    arrivals = Arrivals(2, 10, 60, refusals)
+    first = begin(arrivals, "first", 3)
+    second = begin(arrivals, "second", 2)  # the first drives out one of the other connection
+    assert [call.is_read for call in second] == [True, False]
+    arrivals.end(second[0])
+    assert second[1].is_read
+    assert not first[2].is_read
+
+
+def test_a_full_line_drops_calls_of_the_connection_that_has_the_most_in_it(refusals: Refusals) -> None:
+    arrivals = Arrivals(1, 4, 60, refusals)
+    greedy = begin(arrivals, "greedy", 5)
+    (own,) = begin(arrivals, "greedy")
+    assert own.code == code_pb2.RESOURCE_EXHAUSTED
+    modest = begin(arrivals, "modest", 2)
+    assert [call.code for call in modest] == [None, None]
+    assert greedy[1].code == code_pb2.RESOURCE_EXHAUSTED
+
+
+def test_whose_message_does_not_come_in_time_ends_and_makes_room(refusals: Refusals) -> None:
+    arrivals = Arrivals(1, 4, -1.0, refusals)  # any time is too long
+    calls = begin(arrivals, "one", 3)
+    arrivals.expire()
+    assert [call.code for call in calls] == [code_pb2.DEADLINE_EXCEEDED] * 3
+    (late,) = begin(arrivals, "one")
+    assert late.is_read
+    assert refusals.counts() == {"DEADLINE_EXCEEDED": 3}
+
+
+def test_a_call_that_leaves_the_line_is_forgotten(refusals: Refusals) -> None:
+    arrivals = Arrivals(1, 1, 60, refusals)
+    first, second = begin(arrivals, "one", 2)
+    second.on_left()
+    assert second.code == code_pb2.CANCELLED
+    (third,) = begin(arrivals, "one")
+    assert third.code is None
+    arrivals.end(first)
+    assert third.is_read
+    assert not second.is_read

@@ -1,0 +1,201 @@
+"""Clients that begin more than they finish, at a real server: others are served, and memory is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import threading
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import grpc
+import psutil
+import pytest
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from octofold_server.admission.admission import Limits
+from octofold_server.backends.fakes import RecordingBackend
+from support.http2 import RawConnection
+from support.http2_frames import CANCEL, RST_STREAM, call, frame, message_start
+from support.waiting import wait_for
+
+WriteVersion = Callable[..., Path]
+Start = Callable[..., Any]
+NEXT_MOVE = "/octofold.v1.OctofoldService/NextMove"
+NEXT_MOVES = "/octofold.v1.OctofoldService/NextMoves"
+BOARD = pb.NextMoveRequest(board=[1] * 16)
+MIB = 2**20
+
+
+def memory_of(server: Any) -> int:
+    return int(psutil.Process(server.process.pid).memory_info().rss)
+
+
+def failures(tmp_path: Path, code: str) -> float:
+    """How many calls the server has counted with this code."""
+    port = (tmp_path / "rest-port").read_text().strip()
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as reply:
+        lines = reply.read().decode().splitlines()
+    found = [line for line in lines if line.startswith("octofold_failures_total")]
+    return sum(float(line.split()[-1]) for line in found if f'code="{code}"' in line)
+
+
+@pytest.fixture
+def with_rest(tmp_path: Path) -> tuple[str, ...]:
+    return ("--rest-port", "0", "--rest-port-file", str(tmp_path / "rest-port"))
+
+
+def reset_calls(connection: RawConnection, path: str, count: int) -> None:
+    """Begin that many calls and reset each at once."""
+    with suppress(OSError):  # the server may have had enough
+        for _ in range(count // 50):
+            sent = b""
+            for _ in range(50):
+                stream = connection.new_stream()
+                sent += call(path, stream)
+                sent += frame(RST_STREAM, 0, stream, struct.pack(">I", CANCEL))
+            connection.write(sent)
+
+
+def test_connections_that_begin_calls_and_send_nothing_refuse_no_call_of_others(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    server = start_server("--message-timeout", "60")
+    done = threading.Event()
+
+    def begin_calls(connection: RawConnection) -> None:
+        while not done.is_set():
+            if len(connection.ended) + len(connection.reset) + 250 > connection.begun:
+                connection.begin(NEXT_MOVE)
+            else:
+                time.sleep(0.001)
+
+    with ExitStack() as attack:
+        connections = [attack.enter_context(RawConnection(server.target)) for _ in range(5)]
+        attackers = [threading.Thread(target=begin_calls, args=(one,)) for one in connections]
+        for attacker in attackers:
+            attacker.start()
+        wait_for(lambda: all(one.begun > 250 for one in connections))  # there is no room, and some were ended
+        with grpc.insecure_channel(server.target) as channel:
+            stub = OctofoldServiceStub(channel)
+            for _ in range(200):
+                assert stub.NextMove(BOARD, timeout=30).model == "tiny"
+        done.set()
+        for attacker in attackers:
+            attacker.join()
+
+
+def test_a_client_that_resets_its_calls_must_answer_pings_meanwhile(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    server = start_server()
+    with RawConnection(server.target) as connection:
+        reset_calls(connection, NEXT_MOVE, 2000)
+        wait_for(lambda: connection.pings > 0)
+        with grpc.insecure_channel(server.target) as channel:
+            assert OctofoldServiceStub(channel).NextMove(BOARD, timeout=30).model == "tiny"
+
+
+def test_calls_of_unknown_methods_are_told_so_and_leave_no_memory_behind(
+    write_version: WriteVersion, start_server: Start, tmp_path: Path, with_rest: tuple[str, ...]
+) -> None:
+    write_version()
+    server = start_server(*with_rest)
+    with grpc.insecure_channel(server.target) as channel:
+        for _ in range(10):
+            with pytest.raises(grpc.RpcError) as failure:
+                channel.unary_unary("/no.Such/Method")(b"", timeout=30)
+            assert failure.value.code() is grpc.StatusCode.UNIMPLEMENTED
+        assert failures(tmp_path, "UNIMPLEMENTED") == 10
+    before = memory_of(server)
+    with RawConnection(server.target) as connection:
+        reset_calls(connection, "/no.Such/Method", 60_000)
+        with grpc.insecure_channel(server.target) as channel:
+            assert OctofoldServiceStub(channel).NextMove(BOARD, timeout=60).model == "tiny"
+    assert memory_of(server) - before < 160 * MIB
+
+
+def test_half_sent_messages_take_bounded_memory_and_end_with_a_status(
+    write_version: WriteVersion, start_server: Start, tmp_path: Path, with_rest: tuple[str, ...]
+) -> None:
+    write_version()
+    limits = ("--max-bytes-in-flight", str(64 * MIB), "--message-timeout", "3")
+    server = start_server(*with_rest, *limits)
+    length = 8 * MIB - 100
+    half_sent = message_start(length) + bytes(length - 1)
+    with grpc.insecure_channel(server.target) as channel, RawConnection(server.target) as connection:
+        stub = OctofoldServiceStub(channel)
+        stub.NextMove(BOARD, timeout=30)
+        before = memory_of(server)
+        streams = [connection.begin(NEXT_MOVES) for _ in range(64)]
+        sent = sum(connection.send(stream, half_sent, seconds=0.1) for stream in streams)
+        stub.NextMove(BOARD, timeout=30)
+        assert sent < 64 * MIB
+        assert memory_of(server) - before < 100 * MIB
+        assert connection.wait_for_ends(64)
+        assert b"the message did not come within 3 seconds" in b"".join(connection.replies.values())
+        assert failures(tmp_path, "DEADLINE_EXCEEDED") == 64
+        stub.NextMove(BOARD, timeout=30)
+
+
+def test_large_messages_are_refused_beyond_the_budget_of_bytes_and_let_in_when_there_is_room(
+    open_doors: Callable[..., Any],
+) -> None:
+    backend = RecordingBackend()
+    with open_doors(backend, Limits(message_bytes=MIB), max_batch_size=64_000) as doors:
+        stub = OctofoldServiceStub(doors.channel)
+        large = pb.NextMovesRequest(boards=bytes(16 * 40_000))
+        backend.gate.clear()
+        first = stub.NextMoves.future(large, timeout=60)
+        wait_for(lambda: doors.door.budget.used > 0)
+        with pytest.raises(grpc.RpcError, match="bytes are at work") as failure:
+            stub.NextMoves(large, timeout=60)
+        assert failure.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        answers = stub.StreamNextMoves(iter([pb.StreamNextMovesRequest(id=7, request=large)]), timeout=60)
+        assert "bytes are at work" in next(answers).error.message
+        backend.gate.set()
+        assert len(first.result().moves) == 40_000
+        wait_for(lambda: doors.door.budget.used == 0)
+        assert len(stub.NextMoves(large, timeout=60).moves) == 40_000
+        wait_for(lambda: doors.door.budget.used == 0)
+
+
+@pytest.mark.timeout(240)
+async def test_a_burst_of_honest_calls_ends_in_no_bare_cancelled_and_every_refusal_is_counted(
+    write_version: WriteVersion, start_server: Start, tmp_path: Path, with_rest: tuple[str, ...]
+) -> None:
+    write_version()
+    server = start_server(*with_rest, "--max-calls", "300")
+    outcomes: Counter[str] = Counter()
+    options = [("grpc.use_local_subchannel_pool", 1)]
+
+    async def call(stub: Any) -> None:
+        try:
+            await stub.NextMove(BOARD, timeout=120)
+            outcomes["OK"] += 1
+        except grpc.aio.AioRpcError as error:
+            outcomes[error.code().name if error.details() else "bare"] += 1
+
+    channels = [grpc.aio.insecure_channel(server.target, options=options) for _ in range(12)]
+    stubs = [OctofoldServiceStub(channel) for channel in channels]
+    await asyncio.gather(*(call(stubs[number % 12]) for number in range(3000)))
+    for channel in channels:
+        await channel.close()
+    assert set(outcomes) <= {"OK", "RESOURCE_EXHAUSTED"}
+    assert outcomes.total() == 3000
+    refused = await asyncio.to_thread(failures, tmp_path, "RESOURCE_EXHAUSTED")
+    assert refused == outcomes["RESOURCE_EXHAUSTED"]
+
+
+def test_a_connection_without_calls_is_closed(write_version: WriteVersion, start_server: Start) -> None:
+    write_version()
+    server = start_server("--connection-idle", "1")
+    with RawConnection(server.target) as connection:
+        assert connection.closed.wait(60)

@@ -1,0 +1,53 @@
+"""HTTP/2 frames that are made by hand, for what no well-behaved library sends (RFC 9113, RFC 7541)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+DATA, HEADERS, RST_STREAM, SETTINGS, PING, WINDOW_UPDATE = 0, 1, 3, 4, 6, 8
+END_STREAM = ACK = 1
+END_HEADERS = 4
+MAX_FRAME = 16_384
+CANCEL = 8
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    """One frame."""
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+
+def header_block(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Headers as literals, without compression."""
+    return b"".join(b"\x00" + _text(name) + _text(value) for name, value in headers)
+
+
+def call(path: str, stream: int, headers: Iterable[tuple[bytes, bytes]] = (), flags: int = 0) -> bytes:
+    """The frame that begins a gRPC call of the method with this path; with END_STREAM it also ends it."""
+    block = header_block(
+        [
+            (b":method", b"POST"),
+            (b":scheme", b"http"),
+            (b":path", path.encode()),
+            (b":authority", b"test"),
+            (b"te", b"trailers"),
+            (b"content-type", b"application/grpc"),
+            *headers,
+        ]
+    )
+    return frame(HEADERS, END_HEADERS | flags, stream, block)
+
+
+def message_start(length: int, *, is_compressed: bool = False) -> bytes:
+    """What precedes a gRPC message of this length."""
+    return bytes([is_compressed]) + length.to_bytes(4, "big")
+
+
+def _text(text: bytes) -> bytes:
+    if len(text) < 127:
+        return bytes([len(text)]) + text
+    length, rest = b"\x7f", len(text) - 127
+    while rest > 127:
+        length += bytes([rest & 127 | 128])
+        rest >>= 7
+    return length + bytes([rest]) + text
