@@ -10,6 +10,7 @@ PORT ?= 50051
 REST_PORT ?= 8000
 CHECKPOINT ?= checkpoints/$(NAME)
 NAME ?= mine
+SOURCE ?= --checkpoint $(CHECKPOINT)# or the flags of any other network, see docs/export.md
 # On Linux, PyPI's build brings gigabytes of CUDA; PIP_EXTRA_INDEX_URL may name an index with the CPU build.
 TORCH = torch==2.13.0
 PIP = $(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt
@@ -34,8 +35,8 @@ train: $(VENV)/dev ## checkpoints/NAME by training/recipes/NAME.toml, in hours; 
 	$(BIN)/octofold-train teacher training/recipes/teacher.toml
 	$(BIN)/octofold-train student training/recipes/$(NAME).toml
 
-export: $(VENV)/dev ## publish CHECKPOINT as the next version of models/NAME
-	$(BIN)/octofold-export --checkpoint $(CHECKPOINT) --name $(NAME)
+export: $(VENV)/dev ## publish CHECKPOINT (or SOURCE, such as "--onnx net.onnx") as the next version of models/NAME
+	$(BIN)/octofold-export $(SOURCE) --name $(NAME)
 
 teacher: $(VENV)/dev ## models/teacher: a large n-tuple network, trained from nothing or on from where it stopped
 	$(BIN)/octofold-train teacher training/recipes/teacher.toml

@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted(
     file.relative_to(ROOT).as_posix()
-    for pattern in ("*.md", "docs/*.md", "bench/*.md", "training/*.md", "models/*/*/*.md")
+    for pattern in ("*.md", "docs/*.md", "bench/*.md", "training/*.md", "models/*/*/*.md", "examples/**/*.md")
     for file in ROOT.glob(pattern)
 )
 FOLDERS = (
@@ -49,6 +49,8 @@ def _is_a_file(word: str) -> bool:
         return False
     folders = path.parts[:-1] if path.suffix else path.parts
     if PLACEHOLDER.search("/".join(folders)) or path.stem == "*":
+        return False
+    if PLACEHOLDER.fullmatch(path.stem) and path.suffix in SOURCES:  # FILE.toml
         return False
     return ("/" in word and path.parts[0] in FOLDERS) or path.suffix in SOURCES
 

@@ -33,8 +33,8 @@ from octofold_client.evaluation.report import missing_note
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder
 from octofold_client.evaluation.servers import Servers
 from octofold_client.extras import pictures_of
+from octofold_client.terminal.display import count_on, display_on
 from octofold_client.terminal.interrupts import DeferredInterrupts
-from octofold_client.terminal.progress import count_on
 from octofold_client.wording import counted
 
 FILE, REPORT = "analysis.json", "analysis.md"
@@ -154,12 +154,11 @@ def _read(folder: ResultFolder, last: int) -> tuple[list[Ending], Positions]:
 
 def _judge(judge: Judge, positions: Positions, verdicts: Verdicts) -> bool:
     """Asks about every position that the judge can read; False if Ctrl-C came in between."""
+    display = display_on(Console(stderr=True))
     try:
         with (
             DeferredInterrupts() as interrupts,
-            count_on(
-                Console(stderr=True), readable(judge, positions), f"positions judged by {judge.name}"
-            ) as count,
+            count_on(display, readable(judge, positions), f"judged by {judge.name}", "positions") as count,
         ):
             judge_positions(judge, positions, verdicts, count, interrupts.check)
     except KeyboardInterrupt:

@@ -35,6 +35,7 @@ from octofold_client.loadtest.running import Run
 from octofold_client.loadtest.statistics import ServerStatistics
 from octofold_client.loadtest.steps import Plan, Step
 from octofold_client.loadtest.workers import Task, Workers
+from octofold_client.terminal.display import display_on
 from octofold_client.terminal.interrupts import DeferredInterrupts
 
 DEFAULT_CONCURRENCY = [1, 2, 4, 8, 16, 32, 64, 128]
@@ -105,7 +106,7 @@ class _KeepingProgress(Progress):
     """Writes the result's file after every step, before anything else can happen."""
 
     def __init__(self, test: LoadTest, folder: Path, expected: int | None) -> None:
-        super().__init__(test, Console(stderr=True), expected)
+        super().__init__(test, display_on(Console(stderr=True)), expected)
         self._folder = folder
         self._kept = test
 

@@ -14,6 +14,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import compose, helper, numpy_helper
 
+from octofold_export.errors import ExportError
+
 OPSET = 18
 """Read by onnxruntime 1.14 and later. A newer one is written only where a network's body needs it: with that,
 onnxruntime has no CUDA kernel for ReduceMax."""
@@ -111,7 +113,10 @@ class GraphBuilder:
     def model(
         self, inputs: Sequence[onnx.ValueInfoProto], outputs: Sequence[onnx.ValueInfoProto], name: str
     ) -> onnx.ModelProto:
-        """The finished model, checked against the ONNX specification, shapes included."""
+        """The finished model, checked against the ONNX specification, shapes included.
+
+        Raises `ExportError` if it does not comply, as a network's body may not.
+        """
         graph = helper.make_graph(self._nodes, name, inputs, outputs, list(self._constants.values()))
         # The checker insists on seeing the files; it takes inputs of the same shape for their tensors.
         for tensor in self._external:
@@ -122,7 +127,10 @@ class GraphBuilder:
             ir_version=self._ir_version,
             producer_name="octofold",
         )
-        onnx.checker.check_model(model, full_check=True)
+        try:
+            onnx.checker.check_model(model, full_check=True)
+        except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+            raise ExportError(f"not a valid ONNX graph: {' '.join(str(error).split())}") from error
         del model.graph.input[len(inputs) :]
         model.graph.initializer.extend(self._external)
         return model

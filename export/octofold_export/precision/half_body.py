@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
+from graphlib import TopologicalSorter
 
 import onnx
 from onnxruntime.transformers.float16 import convert_float_to_float16
 
+from octofold_export.errors import ExportError
+
 
 def half_body(body: onnx.ModelProto) -> onnx.ModelProto:
-    """`body` with weights and activations in float16."""
+    """`body` with weights and activations in float16. Raises `ExportError` if onnxruntime cannot do it."""
     copy = onnx.ModelProto.FromString(body.SerializeToString())
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of weights that are rounded to 0
-        half: onnx.ModelProto = convert_float_to_float16(copy, keep_io_types=True)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of weights that are rounded to 0
+            half: onnx.ModelProto = convert_float_to_float16(copy, keep_io_types=True)
+    except Exception as error:  # a graph that the converter does not know breaks it in any way
+        raise ExportError(f"onnxruntime cannot convert the network to float16: {error}") from error
+    nodes = list(_sorted(half.graph.node))
+    del half.graph.node[:]
+    half.graph.node.extend(nodes)
     return half
+
+
+def _sorted(nodes: Iterable[onnx.NodeProto]) -> Iterable[onnx.NodeProto]:
+    """Copies of the nodes, each after those whose outputs it reads; the converter appends its casts."""
+    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    makers = {output: place for place, node in enumerate(copies) for output in node.output}
+    needs = {
+        place: {makers[name] for name in node.input if name in makers} for place, node in enumerate(copies)
+    }
+    return (copies[place] for place in TopologicalSorter(needs).static_order())

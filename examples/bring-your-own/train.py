@@ -1,0 +1,50 @@
+"""Train the network to play as the teacher does. Plain PyTorch: nothing here knows of Octofold.
+
+python train.py --positions 200000          # writes network.safetensors and network.onnx
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import torch
+from network import PLANES, ChannelsLast, ResidualNetwork
+from safetensors.torch import save_file
+from torch.nn import functional
+
+from game import play
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--positions", type=int, default=200_000, help="boards to learn from")
+    options = parser.parse_args()
+
+    torch.manual_seed(1)
+    print(f"playing {options.positions:,} positions")
+    boards, moves = (torch.from_numpy(array) for array in play(options.positions))
+    network = ResidualNetwork()
+    optimizer = torch.optim.AdamW(network.parameters(), 2e-3)
+    batches = torch.randperm(len(boards)).split(256)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, total_steps=len(batches))
+    for number, rows in enumerate(batches):
+        loss = functional.cross_entropy(network(one_hot(boards[rows])), moves[rows])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        if number % 100 == 0 or number == len(batches) - 1:
+            print(f"{number + 1} of {len(batches)} batches, loss {loss.item():.3f}")
+    network.eval()
+    save_file(network.state_dict(), "network.safetensors")
+    example = one_hot(boards[:1]).permute(0, 2, 3, 1).contiguous()
+    torch.onnx.export(ChannelsLast(network).eval(), (example,), "network.onnx", dynamo=True, verbose=False)
+
+
+def one_hot(boards: torch.Tensor) -> torch.Tensor:
+    """Exponents `[N, 4, 4]` to planes `[N, 14, 4, 4]`."""
+    return functional.one_hot(boards.clamp(max=PLANES - 1), PLANES).permute(0, 3, 1, 2).float()
+
+
+if __name__ == "__main__":
+    main()

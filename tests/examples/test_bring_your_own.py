@@ -1,0 +1,57 @@
+"""The page examples/bring-your-own, run as it is written, in small."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "examples" / "bring-your-own"
+SMALLER = {"--positions 200000": "--positions 24000", "--games 200": "--games 3"}
+BOARDS = " --boards boards.npy"  # instead of own games, which take minutes
+
+
+def commands(page: str) -> list[str]:
+    return re.findall(r"^```sh run\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+
+
+def free_port() -> int:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return int(server.getsockname()[1])
+
+
+def test_nothing_that_makes_the_network_imports_octofold() -> None:
+    for file in ("game.py", "network.py", "train.py"):
+        assert not re.search(r"^\s*(import|from) octofold", (FOLDER / file).read_text(), re.MULTILINE)
+
+
+@pytest.mark.timeout(600)
+def test_the_page_trains_exports_serves_evaluates_and_compares(tmp_path: Path) -> None:
+    folder = Path(
+        shutil.copytree(FOLDER, tmp_path / "here", ignore=shutil.ignore_patterns("models", "results"))
+    )
+    program = "\n".join(["set -e", *commands((FOLDER / "README.md").read_text())])
+    for long, short in (SMALLER | {"50051": str(free_port())}).items():
+        assert long in program
+        program = program.replace(long, short)
+    boards = "from game import play; import numpy; "
+    boards += "numpy.save('boards.npy', play(6000, seed=2)[0].reshape(-1, 16))"
+    program = program.replace("octofold-export", f'python -c "{boards}"\noctofold-export', 1)
+    program = re.sub(r"^(octofold-export .*)$", rf"\1{BOARDS}", program, flags=re.MULTILINE)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", program], cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "mine version 1: 3 games" in done.stdout
+    card = json.loads((folder / "models/mine/1/card.json").read_text())
+    assert card["description"]["reads"]["planes"] == 14
+    assert {"fp32", "int8", "fp16"} == card["precisions"].keys() | card.get("not_published", {}).keys()
+    card = json.loads((folder / "models/mine-onnx/1/card.json").read_text())
+    assert card["description"]["reads"]["layout"] == "channels_last"

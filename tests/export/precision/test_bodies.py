@@ -1,0 +1,81 @@
+"""Reduced precisions of a body that nobody wrote by hand: near float32, in integers, and for any batch."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from numpy.typing import NDArray
+from octofold_export.precision.half_body import half_body
+from octofold_export.precision.static_int8 import named, quantized_bodies
+from octofold_export.sources.torch_network import TorchNetwork
+from support.foreign_networks import PolicyAndValue, TokenTransformer
+from support.lessons import Lessons, one_hot, train
+from torch import nn
+
+
+@pytest.fixture(scope="module")
+def residual(lessons: Lessons) -> nn.Module:
+    torch.manual_seed(2)
+    planes = one_hot(lessons.boards).permute(0, 2, 1).reshape(-1, 16, 4, 4)
+    moves = torch.from_numpy(lessons.leads).argmax(dim=1)
+    return train(PolicyAndValue(16, 1), planes, moves, select="policy", steps=60)
+
+
+@pytest.fixture(scope="module")
+def inputs(lessons: Lessons) -> NDArray[np.float32]:
+    planes: NDArray[np.float32] = one_hot(lessons.boards[:512]).permute(0, 2, 1).reshape(-1, 16, 4, 4).numpy()
+    return planes
+
+
+@pytest.fixture(scope="module")
+def body(residual: nn.Module, inputs: NDArray[np.float32]) -> onnx.ModelProto:
+    return named(TorchNetwork(residual, "residual").body("policy", inputs[:3]))
+
+
+def run(body: onnx.ModelProto, inputs: NDArray[np.generic]) -> NDArray[np.float32]:
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    session = onnxruntime.InferenceSession(body.SerializeToString(), options, ["CPUExecutionProvider"])
+    (output,) = session.run(None, {session.get_inputs()[0].name: inputs})
+    return np.asarray(output)
+
+
+def test_batch_norm_is_folded_into_the_convolutions_and_the_other_head_is_gone(body: onnx.ModelProto) -> None:
+    operators = Counter(node.op_type for node in body.graph.node)
+    assert operators["Conv"] == 3
+    assert not {"BatchNormalization", "Tanh"} & operators.keys()
+    assert operators["Gemm"] == 1
+
+
+def test_every_8_bit_form_is_near_float32_and_multiplies_in_integers(
+    body: onnx.ModelProto, inputs: NDArray[np.float32], tmp_path: Path
+) -> None:
+    exact = run(body, inputs)
+    forms = list(quantized_bodies(body, inputs[:256]))
+    assert len(forms) == 3
+    for form in forms:
+        assert np.abs(run(form, inputs) - exact).mean() < 0.05 * np.abs(exact).mean()
+        options = onnxruntime.SessionOptions()
+        options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+        options.log_severity_level = 3
+        onnxruntime.InferenceSession(form.SerializeToString(), options, ["CPUExecutionProvider"])
+        operators = Counter(node.op_type for node in onnx.load(tmp_path / "optimized.onnx").graph.node)
+        assert operators["QLinearConv"] == 3
+        assert operators["Conv"] == 0
+
+
+def test_float16_is_near_float32_and_much_smaller(body: onnx.ModelProto, inputs: NDArray[np.float32]) -> None:
+    half = half_body(body)
+    np.testing.assert_allclose(run(half, inputs), run(body, inputs), atol=0.02)
+    assert half.ByteSize() < 0.75 * body.ByteSize()
+
+
+def test_float16_of_a_transformer_is_near_float32(lessons: Lessons) -> None:
+    torch.manual_seed(2)
+    boards = lessons.boards[:64].astype(np.int64)
+    body = named(TorchNetwork(TokenTransformer(16).eval(), "transformer").body("output", boards[:3]))
+    np.testing.assert_allclose(run(half_body(body), boards), run(body, boards), atol=0.05)
