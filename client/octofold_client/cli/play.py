@@ -22,11 +22,15 @@ def add(subcommands: "Subcommands") -> None:
     parser = subcommands.add_parser(
         "play",
         help="start a server, evaluate a model on it, stop it",
-        description="Like evaluate, with a server of its own on a free loopback port. OCTOFOLD_DEVICE and "
-        "the other variables of octofold-serve reach that server.",
+        description="Starts a server on a free loopback port, evaluates a model on it and stops it. The "
+        "server reads OCTOFOLD_DEVICE and the other environment variables of octofold-serve.",
     )
     parser.add_argument(
-        "--models", type=Path, default=Path("models"), metavar="DIR", help="the model repository"
+        "--models",
+        type=Path,
+        default=Path("models"),
+        metavar="DIR",
+        help="model repository (default %(default)s)",
     )
     add_model(parser)
     add_games(parser)

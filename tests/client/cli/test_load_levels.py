@@ -6,7 +6,10 @@ from collections.abc import Callable
 import pytest
 from octofold_client.cli import load_levels as arguments
 from octofold_client.errors import LoadTestError
-from octofold_client.loadtest.steps import Limit
+from octofold_client.loadtest.forms import Form
+from octofold_client.loadtest.loads import Closed, Open
+from octofold_client.loadtest.options import LoadTestOptions
+from octofold_client.loadtest.steps import Limit, Plan
 
 
 @pytest.mark.parametrize(
@@ -58,20 +61,49 @@ def test_a_flag_that_makes_no_sense_is_told_what_and_where(
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--rate", "5", "--games"], "--games is for callers who wait for their answers; --rate has none, "),
         (
-            ["--slo", "p99=1s", "--think", "1s"],
-            "--think is for callers who wait for their answers; --slo has ",
+            ["--rate", "5", "--games"],
+            "--games needs callers who wait for their answers; --rate ",
         ),
-        (["--games", "--boards", "x"], "--games makes its own boards; --boards is for a test without it"),
+        (
+            ["--rate", "5", "--think", "1s"],
+            "--think needs callers who wait for their answers; --rate ",
+        ),
+        (["--slo", "p99=1s", "--think", "1s"], "--think needs callers who wait for their answers; "),
+        (["--games", "--boards", "."], "--games makes its own boards; --boards is for a test without it"),
     ],
 )
 def test_flags_that_contradict_each_other_are_explained(flags: list[str], message: str) -> None:
+    with pytest.raises(LoadTestError) as failed:
+        options(*flags)
+    assert str(failed.value).startswith(message)
+
+
+def options(*flags: str) -> LoadTestOptions:
     parser = argparse.ArgumentParser()
     arguments.add_arguments(parser)
-    with pytest.raises(LoadTestError) as failed:
-        arguments.check_together(parser.parse_args(flags))
-    assert str(failed.value).startswith(message)
+    return arguments.options_of(parser.parse_args(flags))
+
+
+def test_without_flags_the_options_are_their_own_defaults() -> None:
+    assert options() == LoadTestOptions()
+
+
+def test_every_flag_has_its_option() -> None:
+    flags = "--concurrency 2,4 --think 50ms --games --form packed:8 --processes 3 --ramp 0s --window 1s"
+    assert options(*flags.split(), *["--windows", "5", "--timeout", "3s", "--seed", "9"]) == LoadTestOptions(
+        concurrency=(2, 4),
+        think_seconds=0.05,
+        form=Form("packed", 8),
+        games=True,
+        processes=3,
+        plan=Plan(0.0, 1.0, 5),
+        timeout_seconds=3.0,
+        seed=9,
+    )
+    assert options("--rate", "5", "--arrivals", "constant").loads == [Open(5, poisson=False)]
+    assert options("--concurrency", "3", "--think", "1s").loads == [Closed(3, 1.0)]
+    assert options("--slo", "p99=20ms").kind == "slo"
 
 
 def test_a_limit_names_a_percentile_and_a_time() -> None:
