@@ -53,7 +53,7 @@ def _parse_exponent(word: str, largest_exponent: int, where: str) -> int:
 def _parse_tile(word: str, largest_exponent: int, where: str) -> int:
     value = _parse_number(word, "a tile", where)
     if value and value not in _TILES:
-        raise BoardTextError(f"{where}: {word} is no tile; tiles are 0, 2, 4, 8 and so on")
+        raise BoardTextError(f"{where}: {word} is not a tile; tiles are 0, 2, 4, 8 and so on")
     exponent = value.bit_length() - 1 if value else 0
     if exponent > largest_exponent:
         raise BoardTextError(f"{where}: {word} is above the largest tile, {1 << largest_exponent}")

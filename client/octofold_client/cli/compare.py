@@ -76,7 +76,8 @@ def compare(options: Namespace) -> None:
     elif folders:
         other = next(side for side in (*options.players, *options.sides) if not _means_folder(side))
         raise EvaluationError(
-            f"{existing(folders[0])} is a folder of results, {other} is not: compare two of a kind"
+            f"{existing(folders[0])} is a folder of results, and {other} is not a folder: compare two "
+            "folders, or two players"
         )
     else:
         comparison = _of_contenders(options)

@@ -177,7 +177,7 @@ def levels(text: str, most: float) -> list[float]:
             found.append(start)
             continue
         if len(rest) != 2:
-            raise argparse.ArgumentTypeError(f"{part} is no range such as 4:16:4 or 1:128:2x")
+            raise argparse.ArgumentTypeError(f"{part} is not a range such as 4:16:4 or 1:128:2x")
         end, step = _level(rest[0], part, most), _level(rest[1].removesuffix("x"), part, most)
         found += _range(part, start, end, step, multiply=rest[1].endswith("x"))
     if len(found) > MOST_STEPS:
@@ -190,7 +190,7 @@ def limit(text: str) -> Limit:
     name, equals, time = text.partition("=")
     percent = "100" if name == "max" else name.removeprefix("p") if name.startswith("p") else ""
     if not equals or not _NUMBER.fullmatch(percent) or not 0 < float(percent) <= 100:
-        raise argparse.ArgumentTypeError(f"{text} is no limit such as p99=20ms")
+        raise argparse.ArgumentTypeError(f"{text} is not a limit such as p99=20ms")
     return Limit(float(percent), positive_duration(time) * 1e3)
 
 
@@ -206,7 +206,7 @@ def duration(text: str) -> float:
     """Seconds of 300us, 20ms, 1.5s."""
     match = _TIME.fullmatch(text)
     if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time such as 20ms or 1.5s")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 20ms or 1.5s")
     return float(match["number"]) * _UNITS[match["unit"]]
 
 
@@ -214,7 +214,7 @@ def positive_duration(text: str) -> float:
     """The same, above 0."""
     seconds = duration(text)
     if not seconds:
-        raise argparse.ArgumentTypeError(f"{text} is no time at all")
+        raise argparse.ArgumentTypeError(f"{text} is not above 0")
     return seconds
 
 

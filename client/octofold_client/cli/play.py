@@ -13,9 +13,11 @@ from octofold_client.cli.arguments import RESULTS, Subcommands, add_games, add_m
 from octofold_client.cli.playing import Games, Players, folder_name, show
 from octofold_client.contenders.contender import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OctofoldError
-from octofold_client.evaluation.result_folder import Conditions, ResultFolder, check_writable
+from octofold_client.evaluation.result_folder import Conditions, ResultFolder, check_writable, existing
 from octofold_client.rpc.credentials import PLAINTEXT
 from octofold_client.rpc.local_server import LocalServer
+
+DEFAULT_MODELS = Path("models")
 
 
 def add(subcommands: "Subcommands") -> None:
@@ -28,7 +30,7 @@ def add(subcommands: "Subcommands") -> None:
     parser.add_argument(
         "--models",
         type=Path,
-        default=Path("models"),
+        default=DEFAULT_MODELS,
         metavar="DIR",
         help="model repository (default %(default)s)",
     )
@@ -63,12 +65,13 @@ def play(options: Namespace) -> None:
 
 
 def _check_models(folder: Path) -> None:
-    if folder.is_dir():
-        return
-    raise EvaluationError(
-        f"there is no folder {folder}: run this in a clone of Octofold, whose folder models holds the models "
-        "that ship (a wheel has none), or name a model repository with --models"
-    )
+    if folder != DEFAULT_MODELS:
+        existing(folder)
+    elif not folder.is_dir():
+        raise EvaluationError(
+            f"there is no folder {folder}: run this in a clone of Octofold, whose folder models holds the "
+            "models that ship (a wheel has none), or name a model repository with --models"
+        )
 
 
 def _folders(contender: Contender, games: Games) -> Iterator[ResultFolder]:

@@ -20,7 +20,7 @@ from octofold_game.replays import ReplayError, ReplayInUse, ReplayWriter, read_r
 from octofold_client.contenders.contender import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OtherEvaluation
 from octofold_client.evaluation.summary import GameSummary
-from octofold_client.wording import did_you_mean
+from octofold_client.wording import described, did_you_mean
 
 _ELSEWHERE = "choose another folder"
 
@@ -196,7 +196,8 @@ def check_writable(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise EvaluationError(f"cannot write into {folder}: {error.strerror}") from None
+        error.filename = None  # of a temporary file
+        raise EvaluationError(f"cannot write into {folder}: {described(error)}") from None
 
 
 def existing(path: Path) -> Path:

@@ -47,7 +47,7 @@ class Form:
         name, colon, boards = text.partition(":")
         if name not in ASKERS:
             raise InvalidRequest(
-                f"{text} is no form of call; there are {', '.join(ASKERS)}, such as packed:16"
+                f"{text} is not a form of call; there are {', '.join(ASKERS)}, such as packed:16"
             )
         if colon and not (boards.isdecimal() and 1 <= int(boards) <= MOST_BOARDS):
             raise InvalidRequest(f"{text}: {boards!r} is not a number of boards, 1 to {MOST_BOARDS:,}")

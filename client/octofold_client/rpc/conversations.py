@@ -122,7 +122,7 @@ class Calls:
     def __post_init__(self) -> None:
         match = _TARGET.fullmatch(self.target)
         if match is None or not 1 <= int(match["port"]) <= 65_535:
-            raise InvalidRequest(f"{self.target!r} is no address of a server, such as 127.0.0.1:50051")
+            raise InvalidRequest(f"a target must be HOST:PORT, such as 127.0.0.1:50051, got {self.target!r}")
 
     def of_model(self, model: str | None, version: str | None) -> "Calls":
         """The same calls to another model, or another version of this one; None leaves it as it is.
