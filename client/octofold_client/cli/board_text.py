@@ -1,7 +1,6 @@
-"""Boards as people type them: sixteen numbers, as exponents or as tiles, apart by spaces or commas.
+"""Boards as people type them: sixteen exponents or tiles, separated by spaces or commas.
 
-It knows nothing about servers: it turns text into `[N, 16] uint8` and names the line and the cell of the
-first number that cannot be one.
+Text becomes `[N, 16] uint8`; an error names the line and the cell of the first wrong number.
 """
 
 from collections.abc import Iterable

@@ -186,7 +186,7 @@ def levels(text: str, most: float) -> list[float]:
 
 
 def limit(text: str) -> Limit:
-    """Of pN=TIME, such as p99.9=250ms; max=TIME means p100."""
+    """The limit that pN=TIME means, such as p99.9=250ms; max=TIME means p100."""
     name, equals, time = text.partition("=")
     percent = "100" if name == "max" else name.removeprefix("p") if name.startswith("p") else ""
     if not equals or not _NUMBER.fullmatch(percent) or not 0 < float(percent) <= 100:

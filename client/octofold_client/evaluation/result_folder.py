@@ -1,8 +1,7 @@
 """The folder of an evaluation: its conditions, the replay of every finished game, the result and the report.
 
-The replays grow game by game, so that whatever ends a run early, nothing finished is lost; games that were
-running are kept as they stood. The other files are written beside and renamed. It knows nothing about
-servers.
+The replays grow game by game, so that nothing finished is lost when a run ends early; games that were running
+are kept as they stood. Every other file is written under another name and then renamed.
 """
 
 import json
@@ -34,7 +33,7 @@ class Conditions:
     precision: str
     """Empty for a local player."""
     sha256: str | None
-    """Of the model file that answers, by its card, or of what decides a local player's moves."""
+    """Digest of the model file that answers, by its card, or of a local player; see `identity.py`."""
     seed: int
 
     @classmethod

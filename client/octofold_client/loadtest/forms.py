@@ -1,7 +1,6 @@
-"""The ways to ask the service for moves, one class a form of call: unary, packed, streamed, Open Inference.
+"""The forms of call that ask the service for moves: unary, packed, streamed, Open Inference.
 
-Each sends what it is given once, without retries, and says by one exception what went wrong. Knows nothing
-about when calls are made, nor about time.
+Each sends its boards once, without retries, and raises `CallFailed` if anything goes wrong.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Form:
 
     @classmethod
     def parse(cls, text: str) -> Form:
-        """Of NAME or NAME:BOARDS. Raises `InvalidRequest`, which says what there is."""
+        """The form that NAME or NAME:BOARDS means. Raises `InvalidRequest`, naming the known forms."""
         name, colon, boards = text.partition(":")
         if name not in ASKERS:
             raise InvalidRequest(

@@ -1,8 +1,8 @@
 """One call to the service as a conversation: what to send, how long to wait, when to try again.
 
-This is all that the sync and the asyncio client share. A conversation is a generator that yields `Send`,
-`SendBoard` and `Wait` and is sent the reply (or thrown the `grpc.RpcError`); it does no input or output
-itself and knows neither threads nor event loops, so that tests can drive it by hand.
+The sync and the asyncio client share all of this. A conversation is a generator that yields `Send`,
+`SendBoard` and `Wait`, and is sent the reply (or thrown the `grpc.RpcError`). It does no input or output
+itself, so tests can drive it by hand.
 """
 
 import json
