@@ -45,30 +45,32 @@ COSTLIEST_KEPT = 100
 def add(subcommands: "Subcommands") -> None:
     parser = subcommands.add_parser(
         "analyse",
-        help="say where games are lost",
-        description="Looks at the last moves of every game of a result folder: how far the games came, and, "
-        "with --player or --model, how often a stronger player agrees and which moves cost most.",
+        help="find out where games are lost",
+        description="Examines the last moves of every game of a result folder and prints how the games "
+        "ended. With --player or --model, also prints how often that judge agrees and which moves cost most.",
     )
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="a folder of results")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder of results")
     parser.add_argument(
         "--last",
         type=functools.partial(count, most=MOST_GAMES),
         default=50,
         metavar="K",
-        help="moves of each game to look at (default %(default)s)",
+        help="last moves of each game to examine (default %(default)s)",
     )
     parser.add_argument(
         "--costliest",
         type=functools.partial(count, most=1000, least=0),
         default=5,
         metavar="N",
-        help="moves to show as boards (default %(default)s)",
+        help="number of costly moves to show as boards (default %(default)s)",
     )
     judge = parser.add_mutually_exclusive_group()
     judge.add_argument(
-        "--player", metavar="SPEC", help="a player in this process, such as expectimax:depth=3"
+        "--player", metavar="SPEC", help="judge: a player in this process, such as expectimax:depth=3"
     )
-    judge.add_argument("--model", default="", metavar="NAME", help="a model of the server, NAME or NAME:N")
+    judge.add_argument(
+        "--model", default="", metavar="NAME", help="judge: a model of the server, NAME or NAME:N"
+    )
     add_server(parser)
     parser.add_argument(
         "--plots", action="store_true", help="draw a picture beside the report (needs the extra plots)"

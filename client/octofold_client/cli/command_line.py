@@ -71,7 +71,10 @@ def _exit(number: int, _frame: FrameType | None) -> NoReturn:
 
 def _parse(arguments: list[str]) -> argparse.Namespace | None:
     """The options of a subcommand; None after `octofold` alone, which prints the help."""
-    parser = Parser(prog="octofold", description="Plays 2048 with the models of a server.")
+    parser = Parser(
+        prog="octofold",
+        description="Asks a server of 2048 models for moves, and measures how strong and how fast they are.",
+    )
     parser.add_argument("--version", action="version", version=f"octofold {version('octofold')}")
     subcommands = parser.add_subparsers(metavar="COMMAND")
     for subcommand in SUBCOMMANDS:

@@ -1,8 +1,8 @@
 """Players in this process, named by specs such as `expectimax:depth=2`.
 
-Who there is, the installed packages say by entry points of the group `octofold.players`: each names a
-dataclass that implements `octofold_game.player.Player`, whose fields are the options. The client imports no
-player, nor what it needs (numba, for those of Octofold), before it is asked for.
+Installed packages name players by entry points of the group `octofold.players`. Each of these is a dataclass
+that implements `octofold_game.player.Player`; its fields are the options. The client imports a player, and
+what it needs (numba, for those of Octofold), only when it is asked for.
 """
 
 from collections.abc import Callable, Iterable

@@ -56,7 +56,7 @@ class LocalServer:
 
     @property
     def pid(self) -> int | None:
-        """Of the server's process; None before it is started."""
+        """Process id of the server; None before it is started."""
         return None if self._process is None else self._process.pid
 
     def check(self) -> None:

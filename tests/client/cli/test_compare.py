@@ -106,7 +106,9 @@ def test_games_of_different_seeds_are_refused(games: Path, tmp_path: Path) -> No
 def test_folders_that_are_none_and_pairs_of_two_kinds_are_named(games: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert failure(games, tmp_path / "empty") == f"{tmp_path / 'empty'} holds no evaluation"
-    assert failure("cnn5", games) == f"{games} is a folder of results, cnn5 is not: compare two of a kind"
+    assert failure("cnn5", games) == (
+        f"{games} is a folder of results, and cnn5 is not a folder: compare two folders, or two players"
+    )
     assert failure(games, games, "--until-decided").startswith("--until-decided plays games")
 
 
