@@ -32,6 +32,8 @@ from support.http2 import (
 )
 from support.waiting import wait_for
 
+EACH_TRANSPORT = True
+
 WriteVersion = Callable[..., Path]
 Start = Callable[..., Any]
 NEXT_MOVE = "/octofold.v1.OctofoldService/NextMove"
