@@ -60,6 +60,15 @@ lint: $(VENV)/dev ## style, types, import directions, generated stubs
 test: $(VENV)/dev ## all tests
 	$(BIN)/pytest
 
+GRPCIO = grpcio grpcio-health-checking grpcio-reflection
+transports: $(VENV)/dev ## the tests of both gRPC transports with the oldest and the newest grpcio
+	for version in '==1.76.0' '>=1.76'; do \
+		rm -rf $(VENV)/grpcio; \
+		$(BIN)/pip install --quiet --no-deps --target $(VENV)/grpcio $(patsubst %,"%$$version",$(GRPCIO)) && \
+		PYTHONPATH=$(CURDIR)/$(VENV)/grpcio $(BIN)/pytest tests/server/transport/test_transports.py \
+			tests/server/transport/test_choice.py tests/server/protocols/octofold_v1 || exit 1; \
+	done
+
 proto: $(VENV)/dev ## generate the stubs from the .proto files
 	$(BIN)/python -m octofold_proto.generate
 
@@ -81,4 +90,4 @@ $(VENV)/dev: $(VENV)/light
 	$(PIP) --editable '.[dev]'
 	@touch $@
 
-.PHONY: help setup play serve train export teacher bench table lint test proto docker
+.PHONY: help setup play serve train export teacher bench table lint test transports proto docker

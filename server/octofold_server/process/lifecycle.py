@@ -90,23 +90,23 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
     service = OpenInference(door, siblings)
     server = new_grpc_server(config, door, health, access, service)
     port = listen(server, config.host, config.port, tls, shared=place is not None)
-    self_call = SelfCall(server, HEALTH_CHECK) if config.rest_port is not None else None
-    rest = _new_rest_server(config, door, access, service, tls, self_call)
     reloading = Reloading(models, config.models, config.watch)
     signals = Signals(reloading.request)
     watchdog = Watchdog(server, partial(_leave, door, health, signals))
     door.is_alive = watchdog.is_alive
-    _log.info("the configuration", extra={"fields": config.effective()})
 
     with ExitStack() as ending:  # what is entered last ends first
+        rest = None
+        if config.rest_port is not None:
+            self_call = ending.enter_context(SelfCall(server, HEALTH_CHECK))
+            rest = _new_rest_server(config, door, access, service, tls, self_call)
+        _log.info("the configuration", extra={"fields": config.effective()})
         if tls is not None:
             ending.enter_context(NativeLog(door.refusals.add_handshake))
         if tracing is not None:
             ending.callback(tracing.close, LAST_SPANS_SECONDS)
         ending.callback(models.close)
         ending.callback(reloading.close, LAST_LOAD_SECONDS)
-        if self_call is not None:
-            ending.enter_context(self_call)
         server.start()
         if rest is not None:
             rest.start()
@@ -120,21 +120,28 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
                 ending.enter_context(port_written(config.rest_port_file, rest.port))
             with port_written(config.port_file, port):
                 _log.info("serving on %s", address_of(config.host, port))
-                signals.wait()
-                _raise_if_failed(watchdog)
-                _log.info("stopping: still serving for %g seconds", config.grace)
-                models.load_no_more()
-                door.leave()
-                health.leave()
-                signals.wait(config.grace)
-                _raise_if_failed(watchdog)
-                door.refuse()
-                _drain(door, config.drain)
+                _serve_until_signal(config, door, health, signals, watchdog)
     _log.info("stopped")
     if not models.has_settled(LAST_LOAD_SECONDS):
         # The interpreter would wait for a thread that loads, or pull the ground from under a native library.
         logging.shutdown()
         os._exit(0)
+
+
+def _serve_until_signal(
+    config: Config, door: Door, health: Health, signals: Signals, watchdog: Watchdog
+) -> None:
+    """Wait for a signal, and finish what was accepted; raises ServingError when the watchdog has."""
+    signals.wait()
+    _raise_if_failed(watchdog)
+    _log.info("stopping: still serving for %g seconds", config.grace)
+    door.models.load_no_more()
+    door.leave()
+    health.leave()
+    signals.wait(config.grace)
+    _raise_if_failed(watchdog)
+    door.refuse()
+    _drain(door, config.drain)
 
 
 def _loaded(models: Models, signals: Signals) -> bool:
@@ -229,17 +236,15 @@ def _new_rest_server(
     access: Access,
     service: OpenInference,
     tls: Tls | None,
-    self_call: SelfCall | None,
-) -> RestServer | None:
-    if config.rest_port is None or self_call is None:
-        return None
+    self_call: SelfCall,
+) -> RestServer:
     # Only now: aiohttp takes a third of a second and 13 MB.
     from octofold_server.protocols.open_inference.rest import PROBES, application
     from octofold_server.transport.http_server import RestServer
 
     return RestServer(
         application(door, service, access, config.max_message_bytes, self_call.is_answered),
-        listener_on(config.host, config.rest_port, shared=config.processes > 1),
+        listener_on(config.host, config.rest_port or 0, shared=config.processes > 1),
         tls.context() if tls is not None else None,
         door.refusals.add_handshake,
         LAST_BYTES_SECONDS,
