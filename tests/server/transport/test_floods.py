@@ -24,6 +24,8 @@ from support.http2 import RawConnection
 from support.http2_frames import CANCEL, RST_STREAM, call, frame, message_start
 from support.waiting import wait_for
 
+EACH_TRANSPORT = True
+
 WriteVersion = Callable[..., Path]
 Start = Callable[..., Any]
 NEXT_MOVE = "/octofold.v1.OctofoldService/NextMove"
@@ -168,11 +170,12 @@ def test_large_messages_are_refused_beyond_the_budget_of_bytes_and_let_in_when_t
 
 
 @pytest.mark.timeout(240)
-async def test_a_burst_of_honest_calls_ends_in_no_bare_cancelled_and_every_refusal_is_counted(
+async def test_calls_that_come_while_the_server_is_busy_end_in_no_bare_cancelled_and_refusals_are_counted(
     write_version: WriteVersion, start_server: Start, tmp_path: Path, with_rest: tuple[str, ...]
 ) -> None:
     write_version()
-    server = start_server(*with_rest, "--max-calls", "300")
+    pausing_server = str(Path(__file__).parents[1] / "failing_server.py")
+    server = start_server(*with_rest, "--max-calls", "300", program=(pausing_server, "pause"))
     outcomes: Counter[str] = Counter()
     options = [("grpc.use_local_subchannel_pool", 1)]
 
@@ -184,6 +187,8 @@ async def test_a_burst_of_honest_calls_ends_in_no_bare_cancelled_and_every_refus
             outcomes[error.code().name if error.details() else "bare"] += 1
 
     channels = [grpc.aio.insecure_channel(server.target, options=options) for _ in range(12)]
+    for channel in channels:
+        await channel.channel_ready()
     stubs = [OctofoldServiceStub(channel) for channel in channels]
     await asyncio.gather(*(call(stubs[number % 12]) for number in range(3000)))
     for channel in channels:
