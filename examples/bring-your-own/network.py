@@ -22,6 +22,7 @@ class Block(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
+        """`[N, channels, 4, 4]` to the same."""
         return torch.relu(x + self.body(x))
 
 
@@ -37,6 +38,7 @@ class ResidualNetwork(nn.Module):
         self.head = nn.Linear(16 * channels, 4)
 
     def forward(self, planes: Tensor) -> Tensor:
+        """One-hot planes to logits."""
         return self.head(self.blocks(self.stem(planes)).flatten(1))
 
 
@@ -48,4 +50,5 @@ class ChannelsLast(nn.Module):
         self.network = network
 
     def forward(self, cells: Tensor) -> Tensor:
+        """One-hot cells to logits."""
         return self.network(cells.permute(0, 3, 1, 2))

@@ -16,6 +16,7 @@ from game import play
 
 
 def main() -> None:
+    """Play, train, save."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--positions", type=int, default=200_000, help="boards to learn from")
     options = parser.parse_args()

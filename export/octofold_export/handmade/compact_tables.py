@@ -32,7 +32,8 @@ class CompactEvaluator:
         shaped = graph.add("Reshape", [values, by_view], "view_entries")
         sums = graph.add("ReduceSum", [shaped, graph.integers(2)], "view_sums", keepdims=0)
         total = graph.add("Reshape", [sums, graph.integers(-1, 1, 1)], "view_totals")
-        return graph.add("Mul", [total, graph.constant("views", np.array(8, np.float32))], "view_values")
+        number = graph.constant("number_of_views", np.array(8, np.float32))
+        return graph.add("Mul", [total, number], "view_values")
 
     def _entries(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
         """`[N, V * T] int32`: which entry each tuple reads on each view.
