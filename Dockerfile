@@ -1,4 +1,5 @@
-# Serves the shipped models. A GPU image: BASE=nvidia/cuda:12.9.1-cudnn-runtime-ubuntu24.04, SERVER=server-gpu.
+# Serves the shipped models. With SERVER=server-gpu, CUDA and cuDNN come as wheels of the versions that
+# constraints.txt pins, so the base stays the same; the host needs NVIDIA's driver and container toolkit only.
 ARG BASE=python:3.11-slim
 FROM ${BASE}
 ARG SERVER=server
@@ -10,10 +11,13 @@ WORKDIR /home/octofold/app
 USER octofold
 # Dependencies first: as long as these files stay as they are, a change of the sources rebuilds only the last layer.
 COPY --chown=octofold Makefile pyproject.toml constraints.txt README.md ./
-RUN make setup SERVER=${SERVER}
+RUN PIP_NO_CACHE_DIR=1 make setup SERVER=${SERVER} VENV=.venv
 COPY --chown=octofold . .
 EXPOSE 50051 8000
 HEALTHCHECK --interval=10s --start-period=60s \
     CMD [".venv/bin/octofold", "ready", "--target", "127.0.0.1:50051"]
+# Environment variables are the server's flags; `docker run --env` changes them. Loading and unloading models
+# over the network stays off unless somebody asks for it.
+ENV OCTOFOLD_DEFAULT_MODEL=flagship OCTOFOLD_ADMIN=false
 # The container's loopback is unreachable from outside, so here the server listens on all its addresses.
 ENTRYPOINT [".venv/bin/octofold-serve", "--host", "0.0.0.0", "--rest-port", "8000"]

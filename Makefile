@@ -1,8 +1,8 @@
 # The only entry for people, CI and the Dockerfile. `make` alone prints what there is.
 
 PYTHON ?= python3
-VENV ?= .venv
 SERVER ?= server# or server-gpu, where an NVIDIA card is at hand
+VENV ?= $(if $(filter server-gpu,$(SERVER)),.venv-gpu,.venv)# onnxruntime for CPUs and for GPUs exclude each other
 GAMES ?= 100
 MODEL ?= ntuple
 HOST ?= 127.0.0.1
@@ -80,7 +80,7 @@ transports: $(VENV)/dev ## the tests of both gRPC transports with the oldest and
 proto: $(VENV)/dev ## generate the stubs from the .proto files
 	$(BIN)/python -m octofold_proto.generate
 
-docker: ## an image that serves models/ (CUDA: BASE=..., SERVER=server-gpu)
+docker: ## an image that serves models/ (with CUDA: SERVER=server-gpu)
 	docker build --tag octofold $(if $(BASE),--build-arg BASE=$(BASE)) --build-arg SERVER=$(SERVER) .
 
 $(VENV)/bin/pip:
@@ -95,6 +95,8 @@ $(VENV)/light: $(VENV)/bin/pip pyproject.toml constraints.txt
 
 # Older releases of pip know no dependency groups.
 $(VENV)/dev: $(VENV)/light
+	@test $(SERVER) != server-gpu || \
+		{ echo "SERVER=server-gpu serves and plays only; leave it out here" >&2; exit 1; }
 	$(PIP) $(TORCH)
 	$(PIP) 'pip>=25.1'
 	$(PIP) --editable '.[server,plots,gymnasium,tracing,training,export]' --group dev

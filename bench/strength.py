@@ -140,7 +140,6 @@ def _record(
             average_interval=results[title]["statistics"]["average_interval"],
             difference=compared[title].difference,
             difference_interval=compared[title].interval,
-            moves_per_second=results[title]["run"]["moves_per_second"],
         )
         for title, row in ROWS.items()
         if title in results

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
 
 from octofold_export.checks.gates import (
+    SINGLE_BOARDS,
+    agreement_by_stage,
     check_agreement,
     check_equivariance,
     check_moves,
@@ -25,6 +28,7 @@ from octofold_export.checks.recording import Report, play_boards, positions, rea
 from octofold_export.checks.reference import Reference, plain_head, reference_answers
 from octofold_export.checks.runner import FoldedGraph
 from octofold_export.checks.sense import Evidence, weigh
+from octofold_export.checks.stages import stages
 from octofold_export.errors import ExportError, GateError
 from octofold_export.graph.decision import Rule
 from octofold_export.graph.folding import fold
@@ -91,7 +95,8 @@ class _Made:
     """What is to be published, and why a precision is not."""
 
     graphs: dict[Precision, onnx.ModelProto]
-    agreement: dict[Precision, float]
+    agreement: dict[Precision, dict[str, Any]] = field(default_factory=dict)
+    "of the reduced ones with float32"
     refused: dict[Precision, str] = field(default_factory=dict)
 
 
@@ -112,7 +117,7 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
     boards = _boards(plan, player, report)
     evidence = _weighed(plan, boards, report) if source.described_by_user else None
     reference = _checked(plan, player, boards, report)
-    made = _Made({"fp32": graph}, {"fp32": 1.0})
+    made = _Made({"fp32": graph})
     for precision in PRECISIONS:
         if precision in wanted and precision != "fp32":
             _reduce(plan, precision, player, boards, reference, made, report)
@@ -124,6 +129,7 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
         "symmetries": options.symmetries,
         "largest_exponent": source.description.largest_exponent,
         **({} if evidence is None else {"evidence": asdict(evidence)}),
+        "parity": {"precision": "fp32", "boards": len(reference.boards), "one_by_one": SINGLE_BOARDS},
         "boards": {
             "source": "recorded" if options.boards else "own games",
             "measured": len(boards.measured),
@@ -209,7 +215,10 @@ def _reduce(
         made.refused[precision] = str(error)
         report(f"{precision}: not published: {error}")
         return
-    made.graphs[precision], made.agreement[precision] = graph, agreement
+    kinds = stages(boards.measured, plan.source.description.largest_exponent, _SEED)
+    by_stage = agreement_by_stage(reduced, player, kinds)
+    made.graphs[precision] = graph
+    made.agreement[precision] = {"agreement": round(agreement, 5), "agreement_by_stage": by_stage}
     report(f"{precision}: {agreement:.2%} of {len(boards.measured):,} moves as in fp32")
 
 

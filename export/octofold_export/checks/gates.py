@@ -6,6 +6,8 @@ files.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.rules import MOVE_NAMES
@@ -23,7 +25,8 @@ TIE = 0.25
 """Points between two moves that count as equal; float32 sums of some 100,000 points differ by about 0.05."""
 
 _BATCH_BOARDS = 512
-_SINGLE_BOARDS = 16
+SINGLE_BOARDS = 16
+"""Boards of the parity check that are asked one by one, too."""
 _FINISHED = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8)  # no legal move
 
 
@@ -38,7 +41,7 @@ def check_parity(graph: FoldedGraph, reference: Reference) -> None:
     Legality must be equal, probabilities close; moves and votes equal wherever a margin decides them.
     """
     boards = reference.boards
-    for batch, count in ((1, _SINGLE_BOARDS), (len(boards), len(boards))):
+    for batch, count in ((1, SINGLE_BOARDS), (len(boards), len(boards))):
         expected = reference.answers.first(count)
         actual = graph.answer(boards[:count], batch)
         _compare(f"parity at batch {batch}", boards[:count], expected, actual, reference)
@@ -75,6 +78,19 @@ def check_agreement(
             f"at least {LOWEST_AGREEMENT:.0%} are needed"
         )
     return agreement
+
+
+def agreement_by_stage(
+    graph: FoldedGraph, exact: FoldedGraph, boards: Mapping[str, NDArray[np.uint8]]
+) -> dict[str, dict[str, float]]:
+    """By the names of the stages: how many boards, and on which share both graphs play the same move."""
+    return {
+        stage: {
+            "boards": len(asked),
+            "agreement": round(float(np.mean(graph.next_moves(asked) == exact.next_moves(asked))), 5),
+        }
+        for stage, asked in boards.items()
+    }
 
 
 def check_moves(graph: FoldedGraph, boards: NDArray[np.uint8], action_values: NDArray[np.float32]) -> None:

@@ -7,11 +7,12 @@ last product, on which the choice of a move depends most, stays in float32.
 
 from __future__ import annotations
 
+import io
 import logging
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -99,10 +100,11 @@ def _quantized(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
+    """Keep what the calibration prints and logs to itself."""
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:

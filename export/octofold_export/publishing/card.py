@@ -47,7 +47,8 @@ def describe(card: Card) -> bytes:
         *_described(card),
         f"- Plays up to tile {1 << card['largest_exponent']:,}.",
         f"- Checkpoint: SHA-256 `{card['checkpoint_sha256']}`.",
-        f"- Checked on {card['boards']['measured']:,} boards ({card['boards']['source']})"
+        *_parity(card),
+        f"- Reduced precisions measured on {card['boards']['measured']:,} boards ({card['boards']['source']})"
         f"{_calibration(card)}.",
         f"- Written by octofold {card['exporter']}.",
         "",
@@ -57,9 +58,11 @@ def describe(card: Card) -> bytes:
     for name, precision in card["precisions"].items():
         tensors = precision.get("tensors", {}).values()
         files = ", ".join(f"`{file['file']}`" for file in (precision, *tensors))
-        lines.append(f"| {name} | {files} | {precision['agreement']:.2%} |")
+        share = f"{precision['agreement']:.2%}" if name != "fp32" else ""
+        lines.append(f"| {name} | {files} | {share} |")
     for name, why in card.get("not_published", {}).items():
         lines.append(f"| {name} | not published: {why} | |")
+    lines += _stages(card)
     lines += ["", "## Strength", "", *_strength(card["strength"]), *_alternatives(card)]
     return ("\n".join(lines) + "\n").encode()
 
@@ -114,6 +117,36 @@ def _compact_tables(card: Card) -> list[str]:
     ]
 
 
+def _parity(card: Card) -> list[str]:
+    if "parity" not in card:
+        return []
+    parity = card["parity"]
+    return [
+        f"- {parity['precision']} answers as the trained network does on {parity['boards']:,} boards in a "
+        f"batch and on {parity['one_by_one']:,} one by one."
+    ]
+
+
+def _stages(card: Card) -> list[str]:
+    """How many moves stay as they are, stage by stage."""
+    measured = {
+        name: precision["agreement_by_stage"]
+        for name, precision in card["precisions"].items()
+        if "agreement_by_stage" in precision
+    }
+    if not measured:
+        return []
+    lines = [
+        "",
+        f"| moves as in fp32 | boards | {' | '.join(measured)} |",
+        f"|---|---:|{'---:|' * len(measured)}",
+    ]
+    for stage, first in next(iter(measured.values())).items():
+        shares = " | ".join(f"{stages[stage]['agreement']:.2%}" for stages in measured.values())
+        lines.append(f"| {stage} | {first['boards']:,} | {shares} |")
+    return lines
+
+
 def _calibration(card: Card) -> str:
     boards = card["boards"]["calibration"]
     return f"; quantized on {boards:,} others" if boards else ""
@@ -128,8 +161,7 @@ def _strength(strength: dict[str, Any] | None) -> list[str]:
         f"{_range(strength['average_interval'], ',')}, median {strength['median']:,.0f}, "
         f"best {strength['best']:,}.",
         "",
-        f"Measured with `{strength['command']}`"
-        + (f" at {strength['moves_per_second']:,.0f} moves/s." if strength["moves_per_second"] else "."),
+        f"Measured with `{strength['command']}`.",
         "",
         "| tile | games that reached it |",
         "|---:|---:|",
@@ -151,16 +183,15 @@ def _alternatives(card: Card) -> list[str]:
         "The same games with another export of the checkpoint or in another precision; differences are to",
         f"what is published, game by game. Measured with `{card['alternatives']['command']}`.",
         "",
-        "| views | rule | precision | games | average | difference | moves/s |",
-        "|---:|---|---|---:|---:|---:|---:|",
+        "| views | rule | precision | games | average | difference |",
+        "|---:|---|---|---:|---:|---:|",
     ]
     for row in card["alternatives"]["rows"]:
         rule = row["decision_rule"] if row["symmetries"] > 1 else ""
-        rate = f"{row['moves_per_second']:,.0f}" if row["moves_per_second"] else ""
         lines.append(
             f"| {row['symmetries']} | {rule} | {row['precision']} | {row['games']:,} "
             f"| {row['average']:,.0f}{_range(row['average_interval'], ',')} "
-            f"| {row['difference']:+,.0f}{_range(row['difference_interval'], '+,')} | {rate} |"
+            f"| {row['difference']:+,.0f}{_range(row['difference_interval'], '+,')} |"
         )
     return lines
 

@@ -28,7 +28,7 @@ def version_files(
     name: str,
     version: int,
     graphs: Mapping[Precision, onnx.ModelProto],
-    agreement: Mapping[Precision, float],
+    agreement: Mapping[Precision, Mapping[str, Any]],
     tensors: Mapping[str, NDArray[np.float32]],
     fields: Mapping[str, Any],
     located: Callable[[bytes], dict[str, Any]] | None = None,
@@ -58,7 +58,7 @@ def version_files(
                 "file": FILES[precision],
                 "sha256": _sha256(content),
                 **({"tensors": described} if described else {}),
-                "agreement": round(agreement[precision], 5),
+                **agreement.get(precision, {}),
             }
             for precision, content in models.items()
         },

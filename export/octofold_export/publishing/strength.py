@@ -16,6 +16,7 @@ from octofold_export.errors import ExportError
 from octofold_export.publishing.card import CARD_FILE, README_FILE, Card, describe, encode
 from octofold_export.publishing.versions import check_name, replace_file
 
+_ROUNDING = 1e-12
 _SCHEMA = 2  # of the evaluation's result
 
 
@@ -38,7 +39,7 @@ def record_strength(models: Path, name: str, version: int, result_file: Path) ->
                 f"{result_file}: games of {result['model']} version {result['version']} "
                 f"({result['precision']}, SHA-256 {result['sha256']}), which is no file of {folder}"
             )
-        card["strength"] = _strength(result)
+        card["strength"] = _strength(result, card["largest_exponent"])
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ExportError(f"{result_file}: not the result of an evaluation ({error!r})") from error
     _write(folder, card)
@@ -59,7 +60,6 @@ class Alternative:
     """Of the averages: this one's less the version's own."""
     difference_interval: tuple[float, float] | None
     """At 95%, from the differences game by game."""
-    moves_per_second: float | None
 
 
 def record_alternatives(folder: Path, checkpoint: str, rows: Sequence[Alternative], command: str) -> None:
@@ -87,7 +87,8 @@ def _write(folder: Path, card: Card) -> None:
         raise ExportError(f"{folder}: {error.strerror}") from error
 
 
-def _strength(result: dict[str, Any]) -> dict[str, Any]:
+def _strength(result: dict[str, Any], largest_exponent: int) -> dict[str, Any]:
+    """What the card says of a result: no speed, which depends on the machine, and no tile out of reach."""
     statistics = result["statistics"]
     figures = ("average", "average_interval", "median", "median_interval", "best")
     return {
@@ -96,14 +97,20 @@ def _strength(result: dict[str, Any]) -> dict[str, Any]:
         "precision": result["precision"],
         **{figure: statistics[figure] for figure in figures},
         "reached": [
-            {"tile": row["tile"], "share": row["share"], "interval": row["interval"]}
+            {"tile": row["tile"], "share": row["share"], "interval": _bounded(row["interval"])}
             for row in statistics["reached"]
+            if row["tile"] <= 1 << largest_exponent
         ],
         "outgrown": statistics["outgrown"],
-        "moves_per_second": result["run"]["moves_per_second"],
         "command": f"octofold evaluate --model {result['model']} --version {result['version']} "
         f"--games {result['games']} --seed {result['seed']}",
     }
+
+
+def _bounded(interval: Sequence[float]) -> list[float]:
+    """An interval of a share whose ends are not 0 and 1 by a rounding error only."""
+    low, high = interval
+    return [low if low > _ROUNDING else 0.0, high if high < 1 - _ROUNDING else 1.0]
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -168,7 +168,7 @@ def test_what_cannot_be_made_small_is_one_line_and_no_file(
 
 
 def test_a_model_of_another_kind_is_no_ntuple_network() -> None:
-    flagship = Path(__file__).parents[2] / "models/flagship"
+    flagship = Path(__file__).parents[3] / "models/flagship"
     (version, *_) = sorted(folder for folder in flagship.iterdir() if folder.is_dir())
     with pytest.raises(NTupleFileError, match=r"card\.json: not the card of an n-tuple model"):
         NTupleNetwork.load(version)
