@@ -4,7 +4,7 @@ PYTHON ?= python3
 SERVER ?= server# or server-gpu, where an NVIDIA card is at hand
 VENV ?= $(if $(filter server-gpu,$(SERVER)),.venv-gpu,.venv)# onnxruntime for CPUs and for GPUs exclude each other
 GAMES ?= 100
-MODEL ?= flagship
+MODEL ?= ntuple
 HOST ?= 127.0.0.1
 PORT ?= 50051
 REST_PORT ?= 8000
@@ -69,6 +69,14 @@ clean: ## remove the environment and everything that tools keep; models, checkpo
 	rm -rf $(VENV) .*_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './runs/*' -prune -exec rm -rf {} +
 
+transports: $(VENV)/dev ## the tests of both gRPC transports with the oldest and the newest grpcio
+	for version in '==1.84.0' '>=1.84'; do \
+		rm -rf $(VENV)/grpcio; \
+		$(BIN)/pip install --quiet --no-deps --target $(VENV)/grpcio "grpcio$$version" && \
+		PYTHONPATH=$(CURDIR)/$(VENV)/grpcio $(BIN)/pytest tests/server/transport/test_transports.py \
+			tests/server/transport/test_choice.py tests/server/protocols/octofold_v1 || exit 1; \
+	done
+
 proto: $(VENV)/dev ## generate the stubs from the .proto files
 	$(BIN)/python -m octofold_proto.generate
 
@@ -94,4 +102,4 @@ $(VENV)/dev: $(VENV)/light
 	$(PIP) --editable '.[server,plots,gymnasium,tracing,training,export]' --group dev
 	@touch $@
 
-.PHONY: help setup play serve train export teacher bench table lint test format clean proto docker
+.PHONY: help setup play serve train export teacher bench table lint test transports format clean proto docker

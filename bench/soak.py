@@ -52,9 +52,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="octofold-soak-") as folder:
         models, rest_port_file = Path(folder) / "models", Path(folder) / "rest-port"
         name = newest_of(arguments.models / arguments.model, models)
-        options: tuple[str, ...] = ("--default-model", name, "--processes", str(arguments.processes))
-        options += ("--rest-port", "0", "--rest-port-file", str(rest_port_file))
-        with LocalServer(models, options) as local:
+        options = ("--default-model", name, "--processes", str(arguments.processes))
+        rest_options = ("--rest-port", "0", "--rest-port-file", str(rest_port_file))
+        with LocalServer(models, (*options, *rest_options)) as local:
             assert local.pid is not None
             boards, moves = clear_boards(local.target, arguments.seed)
             target = Target(local.target, int(rest_port_file.read_text()), name, boards, moves)

@@ -225,7 +225,7 @@ def descriptions(caller: Caller) -> str:
         lambda: infer.ModelConfig(oip.ModelConfigRequest(name=model), timeout=CALL_SECONDS),
         lambda: infer.ModelStatistics(oip.ModelStatisticsRequest(), timeout=CALL_SECONDS),
         lambda: infer.RepositoryIndex(oip.RepositoryIndexRequest(), timeout=CALL_SECONDS),
-        lambda: health_stub(channel).Check(health_pb2.HealthCheckRequest(), timeout=CALL_SECONDS),
+        lambda: _health(channel).Check(health_pb2.HealthCheckRequest(), timeout=CALL_SECONDS),
     ]
     caller.random.choice(asks)()
     return "OK"
@@ -244,17 +244,17 @@ def rest_descriptions(caller: Caller) -> str:
     return f"HTTP {status}"
 
 
-def health_stub(channel: grpc.Channel) -> Any:
-    """Untyped: the type stubs of this package know no methods."""
-    return health_pb2_grpc.HealthStub(channel)
-
-
 def health_watch(caller: Caller) -> str:
     """Watches that are read once and then canceled, as load balancers' clients do."""
-    watch = health_stub(caller.connect()).Watch(health_pb2.HealthCheckRequest(), timeout=CALL_SECONDS)
+    watch = _health(caller.connect()).Watch(health_pb2.HealthCheckRequest(), timeout=CALL_SECONDS)
     next(iter(watch))
     watch.cancel()
     return "OK"
+
+
+def _health(channel: grpc.Channel) -> Any:
+    """The stub of the health service, whose published types leave out its methods."""
+    return health_pb2_grpc.HealthStub(channel)
 
 
 def canceled(caller: Caller) -> str:

@@ -1,4 +1,4 @@
-"""Real parts that several folders' tests share: a small model that plays legal games, and a server of it."""
+"""Real parts for the tests of several folders: a small model that plays legal moves, and a server for it."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ PublishModel = Callable[..., Path]
 
 @pytest.fixture(scope="session")
 def small_model() -> bytes:
-    """The ONNX file of an untrained network of one small layer: it plays legal moves, fast and badly."""
+    """The ONNX file of an untrained network with one small layer, which plays legal moves fast and badly."""
     import torch
     from octofold_export.graph.folding import fold
     from octofold_export.graph.heads import PolicyHead
@@ -28,7 +28,7 @@ def small_model() -> bytes:
 
 @pytest.fixture(scope="session")
 def publish_model(small_model: bytes) -> PublishModel:
-    """Writes the small model into a repository, as FOLDER/NAME/VERSION; keywords overwrite the card."""
+    """A function that publishes the small model as FOLDER/NAME/VERSION; keywords overwrite the card."""
 
     def publish(repository: Path, name: str = "small", version: int = 1, **card: Any) -> Path:
         folder = repository / name / str(version)
@@ -64,7 +64,7 @@ def repository(publish_model: PublishModel, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="session")
 def target(repository: Path) -> Iterator[str]:
-    """The address of a real server of `repository`, one for all tests that leave it as it is."""
+    """The address of a real server of `repository`, shared by all tests that do not change it."""
     from octofold_client.rpc.local_server import LocalServer
 
     with LocalServer(repository) as server:

@@ -142,8 +142,6 @@ def _progress(games: int, title: str) -> "Progress":
     # Imported here: a program that only asks for moves needs no terminal library.
     from rich.console import Console
 
-    from octofold_client.terminal.notebook import NotebookProgress
     from octofold_client.terminal.progress import progress_on
 
-    console = Console(stderr=True)
-    return NotebookProgress(games, title) if console.is_jupyter else progress_on(console, games, title)
+    return progress_on(Console(stderr=True), games, title)

@@ -1,7 +1,6 @@
-"""Counts, durations and suggestions as people read them."""
+"""Counts, durations and errors as people read them."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
@@ -12,12 +11,6 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 def listed(names: Iterable[str]) -> str:
     """The names with commas between them."""
     return ", ".join(names) or "none"
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Such as "; did you mean games?", to be put behind what is wrong; empty if nothing is close."""
-    close = get_close_matches(word, list(known), 1)
-    return f"; did you mean {close[0]}?" if close else ""
 
 
 def described(error: Exception) -> str:

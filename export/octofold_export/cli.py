@@ -7,11 +7,10 @@ The flags, and the messages for wrong ones. Neither torch nor onnx is imported b
 from __future__ import annotations
 
 import argparse
-import difflib
-import re
 import sys
 from pathlib import Path
-from typing import NoReturn
+
+from octofold_game.command_line import Parser
 
 PRECISIONS = ("fp32", "int8", "fp16")
 
@@ -61,7 +60,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = _parser()
     parsed, unknown = parser.parse_known_args(arguments)
     if unknown:
-        parser.error(_unknown(unknown[0], parser))
+        parser.refuse(unknown)
     if all(getattr(parsed, task) is None for task in (*_SOURCES, "record_strength")):
         flags = ", ".join(f"--{task.replace('_', '-')}" for task in _SOURCES)
         parser.error(f"say what to export: one of {flags} (or --record-strength)")
@@ -81,25 +80,12 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     return parsed
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}\n")
-
-
-def _unknown(argument: str, parser: argparse.ArgumentParser) -> str:
-    flag = argument.partition("=")[0]
-    known = re.findall(r"--[a-z][a-z0-9-]*", parser.format_help())
-    close = difflib.get_close_matches(flag, known, n=1)
-    return f"unknown argument {flag!r}" + (f"; did you mean {close[0]}?" if close else "; see --help")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="octofold-export",
         usage="octofold-export SOURCE --name NAME [options]",
         description="Publish a trained network as a model that plays 2048 from raw boards.",
         epilog=_EPILOG,
-        allow_abbrev=False,
     )
     _add_sources(parser)
     _add_description(parser)

@@ -1,9 +1,10 @@
 """N-tuple tables in two bytes an entry: bitmaps of the entries that were kept, and codes of their values.
 
-Few entries of a trained network are ever read. Pages of 16 neighbours, in which only the last cell of a tuple
-differs, are kept where any of them is; a bit for each page and 16 bits for each kept page say which. The
-values are rounded to a codebook and follow in order, as codes of 12 bits. A published model keeps these
-arrays in its graph, which unpacks them when it is loaded; this module reads them from there.
+Few entries of a trained network are ever read. A page is 16 neighbors: only the first cell of their tuple
+differs. One bit for each page says whether any of its entries was kept, and 16 bits for each kept page say
+which. The values of kept entries are rounded to a codebook and follow in order, as codes of 12 bits. A
+published model keeps these arrays in its graph, which unpacks them when it is loaded. This module reads them
+from there.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 PAGE = 16
 """Entries of a page."""
 CODES = 1 << 12
-"""Values that a codebook has at most."""
+"""Values of a codebook."""
 FORMAT = 1
 CARD_FIELD = "compact_tables"
 CARD_FILE = "card.json"
@@ -135,6 +136,8 @@ def _checked_tuples(listed: Any) -> tuple[tuple[int, ...], ...]:
         raise ValueError("tuples are of one length, from 2 to 6 cells")
     if any(not 0 <= cell < 16 for cells in tuples for cell in cells):
         raise ValueError("cells are numbered from 0 to 15")
+    if any(list(cells) != sorted(set(cells)) for cells in tuples):
+        raise ValueError("the cells of a tuple are in rising order")
     if len(tuples) << 4 * min(lengths) > _LARGEST_ENTRIES:
         raise ValueError(f"{len(tuples)} tuples of {min(lengths)} cells are too many")
     return tuples

@@ -1,7 +1,7 @@
-"""Makes compact tables of a trained n-tuple network: which entries, and rounded to what.
+"""Makes compact tables of a trained n-tuple network: chooses which entries to keep and what they round to.
 
-An entry matters as often as self-play reads it, times the size of its value: one that is left out reads as 0.
-By visits alone, three times as many points a move were lost at 2 million entries.
+An entry that is left out reads as 0. So its weight is how often self-play reads it, times the size of its
+value. Choosing 2 million entries by visits alone lost three times as many points a move.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def compact(network: NTupleNetwork, largest_bytes: int, seed: int = 1) -> Compac
     visits = count_visits(network, min(_COUNTED_MOVES, len(network.values) // 4), seed)
     weights = np.abs(network.values)
     weights *= visits
-    entries = heaviest(weights, len(weights))
+    entries = heaviest(weights)
     count = _fitting(entries, len(weights) // (8 * PAGE), largest_bytes)
     kept = np.sort(entries[:count])
     codebook = choose_codebook(network.values[kept], visits[kept], CODES)
@@ -99,11 +99,9 @@ def _count(values, layout, visits, moves, random):
         board = new_game(random) if over else spawn(chosen, random)
 
 
-def heaviest(weights: NDArray[np.floating], count: int) -> NDArray[np.int64]:
-    """The entries of the largest weights above 0, at most `count` of them, the heaviest first."""
+def heaviest(weights: NDArray[np.floating]) -> NDArray[np.int64]:
+    """The entries of weights above 0, the heaviest first."""
     entries = np.flatnonzero(weights)
-    if len(entries) > count:
-        entries = entries[np.argpartition(weights[entries], len(entries) - count)[len(entries) - count :]]
     ordered: NDArray[np.int64] = entries[np.argsort(-weights[entries], kind="stable")]
     return ordered
 
@@ -113,7 +111,7 @@ def choose_codebook(
 ) -> NDArray[np.float32]:
     """That many values, rising, that leave about the smallest squared error over all visits.
 
-    They are exact in float16, in which a graph keeps its unpacked tables.
+    They are exact in float16, in which a graph keeps its unpacked tables, and at most its largest number.
     Levels lie as densely as the cube root of the visits (Panter and Dite, "Quantization distortion in
     pulse-count modulation with nonuniform spacing of levels", 1951).
     """
@@ -126,7 +124,8 @@ def choose_codebook(
     widths = np.diff(ends)
     density = np.cbrt((counted + counted.mean() * 1e-4) / widths) * widths
     share = np.concatenate([[0.0], np.cumsum(density)]) / density.sum()
-    codebook = np.interp((np.arange(levels) + 0.5) / levels, share, ends)
+    most = np.finfo(np.float16).max
+    codebook = np.interp((np.arange(levels) + 0.5) / levels, share, ends).clip(-most, most)
     halves: NDArray[np.float32] = codebook.astype(np.float16).astype(np.float32)
     return halves
 

@@ -1,9 +1,9 @@
-"""Parses a message only after a bounded look at its bytes, so that its size in memory is known before.
+"""Checks the bytes of a message against limits before parsing it, which bounds its size in memory.
 
-An empty field takes two bytes on the wire and a hundred in memory, and a packed number takes one byte and
-eight. So fields are counted first, and texts and packed numbers are measured. The walk follows protobuf's
-wire format (https://protobuf.dev/programming-guides/encoding) and stops after `MAX_FIELDS` fields, whatever
-the size of the message. Knows nothing about RPCs.
+An empty field takes two bytes on the wire and a hundred in memory. A packed number takes one byte on the wire
+and eight in memory. So the fields are counted first, and texts and packed numbers are measured. The walk
+follows protobuf's wire format (https://protobuf.dev/programming-guides/encoding) and stops after `MAX_FIELDS`
+fields, whatever the size of the message.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from octofold_proto.errors import InvalidRequest
 __all__ = ["MAX_FIELDS", "MAX_PACKED_BYTES", "MAX_TEXT_BYTES", "parsed", "read_varint"]
 
 MAX_FIELDS = 256
-"""Fields of a message, with those of the messages in it. An inference with every parameter takes some 40."""
+"""Most fields of a message, including nested messages. An inference with every parameter has about 40."""
 
 MAX_TEXT_BYTES = 65_536
-"""Bytes of a name, a version, an id or another text."""
+"""Most bytes of a name, a version, an id or another text."""
 
 MAX_PACKED_BYTES = 1024
-"""Bytes of a list of numbers: a board or a shape. Many numbers go into a field of bytes."""
+"""Most bytes of a list of numbers: a board or a shape. Longer data travels in a field of bytes."""
 
 _SMALLEST_FIELD_BYTES = 2
 _VARINT, _FIXED_64, _LENGTH_DELIMITED, _GROUP, _GROUP_END, _FIXED_32 = range(6)
@@ -55,10 +55,10 @@ class _Field(NamedTuple):
 
 
 def parsed(kind: type[AnyMessage], message: bytes) -> AnyMessage:
-    """The message of this kind in these bytes.
+    """Parse the bytes of a message of this kind, after checking them against the limits.
 
     Raises:
-        InvalidRequest: it has too many fields, or one of them is too long; names the field.
+        InvalidRequest: it has too many fields, or a field is too long; the error names the field.
         DecodeError: the bytes are not a message of this kind.
     """
     if len(message) > MAX_FIELDS * _SMALLEST_FIELD_BYTES:  # a shorter one has no room for too many
@@ -67,12 +67,15 @@ def parsed(kind: type[AnyMessage], message: bytes) -> AnyMessage:
 
 
 def read_varint(message: bytes, at: int, end: int, longest: int = 10) -> tuple[int, int]:
-    """The varint that begins at `at`, and where it ends.
+    """Read the varint that begins at `at`.
+
+    Returns:
+        Its value, and the position after it.
 
     Raises:
         DecodeError: it takes more than `longest` bytes, or does not end before `end`.
     """
-    if at < end and message[at] < 0x80:  # as most are
+    if at < end and message[at] < 0x80:  # most varints have one byte
         return message[at], at + 1
     value = shift = 0
     for position in range(at, min(end, at + longest)):
@@ -85,7 +88,7 @@ def read_varint(message: bytes, at: int, end: int, longest: int = 10) -> tuple[i
 
 
 def _count(message: bytes, at: int, end: int, descriptor: Descriptor, left: int) -> int:
-    """Walk over the fields from `at` to `end`; how many of `left` fields are left after them."""
+    """Count the fields from `at` to `end`, and return how many of the `left` allowed fields remain."""
     fields = _fields(descriptor)
     while at < end:
         tag, at = read_varint(message, at, end, _MAX_SHORT_VARINT_BYTES)
@@ -113,7 +116,7 @@ def _count(message: bytes, at: int, end: int, descriptor: Descriptor, left: int)
 
 
 def _check(message: bytes, at: int, end: int, field: _Field, left: int) -> int:
-    """Look at a field whose value lies from `at` to `end`; how many of `left` fields are left."""
+    """Check a field whose value is from `at` to `end`, and return how many allowed fields remain."""
     most = _LIMITS.get(field.kind)
     if most is not None and end - at > most:
         raise InvalidRequest(f"{field.name} holds {end - at} bytes; at most {most} are allowed")

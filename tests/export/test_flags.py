@@ -12,14 +12,17 @@ from octofold_export.cli import main
     [
         ([], "say what to export"),
         (["--checkpoint", "a"], "--name is missing"),
-        (["--checkpoint", "a", "--name", "b", "--version", "0"], "argument --version: '0'"),
-        (["--checkpoint", "a", "--name", "b", "--symmetries", "3"], "invalid choice: 3"),
+        (["--checkpoint", "a", "--name", "b", "--version", "0"], "--version: '0'"),
+        (["--checkpoint", "a", "--name", "b", "--symmetries", "3"], "--symmetries: invalid choice: 3"),
         (["--checkpoint", "a", "--name", "b", "--precisions", "int8"], "allowed are fp32 and, after it"),
         (["--checkpoint", "a", "--name", "b", "--precisions", "fp32,fp8"], "'fp32,fp8'"),
         (["--record-strength", "a", "--name", "b"], "--record-strength needs --version"),
-        (["--record-strength", "a", "--checkpoint", "b", "--name", "c"], "not allowed with"),
-        (["--chekpoint", "a", "--name", "b"], "unknown argument '--chekpoint'; did you mean --checkpoint?"),
-        (["--checkpoint", "a", "--name", "b", "--zzz=1"], "unknown argument '--zzz'; see --help"),
+        (["--record-strength", "a", "--checkpoint", "b", "--name", "c"], "cannot be combined with"),
+        (["--chekpoint", "a", "--name", "b"], "there is no option --chekpoint; did you mean --checkpoint?"),
+        (
+            ["--checkpoint", "a", "--name", "b", "--zzz=1"],
+            "there is no option --zzz (see octofold-export --help)",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

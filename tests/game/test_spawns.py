@@ -1,6 +1,6 @@
-"""Spawns fall where and as often as the rules say, and depend on seed, game and number alone.
+"""Spawns have the distribution of the rules and depend only on the seed, the game and the spawn's number.
 
-All seeds are fixed, so a statistic is the same on every run; the bounds are four standard deviations.
+All seeds are fixed, so a statistic is the same on every run. The bounds are four standard deviations.
 """
 
 from itertools import pairwise

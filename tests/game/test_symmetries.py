@@ -1,4 +1,4 @@
-"""The eight symmetries form the group of the square, and the rules look the same from all of them."""
+"""The eight symmetries form the group of the square, and the rules commute with all of them."""
 
 import numpy as np
 import pytest

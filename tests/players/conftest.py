@@ -1,4 +1,4 @@
-"""Boards that the tests of several players share."""
+"""Boards for the tests of several players."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 @pytest.fixture(scope="session")
 def boards() -> NDArray[np.uint8]:
-    """`[24, 16]`: crowded boards, one that is over, one with a single empty cell, one that outgrows."""
+    """`[24, 16]`: crowded boards, a finished one, one with one empty cell, one that can outgrow 64 bits."""
     random = np.random.default_rng(6)
     boards = random.integers(1, 7, (24, 16)).astype(np.uint8)
     boards[random.random(boards.shape) < 0.2] = 0

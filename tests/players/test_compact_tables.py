@@ -70,10 +70,9 @@ def test_moves_stay_those_of_the_network(network: NTupleNetwork, tables: Compact
     assert np.mean(compacted.next_moves(boards) == network.next_moves(boards)) > 0.9
 
 
-def test_the_heaviest_entries_come_first_and_nothing_weighs_nothing() -> None:
+def test_the_heaviest_entries_come_first_and_those_without_weight_never() -> None:
     weights = np.array([0.0, 3.0, 1.0, 0.0, 9.0, 2.0])
-    assert heaviest(weights, 3).tolist() == [4, 1, 5]
-    assert heaviest(weights, 6).tolist() == [4, 1, 5, 2]
+    assert heaviest(weights).tolist() == [4, 1, 5, 2]
 
 
 def test_the_codebook_is_finer_where_visits_are_dense() -> None:
@@ -92,6 +91,12 @@ def test_visits_count_every_entry_of_every_legal_move() -> None:
     network = NTupleNetwork(TUPLES, np.zeros(ENTRIES, np.float32))
     assert count_visits(network, 1, seed=1).sum() in {2 * 16, 3 * 16, 4 * 16}
     assert count_visits(network, 1_000, seed=1).sum() > 2_000 * 16
+
+
+def test_values_beyond_the_range_of_float16_round_to_its_end() -> None:
+    values = np.array([-90_000, 5, 90_000], np.float32)
+    codebook = choose_codebook(values, np.ones(3, np.uint32), 64)
+    assert codebook[nearest(codebook, values)][[0, 2]].tolist() == [-65_504, 65_504]
 
 
 @pytest.mark.parametrize(

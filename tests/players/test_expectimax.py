@@ -1,4 +1,4 @@
-"""Expectimax: its values are those of the definition, and it plays better than the network alone."""
+"""Expectimax returns the values of its definition and plays legal moves to the end of the game."""
 
 from pathlib import Path
 
@@ -51,7 +51,7 @@ def _by_definition(network: NTupleNetwork, board: np.ndarray, depth: int) -> lis
 
 
 @pytest.mark.parametrize("depth", [1, 2])
-def test_values_are_those_of_the_definition(network: NTupleNetwork, depth: int) -> None:
+def test_values_match_the_definition(network: NTupleNetwork, depth: int) -> None:
     boards = _boards()
     expected = [_by_definition(network, board, depth) for board in boards]
     np.testing.assert_allclose(expected_values(network, pack(boards), depth), expected, rtol=1e-5)

@@ -1,4 +1,4 @@
-"""Expectimax with a heuristic: values by definition, whatever is cut off or looked up."""
+"""Expectimax with a heuristic returns the values of its definition, with cut-offs and look-ups."""
 
 import math
 from itertools import pairwise
@@ -15,7 +15,7 @@ Square = NDArray[np.uint8]
 
 
 def line_worth(line: list[int]) -> float:
-    """nneonneo's figures for a row or column, step by step as in his program."""
+    """The worth of a row or column, computed step by step as in nneonneo's program."""
     merges = previous = counter = 0
     for rank in line:
         if rank:
@@ -59,7 +59,7 @@ def expected(afterstate: Square, depth: int, cutoff: float, probability: float) 
     return total / len(empty)
 
 
-def test_the_heuristic_is_nneonneos(boards: Square) -> None:
+def test_the_heuristic_matches_nneonneos(boards: Square) -> None:
     for board in boards:
         assert heuristic(pack(board[None])[0]) == pytest.approx(worth(board), rel=1e-6)
 
@@ -67,8 +67,8 @@ def test_the_heuristic_is_nneonneos(boards: Square) -> None:
 @pytest.mark.parametrize(
     ("depth", "cutoff", "count"), [(1, 0.0, 24), (2, 0.0, 12), (2, 0.05, 12), (3, 0.0, 4)]
 )
-def test_values_are_those_of_the_definition(boards: Square, depth: int, cutoff: float, count: int) -> None:
-    chosen = np.delete(boards, 2, axis=0)[:count]  # without the one that outgrows
+def test_values_match_the_definition(boards: Square, depth: int, cutoff: float, count: int) -> None:
+    chosen = np.delete(boards, 2, axis=0)[:count]  # without the board that outgrows
     found = HeuristicExpectimaxPlayer(depth, cutoff).action_values(chosen)
     np.testing.assert_allclose(found, [by_definition(board, depth, cutoff) for board in chosen], rtol=1e-6)
 
@@ -83,7 +83,7 @@ def test_the_transposition_table_changes_no_value(boards: Square) -> None:
         assert value(afterstate, 1 << 16) == value(afterstate, 1)
 
 
-def test_without_a_depth_it_is_one_less_than_there_are_distinct_tiles_and_at_least_four() -> None:
+def test_the_default_depth_is_one_less_than_the_distinct_tiles_and_at_least_four() -> None:
     few = pack(np.array([[1, 2, 3] + [0] * 13], np.uint8))[0]
     many = pack(np.array([[1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 9] + [0] * 5], np.uint8))[0]
     assert depth_by_tiles(few) == 4

@@ -1,4 +1,4 @@
-"""What every local player holds to, whatever it plays by."""
+"""The promises that every local player keeps."""
 
 from pathlib import Path
 
@@ -33,7 +33,9 @@ def largest_tiles(player: LocalPlayer, games: int) -> list[int]:
 
 
 @every_player
-def test_moves_are_legal_and_the_end_is_minus_one(player: LocalPlayer, boards: NDArray[np.uint8]) -> None:
+def test_moves_are_legal_and_a_finished_game_is_minus_one(
+    player: LocalPlayer, boards: NDArray[np.uint8]
+) -> None:
     moves = player.next_moves(boards)
     legal = rules.legal_moves(boards)
     running = np.asarray(legal.any(axis=1))
@@ -43,7 +45,7 @@ def test_moves_are_legal_and_the_end_is_minus_one(player: LocalPlayer, boards: N
 
 
 @every_player
-def test_a_move_depends_on_its_board_alone(player: LocalPlayer, boards: NDArray[np.uint8]) -> None:
+def test_a_move_depends_only_on_its_board(player: LocalPlayer, boards: NDArray[np.uint8]) -> None:
     alone = [player.next_moves(board[None])[0] for board in boards]
     assert player.next_moves(boards[::-1]).tolist() == alone[::-1]
     assert player.next_moves(np.repeat(boards, 4, axis=0))[::4].tolist() == alone
@@ -60,19 +62,17 @@ def test_a_tile_beyond_64_bit_boards_is_refused_by_name(player: LocalPlayer) -> 
     [player for player in PLAYERS if isinstance(player, ValuePlayer)],
     ids=lambda player: player.name,
 )
-def test_illegal_moves_are_worth_minus_infinity_and_no_others(
-    player: ValuePlayer, boards: NDArray[np.uint8]
-) -> None:
+def test_only_illegal_moves_are_worth_minus_infinity(player: ValuePlayer, boards: NDArray[np.uint8]) -> None:
     assert (np.isfinite(player.action_values(boards)) == rules.legal_moves(boards)).all()
 
 
-def test_the_name_says_what_differs_from_the_defaults() -> None:
+def test_the_name_lists_the_options_that_differ_from_their_defaults() -> None:
     assert RandomPlayer().name == "random"
     assert MonteCarloPlayer(runs=20, seed=3).name == "montecarlo:runs=20,seed=3"
     assert HeuristicExpectimaxPlayer(depth=2).name == "expectimax:depth=2"
 
 
-def test_the_digest_is_that_of_options_and_tables_not_of_where_they_lie(tmp_path: Path) -> None:
+def test_the_digest_covers_options_and_tables_but_not_their_path(tmp_path: Path) -> None:
     tuples = ((0, 1, 2, 3),)
     values = np.ones(NTupleNetwork.size(tuples), np.float32)
     for name, scale in (("one", 1), ("same", 1), ("other", 2)):
@@ -84,7 +84,7 @@ def test_the_digest_is_that_of_options_and_tables_not_of_where_they_lie(tmp_path
     assert RandomPlayer().sha256 != RandomPlayer(seed=1).sha256
 
 
-def test_options_out_of_range_and_networks_that_are_none_are_named(tmp_path: Path) -> None:
+def test_options_out_of_range_and_missing_networks_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="depth 0 is not in 1 to 24"):
         MinimaxPlayer(depth=0)
     with pytest.raises(ValueError, match="cutoff 2 is not in 0 to 1"):

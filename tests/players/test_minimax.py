@@ -1,4 +1,4 @@
-"""Minimax: its heuristics are those of the definition, and cutting branches off changes nothing."""
+"""Minimax uses ovolve's heuristics, and pruning changes no value."""
 
 import math
 
@@ -23,7 +23,7 @@ def roughness(board: Square) -> int:
 
 
 def disorder(lines: NDArray[np.int64]) -> int:
-    """As ovolve walks along a line: from its first cell to the next tile, in the end to its last cell."""
+    """Follows ovolve's walk along a line: from the first cell, from tile to tile, to the last cell."""
     falls = rises = 0
     for line in lines:
         current, following = 0, 1
@@ -76,7 +76,7 @@ def worst_spawns(afterstate: Square) -> list[Square]:
 
 
 def plain_minimax(board: Square, depth: int) -> list[float]:
-    """The values of the four moves, with every branch looked into."""
+    """The values of the four moves, without pruning."""
     after, _, legal = rules.afterstates(board[None])
     found = []
     for move in range(4):
@@ -93,19 +93,19 @@ def plain_minimax(board: Square, depth: int) -> list[float]:
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
-def test_cutting_branches_off_changes_no_value(boards: NDArray[np.uint8], depth: int) -> None:
-    chosen = np.delete(boards, 2, axis=0)[: 24 if depth < 3 else 8]  # without the one that outgrows
+def test_pruning_changes_no_value(boards: NDArray[np.uint8], depth: int) -> None:
+    chosen = np.delete(boards, 2, axis=0)[: 24 if depth < 3 else 8]  # without the board that outgrows
     expected = [plain_minimax(board, depth) for board in chosen]
     np.testing.assert_allclose(MinimaxPlayer(depth=depth).action_values(chosen), expected, rtol=1e-9)
 
 
-def test_the_heuristic_is_ovolves(boards: NDArray[np.uint8]) -> None:
+def test_the_heuristic_matches_ovolves(boards: NDArray[np.uint8]) -> None:
     for board in boards:
         if (board == 0).any():
             assert heuristic(pack(board[None])[0]) == pytest.approx(worth(board))
 
 
-def test_islands_are_groups_of_equal_neighbours() -> None:
+def test_islands_are_groups_of_equal_neighbors() -> None:
     few = np.random.default_rng(3).integers(0, 3, (300, 16)).astype(np.uint8)
     assert [count_islands(board) for board in pack(few)] == [islands(board) for board in few]
 

@@ -1,4 +1,4 @@
-"""Monte Carlo rollouts: what they average, and that they stop where they must."""
+"""Monte Carlo rollouts average the right points and stop at the end of the game."""
 
 import numpy as np
 import pytest
@@ -9,8 +9,8 @@ from octofold_players.monte_carlo import MonteCarloPlayer, rollout
 NEARLY_OVER = np.array([3, 4, 3, 7, 4, 3, 4, 8, 3, 4, 3, 7, 5, 6, 5, 0], np.uint8)
 
 
-def test_the_worth_of_a_move_is_its_reward_and_the_average_of_the_games_after_it() -> None:
-    # Right or down fills the one empty cell, and neither a 2 nor a 4 can move in the one that it leaves.
+def test_the_value_of_a_move_is_its_reward_plus_the_average_of_the_games_after_it() -> None:
+    # Right or down fills the one empty cell. The new 2 or 4 in the vacated cell then cannot move.
     values = MonteCarloPlayer(runs=50).action_values(NEARLY_OVER[None])[0]
     assert values.tolist() == [-np.inf, 0.0, 0.0, -np.inf]
     board = NEARLY_OVER.copy()
@@ -22,13 +22,13 @@ def test_the_worth_of_a_move_is_its_reward_and_the_average_of_the_games_after_it
     assert right > 128
 
 
-def test_a_rollout_ends_where_the_game_does() -> None:
+def test_a_rollout_ends_with_the_game() -> None:
     over = pack(np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8))[0]
     assert rollout(over, np.zeros(1, np.uint64)) == 0
 
 
-def test_the_points_of_a_rollout_are_those_that_its_tiles_cost_to_make() -> None:
-    # Whatever happens, an average game of random moves scores about 1,090 points (a figure of 1,000 games).
+def test_the_points_of_rollouts_match_the_average_of_random_games() -> None:
+    # A game of random moves scores about 1,090 points on average (measured over 1,000 games).
     state = np.array([5], np.uint64)
     start = pack(np.array([[0] * 14 + [1, 1]], np.uint8))[0]
     points = [rollout(start, state) for _ in range(2000)]

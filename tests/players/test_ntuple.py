@@ -1,4 +1,4 @@
-"""N-tuple networks as players: values, moves, files."""
+"""N-tuple networks compute the values of their definition, play legal moves, and are saved and loaded."""
 
 from pathlib import Path
 
@@ -90,7 +90,7 @@ def test_runs_gather_the_index_of_every_tuple_of_the_teacher() -> None:
         assert index == sum(cell << 4 * place for place, cell in enumerate(cells))
 
 
-def test_a_network_is_read_back_as_it_was_saved(network: NTupleNetwork, tmp_path: Path) -> None:
+def test_a_saved_network_is_loaded_unchanged(network: NTupleNetwork, tmp_path: Path) -> None:
     network.save(tmp_path)
     loaded = NTupleNetwork.load(tmp_path)
     assert (loaded.tuples, loaded.stages) == (network.tuples, network.stages)

@@ -144,8 +144,20 @@ class ServerProcess:
 StartServer = Callable[..., ServerProcess]
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """The tests of a file that sets EACH_TRANSPORT run once with each transport."""
+    if "transport" in metafunc.fixturenames and getattr(metafunc.module, "EACH_TRANSPORT", False):
+        metafunc.parametrize("transport", ["direct", "public"], indirect=True)
+
+
 @pytest.fixture
-def start_server(tmp_path: Path) -> Iterator[StartServer]:
+def transport(request: pytest.FixtureRequest) -> str:
+    """How gRPC is served."""
+    return str(getattr(request, "param", "direct"))
+
+
+@pytest.fixture
+def start_server(tmp_path: Path, transport: str) -> Iterator[StartServer]:
     """Start octofold-serve on a free port, with tmp_path/models unless told otherwise."""
     started: list[ServerProcess] = []
 
@@ -155,7 +167,8 @@ def start_server(tmp_path: Path) -> Iterator[StartServer]:
         number = len(started)
         port_file, log_file = tmp_path / f"port-{number}", tmp_path / f"log-{number}"
         command = [sys.executable, *program, "--port", "0", "--grace", "0"]
-        command += ["--models", str(tmp_path / "models"), "--port-file", str(port_file), *arguments]
+        command += ["--models", str(tmp_path / "models"), "--port-file", str(port_file)]
+        command += ["--transport", transport, *arguments]
         with log_file.open("wb") as log:
             server = ServerProcess(subprocess.Popen(command, stderr=log), log_file, port_file)
         started.append(server)
@@ -220,13 +233,13 @@ ServeBackend = Callable[..., Any]
 
 
 @pytest.fixture
-def serve_backend(write_version: WriteVersion, tmp_path: Path) -> ServeBackend:
+def serve_backend(write_version: WriteVersion, tmp_path: Path, transport: str) -> ServeBackend:
     """An async context manager: a stub whose server, in this process, computes with the given backend."""
     write_version("fake", 1)
 
     @asynccontextmanager
     async def serve(backend: Backend, **options: Any) -> AsyncIterator[OctofoldServiceStub]:
-        config = Config(models=tmp_path / "models", **{"lanes": 1, **options})
+        config = Config(models=tmp_path / "models", **{"lanes": 1, "transport": transport, **options})
         models = Models(config, lambda _, layout, __: [backend] * layout.lanes)
         door = Door(models, Limits(boards=options.get("queue_capacity", 65_536)))
         server = new_server(config, door, Health(SERVICES), OpenInference(door))
@@ -271,7 +284,7 @@ OpenAllDoors = Callable[..., AbstractContextManager[OpenDoors]]
 
 
 @pytest.fixture
-def open_doors(write_version: WriteVersion, tmp_path: Path) -> OpenAllDoors:
+def open_doors(write_version: WriteVersion, tmp_path: Path, transport: str) -> OpenAllDoors:
     """A context manager: gRPC and REST in this process, computing with the given backend."""
     write_version("fake", 1)
 
@@ -283,7 +296,7 @@ def open_doors(write_version: WriteVersion, tmp_path: Path) -> OpenAllDoors:
         rest: Mapping[str, Any] = MappingProxyType({}),
         **options: Any,
     ) -> Iterator[OpenDoors]:
-        config = Config(models=tmp_path / "models", **{"lanes": 1, **options})
+        config = Config(models=tmp_path / "models", **{"lanes": 1, "transport": transport, **options})
         health = Health(SERVICES)
         make_lanes: BackendFactory = lambda _, layout, __: [backend] * layout.lanes  # noqa: E731
         door = Door(Models(config, make_lanes, health.set_model), limits)

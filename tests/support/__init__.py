@@ -1,1 +1,1 @@
-"""What tests of several files share and no fixture is needed for."""
+"""Functions and constants that tests of several files import."""

@@ -1,4 +1,4 @@
-"""Networks as other people write them, in plain PyTorch: none of them knows anything of Octofold."""
+"""Networks as other people write them: plain PyTorch, independent of Octofold."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class PaddedCNN(nn.Module):
     def forward(self, planes: Tensor) -> Tensor:
         x = functional.relu(self.first(functional.pad(planes, (1, 0, 1, 0))))
         x = functional.relu(self.second(functional.pad(x, (1, 0, 1, 0))))
-        return self.out(x.flatten(1))
+        logits: Tensor = self.out(x.flatten(1))
+        return logits
 
 
 class MLP(nn.Module):
@@ -31,7 +32,8 @@ class MLP(nn.Module):
         self.out = nn.Linear(width, 4)
 
     def forward(self, cells: Tensor) -> Tensor:
-        return self.out(self.body(cells)).softmax(dim=1)
+        logits: Tensor = self.out(self.body(cells))
+        return logits.softmax(dim=1)
 
 
 class DuelingQ(nn.Module):
@@ -45,8 +47,9 @@ class DuelingQ(nn.Module):
 
     def forward(self, logarithms: Tensor) -> Tensor:
         x = self.body(logarithms)
-        advantage = self.advantage(x)
-        return self.value(x) + advantage - advantage.mean(dim=1, keepdim=True)
+        value: Tensor = self.value(x)
+        advantage: Tensor = self.advantage(x)
+        return value + advantage - advantage.mean(dim=1, keepdim=True)
 
 
 class ResidualBlock(nn.Module):
@@ -91,7 +94,8 @@ class TokenTransformer(nn.Module):
         self.out = nn.Linear(16 * width, 4)
 
     def forward(self, exponents: Tensor) -> Tensor:
-        return self.out(self.encoder(self.cell(exponents) + self.place).flatten(1))
+        logits: Tensor = self.out(self.encoder(self.cell(exponents) + self.place).flatten(1))
+        return logits
 
 
 class AfterstateValue(nn.Module):
@@ -105,4 +109,5 @@ class AfterstateValue(nn.Module):
 
     def forward(self, planes: Tensor) -> Tensor:
         x = functional.relu(self.second(functional.relu(self.first(planes))))
-        return self.out(x.flatten(1)).squeeze(1)
+        values: Tensor = self.out(x.flatten(1))
+        return values.squeeze(1)

@@ -64,7 +64,7 @@ def train(
         else:
             loss = functional.mse_loss(answer, targets[rows])
         optimizer.zero_grad()
-        loss.backward()
+        torch.autograd.backward(loss)
         optimizer.step()
     return module.eval()
 

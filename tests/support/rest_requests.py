@@ -1,4 +1,4 @@
-"""Requests of the Open Inference Protocol over REST."""
+"""Builds requests of the Open Inference Protocol over REST."""
 
 import json
 from typing import Any
@@ -11,11 +11,11 @@ JSON_LENGTH = "Inference-Header-Content-Length"
 
 
 def described(**fields: Any) -> dict[str, Any]:
-    """The input of BOARDS without its contents; keywords overwrite its fields."""
+    """The JSON description of the tensor BOARDS; keywords overwrite its fields."""
     return {"name": "boards", "datatype": "UINT8", "shape": list(BOARDS.shape), **fields}
 
 
 def binary(request: dict[str, Any], *tensors: bytes) -> tuple[bytes, dict[str, str]]:
-    """A body of JSON and tensors, and the headers that it takes."""
+    """A request body of JSON followed by tensors, and its headers."""
     text = json.dumps(request).encode()
     return b"".join((text, *tensors)), {"Inference_Header_Content_Length": str(len(text))}

@@ -42,25 +42,29 @@ def test_training_without_torch_names_the_command_that_installs_it() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["techer", "a.toml"], "octofold-train: unknown command 'techer'; did you mean teacher?"),
-        (["xyz", "a.toml"], "octofold-train: unknown command 'xyz'; see octofold-train --help"),
+        (
+            ["techer", "a.toml"],
+            "octofold-train: COMMAND: 'techer' is not one of teacher, student, value, ppo; "
+            "did you mean teacher?",
+        ),
+        (["xyz", "a.toml"], "octofold-train: COMMAND: 'xyz' is not one of teacher, student, value, ppo"),
         (
             ["student", "a.toml", "--techer", "runs/other"],
-            "octofold-train student: unknown argument '--techer'; did you mean --teacher?",
+            "octofold-train student: there is no option --techer; did you mean --teacher?",
         ),
         (
             ["teacher", "a.toml", "--minuts=3"],
-            "octofold-train teacher: unknown argument '--minuts'; did you mean --minutes?",
+            "octofold-train teacher: there is no option --minuts; did you mean --minutes?",
         ),
         (
             ["teacher", "a.toml", "--checkpoint", "b"],
-            "octofold-train teacher: unknown argument '--checkpoint'; see octofold-train teacher --help",
+            "octofold-train teacher: there is no option --checkpoint",
         ),
         (
             ["teacher", "a.toml", "--minutes", "soon"],
-            "octofold-train teacher: argument --minutes: 'soon' is not a number of minutes",
+            "octofold-train teacher: --minutes: 'soon' is not a number of minutes",
         ),
-        (["teacher"], "octofold-train teacher: the following arguments are required: recipe"),
+        (["teacher"], "octofold-train teacher: recipe is missing"),
     ],
 )
 def test_wrong_usage_is_one_line_with_the_likely_meaning(
@@ -69,4 +73,5 @@ def test_wrong_usage_is_one_line_with_the_likely_meaning(
     with pytest.raises(SystemExit) as stopped:
         cli.main(arguments)
     assert stopped.value.code == 2
-    assert capsys.readouterr().err.splitlines() == [message]
+    command = message.partition(":")[0]
+    assert capsys.readouterr().err.splitlines() == [f"{message} (see {command} --help)"]

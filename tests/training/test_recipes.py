@@ -44,7 +44,7 @@ def test_lists_become_the_tuples_that_options_hold(tmp_path: Path) -> None:
         ("[distil", "not TOML"),
         ("positions = 3", "'positions' stands outside of a table"),
         ("[ppo]", r"has no table \[distil\]"),
-        ("[distill]", r"has no table \[distil\]; \[distill\] may be a typing error"),
+        ("[distill]", r"has no table \[distil\]; did you mean distill\?"),
         ("[distil]\npositoins = 3", r"\[distil\] has no 'positoins'; did you mean positions\?$"),
         ("[distil]\nxyz = 3", r"\[distil\] has no 'xyz'; it takes positions, batch_size"),
         ("[distil]\nbatch_size = 1", "batch_size is 1; the least is 2"),

@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import argparse
 import math
-import re
 import sys
-from difflib import get_close_matches
 from pathlib import Path
-from typing import NoReturn
+
+from octofold_game.command_line import Parser
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -40,37 +39,16 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser, commands = _parsers()
     parsed, unknown = parser.parse_known_args(arguments)
     if unknown:
-        command = commands[parsed.command]
-        flag = unknown[0].partition("=")[0]
-        known = re.findall(r"--[a-z][a-z-]*", command.format_help())
-        command.error(f"unknown argument {flag!r}{did_you_mean(flag, known, f'{command.prog} --help')}")
+        commands[parsed.command].refuse(unknown)
     return parsed
 
 
-def did_you_mean(word: str, known: list[str], help: str) -> str:
-    """The end of a message about an unknown word: the word that was probably meant, or where to look."""
-    close = get_close_matches(word, known, 1)
-    return f"; did you mean {close[0]}?" if close else f"; see {help}"
-
-
-class _Parser(argparse.ArgumentParser):
-    """Reports wrong usage in one line, without the usage of all flags above it."""
-
-    def error(self, message: str) -> NoReturn:
-        wrong = re.fullmatch(r"argument COMMAND: invalid choice: '(.*)' \(choose from (.*)\)", message)
-        if wrong:
-            word, commands = wrong[1], re.findall(r"[\w-]+", wrong[2])
-            suggestion = did_you_mean(word, commands, f"{self.prog} --help")
-            message = f"unknown command {word!r}{suggestion}"
-        self.exit(2, f"{self.prog}: {message}\n")
-
-
-def _parsers() -> tuple[_Parser, dict[str, _Parser]]:
+def _parsers() -> tuple[Parser, dict[str, Parser]]:
     """The parser of the whole command line, and those of its commands by name."""
-    parser = _Parser(prog="octofold-train", description="Train networks that play 2048.", allow_abbrev=False)
+    parser = Parser(prog="octofold-train", description="Train networks that play 2048.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     teacher, student, value, ppo = (
-        commands.add_parser(name, help=help, description=f"Train {help}.", allow_abbrev=False)
+        commands.add_parser(name, help=help, description=f"Train {help}.")
         for name, help in {
             "teacher": "an n-tuple network that learns by self-play",
             "student": "a network that learns the teacher's preferences",

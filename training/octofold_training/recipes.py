@@ -10,9 +10,10 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable
 from dataclasses import Field, dataclass, fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
+
+from octofold_game.suggestions import did_you_mean
 
 Options = TypeVar("Options")
 
@@ -36,9 +37,7 @@ class Recipe:
     def table(self, name: str) -> dict[str, Any]:
         """A table as it stands in the file. Raises `RecipeError` if there is none."""
         if name not in self.tables:
-            close = get_close_matches(name, self.tables, 1)
-            meant = f"; [{close[0]}] may be a typing error" if close else ""
-            raise RecipeError(f"{self.file}: has no table [{name}]{meant}")
+            raise RecipeError(f"{self.file}: has no table [{name}]{did_you_mean(name, self.tables)}")
         return self.tables[name]
 
     def options(self, name: str, kind: type[Options]) -> Options:
@@ -95,8 +94,7 @@ def read_recipe(file: Path) -> Recipe:
 
 
 def _meant(key: str, known: Iterable[str]) -> str:
-    close = get_close_matches(key, known, 1)
-    return f"; did you mean {close[0]}?" if close else f"; it takes {', '.join(known)}"
+    return did_you_mean(key, known) or f"; it takes {', '.join(known)}"
 
 
 def _frozen(value: Any) -> Any:

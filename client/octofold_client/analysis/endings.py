@@ -1,7 +1,6 @@
 """Where games are lost: figures of their last positions, by stage and by how near the end was.
 
-Cost is by how much a judge values the move that was made less than its own. It knows neither files nor
-terminals nor how judges think.
+A move costs as much as the judge values its own choice above it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -92,11 +91,11 @@ class Group:
     agreement: float | None
     """The share of the judged positions in which the judge makes the same move; None without any."""
     agreement_interval: Interval | None
-    """Of 95%; it allows for the positions of one game being alike."""
+    """95% interval; it allows for the positions of one game being alike."""
     cost: float | None
-    """Of a move, on average."""
+    """Average cost of a move."""
     cost_share: float | None
-    """Of the cost of all positions."""
+    """Share of the cost of all positions."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""The pictures of an evaluation and of its analysis, for people who were not there: PNG files beside reports.
+"""The pictures of an evaluation and of its analysis: PNG files beside the reports.
 
-Needs matplotlib, which the base install has not; nothing imports it unless pictures are asked for.
+Needs matplotlib, which is not part of the base install; import it only when pictures are asked for.
 """
 
 from pathlib import Path

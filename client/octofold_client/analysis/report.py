@@ -1,6 +1,6 @@
 """An analysis as Markdown: tables, and the costliest positions as boards.
 
-The same text goes to the terminal and to the file. It computes nothing and reads nothing.
+The same text goes to the terminal and to the file.
 """
 
 import shlex

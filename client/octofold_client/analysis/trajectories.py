@@ -1,7 +1,7 @@
 """Finished games stepped through again, many at once: how the score climbs, and how the games ended.
 
-It trusts the records, as everything does that the checksums let through; whether they are true is the
-referee's business. Memory is that of `GAMES_AT_ONCE` games, however many there are.
+It trusts the records; the referee checks whether they are true. It needs memory for `GAMES_AT_ONCE` games,
+however many there are.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

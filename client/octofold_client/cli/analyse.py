@@ -33,8 +33,8 @@ from octofold_client.evaluation.report import missing_note
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder
 from octofold_client.evaluation.servers import Servers
 from octofold_client.extras import pictures_of
+from octofold_client.terminal.display import count_on, display_on
 from octofold_client.terminal.interrupts import DeferredInterrupts
-from octofold_client.terminal.progress import count_on
 from octofold_client.wording import counted
 
 FILE, REPORT = "analysis.json", "analysis.md"
@@ -45,30 +45,32 @@ COSTLIEST_KEPT = 100
 def add(subcommands: "Subcommands") -> None:
     parser = subcommands.add_parser(
         "analyse",
-        help="say where games are lost",
-        description="Looks at the last moves of every game of a result folder: how far the games came, and, "
-        "with --player or --model, how often a stronger player agrees and which moves cost most.",
+        help="find out where games are lost",
+        description="Examines the last moves of every game of a result folder and prints how the games "
+        "ended. With --player or --model, also prints how often that judge agrees and which moves cost most.",
     )
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="a folder of results")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder of results")
     parser.add_argument(
         "--last",
         type=functools.partial(count, most=MOST_GAMES),
         default=50,
         metavar="K",
-        help="moves of each game to look at (default %(default)s)",
+        help="last moves of each game to examine (default %(default)s)",
     )
     parser.add_argument(
         "--costliest",
         type=functools.partial(count, most=1000, least=0),
         default=5,
         metavar="N",
-        help="moves to show as boards (default %(default)s)",
+        help="number of costly moves to show as boards (default %(default)s)",
     )
     judge = parser.add_mutually_exclusive_group()
     judge.add_argument(
-        "--player", metavar="SPEC", help="a player in this process, such as expectimax:depth=3"
+        "--player", metavar="SPEC", help="judge: a player in this process, such as expectimax:depth=3"
     )
-    judge.add_argument("--model", default="", metavar="NAME", help="a model of the server, NAME or NAME:N")
+    judge.add_argument(
+        "--model", default="", metavar="NAME", help="judge: a model of the server, NAME or NAME:N"
+    )
     add_server(parser)
     parser.add_argument(
         "--plots", action="store_true", help="draw a picture beside the report (needs the extra plots)"
@@ -154,12 +156,11 @@ def _read(folder: ResultFolder, last: int) -> tuple[list[Ending], Positions]:
 
 def _judge(judge: Judge, positions: Positions, verdicts: Verdicts) -> bool:
     """Asks about every position that the judge can read; False if Ctrl-C came in between."""
+    display = display_on(Console(stderr=True))
     try:
         with (
             DeferredInterrupts() as interrupts,
-            count_on(
-                Console(stderr=True), readable(judge, positions), f"positions judged by {judge.name}"
-            ) as count,
+            count_on(display, readable(judge, positions), f"judged by {judge.name}", "positions") as count,
         ):
             judge_positions(judge, positions, verdicts, count, interrupts.check)
     except KeyboardInterrupt:

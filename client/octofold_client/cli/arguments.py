@@ -5,7 +5,8 @@ import functools
 from pathlib import Path
 from typing import TypeAlias
 
-from octofold_client.cli.parser import Parser
+from octofold_game.command_line import Parser
+
 from octofold_client.rpc.credentials import Credentials
 
 Subcommands: TypeAlias = "argparse._SubParsersAction[Parser]"
@@ -24,7 +25,10 @@ MOST_PARALLEL = 2 * 65_536
 
 def add_server(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--target", default=DEFAULT_TARGET, metavar="HOST:PORT", help="the server (default %(default)s)"
+        "--target",
+        default=DEFAULT_TARGET,
+        metavar="HOST:PORT",
+        help="address of the server (default %(default)s)",
     )
     add_credentials(parser)
 
@@ -36,13 +40,13 @@ def add_servers(parser: argparse.ArgumentParser) -> None:
         default=[DEFAULT_TARGET],
         dest="targets",
         metavar="HOST:PORT[,HOST:PORT ...]",
-        help=f"the servers that share the games (default {DEFAULT_TARGET})",
+        help=f"addresses of the servers that share the games (default {DEFAULT_TARGET})",
     )
     add_credentials(parser)
 
 
 def add_credentials(parser: argparse.ArgumentParser) -> None:
-    security = parser.add_argument_group("for a server that asks for it")
+    security = parser.add_argument_group("security, for a server that requires it")
     security.add_argument("--tls", action="store_true", help="use TLS (implied by the next three options)")
     security.add_argument(
         "--tls-ca",
@@ -50,8 +54,10 @@ def add_credentials(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="CA certificates to trust (PEM; default: the system's)",
     )
-    security.add_argument("--tls-certificate", type=Path, metavar="FILE", help="our own certificate (PEM)")
-    security.add_argument("--tls-key", type=Path, metavar="FILE", help="its private key (PEM)")
+    security.add_argument("--tls-certificate", type=Path, metavar="FILE", help="client certificate (PEM)")
+    security.add_argument(
+        "--tls-key", type=Path, metavar="FILE", help="private key of the client certificate (PEM)"
+    )
     security.add_argument(
         "--token-file",
         type=Path,
@@ -76,7 +82,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         "--model",
         default="",
         metavar="NAME",
-        help="NAME or NAME:VERSION (default: the server's default model)",
+        help="model, NAME or NAME:VERSION (default: the server's default model)",
     )
     parser.add_argument(
         "--version", default="", metavar="N", help="version of the model (default: the newest that is ready)"
@@ -90,7 +96,7 @@ def add_players(parser: argparse.ArgumentParser) -> None:
         default=[],
         dest="players",
         metavar="SPEC",
-        help="a player in this process, such as random or expectimax:depth=2 (docs/players.md lists them)",
+        help="player in this process, such as random or expectimax:depth=2 (docs/players.md lists them)",
     )
 
 
@@ -100,9 +106,15 @@ def add_games(parser: argparse.ArgumentParser) -> None:
         type=functools.partial(count, most=MOST_GAMES),
         default=100,
         metavar="N",
-        help="default %(default)s",
+        help="number of games (default %(default)s)",
     )
-    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="fixes the games (default 0)")
+    parser.add_argument(
+        "--seed",
+        type=seed,
+        default=0,
+        metavar="N",
+        help="seed of the games: the same seed gives the same tiles (default 0)",
+    )
     parser.add_argument(
         "--parallel",
         type=functools.partial(count, most=MOST_PARALLEL),
@@ -110,7 +122,10 @@ def add_games(parser: argparse.ArgumentParser) -> None:
         help=f"games at a time (default {PARALLEL}; {LOCAL_PARALLEL} for a local player)",
     )
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="where replays and result go (default: in results)"
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="folder for replays and result (default: a new one in results)",
     )
 
 

@@ -1,7 +1,6 @@
-"""Boards as people type them: sixteen numbers, as exponents or as tiles, apart by spaces or commas.
+"""Boards as people type them: sixteen exponents or tiles, separated by spaces or commas.
 
-It knows nothing about servers: it turns text into `[N, 16] uint8` and names the line and the cell of the
-first number that cannot be one.
+Text becomes `[N, 16] uint8`; an error names the line and the cell of the first wrong number.
 """
 
 from collections.abc import Iterable
@@ -53,7 +52,7 @@ def _parse_exponent(word: str, largest_exponent: int, where: str) -> int:
 def _parse_tile(word: str, largest_exponent: int, where: str) -> int:
     value = _parse_number(word, "a tile", where)
     if value and value not in _TILES:
-        raise BoardTextError(f"{where}: {word} is no tile; tiles are 0, 2, 4, 8 and so on")
+        raise BoardTextError(f"{where}: {word} is not a tile; tiles are 0, 2, 4, 8 and so on")
     exponent = value.bit_length() - 1 if value else 0
     if exponent > largest_exponent:
         raise BoardTextError(f"{where}: {word} is above the largest tile, {1 << largest_exponent}")

@@ -13,8 +13,10 @@ from importlib.metadata import version
 from types import FrameType
 from typing import NoReturn
 
+from octofold_game.command_line import Parser
 from octofold_game.replays import ReplayError
 from octofold_game.rules import BoardError
+from octofold_game.suggestions import did_you_mean
 
 from octofold_client.cli import (
     analyse,
@@ -30,9 +32,8 @@ from octofold_client.cli import (
     verify,
 )
 from octofold_client.cli.board_text import BoardTextError
-from octofold_client.cli.parser import Parser
 from octofold_client.errors import OctofoldError
-from octofold_client.wording import described, did_you_mean
+from octofold_client.wording import described
 
 FAILURE, INTERRUPTED = 1, 130
 SUBCOMMANDS = (move, evaluate, compare, play, verify, replay, report, analyse, loadtest, models, ready)
@@ -70,7 +71,10 @@ def _exit(number: int, _frame: FrameType | None) -> NoReturn:
 
 def _parse(arguments: list[str]) -> argparse.Namespace | None:
     """The options of a subcommand; None after `octofold` alone, which prints the help."""
-    parser = Parser(prog="octofold", description="Plays 2048 with the models of a server.")
+    parser = Parser(
+        prog="octofold",
+        description="Asks a server of 2048 models for moves, and measures how strong and how fast they are.",
+    )
     parser.add_argument("--version", action="version", version=f"octofold {version('octofold')}")
     subcommands = parser.add_subparsers(metavar="COMMAND")
     for subcommand in SUBCOMMANDS:

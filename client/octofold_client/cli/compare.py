@@ -31,7 +31,7 @@ from octofold_client.evaluation.sequential import next_look
 def add(subcommands: "Subcommands") -> None:
     parser = subcommands.add_parser(
         "compare",
-        help="say which of two players is better, and how sure that is",
+        help="find out which of two players is better, and how sure that is",
         usage="%(prog)s [A] [B] [--player SPEC] [--player SPEC] [options]",
         description="Compares two result folders, or two models of a server or local players, on the same "
         "games: the average difference, its 95% interval and a plain sentence.",
@@ -40,7 +40,7 @@ def add(subcommands: "Subcommands") -> None:
         "sides",
         nargs="*",
         metavar="A B",
-        help="two folders of results, or models: NAME or NAME:VERSION; fewer where --player names the rest",
+        help="two folders of results, or two models, NAME or NAME:VERSION; --player replaces one or both",
     )
     add_players(parser)
     add_servers(parser)
@@ -48,14 +48,14 @@ def add(subcommands: "Subcommands") -> None:
     parser.add_argument(
         "--until-decided",
         action="store_true",
-        help="play on until the interval excludes zero; has a false-positive rate of at most 5%%",
+        help="play on until the interval excludes zero, with a false-positive rate of at most 5%%",
     )
     parser.add_argument(
         "--limit",
         type=functools.partial(count, most=MOST_GAMES),
         default=10_000,
         metavar="N",
-        help="games at which --until-decided gives up (default %(default)s)",
+        help="maximum games of --until-decided (default %(default)s)",
     )
     parser.set_defaults(run=compare)
 
@@ -76,7 +76,8 @@ def compare(options: Namespace) -> None:
     elif folders:
         other = next(side for side in (*options.players, *options.sides) if not _means_folder(side))
         raise EvaluationError(
-            f"{existing(folders[0])} is a folder of results, {other} is not: compare two of a kind"
+            f"{existing(folders[0])} is a folder of results, and {other} is not a folder: compare two "
+            "folders, or two players"
         )
     else:
         comparison = _of_contenders(options)

@@ -18,10 +18,10 @@ from octofold_client.errors import EvaluationError
 def add(subcommands: "Subcommands") -> None:
     parser = subcommands.add_parser(
         "evaluate",
-        help="play games and judge them",
-        description="Plays full games against a server, or by a player in this process, and prints how well "
-        "they went. Every move is kept: after Ctrl-C or a lost connection, the same command goes on where it "
-        "stopped.",
+        help="play games and measure how strong a player is",
+        description="Plays full games with the moves of a server, or of a player in this process, and prints "
+        "scores and tiles with their intervals. Every move is kept: after Ctrl-C or a lost connection, the "
+        "same command continues where it stopped.",
     )
     add_servers(parser)
     parser.add_argument(
@@ -30,9 +30,11 @@ def add(subcommands: "Subcommands") -> None:
         default=[],
         dest="models",
         metavar="NAME[,NAME ...]",
-        help="played one after the other; NAME:N is version N (default: the server's default model)",
+        help="models, played one after the other; NAME:N is version N (default: the server's default model)",
     )
-    parser.add_argument("--version", default="", metavar="N", help="default: the newest that is ready")
+    parser.add_argument(
+        "--version", default="", metavar="N", help="version of the models (default: the newest that is ready)"
+    )
     add_players(parser)
     add_games(parser)
     parser.set_defaults(run=evaluate)

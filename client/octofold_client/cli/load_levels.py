@@ -1,16 +1,15 @@
-"""The command line of `octofold loadtest`: its flags, and how their values are written.
-
-What is wrong with a value is said in the terms of the flag. Knows nothing about what is done with it.
-"""
+"""The flags of `octofold loadtest`, how their values are written, and the options that they mean."""
 
 import argparse
 import functools
 import re
 from pathlib import Path
 
-from octofold_client.errors import InvalidRequest, LoadTestError
+from octofold_client.errors import InvalidRequest
+from octofold_client.evaluation.result_folder import replays_of
 from octofold_client.loadtest.forms import Form
-from octofold_client.loadtest.steps import Limit
+from octofold_client.loadtest.options import LoadTestOptions
+from octofold_client.loadtest.steps import Limit, Plan
 
 MOST_CALLERS, MOST_PROCESSES, MOST_RATE = 65_536, 256, 1e6
 MOST_STEPS = 1000
@@ -21,108 +20,135 @@ _NUMBER = re.compile(r"[0-9]*\.?[0-9]+")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags that only a load test has."""
-    load = parser.add_mutually_exclusive_group()
-    load.add_argument(
-        "--concurrency",
-        type=concurrencies,
-        metavar="LEVELS",
-        help="closed loop: so many callers, each of which asks again when it is answered. A number, a list "
-        "such as 1,4,16, or a range: 4:16:4 in steps of 4, 1:128:2x doubling (the default)",
-    )
-    load.add_argument(
-        "--rate",
-        type=rates,
-        metavar="LEVELS",
-        help="open loop: so many calls a second, sent whether or not those before are answered; written "
-        "as above",
-    )
-    load.add_argument(
-        "--slo",
-        type=limit,
-        metavar="pN=TIME",
-        help="search for the highest rate that holds this, such as p99=20ms, without an error",
-    )
+    _add_loads(parser)
+    _add_measurement(parser)
     parser.add_argument(
         "--form",
         type=form,
         default=Form("unary"),
         metavar="FORM",
-        help="unary, packed:N (N boards a call), stream:N, oip:N (Open Inference Protocol) (default unary)",
-    )
-    parser.add_argument(
-        "--arrivals",
-        choices=("poisson", "constant"),
-        default="poisson",
-        help="of an open loop: at random, or at equal distances (default %(default)s)",
-    )
-    parser.add_argument(
-        "--games",
-        action="store_true",
-        help="every caller plays games of its own, as many at a time as the form has boards, as "
-        "evaluations do",
-    )
-    parser.add_argument(
-        "--think",
-        type=duration,
-        default=0.0,
-        metavar="TIME",
-        help="how long a caller thinks before each call, on average, such as 50ms (default none)",
+        help="form of the calls: unary, packed:N (N boards a call), stream:N, or oip:N (Open Inference "
+        "Protocol); default unary",
     )
     parser.add_argument(
         "--boards",
         type=Path,
         metavar="FILE",
-        help="a replay file or a folder of results, whose positions are asked about (default: those "
-        "of a greedy player's games)",
+        help="replay file or folder of results whose positions are asked about (default: those of a greedy "
+        "player's games)",
     )
     parser.add_argument(
-        "--processes",
-        type=functools.partial(_whole, most=MOST_PROCESSES),
-        default=1,
-        metavar="N",
-        help="that make the load together, each with a connection (default %(default)s)",
-    )
-    parser.add_argument(
-        "--ramp", type=duration, default=1.0, metavar="TIME", help="until the load is full (default 1s)"
-    )
-    parser.add_argument(
-        "--window",
-        type=positive_duration,
-        default=2.0,
-        metavar="TIME",
-        help="of one measurement (default 2s)",
-    )
-    parser.add_argument(
-        "--windows",
-        type=functools.partial(_whole, most=MOST_STEPS),
-        default=10,
-        metavar="N",
-        help="after which a step ends whose last three do not agree (default %(default)s)",
-    )
-    parser.add_argument(
-        "--timeout", type=positive_duration, default=10.0, metavar="TIME", help="of a call (default 10s)"
+        "--games",
+        action="store_true",
+        help="let every caller play games of its own, as evaluations do; as many at a time as the form has "
+        "boards",
     )
     parser.add_argument(
         "--seed",
         type=functools.partial(_whole, most=2**64 - 1, least=0),
         default=0,
         metavar="N",
-        help="fixes boards, games and random arrivals (default %(default)s)",
+        help="seed of boards, games and random arrivals (default %(default)s)",
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where the result goes (default: in results)")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder for the result (default: a new one in results)"
+    )
     parser.add_argument("--plots", action="store_true", help="draw pictures, too (needs the extra plots)")
 
 
-def check_together(options: argparse.Namespace) -> None:
-    """Raises `LoadTestError` for flags that contradict each other."""
-    open_loop = "--rate" if options.rate else "--slo" if options.slo else ""
-    if open_loop and (options.games or options.think):
-        asked = "--games" if options.games else "--think"
-        raise LoadTestError(
-            f"{asked} is for callers who wait for their answers; {open_loop} has none, use --concurrency"
-        )
-    if options.games and options.boards:
-        raise LoadTestError("--games makes its own boards; --boards is for a test without it")
+def _add_loads(parser: argparse.ArgumentParser) -> None:
+    load = parser.add_mutually_exclusive_group()
+    load.add_argument(
+        "--concurrency",
+        type=concurrencies,
+        metavar="LEVELS",
+        help="closed loop: number of callers, each of which asks again once it is answered. A number, a list "
+        "such as 1,4,16, or a range: 4:16:4 in steps of 4, 1:128:2x doubling (the default)",
+    )
+    load.add_argument(
+        "--rate",
+        type=rates,
+        metavar="LEVELS",
+        help="open loop: calls a second, sent whether or not earlier ones are answered; levels as above",
+    )
+    load.add_argument(
+        "--slo",
+        type=limit,
+        metavar="pN=TIME",
+        help="search for the highest rate that keeps this limit, such as p99=20ms, without an error",
+    )
+    parser.add_argument(
+        "--arrivals",
+        choices=("poisson", "constant"),
+        default="poisson",
+        help="how the calls of an open loop are spread: at random or evenly (default %(default)s)",
+    )
+    parser.add_argument(
+        "--think",
+        type=duration,
+        default=0.0,
+        metavar="TIME",
+        help="average pause of a caller before each call, such as 50ms (default: no pause)",
+    )
+    parser.add_argument(
+        "--processes",
+        type=functools.partial(_whole, most=MOST_PROCESSES),
+        default=1,
+        metavar="N",
+        help="number of load-generating processes, each with a connection (default %(default)s)",
+    )
+
+
+def _add_measurement(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--ramp",
+        type=duration,
+        default=1.0,
+        metavar="TIME",
+        help="time in which the load grows to its full size; not measured (default 1s)",
+    )
+    parser.add_argument(
+        "--window",
+        type=positive_duration,
+        default=2.0,
+        metavar="TIME",
+        help="length of one measurement window (default 2s)",
+    )
+    parser.add_argument(
+        "--windows",
+        type=functools.partial(_whole, most=MOST_STEPS),
+        default=10,
+        metavar="N",
+        help="maximum windows per step; a step ends earlier once three windows agree (default %(default)s)",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=positive_duration,
+        default=10.0,
+        metavar="TIME",
+        help="deadline of a call (default 10s)",
+    )
+
+
+def options_of(flags: argparse.Namespace) -> LoadTestOptions:
+    """What the flags of `add_arguments` say. Raises as `LoadTestOptions` does, and `EvaluationError` for a
+    file of boards that is not there.
+    """
+    levels = {"concurrency": tuple(flags.concurrency)} if flags.concurrency else {}
+    return LoadTestOptions(
+        **levels,
+        rates=tuple(flags.rate or ()),
+        limit=flags.slo,
+        poisson=flags.arrivals == "poisson",
+        think_seconds=flags.think,
+        form=flags.form,
+        games=flags.games,
+        replays=None if flags.boards is None else replays_of(flags.boards),
+        processes=flags.processes,
+        plan=Plan(flags.ramp, flags.window, flags.windows),
+        timeout_seconds=flags.timeout,
+        seed=flags.seed,
+    )
 
 
 def concurrencies(text: str) -> list[int]:
@@ -151,7 +177,7 @@ def levels(text: str, most: float) -> list[float]:
             found.append(start)
             continue
         if len(rest) != 2:
-            raise argparse.ArgumentTypeError(f"{part} is no range such as 4:16:4 or 1:128:2x")
+            raise argparse.ArgumentTypeError(f"{part} is not a range such as 4:16:4 or 1:128:2x")
         end, step = _level(rest[0], part, most), _level(rest[1].removesuffix("x"), part, most)
         found += _range(part, start, end, step, multiply=rest[1].endswith("x"))
     if len(found) > MOST_STEPS:
@@ -160,11 +186,11 @@ def levels(text: str, most: float) -> list[float]:
 
 
 def limit(text: str) -> Limit:
-    """Of pN=TIME, such as p99.9=250ms; max=TIME means p100."""
+    """The limit that pN=TIME means, such as p99.9=250ms; max=TIME means p100."""
     name, equals, time = text.partition("=")
     percent = "100" if name == "max" else name.removeprefix("p") if name.startswith("p") else ""
     if not equals or not _NUMBER.fullmatch(percent) or not 0 < float(percent) <= 100:
-        raise argparse.ArgumentTypeError(f"{text} is no limit such as p99=20ms")
+        raise argparse.ArgumentTypeError(f"{text} is not a limit such as p99=20ms")
     return Limit(float(percent), positive_duration(time) * 1e3)
 
 
@@ -180,7 +206,7 @@ def duration(text: str) -> float:
     """Seconds of 300us, 20ms, 1.5s."""
     match = _TIME.fullmatch(text)
     if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time such as 20ms or 1.5s")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 20ms or 1.5s")
     return float(match["number"]) * _UNITS[match["unit"]]
 
 
@@ -188,7 +214,7 @@ def positive_duration(text: str) -> float:
     """The same, above 0."""
     seconds = duration(text)
     if not seconds:
-        raise argparse.ArgumentTypeError(f"{text} is no time at all")
+        raise argparse.ArgumentTypeError(f"{text} is not above 0")
     return seconds
 
 

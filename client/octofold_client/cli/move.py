@@ -15,14 +15,18 @@ BOARDS_A_CALL = 4096
 def add(subcommands: "Subcommands") -> None:
     parser = subcommands.add_parser(
         "move",
-        help="the next move for a board, or for a file of boards",
+        help="print the next move for a board, or for a file of boards",
         description="Prints the move for the board on the command line, or for each line of standard input "
-        "(16 columns, apart by commas or spaces) one line of CSV.",
+        "(16 columns, separated by commas or spaces) one line of CSV.",
     )
     parser.add_argument(
-        "board", nargs="*", help="16 exponents, row by row: 0 empty, 1 is tile 2, 2 is tile 4 ..."
+        "board",
+        nargs="*",
+        help="16 exponents, row by row: 0 is empty, 1 is tile 2, 2 is tile 4 ... (default: standard input)",
     )
-    parser.add_argument("--tiles", action="store_true", help="cells are tiles: 0, 2, 4, 8 ... not exponents")
+    parser.add_argument(
+        "--tiles", action="store_true", help="read cells as tiles 0, 2, 4, 8 ... instead of exponents"
+    )
     add_server(parser)
     add_model(parser)
     parser.set_defaults(run=move)

@@ -13,20 +13,26 @@ from octofold_client.cli.arguments import RESULTS, Subcommands, add_games, add_m
 from octofold_client.cli.playing import Games, Players, folder_name, show
 from octofold_client.contenders.contender import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OctofoldError
-from octofold_client.evaluation.result_folder import Conditions, ResultFolder, check_writable
+from octofold_client.evaluation.result_folder import Conditions, ResultFolder, check_writable, existing
 from octofold_client.rpc.credentials import PLAINTEXT
 from octofold_client.rpc.local_server import LocalServer
+
+DEFAULT_MODELS = Path("models")
 
 
 def add(subcommands: "Subcommands") -> None:
     parser = subcommands.add_parser(
         "play",
         help="start a server, evaluate a model on it, stop it",
-        description="Like evaluate, with a server of its own on a free loopback port. OCTOFOLD_DEVICE and "
-        "the other variables of octofold-serve reach that server.",
+        description="Starts a server on a free loopback port, evaluates a model on it and stops it. The "
+        "server reads OCTOFOLD_DEVICE and the other environment variables of octofold-serve.",
     )
     parser.add_argument(
-        "--models", type=Path, default=Path("models"), metavar="DIR", help="the model repository"
+        "--models",
+        type=Path,
+        default=DEFAULT_MODELS,
+        metavar="DIR",
+        help="model repository (default %(default)s)",
     )
     add_model(parser)
     add_games(parser)
@@ -59,12 +65,13 @@ def play(options: Namespace) -> None:
 
 
 def _check_models(folder: Path) -> None:
-    if folder.is_dir():
-        return
-    raise EvaluationError(
-        f"there is no folder {folder}: run this in a clone of Octofold, whose folder models holds the models "
-        "that ship (a wheel has none), or name a model repository with --models"
-    )
+    if folder != DEFAULT_MODELS:
+        existing(folder)
+    elif not folder.is_dir():
+        raise EvaluationError(
+            f"there is no folder {folder}: run this in a clone of Octofold, whose folder models holds the "
+            "models that ship (a wheel has none), or name a model repository with --models"
+        )
 
 
 def _folders(contender: Contender, games: Games) -> Iterator[ResultFolder]:

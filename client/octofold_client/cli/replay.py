@@ -42,21 +42,27 @@ def add(subcommands: "Subcommands") -> None:
     parser = subcommands.add_parser(
         "replay",
         help="step through a game on the terminal",
-        description="Shows a game move by move, forwards and backwards, and with --target or --model the "
-        "probabilities and votes that a model gives to each move.",
+        description="Shows a game move by move, forwards and backwards. With --target or --model, also shows "
+        "the probabilities and votes that a model gives to each move.",
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="a replay file, or a folder of results")
+    parser.add_argument("file", type=Path, metavar="FILE", help="replay file or folder of results")
     parser.add_argument(
-        "--game", type=_game, default="best", metavar="best|worst|N", help="which one (default %(default)s)"
+        "--game",
+        type=_game,
+        default="best",
+        metavar="best|worst|N",
+        help="game to show (default %(default)s)",
     )
     parser.add_argument(
         "--move",
         type=functools.partial(count, most=MOST_GAMES, least=0),
         default=0,
         metavar="N",
-        help="where to begin: after N moves",
+        help="start after N moves (default 0)",
     )
-    parser.add_argument("--target", default="", metavar="HOST:PORT", help="the server of that model")
+    parser.add_argument(
+        "--target", default="", metavar="HOST:PORT", help=f"server of the model (default {DEFAULT_TARGET})"
+    )
     add_credentials(parser)
     add_model(parser)
     parser.set_defaults(run=replay)

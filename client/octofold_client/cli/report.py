@@ -21,11 +21,11 @@ from octofold_client.terminal.tables import print_report
 def add(subcommands: "Subcommands") -> None:
     parser = subcommands.add_parser(
         "report",
-        help="write result, report and pictures anew from the replays of a folder",
-        description="Writes result.json and report.md anew from the replays of a result folder, also of an "
-        "evaluation that was not finished, and prints the table.",
+        help="rebuild result, report and pictures from the replays of a folder",
+        description="Rebuilds result.json and report.md from the replays of a result folder, and prints the "
+        "table. Works for unfinished evaluations too.",
     )
-    parser.add_argument("folder", type=Path, metavar="FOLDER")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder of results")
     parser.add_argument(
         "--plots", action="store_true", help="draw pictures beside them (needs the extra plots)"
     )

@@ -15,12 +15,12 @@ from octofold_client.wording import counted, described
 def add(subcommands: "Subcommands") -> None:
     parser = subcommands.add_parser(
         "verify",
-        help="replay games by the rules and say whether their records are true",
-        description="Replays every game by rules of its own: each move, each new tile, the score and "
-        "the final board. Exits with 0 only when all of it is true.",
+        help="check the records of games against the rules",
+        description="Replays every game with an independent implementation of the rules, and checks each "
+        "move, each new tile, the score and the final board. Exits with 0 only if everything is right.",
     )
     parser.add_argument(
-        "files", type=Path, nargs="+", metavar="FILE", help="a replay file, or a folder of results"
+        "files", type=Path, nargs="+", metavar="FILE", help="replay file or folder of results"
     )
     parser.set_defaults(run=verify)
 

@@ -1,7 +1,6 @@
-"""Who says what moves are worth: a player in this process, or a model of a server.
+"""Judges say what moves are worth: a player in this process, or a model of a server.
 
-What a worth means is the judge's own: points to an n-tuple network, a probability to a policy network. It
-knows nothing about the games that the positions come from.
+Each judge has its own unit: points for an n-tuple network, a probability for a policy network.
 """
 
 from collections.abc import Callable

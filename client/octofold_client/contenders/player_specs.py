@@ -1,8 +1,8 @@
 """Players in this process, named by specs such as `expectimax:depth=2`.
 
-Who there is, the installed packages say by entry points of the group `octofold.players`: each names a
-dataclass that implements `octofold_game.player.Player`, whose fields are the options. The client imports no
-player, nor what it needs (numba, for those of Octofold), before it is asked for.
+Installed packages name players by entry points of the group `octofold.players`. Each of these is a dataclass
+that implements `octofold_game.player.Player`; its fields are the options. The client imports a player, and
+what it needs (numba, for those of Octofold), only when it is asked for.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,14 +11,15 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from octofold_game.extras import install_command
 from octofold_game.player import Player
 from octofold_game.rules import LARGEST_EXPONENT
+from octofold_game.suggestions import did_you_mean
 
 from octofold_client.contenders.identity import digest
 from octofold_client.errors import EvaluationError
-from octofold_client.extras import install
 from octofold_client.rpc.answers import ModelVersion
-from octofold_client.wording import did_you_mean, listed
+from octofold_client.wording import listed
 
 GROUP = "octofold.players"
 _READ: dict[Any, tuple[Callable[[str], Any], str]] = {
@@ -105,7 +106,9 @@ def _load(entry: EntryPoint) -> Any:
     try:
         return entry.load()
     except ModuleNotFoundError as error:
-        raise EvaluationError(f"the player {entry.name} needs {error.name}: {install('players')}") from None
+        raise EvaluationError(
+            f"the player {entry.name} needs {error.name}: run {install_command('players')}"
+        ) from None
 
 
 def _options(kind: str, player: Any, words: str) -> dict[str, Any]:

@@ -1,7 +1,4 @@
-"""A player behind a server, for everything that takes a `Player`.
-
-It knows nothing about games beyond the board in hand.
-"""
+"""A player behind a server, for everything that takes a `Player`."""
 
 import numpy as np
 from numpy.typing import NDArray

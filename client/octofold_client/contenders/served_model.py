@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.suggestions import did_you_mean
 
 from octofold_client.errors import UnknownModel
 from octofold_client.rpc.answers import Model, ModelVersion, NextMoves
 from octofold_client.rpc.client import Client, PendingAnswer
-from octofold_client.wording import did_you_mean, listed
+from octofold_client.wording import listed
 
 
 @dataclass(frozen=True)

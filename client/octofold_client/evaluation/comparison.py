@@ -1,7 +1,6 @@
 """Two players on the same games: by how much one scores more, and how sure that is.
 
-Both played the same games of the same seed, so that each game is a pair. It knows figures and their
-table, neither servers nor terminals.
+Both played the same games of the same seed, so each game is a pair.
 """
 
 from collections.abc import Mapping
@@ -27,7 +26,7 @@ class Comparison:
     """`[N]`; element `i` of both is the same game."""
     second_scores: NDArray[np.int64]
     interval: Interval | None
-    """Of the average difference, second minus first, 95%; None where too few games give one."""
+    """95% interval of the average difference, second minus first; None if there are too few games."""
     looked_at_on_the_way: bool
     """The interval is that of the sequential test, which holds whenever the games stop."""
 

@@ -1,7 +1,6 @@
 """95% intervals for averages, medians and shares of independent games.
 
-Plain arithmetic on numbers; it knows nothing about 2048. An interval is `(low, high)`, or None where the
-sample is too small to give one.
+An interval is `(low, high)`, or None if the sample is too small for one.
 """
 
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ Z = 1.959963984540054
 
 
 RESAMPLES = 2_000
-"""Of the bootstrap: its limits then wander by about 0.02 standard errors from one generator to another."""
+"""Resamples of the bootstrap: another generator then moves its limits by about 0.02 standard errors."""
 _DRAWN_AT_ONCE = 1 << 20
 
 

@@ -1,7 +1,4 @@
-"""The result of an evaluation and its JSON form, which docs/results.md describes field by field.
-
-It knows the figures and what they depend on; it plays nothing and draws nothing.
-"""
+"""The result of an evaluation and its JSON form, which docs/results.md describes field by field."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -56,7 +53,7 @@ class Evaluation:
     card: dict[str, Any] | None
     """The model's; None when the server could not read it, or when only the replays are left."""
     server_version: str | None
-    """Of the program that served, of all of them when they differed; None where it did not say."""
+    """Version of the program that served, of each program if they differed; None if unknown."""
     run: Run | None
     """None when only the replays are left."""
 

@@ -1,8 +1,7 @@
 """The folder of an evaluation: its conditions, the replay of every finished game, the result and the report.
 
-The replays grow game by game, so that whatever ends a run early, nothing finished is lost; games that were
-running are kept as they stood. The other files are written beside and renamed. It knows nothing about
-servers.
+The replays grow game by game, so that nothing finished is lost when a run ends early; games that were running
+are kept as they stood. Every other file is written under another name and then renamed.
 """
 
 import json
@@ -16,11 +15,12 @@ from typing import Any
 from octofold_game.episodes import Episode
 from octofold_game.files import whole_file, write_text
 from octofold_game.replays import ReplayError, ReplayInUse, ReplayWriter, read_replays
+from octofold_game.suggestions import did_you_mean
 
 from octofold_client.contenders.contender import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OtherEvaluation
 from octofold_client.evaluation.summary import GameSummary
-from octofold_client.wording import did_you_mean
+from octofold_client.wording import described
 
 _ELSEWHERE = "choose another folder"
 
@@ -34,7 +34,7 @@ class Conditions:
     precision: str
     """Empty for a local player."""
     sha256: str | None
-    """Of the model file that answers, by its card, or of what decides a local player's moves."""
+    """Digest of the model file that answers, by its card, or of a local player; see `identity.py`."""
     seed: int
 
     @classmethod
@@ -196,7 +196,8 @@ def check_writable(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise EvaluationError(f"cannot write into {folder}: {error.strerror}") from None
+        error.filename = None  # of a temporary file
+        raise EvaluationError(f"cannot write into {folder}: {described(error)}") from None
 
 
 def existing(path: Path) -> Path:

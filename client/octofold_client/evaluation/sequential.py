@@ -1,8 +1,8 @@
 """When paired games have decided which player is better, however often one looks on the way.
 
-An ordinary 95% interval that is looked at again and again excludes zero sooner or later, though there is
-nothing to find. The interval of a confidence sequence holds at all looks together: players that are equally
-good are told apart wrongly in at most 5% of all runs, whenever these stop. It knows nothing about 2048.
+An ordinary 95% interval that is looked at again and again excludes zero sooner or later, even if the players
+are equal. The interval of a confidence sequence is valid at all looks together: it has a false-positive rate
+of at most 5%, whenever a run stops.
 """
 
 from math import log

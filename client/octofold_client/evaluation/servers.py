@@ -15,7 +15,7 @@ from octofold_client.rpc.credentials import Credentials
 from octofold_client.rpc.unreachable import speaks_tls
 
 FIRST_SECONDS, FIRST_RETRY = 10.0, RetryPolicy(attempts=3)
-"""For the call that finds out whether a server is there at all, which is to give up soon."""
+"""For the first call, which finds out whether a server is there, and should give up soon."""
 
 
 def plainly(error: OctofoldError, target: str) -> OctofoldError:

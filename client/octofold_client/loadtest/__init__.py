@@ -1,7 +1,6 @@
-"""What a server holds: load in closed and open loops, from several processes, measured until it is steady.
+"""Measures throughput and latency of a server: closed and open loops from several processes, until steady.
 
-The command `octofold loadtest` is a thin layer on these pieces; docs/loadtest.md shows how to use them from
-Python.
+`octofold loadtest` is a thin layer on these parts; docs/loadtest.md shows how to use them from Python.
 """
 
 from octofold_client.loadtest.boards import played_boards, replayed_boards

@@ -1,7 +1,7 @@
-"""When the calls of an open loop are to be sent, whatever becomes of those before them.
+"""When an open loop sends its calls, whatever becomes of earlier ones.
 
-Arrivals are made on a clock that ticks once per expected call, and then moved to seconds: a ramp only changes
-how fast that clock goes. Knows nothing about who sends.
+Arrivals are drawn on a clock that ticks once per expected call, and then converted to seconds: a ramp only
+changes how fast that clock goes.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,4 @@
-"""The boards that a load test asks about: positions of real games, recorded or played on the way.
-
-Knows nothing about how they are sent.
-"""
+"""The boards that a load test asks about: positions of real games, recorded or played on the way."""
 
 from collections.abc import Iterator
 from itertools import count, cycle, islice

@@ -1,7 +1,6 @@
-"""The ways to ask the service for moves, one class a form of call: unary, packed, streamed, Open Inference.
+"""The forms of call that ask the service for moves: unary, packed, streamed, Open Inference.
 
-Each sends what it is given once, without retries, and says by one exception what went wrong. Knows nothing
-about when calls are made, nor about time.
+Each sends its boards once, without retries, and raises `CallFailed` if anything goes wrong.
 """
 
 from __future__ import annotations
@@ -43,11 +42,11 @@ class Form:
 
     @classmethod
     def parse(cls, text: str) -> Form:
-        """Of NAME or NAME:BOARDS. Raises `InvalidRequest`, which says what there is."""
+        """The form that NAME or NAME:BOARDS means. Raises `InvalidRequest`, naming the known forms."""
         name, colon, boards = text.partition(":")
         if name not in ASKERS:
             raise InvalidRequest(
-                f"{text} is no form of call; there are {', '.join(ASKERS)}, such as packed:16"
+                f"{text} is not a form of call; there are {', '.join(ASKERS)}, such as packed:16"
             )
         if colon and not (boards.isdecimal() and 1 <= int(boards) <= MOST_BOARDS):
             raise InvalidRequest(f"{text}: {boards!r} is not a number of boards, 1 to {MOST_BOARDS:,}")

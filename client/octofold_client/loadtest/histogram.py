@@ -1,7 +1,7 @@
 """A histogram of latencies that keeps percentiles to a third of a percent, however many there are.
 
-Log-linear, as HdrHistogram's: values that share their leading bits share a bucket. Histograms of several
-processes or windows add up. It knows nothing about calls.
+Log-linear, like HdrHistogram: values that share their leading bits share a bucket. Histograms of several
+processes or windows add up.
 """
 
 from __future__ import annotations

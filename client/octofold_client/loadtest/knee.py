@@ -1,6 +1,6 @@
-"""The search for the highest rate that still holds a limit.
+"""The search for the highest rate that keeps a limit.
 
-A conversation: it yields a rate and is sent whether that one held. Knows nothing about how a rate is tried.
+It is a generator: it yields a rate to try, and is sent whether that rate kept the limit.
 """
 
 from collections.abc import Generator

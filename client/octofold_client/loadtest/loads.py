@@ -1,7 +1,6 @@
 """What load to make, and how one process does it: closed and open loops in an event loop.
 
-Time is that of `time.monotonic`, which all processes of a machine share. Knows nothing about processes, nor
-about what becomes of the counts.
+All times are of `time.monotonic`, which all processes of a machine share.
 """
 
 from __future__ import annotations
@@ -101,9 +100,9 @@ class Counts:
     sent: int = 0
     late: int = 0
     boards: int = 0
-    """Of the answered calls."""
+    """Boards of the answered calls."""
     latencies: Histogram = field(default_factory=Histogram)
-    """Of the answered calls, in microseconds."""
+    """Latencies of the answered calls, in microseconds."""
     errors: Counter[str] = field(default_factory=Counter)
     """By status code."""
     last_error: str = ""

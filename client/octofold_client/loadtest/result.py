@@ -1,7 +1,4 @@
-"""The result of a load test and its JSON form, which docs/loadtest.md describes field by field.
-
-It knows the figures and what they depend on; it makes no load and draws nothing.
-"""
+"""The result of a load test and its JSON form, which docs/loadtest.md describes field by field."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ class Setup:
     version: str
     precision: str
     sha256: str | None
-    """Of the model file that answers, by its card."""
+    """Digest of the model file that answers, by its card."""
     server_version: str | None
     form: str
     boards_a_call: int
@@ -84,7 +81,7 @@ def latencies_ms(counts: Counts) -> dict[str, float | None]:
 
 
 def outside_ms(step: Step) -> float | None:
-    """Average latency that the server knows nothing of: the network, and gRPC on both sides.
+    """Average latency outside of the server: the network, and gRPC on both sides.
 
     With calls sent late, their delay too. None where the server does not say how long it took, and where the
     calls are so few that those at the edges of the windows, which only one side counts, make it negative.

@@ -1,6 +1,6 @@
 """A whole load test: loads one after the other, or the search for the highest rate that holds a limit.
 
-It ties together who makes the load, the windows and the search; it knows neither the terminal nor files.
+It connects the processes that make the load, the windows and the search.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from octofold_client.loadtest.steps import MakeWindows, Step, hold
 
 
 class Watcher(Protocol):
-    """Whoever wants to know how the test goes."""
+    """Is told how the test goes."""
 
     def begun(self, load: Load) -> None:
         """A load begins."""

@@ -1,7 +1,7 @@
-"""Where the server says that the time went: in its queue, in the model, elsewhere.
+"""How the server spent its time, by its own counters: in the queue, in the model, elsewhere.
 
-Read from its counters over the Open Inference Protocol, on the port that is under load. They count the calls
-of everybody, not only ours.
+The counters are read over the Open Inference Protocol, on the port that is under load. They count the calls
+of all clients, not only ours.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""One load held until three windows agree, and what they say about it.
-
-Knows nothing about how the load is made: it is handed the counts of window after window.
-"""
+"""One load, held until three windows agree, and the figures of these windows."""
 
 from __future__ import annotations
 
@@ -18,13 +15,13 @@ from octofold_client.wording import counted
 AGREEING = 3
 """Windows that must agree, and that the figures are taken from."""
 WITHIN = 0.10
-"""Of their average, by which each may be off."""
+"""How far each window may be from their average, as a share of it."""
 BUSY_SHARE = 0.8
-"""Of a core, above which a process of the client is called the bottleneck."""
+"""A client process that takes more than this share of a core is called the bottleneck."""
 LATE_SHARE = 0.05
-"""Of the calls sent, above which their being late is worth a warning."""
+"""A larger share of calls that were sent late is worth a warning."""
 BEHIND_SHARE = 0.95
-"""Of the asked rate, below which the client did not send what it was to."""
+"""A smaller share of the requested rate means that the client could not send it."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""The processes that make the load, and the one thread that tells them to and adds up what they count.
+"""The processes that make the load, controlled by one thread that adds up their counts.
 
-Each has a connection of its own. They are told what to do through a pipe and report through it, end when it
-closes, and leave Ctrl-C to the process that started them.
+Each process has a connection of its own. It takes orders and reports through a pipe, ends when the pipe
+closes, and leaves Ctrl-C to the process that started it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ STOP_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Task:
-    """What is asked of whom, and how."""
+    """What the processes ask, and of which server."""
 
     target: str
     model: str
@@ -64,7 +64,7 @@ class Workers:
     """Processes that make the load of `task` together; a context manager.
 
     Args:
-        task: see there.
+        task: what they ask.
         processes: how many.
         while_waiting: called every 0.2 s at least while a load is made; what it raises ends it.
     """

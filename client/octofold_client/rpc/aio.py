@@ -79,7 +79,7 @@ class AsyncClient:
         return await self._drive(self._calls.within(timeout_seconds, retry).list_models())
 
     async def server_version(self) -> str | None:
-        """Of the server's program; None from one that does not say."""
+        """Version of the server's program; None if it does not report one."""
         return await self._drive(self._calls.server_version())
 
     async def wait_until_ready(self, timeout_seconds: float = 10.0) -> None:

@@ -192,7 +192,7 @@ class Client:
         return self._begin(self._calls.within(timeout_seconds, retry).list_models()).result()
 
     def server_version(self) -> str | None:
-        """Of the server's program; None from one that does not say."""
+        """Version of the server's program; None if it does not report one."""
         return self._begin(self._calls.server_version()).result()
 
     def wait_until_ready(self, timeout_seconds: float = 10.0) -> None:

@@ -1,12 +1,12 @@
-"""Single boards that are asked about at the same time, sent in calls of many.
+"""Sends single boards that are asked about at the same time in one call.
 
-A board is sent at once while nothing is on its way; after that, boards gather until they are as many as those
-on their way, and then go together. So a lone caller never waits for company, there is no timer, and of many
-callers one half is asking while the server has the other. Whoever asked gets an answer or an error of its
-own, and nobody's leaving harms the rest. It knows neither channels nor when a failed call is tried again.
+While nothing is in flight, a board is sent at once. Otherwise boards gather until there are as many as in
+flight, and then go together. So a lone caller never waits for company, there is no timer, and of many callers
+one half asks while the server works for the other. Each caller gets an answer or an error of its own, and one
+that leaves does not affect the others.
 
-The calls are unary. One stream for all of them was no faster, and no message on it can be cancelled or has a
-deadline that the server would know of.
+The calls are unary. One stream for all of them was no faster, and a message on a stream can neither be
+cancelled nor have a deadline that the server knows.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """One call to the service as a conversation: what to send, how long to wait, when to try again.
 
-This is all that the sync and the asyncio client share. A conversation is a generator that yields `Send`,
-`SendBoard` and `Wait` and is sent the reply (or thrown the `grpc.RpcError`); it does no input or output
-itself and knows neither threads nor event loops, so that tests can drive it by hand.
+The sync and the asyncio client share all of this. A conversation is a generator that yields `Send`,
+`SendBoard` and `Wait`, and is sent the reply (or thrown the `grpc.RpcError`). It does no input or output
+itself, so tests can drive it by hand.
 """
 
 import json
@@ -122,7 +122,7 @@ class Calls:
     def __post_init__(self) -> None:
         match = _TARGET.fullmatch(self.target)
         if match is None or not 1 <= int(match["port"]) <= 65_535:
-            raise InvalidRequest(f"{self.target!r} is no address of a server, such as 127.0.0.1:50051")
+            raise InvalidRequest(f"a target must be HOST:PORT, such as 127.0.0.1:50051, got {self.target!r}")
 
     def of_model(self, model: str | None, version: str | None) -> "Calls":
         """The same calls to another model, or another version of this one; None leaves it as it is.

@@ -13,8 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from octofold_game.extras import install_command
+
 from octofold_client.errors import ServerDied
-from octofold_client.extras import install
 from octofold_client.rpc.client import Client
 
 START_SECONDS = 120.0
@@ -55,7 +56,7 @@ class LocalServer:
 
     @property
     def pid(self) -> int | None:
-        """Of the server's process; None before it is started."""
+        """Process id of the server; None before it is started."""
         return None if self._process is None else self._process.pid
 
     def check(self) -> None:
@@ -78,7 +79,7 @@ class LocalServer:
                 )
         except FileNotFoundError:
             lacking = f"there is no {program.name} beside {sys.executable}"
-            raise ServerDied(f"{lacking}: {install('server')}") from None
+            raise ServerDied(f"{lacking}: run {install_command('server')}") from None
         end = time.monotonic() + START_SECONDS
         while not port_file.exists():
             self.check()

@@ -14,6 +14,8 @@ def explain(details: str, target: str, *, tls: bool) -> str | None:
     """What to tell people about the `details` of a call that could not connect to `target`, with or without
     TLS; None for details of anything else.
     """
+    if "errors resolving" in details or "DNS resolution failed" in details:
+        return f"{target}: the name of the host cannot be resolved"
     if "failed to connect" not in details:
         return None
     if match := _VERIFY.search(details):

@@ -1,7 +1,7 @@
-"""Ctrl-C and the signals that end a program, taken note of now and acted upon between two steps.
+"""Ctrl-C and the signals that end a program: noted at once, acted upon between two steps.
 
-Python raises at whatever instruction a signal finds it, also while the gRPC library holds a lock, and closing
-the channel would then wait for ever. It knows nothing about what the steps are.
+Otherwise Python would raise at any instruction, even while the gRPC library holds a lock, and closing the
+channel would then wait for ever.
 """
 
 import signal
@@ -13,7 +13,7 @@ NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class DeferredInterrupts:
-    """While the block runs, signals only take effect in `check`, which is to be called every moment.
+    """While the block runs, signals only take effect in `check`, so call it often.
 
     Signals that are ignored stay ignored, and those that end the process outright still do. For the main
     thread, as everything about signals in Python.

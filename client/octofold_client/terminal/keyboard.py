@@ -1,7 +1,4 @@
-"""Single keys from a terminal, as they are pressed and without an echo; the terminal is put back afterwards.
-
-It knows what keys are called, not what they do.
-"""
+"""Single keys from a terminal, as they are pressed and without an echo; restores the terminal afterwards."""
 
 import os
 import re

@@ -1,43 +1,38 @@
 """The progress of an evaluation in a Jupyter notebook: a bar in the output of its cell, redrawn in place.
 
-It needs nothing but IPython, which every notebook has, and is imported where there is none too.
+It needs nothing but IPython, which every notebook has, and can be imported without IPython.
 """
 
+from collections.abc import Callable
 from html import escape
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from octofold_client.terminal.progress import REDRAW_SECONDS, Progress
-
-__all__ = ["NotebookProgress"]
+from octofold_client.terminal.display import Display, Status
 
 
-class NotebookProgress(Progress):
-    """A bar and the counts below it; they stay when the evaluation ends."""
+class NotebookDisplay(Display):
+    """A bar and the facts below it; they stay when the work ends."""
 
-    interval_seconds = REDRAW_SECONDS
+    _shown: Any = None
+    _latest: Callable[[], Status] | None = None
 
-    def __init__(self, games: int, title: str) -> None:
-        super().__init__(games)
-        self._title = title
-        self._shown: Any = None
-
-    def __enter__(self) -> Self:
-        self.show()
-        return self
+    def offer(self, status: Callable[[], Status]) -> None:
+        self._latest = status
+        super().offer(status)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.show()
+        if self._latest is not None:
+            self.show(self._latest())
 
-    def show(self) -> None:
+    def show(self, status: Status) -> None:
         from IPython.display import HTML, display
 
+        bar = f'<progress value="{status.done}" max="{status.total}" style="width: 24em"></progress><br>'
         drawn = HTML(  # type: ignore[no-untyped-call]  # IPython's have no types
-            f"<b>{escape(self._title)}</b><br>"
-            f'<progress value="{self.done}" max="{self.games}" style="width: 24em"></progress><br>'
-            f"{escape(self.counts)}"
+            f"<b>{escape(status.title)}</b><br>{bar}{escape(', '.join([status.counted, *status.facts]))}"
         )
         if self._shown is None:
             self._shown = display(drawn, display_id=True)  # type: ignore[no-untyped-call]

@@ -238,6 +238,12 @@ class Config:
         "close a gRPC connection that has had no call for this many seconds; its client connects again when "
         "it calls; 0 disables",
     )
+    transport: str = _option(
+        "auto",
+        _one_of("auto", "direct", "public"),
+        "how gRPC is served: direct is fast and drives grpcio's core by private names; public takes only "
+        "what grpcio promises to keep; auto is direct if calls to itself go well at start, else public",
+    )
     tls_certificate: Path | None = _option(
         None,
         _PATH,

@@ -10,7 +10,7 @@ import argparse
 import json
 import os
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
 from importlib.metadata import version as installed_version
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from octofold_game.files import read_regular
+from octofold_game.suggestions import did_you_mean
 
 from octofold_server.config.options import (
     SWITCH,
@@ -37,7 +38,6 @@ CLIENTS_VARIABLES = {"OCTOFOLD_TOKEN"}
 FILE_OPTION = "config"
 MAX_FILE_BYTES = 1 << 20
 PRINT_OPTION = "print_config"
-SIMILAR = 0.6
 ALMOST_EQUAL = 0.85
 """How alike a variable and one of ours are that must be a mistake. Others may belong to another program."""
 
@@ -124,7 +124,7 @@ def _read_flags(arguments: Sequence[str]) -> dict[str, Any]:
         if not flag.startswith("-"):
             raise ConfigError(f"unexpected argument {_cut(other)}; see octofold-serve --help")
         known = [*_flags(), "--help", "--version"]
-        meant = _suggestion(flag, known) or "; see octofold-serve --help"
+        meant = did_you_mean(flag, known) or "; see octofold-serve --help"
         raise ConfigError(f"{flag[:LONGEST_VALUE]} is not a flag of octofold-serve{meant}")
     return vars(given)
 
@@ -199,17 +199,12 @@ def _read_file(path: Path) -> dict[str, str]:
         if key not in names:
             raise ConfigError(
                 f"{path}: {key!r} is not a flag of octofold-serve without its dashes in front"
-                + _suggestion(key, names)
+                + did_you_mean(key, names)
             )
         if not isinstance(value, str | int | float):
             raise ConfigError(f"{path}: {key}: it takes one value, not {_cut(value)}")
         values[names[key]] = shown(value)
     return values
-
-
-def _suggestion(wrong: str, known: Iterable[str]) -> str:
-    near = get_close_matches(wrong, known, n=1, cutoff=SIMILAR)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _parse(kind: Kind, source: str, text: str) -> Any:

@@ -20,7 +20,7 @@ from octofold_server.system.tls import Tls
 from octofold_server.transport.access import Access
 from octofold_server.transport.arrivals import Arrivals
 from octofold_server.transport.aside import Aside
-from octofold_server.transport.grpc_direct import DirectServer
+from octofold_server.transport.choice import new_server
 from octofold_server.transport.interface import Server
 from octofold_server.transport.methods import Methods
 
@@ -43,8 +43,17 @@ with its own limit of 1,000 it does so when a few honest clients start at the sa
 def new_grpc_server(
     config: Config, door: Door, health: Health, access: Access, service: OpenInference
 ) -> Server:
-    """A server with every service, which listens nowhere yet."""
-    return DirectServer(new_methods(config, door, health, access, service), _options(config))
+    """A server with every service, which listens nowhere yet.
+
+    Raises:
+        StartupError: the configured transport cannot serve with this release of grpcio.
+    """
+    methods = new_methods(config, door, health, access, service)
+    try:
+        return new_server(config.transport, methods, _options(config))
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise StartupError(f"--transport {config.transport} cannot serve here: {reason}") from error
 
 
 def new_methods(

@@ -124,15 +124,28 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
                 if place is None or (place.number == 0 and not joins):  # the others serve the same
                     announce_service(config, models, ports.grpc, ports.rest.port if ports.rest else None)
                     warn_of_strangers(config, ports.grpc)
-                signals.wait()
-                _raise_if_failed(ports.watchdog)
-                _leave(config, models, door, health, signals)
-                _raise_if_failed(ports.watchdog)
+                _serve_until_signal(config, door, health, signals, ports.watchdog)
     _log.info("stopped")
     if not models.has_settled(LAST_LOAD_SECONDS):
         # The interpreter would wait for a thread that loads, or pull the ground from under a native library.
         logging.shutdown()
         os._exit(0)
+
+
+def _serve_until_signal(
+    config: Config, door: Door, health: Health, signals: Signals, watchdog: Watchdog
+) -> None:
+    """Wait for a signal, and finish what was accepted; raises ServingError when the watchdog has."""
+    signals.wait()
+    _raise_if_failed(watchdog)
+    announce_stop(config.grace)
+    door.models.load_no_more()
+    door.leave()
+    health.leave()
+    signals.wait(config.grace)
+    _raise_if_failed(watchdog)
+    door.refuse()
+    _drain(door, config.drain)
 
 
 def _loaded(models: Models, signals: Signals) -> bool:
@@ -155,17 +168,6 @@ def _loaded(models: Models, signals: Signals) -> bool:
         return False
     loading.result()
     return not signals.wait(0)
-
-
-def _leave(config: Config, models: Models, door: Door, health: Health, signals: Signals) -> None:
-    """Say that the server is leaving, go on for the grace period, then finish what was accepted."""
-    announce_stop(config.grace)
-    models.load_no_more()
-    door.leave()
-    health.leave()
-    signals.wait(config.grace)
-    door.refuse()
-    _drain(door, config.drain)
 
 
 def _drain(door: Door, limit_seconds: float) -> None:

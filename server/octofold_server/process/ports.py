@@ -71,8 +71,10 @@ class Ports:
         config = self._config
         self.grpc = listen(self._server, config.host, config.port, self._tls, shared=config.processes > 1)
         if config.rest_port is not None:
-            self_call = self._taken.enter_context(SelfCall(self._server, HEALTH_CHECK))
-            self.rest = self._new_rest(self_call.is_answered)
+            with ExitStack() as taken:  # leaves nothing behind if the port of REST cannot be had
+                self_call = taken.enter_context(SelfCall(self._server, HEALTH_CHECK))
+                self.rest = self._new_rest(self_call.is_answered)
+                self._taken = taken.pop_all()
 
     def open(self) -> None:
         """Serve from the first call of this on; take the ports if that is still to be done.

@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -186,6 +187,11 @@ class DirectServer:
         self._is_stopping = False
         self._stopped = threading.Event()
         self._lock = threading.Lock()  # while the server is started, shut down, cut off or destroyed
+
+    @staticmethod
+    def library() -> Path:
+        """Where gRPC's compiled library is."""
+        return Path(cygrpc.__file__)
 
     def listen(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
         if credentials is None:

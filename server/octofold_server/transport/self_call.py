@@ -9,7 +9,8 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 
@@ -17,7 +18,7 @@ import grpc
 
 from octofold_server.transport.interface import Server
 
-__all__ = ["SelfCall"]
+__all__ = ["SelfCall", "private_address"]
 
 ANSWER_SECONDS = 1.0
 """How long an answer holds, so that asking often costs nothing."""
@@ -25,6 +26,14 @@ ANSWER_SECONDS = 1.0
 TIMEOUT_SECONDS = 2.0
 LONGEST_PATH = 100
 """Of a socket; systems allow 103 characters or a few more."""
+
+
+@contextmanager
+def private_address() -> Iterator[str]:
+    """An address for gRPC that only the user of this process can connect to, until the block ends."""
+    parent = None if len(tempfile.gettempdir()) < LONGEST_PATH - 30 else "/tmp"
+    with tempfile.TemporaryDirectory(prefix="octofold-", dir=parent) as folder:
+        yield f"unix:{Path(folder) / 'self'}"
 
 
 class SelfCall:
@@ -36,12 +45,12 @@ class SelfCall:
     """
 
     def __init__(self, server: Server, path: str) -> None:
-        parent = None if len(tempfile.gettempdir()) < LONGEST_PATH - 30 else "/tmp"
-        self._folder = tempfile.TemporaryDirectory(prefix="octofold-", dir=parent)
-        address = f"unix:{Path(self._folder.name) / 'self'}"
+        self._ending = ExitStack()
+        address = self._ending.enter_context(private_address())
         server.listen(address)
-        self._channel = grpc.insecure_channel(address, [("grpc.enable_retries", 0)])
-        self._call: Callable[..., bytes] = self._channel.unary_unary(path)
+        channel = grpc.insecure_channel(address, [("grpc.enable_retries", 0)])
+        self._ending.callback(channel.close)
+        self._call: Callable[..., bytes] = channel.unary_unary(path)
         self._is_answered = False
         self._holds_until = 0.0
         self._lock = threading.Lock()  # one asks, and others wait for the same answer
@@ -50,8 +59,7 @@ class SelfCall:
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self._channel.close()
-        self._folder.cleanup()
+        self._ending.close()
 
     def is_answered(self) -> bool:
         """Whether the server answers; blocks for a moment."""

@@ -141,7 +141,7 @@ def test_a_folder_that_cannot_be_written_is_found_out_before_any_server_is_asked
     (tmp_path / "file").write_text("")
     server = ["--target", nobody] if command == "evaluate" else []
     assert failure(command, *server, "--out", "file/out", folder=tmp_path) == (
-        "cannot write into file/out: Not a directory"
+        "cannot write into file/out: not a directory"
     )
 
 
@@ -157,7 +157,7 @@ def test_a_corrupt_replay_file_is_named(target: str, tmp_path: Path) -> None:
 )
 def test_a_malformed_address_is_one_line_before_anything_is_connected(tmp_path: Path, target: str) -> None:
     message = failure("models", "--target", target, folder=tmp_path)
-    assert message == f"{target!r} is no address of a server, such as 127.0.0.1:50051"
+    assert message == f"a target must be HOST:PORT, such as 127.0.0.1:50051, got {target!r}"
 
 
 def test_ready_is_told_by_the_exit_code_alone(target: str, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """`octofold compare`: paired differences, one plain sentence, and playing on until it is decided."""
 
-import re
 import shutil
 import subprocess
 import sys
@@ -9,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from octofold_client.errors import EvaluationError
-from octofold_client.evaluation.comparison import Comparison, markdown
 from octofold_client.evaluation.intervals import bootstrap_interval
 from octofold_client.rpc.local_server import LocalServer
 from octofold_game.replays import ReplayWriter, read_replays
@@ -68,32 +65,6 @@ def test_the_order_of_the_sides_turns_nothing_but_the_table(games: Path, worse_g
     assert said[0].startswith("greedy version 1 scores ")
 
 
-def test_only_games_that_both_have_count() -> None:
-    comparison = Comparison.of("A", {0: 10, 1: 20, 5: 7}, "B", {1: 24, 0: 16, 9: 1})
-    assert comparison.games == 2
-    assert comparison.difference == 5
-    assert comparison.won_by_second == 1.0
-    with pytest.raises(EvaluationError, match="no game in common"):
-        Comparison.of("A", {1: 1}, "B", {2: 1})
-
-
-def test_an_interval_around_zero_decides_nothing_and_says_so() -> None:
-    comparison = Comparison.of("A", dict(enumerate([10, 20, 30])), "B", dict(enumerate([30, 20, 11])))
-    assert not comparison.decided
-    assert re.match(r"No significant difference yet: [AB] \+0 \(95% interval -", comparison.sentence)
-    assert comparison.sentence in markdown(comparison)
-
-
-def test_the_better_one_is_the_subject_whichever_side_it_is() -> None:
-    weak, strong = {game: 100 + game % 7 for game in range(50)}, dict.fromkeys(range(50), 200)
-    one = Comparison.of("weak", weak, "strong", strong)
-    other = Comparison.of("strong", strong, "weak", weak)
-    for comparison in (one, other):
-        assert comparison.sentence == (
-            "strong scores 97 more on average (95% interval 96 to 98); 50 games each."
-        )
-
-
 def test_games_of_different_seeds_are_refused(games: Path, tmp_path: Path) -> None:
     other = Path(shutil.copytree(games, tmp_path / "other"))
     conditions = (other / "conditions.json").read_text()
@@ -106,7 +77,9 @@ def test_games_of_different_seeds_are_refused(games: Path, tmp_path: Path) -> No
 def test_folders_that_are_none_and_pairs_of_two_kinds_are_named(games: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert failure(games, tmp_path / "empty") == f"{tmp_path / 'empty'} holds no evaluation"
-    assert failure("cnn5", games) == f"{games} is a folder of results, cnn5 is not: compare two of a kind"
+    assert failure("cnn5", games) == (
+        f"{games} is a folder of results, and cnn5 is not a folder: compare two folders, or two players"
+    )
     assert failure(games, games, "--until-decided").startswith("--until-decided plays games")
 
 

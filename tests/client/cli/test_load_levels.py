@@ -6,7 +6,10 @@ from collections.abc import Callable
 import pytest
 from octofold_client.cli import load_levels as arguments
 from octofold_client.errors import LoadTestError
-from octofold_client.loadtest.steps import Limit
+from octofold_client.loadtest.forms import Form
+from octofold_client.loadtest.loads import Closed, Open
+from octofold_client.loadtest.options import LoadTestOptions
+from octofold_client.loadtest.steps import Limit, Plan
 
 
 @pytest.mark.parametrize(
@@ -28,19 +31,19 @@ def test_levels_are_a_number_a_list_or_a_range(text: str, values: list[float]) -
     [
         (arguments.rates, "0", "0: 0 is not above 0 and at most 1,000,000"),
         (arguments.rates, "-5", "-5: '-5' is not a number above 0"),
-        (arguments.rates, "1:2", "1:2 is no range such as 4:16:4 or 1:128:2x"),
+        (arguments.rates, "1:2", "1:2 is not a range such as 4:16:4 or 1:128:2x"),
         (arguments.rates, "10:1:2x", "10:1:2x ends below its start"),
         (arguments.rates, "1:9:1x", "1:9:1x: 1x does not grow"),
         (arguments.rates, "1:1000000:1", "1:1000000:1 has more than 1,000 levels"),
         (arguments.concurrencies, "1.5", "1.5: 1.5 is not a whole number of callers"),
-        (arguments.limit, "p99", "p99 is no limit such as p99=20ms"),
-        (arguments.limit, "p0=1s", "p0=1s is no limit such as p99=20ms"),
-        (arguments.limit, "p99=20", "'20' is no time such as 20ms or 1.5s"),
-        (arguments.limit, "p99=0ms", "0ms is no time at all"),
+        (arguments.limit, "p99", "p99 is not a limit such as p99=20ms"),
+        (arguments.limit, "p0=1s", "p0=1s is not a limit such as p99=20ms"),
+        (arguments.limit, "p99=20", "'20' is not a time such as 20ms or 1.5s"),
+        (arguments.limit, "p99=0ms", "0ms is not above 0"),
         (
             arguments.form,
             "soap",
-            "soap is no form of call; there are unary, packed, stream, oip, such as packed:16",
+            "soap is not a form of call; there are unary, packed, stream, oip, such as packed:16",
         ),
         (arguments.form, "packed:x", "packed:x: 'x' is not a number of boards, 1 to 65,536"),
         (arguments.form, "packed:65537", "packed:65537: '65537' is not a number of boards, 1 to 65,536"),
@@ -58,20 +61,49 @@ def test_a_flag_that_makes_no_sense_is_told_what_and_where(
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--rate", "5", "--games"], "--games is for callers who wait for their answers; --rate has none, "),
         (
-            ["--slo", "p99=1s", "--think", "1s"],
-            "--think is for callers who wait for their answers; --slo has ",
+            ["--rate", "5", "--games"],
+            "--games needs callers who wait for their answers; --rate ",
         ),
-        (["--games", "--boards", "x"], "--games makes its own boards; --boards is for a test without it"),
+        (
+            ["--rate", "5", "--think", "1s"],
+            "--think needs callers who wait for their answers; --rate ",
+        ),
+        (["--slo", "p99=1s", "--think", "1s"], "--think needs callers who wait for their answers; "),
+        (["--games", "--boards", "."], "--games makes its own boards; --boards is for a test without it"),
     ],
 )
 def test_flags_that_contradict_each_other_are_explained(flags: list[str], message: str) -> None:
+    with pytest.raises(LoadTestError) as failed:
+        options(*flags)
+    assert str(failed.value).startswith(message)
+
+
+def options(*flags: str) -> LoadTestOptions:
     parser = argparse.ArgumentParser()
     arguments.add_arguments(parser)
-    with pytest.raises(LoadTestError) as failed:
-        arguments.check_together(parser.parse_args(flags))
-    assert str(failed.value).startswith(message)
+    return arguments.options_of(parser.parse_args(flags))
+
+
+def test_without_flags_the_options_are_their_own_defaults() -> None:
+    assert options() == LoadTestOptions()
+
+
+def test_every_flag_has_its_option() -> None:
+    flags = "--concurrency 2,4 --think 50ms --games --form packed:8 --processes 3 --ramp 0s --window 1s"
+    assert options(*flags.split(), *["--windows", "5", "--timeout", "3s", "--seed", "9"]) == LoadTestOptions(
+        concurrency=(2, 4),
+        think_seconds=0.05,
+        form=Form("packed", 8),
+        games=True,
+        processes=3,
+        plan=Plan(0.0, 1.0, 5),
+        timeout_seconds=3.0,
+        seed=9,
+    )
+    assert options("--rate", "5", "--arrivals", "constant").loads == [Open(5, poisson=False)]
+    assert options("--concurrency", "3", "--think", "1s").loads == [Closed(3, 1.0)]
+    assert options("--slo", "p99=20ms").kind == "slo"
 
 
 def test_a_limit_names_a_percentile_and_a_time() -> None:

@@ -15,11 +15,8 @@ from fcntl import ioctl
 from pathlib import Path
 
 import pytest
-from octofold_client.analysis.trajectories import Walk
 from octofold_client.cli.replay import chosen
 from octofold_client.errors import EvaluationError
-from octofold_client.terminal.keyboard import keys_of
-from octofold_client.terminal.viewer import SPEEDS, Cursor
 from octofold_game.replays import read_replays
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
@@ -166,37 +163,3 @@ def test_best_and_worst_and_a_number_name_a_game(games: Path) -> None:
     assert chosen(file, 17).game == 17
     with pytest.raises(EvaluationError, match="holds no game 40; its last is game 39"):
         chosen(file, 40)
-
-
-def test_a_walk_ends_where_the_record_says(games: Path) -> None:
-    for episode in read_replays(games / "games.replay"):
-        walk = Walk.of(episode)
-        assert walk.boards[0].tolist() == episode.start.tolist()
-        assert walk.boards[-1].tolist() == episode.final_board.tolist()
-        assert (len(walk.boards), walk.scores[-1]) == (len(episode) + 1, episode.score)
-
-
-def test_keys_have_names_however_the_terminal_spells_them() -> None:
-    assert keys_of(b"q\x1b[C\x1bOD\x1b[5~ 12\n\x1b[F") == [
-        "q", "right", "left", "page up", " ", "1", "2", "\n", "end",
-    ]  # fmt: skip
-
-
-def test_no_key_leads_out_of_the_game() -> None:
-    cursor = Cursor(last=30)
-    for key in ["left", "page up", *"99999999999999999999", "\n"]:
-        cursor.press(key)
-        assert 0 <= cursor.at <= 30
-    assert cursor.at == 30
-    cursor.press(" ")
-    assert not cursor.playing
-    for _ in range(20):
-        cursor.press("+")
-    assert cursor.speed == len(SPEEDS) - 1
-
-
-def test_a_jump_is_given_up_by_any_other_key() -> None:
-    cursor = Cursor(last=30)
-    for key in ["1", "2", "right", "\n"]:
-        cursor.press(key)
-    assert cursor.at == 1

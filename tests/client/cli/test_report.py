@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from octofold_client.analysis.trajectories import Climb, batched, scores_by_move
 from octofold_game.episodes import Episode
 from octofold_game.replays import ReplayWriter, read_replays
 
@@ -149,27 +148,6 @@ def test_a_folder_without_an_evaluation_is_named(tmp_path: Path) -> None:
     assert report(tmp_path).stderr == f"octofold: {tmp_path} holds no evaluation\n"
 
 
-def test_the_climb_ends_at_the_scores_of_the_records(games: Path) -> None:
-    episodes = list(read_replays(games / "games.replay"))
-    last: dict[int, int] = {}
-    for number, scores in enumerate(scores_by_move(episodes)):
-        last.update(enumerate(scores.tolist()))
-        assert len(scores) == sum(len(episode) > number for episode in episodes)
-    ordered = sorted(episodes, key=len, reverse=True)
-    assert list(last.values()) == [episode.score for episode in ordered]
-
-
-def test_the_climb_does_not_depend_on_how_the_games_are_taken_in(games: Path) -> None:
-    episodes = list(read_replays(games / "games.replay"))
-    whole, parts = Climb(), Climb()
-    whole.add(episodes)
-    for batch in batched(iter(episodes), 7):
-        parts.add(batch)
-    assert (whole.running == parts.running).all()
-    assert whole.average == pytest.approx(parts.average)
-    assert whole.deviation == pytest.approx(parts.deviation, abs=1e-3)
-
-
 def peak_of_a_report(folder: Path, episodes: list[Episode], times: int) -> int:
     """Peak memory, in kB, of a process that reports on each episode so many times."""
     folder.mkdir()
@@ -214,12 +192,6 @@ def test_games_that_do_not_belong_to_an_evaluation_are_named_instead_of_counted(
     assert done.returncode == 1
     assert done.stderr == f"octofold: {folder / 'games.replay'}: {said}\n"
     assert not (folder / "result.json").exists()
-
-
-def test_only_the_module_of_the_pictures_imports_matplotlib() -> None:
-    program = "import sys, octofold_client.cli.command_line; print('matplotlib' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout) == (0, "False\n")
 
 
 def test_a_report_on_an_unfinished_evaluation_says_that_the_long_games_are_missing(folder: Path) -> None:

@@ -14,7 +14,7 @@ from octofold_client.contenders.served_model import ServedModel, select
 from octofold_client.evaluation.evaluate import evaluate
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
-from octofold_client.terminal.progress import PlainProgress
+from octofold_client.terminal.progress import progress_on
 from octofold_game.replays import ReplayError, ReplayWriter, read_replays, verify
 from rich.console import Console
 
@@ -40,7 +40,7 @@ def run(target: str, tmp_path: Path) -> Run:
                 seed=seed,
                 games=games,
                 parallel=parallel,
-                progress=PlainProgress(games, Console(file=io.StringIO())),
+                progress=progress_on(Console(file=io.StringIO()), games, "games"),
             )
 
     return run

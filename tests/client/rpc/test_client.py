@@ -224,9 +224,9 @@ def test_waiting_to_send_a_call_again_can_be_left(flaky: tuple[Flaky, str]) -> N
 
 @pytest.mark.parametrize("target", ["", "here", "here:0"])
 async def test_a_malformed_address_is_refused_at_once(target: str) -> None:
-    with pytest.raises(InvalidRequest, match="is no address"):
+    with pytest.raises(InvalidRequest, match="must be HOST:PORT"):
         Client(target)
-    with pytest.raises(InvalidRequest, match="is no address"):
+    with pytest.raises(InvalidRequest, match="must be HOST:PORT"):
         AsyncClient(target)
 
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from octofold_client.evaluation.lockstep import Standing, Step
 from octofold_client.evaluation.summary import GameSummary
-from octofold_client.terminal.progress import LiveProgress, PlainProgress, progress_on
+from octofold_client.terminal.display import LiveDisplay, PlainDisplay, count_on, display_on
+from octofold_client.terminal.progress import Progress, progress_on
 from rich.console import Console
 
 
@@ -20,9 +21,10 @@ def step(moves: int = 1, best_tile: int = 8, scores: tuple[int, ...] = (), lengt
     return Step(moves, [], len(scores), best_tile, lambda: standing, 0, 0)
 
 
-def plain(games: int = 10) -> PlainProgress:
-    """A display by whose clock a minute passes between any two looks."""
-    return PlainProgress(games, Console(file=io.StringIO()), itertools.count(0.0, 60.0).__next__)
+def plain(games: int = 10) -> Progress:
+    """On a display that is always due, by a clock on which a minute passes between any two looks."""
+    clock = itertools.count(0.0, 60.0).__next__
+    return Progress(games, "cnn5", PlainDisplay(Console(file=io.StringIO()), clock), clock)
 
 
 def test_earlier_games_count_as_done_and_enter_the_average() -> None:
@@ -48,7 +50,7 @@ def test_few_games_that_last_are_not_promised_to_end_at_once() -> None:
     progress = plain(100)
     lengths = np.random.default_rng(1).normal(700, 150, 97).astype(int)
     games = [finished(number, 5_000, 512, int(moves)) for number, moves in enumerate(lengths)]
-    progress.update(step(moves=1800, scores=(90_000,) * 3, length=5_000), games)
+    progress.update(step(moves=3600, scores=(90_000,) * 3, length=5_000), games)
     assert progress.moves_per_second == 30
     least, most = progress.seconds_left or (0.0, 0.0)
     assert most > 20
@@ -70,10 +72,11 @@ def test_a_best_tile_is_not_forgotten() -> None:
 
 def test_a_pipe_gets_whole_lines_without_escapes_and_the_first_says_what_was_taken_over() -> None:
     pipe = io.StringIO()
+    display = display_on(Console(file=pipe))
+    assert isinstance(display, PlainDisplay)
     progress = progress_on(Console(file=pipe), 10, "cnn5")
-    assert isinstance(progress, PlainProgress)
     progress.resume([finished(game, 1000, 256) for game in range(4)])
-    progress.show()
+    display.show(progress.status)
     assert pipe.getvalue() == (
         "taken over from earlier runs: 4 games\n"
         "4/10 games done, 0 running, 0 moves/s, best tile 256, average at least 1,000\n"
@@ -82,10 +85,18 @@ def test_a_pipe_gets_whole_lines_without_escapes_and_the_first_says_what_was_tak
 
 def test_a_terminal_gets_a_display_that_leaves_nothing_behind() -> None:
     screen = io.StringIO()
-    progress = progress_on(Console(file=screen, force_terminal=True, width=100), 10, "cnn5 version 1")
-    assert isinstance(progress, LiveProgress)
-    with progress:
+    console = Console(file=screen, force_terminal=True, width=100)
+    assert isinstance(display_on(console), LiveDisplay)
+    with progress_on(console, 10, "cnn5 version 1") as progress:
         progress.update(step(moves=5, best_tile=1024, scores=(3000,) * 5), [finished(0, 5000, 1024)])
     assert "cnn5 version 1" in screen.getvalue()
     assert "1/10 games" in screen.getvalue()
     assert screen.getvalue().endswith("\x1b[2K")  # the last thing it does is to erase its last line
+
+
+def test_a_count_is_shown_on_the_same_display() -> None:
+    pipe = io.StringIO()
+    display = PlainDisplay(Console(file=pipe), itertools.count(0.0, 60.0).__next__)
+    with count_on(display, 2_000, "judged by random", "positions") as count:
+        count(1_500)
+    assert pipe.getvalue() == "1,500/2,000 positions done\n"

@@ -132,6 +132,7 @@ def _copied(models: Path, folder: Path) -> Path:
         ("card.json", lambda card: card.replace(b'"offset": ', b'"offset": -9'), "are not in a model"),
         ("card.json", lambda card: card.replace(b'"count": ', b'"count": 10'), "not the card"),
         ("card.json", lambda card: card.replace(b"        13\n", b"        16\n"), "from 0 to 15"),
+        ("card.json", lambda card: card.replace(b"        13\n", b"        10\n"), "in rising order"),
     ],
 )  # fmt: skip
 def test_a_damaged_model_is_refused_with_the_name_of_the_file(

@@ -18,6 +18,8 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.fakes import fake_moves
 
+EACH_TRANSPORT = True
+
 WriteVersion = Callable[..., Path]
 Start = Callable[..., Any]
 

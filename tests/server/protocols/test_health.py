@@ -18,6 +18,8 @@ from octofold_server.protocols.health import (
 )
 from support.waiting import wait_for
 
+EACH_TRANSPORT = True
+
 WriteVersion = Callable[..., Path]
 Start = Callable[..., Any]
 READY, NOT_READY = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING

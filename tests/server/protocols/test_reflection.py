@@ -9,6 +9,8 @@ import pytest
 from grpc_reflection.v1alpha import reflection_pb2
 from octofold_server.protocols.reflection import MAX_STREAMS
 
+EACH_TRANSPORT = True
+
 LIST = reflection_pb2.ServerReflectionRequest(list_services="")
 VERSIONS = ("grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection")
 

@@ -240,11 +240,11 @@ def test_bytes_that_are_no_message_end_the_stream_once_those_before_are_answered
 
 
 def test_whatever_fills_a_message_counts(open_doors: Callable[..., Any]) -> None:
-    long = pb.StreamNextMovesRequest(request=pb.NextMovesRequest(model="m" * 300_000)).SerializeToString()
+    long = pb.StreamNextMovesRequest(request=pb.NextMovesRequest(model="m" * 60_000)).SerializeToString()
     with open_doors(RecordingBackend()) as doors:
         wire = Wire()
         methods_of(doors.door).stream_next_moves(wire)
-        for _ in range(4):  # 65,536 boards of 16 bytes are 1,048,576
+        for _ in range(18):  # 65,536 boards of 16 bytes are 1,048,576
             wire.give(long)
         assert not wire.reads
         wire.let_go()

@@ -21,6 +21,8 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.status import error_of, status_of_call
 from octofold_server.backends.fakes import FakeBackend, RecordingBackend, fake_moves
 
+EACH_TRANSPORT = True
+
 Serve = Callable[..., Any]
 BOARDS = np.random.default_rng(7).integers(1, 12, (40, 16), dtype=np.uint8)
 

@@ -1,4 +1,6 @@
-"""An argument parser whose errors are one line that says what is wrong and what was probably meant."""
+"""The argument parser of all commands: an error is one line that says what is wrong and what was meant."""
+
+from __future__ import annotations
 
 import argparse
 import re
@@ -6,13 +8,17 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from octofold_client.wording import did_you_mean
+from octofold_game.suggestions import did_you_mean
+
+__all__ = ["WRONG_COMMAND_LINE", "Parser"]
 
 WRONG_COMMAND_LINE = 2
+"""Exit code for arguments that cannot be right."""
+
 _ARGUMENT = re.compile(r"argument ([^:]+): (.*)", re.DOTALL)
 _REQUIRED = "the following arguments are required: "
-_CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)")
-_OPTION = re.compile(r"--[a-z][a-z-]*")
+_CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)", re.DOTALL)
+_OPTION = re.compile(r"--[a-z][a-z0-9-]*")
 
 
 class Parser(argparse.ArgumentParser):
@@ -22,7 +28,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
-        """Prints the error as one line and exits with 2."""
+        """Print the error as one line and exit with `WRONG_COMMAND_LINE`."""
         if match := _ARGUMENT.fullmatch(message):
             message = _plain(match[1], match[2])
         elif message.startswith(_REQUIRED):
@@ -31,7 +37,7 @@ class Parser(argparse.ArgumentParser):
         raise SystemExit(WRONG_COMMAND_LINE)
 
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
-        """Ends with an error about arguments that the parser does not know."""
+        """End with an error about arguments that the parser does not know."""
         option = next((word for word in unknown if word.startswith("-")), "")
         if not option:
             self.error(f"unexpected argument {unknown[0]!r}")

@@ -1,0 +1,126 @@
+"""Which transport serves: the direct one if all that it needs is there and behaves, else the public one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import grpc
+
+from octofold_server.admission.byte_budget import ByteBudget
+from octofold_server.batching.statistics import Refusals
+from octofold_server.system.grpc_core import knows_our_experiment
+from octofold_server.transport.arrivals import Arrivals
+from octofold_server.transport.grpc_public import PublicServer
+from octofold_server.transport.interface import NEVER, Call, Server
+from octofold_server.transport.methods import Methods
+from octofold_server.transport.self_call import private_address
+
+__all__ = ["TRANSPORTS", "check", "new_server"]
+
+TRANSPORTS = ("auto", "direct", "public")
+CHECK_SECONDS = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+def new_server(kind: str, methods: Methods, options: Sequence[tuple[str, int]] = ()) -> Server:
+    """A server of one of the `TRANSPORTS`.
+
+    Raises:
+        Exception: whatever is missing for "direct".
+    """
+    if kind == "public":
+        return PublicServer(methods, options)
+    try:
+        # Only now: it takes private names of grpcio already when it is loaded.
+        from octofold_server.transport.grpc_direct import DirectServer
+
+        if kind == "auto":
+            check(DirectServer)
+        server = DirectServer(methods, options)
+    except Exception as error:
+        if kind == "direct":
+            raise
+        _log.warning(
+            "grpcio %s cannot be driven directly, so --transport public serves: %s: %s",
+            *(grpc.__version__, type(error).__name__, error),
+        )
+        return PublicServer(methods, options)
+    if not knows_our_experiment(DirectServer.library()):
+        _log.warning(
+            "grpcio %s no longer reads connections in the thread that serves calls: each call costs more",
+            grpc.__version__,
+        )
+    return server
+
+
+class _Misbehaves(Exception):
+    """A call ended in another way than it should."""
+
+
+def check(transport: type[Server]) -> None:
+    """Serve a few calls of our own by a transport.
+
+    Raises:
+        Exception: whatever is missing in it, or behaves in another way.
+    """
+    refusals = Refusals()
+    methods = Methods(Arrivals(2, 2, CHECK_SECONDS, refusals), ByteBudget(2**20, refusals), refusals)
+    methods.add_unary("check.Check/Double", _double)
+    methods.add_stream("check.Check/Echo", _echo)
+    server = transport(methods, ())  # type: ignore[call-arg]  # every transport takes these
+    with private_address() as address:
+        server.listen(address)
+        server.start()
+        try:
+            with grpc.insecure_channel(address) as channel:
+                _call_all(channel)
+        finally:
+            if not server.stop(None).wait(CHECK_SECONDS):
+                raise _Misbehaves("it does not stop")
+    if server.failure is not None:
+        raise server.failure
+
+
+def _double(call: Call, message: bytes) -> None:
+    metadata = dict(call.metadata)
+    if message == b"fail" or metadata.get("key") != "value" or call.deadline == NEVER or not call.peer():
+        call.end(5, "as it should", (("key", "value"),))
+    else:
+        call.reply(message * 2)
+
+
+def _echo(call: Call) -> None:
+    def take(message: bytes | None) -> None:
+        if message is None:
+            call.end()
+        else:
+            call.send(message)
+
+    call.on_message = take
+    call.on_sent = call.read
+    call.read()
+
+
+def _call_all(channel: grpc.Channel) -> None:
+    options: Any = {"timeout": CHECK_SECONDS, "metadata": (("key", "value"),), "wait_for_ready": True}
+    double: Any = channel.unary_unary("/check.Check/Double")
+    echo: Any = channel.stream_stream("/check.Check/Echo")
+    nothing: Any = channel.unary_unary("/check.Check/Nothing")
+    if double(b"ab", **options) != b"abab":
+        raise _Misbehaves("a call of one message has another reply")
+    if list(echo(iter((b"a", b"b")), **options)) != [b"a", b"b"]:
+        raise _Misbehaves("a stream has other replies")
+    for method, message, code in (
+        (double, b"fail", grpc.StatusCode.NOT_FOUND),
+        (nothing, b"", grpc.StatusCode.UNIMPLEMENTED),
+    ):
+        try:
+            method(message, **options)
+        except grpc.RpcError as error:
+            if error.code() is not code:
+                raise _Misbehaves(f"a call ends with {error.code()}, not {code}") from None
+        else:
+            raise _Misbehaves(f"a call does not end with {code}")

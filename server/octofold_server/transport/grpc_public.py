@@ -1,0 +1,257 @@
+"""The transport of public grpcio API only: grpcio's asyncio server, on an event loop with its own thread.
+
+It serves where `grpc_direct` cannot. A call costs it several times as much, because every step of a call is a
+task of the loop; what callers see is the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+
+from octofold_server.transport.interface import NEVER, YEAR_SECONDS, Metadata, nothing
+from octofold_server.transport.methods import Begin, Methods
+from octofold_server.transport.unary import end_badly
+
+__all__ = ["PublicCall", "PublicServer"]
+
+TICK_SECONDS = 0.25
+
+_CODES = {code.value[0]: code for code in grpc.StatusCode}
+_CANCELLED = 1
+
+_log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class PublicCall:
+    """A `Call` of the interface. Everything that it does happens on the loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, context: Context, metadata: Metadata) -> None:
+        self._loop = loop
+        self._loop_thread = threading.get_ident()
+        self._context = context
+        remaining = context.time_remaining()
+        has_deadline = remaining is not None and remaining < YEAR_SECONDS
+        self._deadline = time.monotonic() + remaining if has_deadline else NEVER
+        self._peer = str(context.peer())
+        self.metadata = metadata
+        self.on_message: Callable[[bytes | None], None] = nothing
+        self.on_sent: Callable[[], None] = nothing
+        self.on_left: Callable[[], None] = nothing
+        self.on_over: Callable[[], None] = nothing
+        self._reading: asyncio.Task[None] | None = None
+        self._sending: asyncio.Task[None] | None = None
+        self._end: asyncio.Future[tuple[int, str, Metadata]] = loop.create_future()
+        self._last: bytes | None = None  # the only message of a reply
+        self._is_done = False  # nothing more can be sent
+        self._serving: asyncio.Task[Any] | None = None
+
+    @property
+    def deadline(self) -> float:
+        return self._deadline
+
+    def peer(self) -> str:
+        return self._peer
+
+    def read(self) -> None:
+        self._on_loop(self._start_reading)
+
+    def send(self, message: bytes, *, more: bool = False) -> None:  # noqa: ARG002 -- there is no such hint here
+        self._on_loop(self._start_sending, message)
+
+    def reply(self, message: bytes) -> None:
+        self._on_loop(self._set_end, 0, "", (), message)
+
+    def cut_off(self, code: int, details: str) -> None:  # noqa: ARG002 -- a status would wait for the message
+        self._on_loop(self._cut_off)
+
+    def end(self, code: int = 0, details: str = "", trailing: Metadata = ()) -> None:
+        self._on_loop(self._set_end, code, details, trailing, None)
+
+    def guarded(self, callback: Callable[..., None], *arguments: object) -> None:
+        """Call something that may raise what nobody expects: that ends this call and no other."""
+        try:
+            callback(*arguments)
+        except Exception as error:
+            end_badly(self, error, "gRPC")  # which logs it
+
+    async def serve(self, begin: Begin) -> None:
+        """Let its method have it, until it has ended or its client has left."""
+        self._serving = asyncio.current_task()
+        try:
+            self.guarded(begin, self)
+            code, details, trailing = await self._end
+            if self._last is not None:
+                await self._context.write(self._last)
+        except asyncio.CancelledError:
+            self._is_done = True
+            self._stop_tasks()
+            self.guarded(self.on_left if self.on_left is not nothing else partial(self.end, _CANCELLED))
+            raise
+        finally:
+            self._is_done = True
+            self._stop_tasks()
+            if self._end.done():
+                self._be_over()
+        if code == 0:
+            self._context.set_trailing_metadata(tuple(trailing))
+            return
+        await self._context.abort(_CODES[code], details, tuple(trailing))
+
+    def _on_loop(self, work: Callable[..., None], *arguments: object) -> None:
+        if threading.get_ident() == self._loop_thread:
+            work(*arguments)
+            return
+        with suppress(RuntimeError):  # the loop has ended, and with it every call
+            self._loop.call_soon_threadsafe(work, *arguments)
+
+    def _start_reading(self) -> None:
+        if self._is_done:
+            self.guarded(self.on_message, None)
+        else:
+            self._reading = self._loop.create_task(self._read())
+
+    async def _read(self) -> None:
+        message: bytes | None = None
+        try:
+            received = await self._context.read()
+            if received is not grpc.aio.EOF:
+                message = received
+        except (asyncio.CancelledError, grpc.aio.UsageError, grpc.aio.InternalError, grpc.aio.BaseError):
+            message = None
+        self._reading = None
+        self.guarded(self.on_message, message)
+
+    def _start_sending(self, message: bytes) -> None:
+        if self._is_done:
+            self.guarded(self.on_sent)
+        else:
+            self._sending = self._loop.create_task(self._send(message))
+
+    async def _send(self, message: bytes) -> None:
+        with suppress(asyncio.CancelledError, grpc.aio.BaseError):  # the client has left: `serve` hears of it
+            await self._context.write(message)
+        self._sending = None
+        self.guarded(self.on_sent)
+
+    def _set_end(self, code: int, details: str, trailing: Metadata, last: bytes | None) -> None:
+        if self._end.done():
+            return
+        self._last = last
+        self._end.set_result((code, details, trailing))
+        if self._is_done:
+            self._be_over()
+
+    def _cut_off(self) -> None:
+        if self._serving is not None:
+            self._serving.cancel()
+
+    def _stop_tasks(self) -> None:
+        for task in (self._reading, self._sending):
+            if task is not None:
+                task.cancel()
+
+    def _be_over(self) -> None:
+        on_over, self.on_over = self.on_over, nothing
+        self.guarded(on_over)
+
+
+class _Handlers(grpc.GenericRpcHandler):
+    """Every method there is or is not, as grpcio asks for them."""
+
+    def __init__(self, methods: Methods, loop: asyncio.AbstractEventLoop) -> None:
+        self._methods = methods
+        self._loop = loop
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+        path = str(handler_call_details.method)
+        metadata = tuple(handler_call_details.invocation_metadata)
+        begin = self._methods.begins.get(path) or partial(self._begin_unknown, path)
+
+        async def serve(_: AsyncIterator[bytes], context: Context) -> None:
+            await PublicCall(self._loop, context, metadata).serve(begin)
+
+        return grpc.stream_stream_rpc_method_handler(serve)
+
+    def _begin_unknown(self, path: str, call: Any) -> None:
+        self._methods.begin_unknown(call, path)
+
+
+class PublicServer:
+    """A `Server` of the interface.
+
+    Args:
+        methods: what it serves; complete before `start`.
+        options: of gRPC's C core.
+    """
+
+    def __init__(self, methods: Methods, options: Sequence[tuple[str, int]] = ()) -> None:
+        self.beats = 0
+        self.failure: BaseException | None = None
+        self._methods = methods
+        self._loop = asyncio.new_event_loop()
+        self._is_started = False
+        self._stopping: Future[None] | None = None
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="grpc", daemon=True)
+        self._thread.start()
+        self._server = self._await(self._new_server(options))
+
+    def listen(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
+        async def listen() -> int:
+            if credentials is None:
+                return int(self._server.add_insecure_port(address))
+            return int(self._server.add_secure_port(address, credentials))
+
+        return self._await(listen())
+
+    def start(self) -> None:
+        self._is_started = True
+        self._await(self._server.start())
+        self._loop.call_soon_threadsafe(self._tick)
+
+    def stop(self, grace_seconds: float | None) -> threading.Event:
+        if not self._is_started:
+            self._stopped.set()
+        else:
+            asyncio.run_coroutine_threadsafe(self._stop(grace_seconds), self._loop)
+        return self._stopped
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        except BaseException as error:
+            self.failure = error
+            _log.critical("the thread that serves gRPC has failed", exc_info=error)
+
+    def _await(self, work: Coroutine[Any, Any, Result]) -> Result:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def _new_server(self, options: Sequence[tuple[str, int]]) -> grpc.aio.Server:
+        server = grpc.aio.server(options=list(options))
+        server.add_generic_rpc_handlers((_Handlers(self._methods, self._loop),))
+        return server
+
+    async def _stop(self, grace_seconds: float | None) -> None:
+        await self._server.stop(grace_seconds)
+        self._stopped.set()
+        self._loop.call_soon(self._loop.stop)
+
+    def _tick(self) -> None:
+        self.beats += 1
+        self._methods.tick()
+        self._loop.call_later(TICK_SECONDS, self._tick)

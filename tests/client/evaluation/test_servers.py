@@ -1,0 +1,100 @@
+"""Servers that share an evaluation: one connection each, asked once for their models."""
+
+from collections.abc import Iterator
+from concurrent import futures
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+from octofold_client import EvaluationError, Unavailable, evaluate
+from octofold_client.evaluation.servers import Servers
+from octofold_client.rpc.credentials import PLAINTEXT
+from octofold_game.rules import legal_moves
+from octofold_proto import messages
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1 import inference_pb2_grpc
+
+
+class FirstLegal(inference_pb2_grpc.OctofoldServiceServicer):
+    """Serves a model that plays the first legal move, and counts who asked for what."""
+
+    def __init__(self, sha256: str = "ab" * 32) -> None:
+        self.listed = 0
+        self.peers: set[str] = set()
+        card = f'{{"largest_exponent": 15, "precisions": {{"fp32": {{"sha256": "{sha256}"}}}}}}'
+        self._version = pb.ModelVersion(
+            version="1", state=pb.ModelVersion.STATE_READY, precision="fp32", card_json=card
+        )
+
+    def ListModels(  # noqa: N802 - gRPC's name
+        self, _request: pb.ListModelsRequest, context: grpc.ServicerContext
+    ) -> pb.ListModelsResponse:
+        self.listed += 1
+        self.peers.add(context.peer())
+        names = ("one", "two")
+        return pb.ListModelsResponse(
+            models=[pb.Model(name=n, is_default=n == "one", versions=[self._version]) for n in names]
+        )
+
+    def NextMoves(  # noqa: N802 - gRPC's name
+        self, request: pb.NextMovesRequest, context: grpc.ServicerContext
+    ) -> pb.NextMovesResponse:
+        self.peers.add(context.peer())
+        boards = np.frombuffer(request.boards, np.uint8).reshape(-1, 16)
+        moves = legal_moves(boards).argmax(axis=1).astype(np.int8)
+        return pb.NextMovesResponse(
+            moves=messages.moves_to_bytes(moves), model=request.model, version=request.version
+        )
+
+
+Served = tuple[str, FirstLegal]
+
+
+@pytest.fixture
+def two() -> Iterator[list[Served]]:
+    """Two servers that answer with different files of one name, and their counts."""
+    servers, served = [], []
+    for digest in ("ab", "cd"):
+        servicer = FirstLegal(digest * 32)
+        server = grpc.server(futures.ThreadPoolExecutor(4))
+        inference_pb2_grpc.add_OctofoldServiceServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
+        served.append((f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}", servicer))
+        server.start()
+        servers.append(server)
+    yield served
+    for server in servers:
+        server.stop(None).wait()
+
+
+def test_an_evaluation_opens_one_connection_and_asks_for_the_models_once(
+    two: list[Served], tmp_path: Path
+) -> None:
+    target, servicer = two[0]
+    assert evaluate(target, tmp_path, games=3, model="two").summary.games == 3
+    assert servicer.listed == 1
+    assert len(servicer.peers) == 1
+
+
+def test_several_models_are_found_by_one_question(two: list[Served]) -> None:
+    target, servicer = two[0]
+    with Servers([target], PLAINTEXT) as servers:
+        titles = [servers.select(name).title for name in ("", "two", "one")]
+        assert titles == ["one version 1", "two version 1", "one version 1"]
+    assert servicer.listed == 1
+
+
+def test_servers_that_answer_with_different_files_are_not_mixed(two: list[Served]) -> None:
+    targets = [target for target, _ in two]
+    with Servers(targets, PLAINTEXT) as servers, pytest.raises(EvaluationError, match="answers with another"):
+        servers.select()
+
+
+def test_a_server_that_is_missing_is_told_or_ends_it(two: list[Served]) -> None:
+    missing: list[str] = []
+    targets = ["127.0.0.1:1", two[0][0]]
+    with Servers(targets, PLAINTEXT, on_missing=lambda target, _: missing.append(target)) as servers:
+        assert len(servers.sources(servers.select())) == 1
+    assert missing == ["127.0.0.1:1"]
+    with pytest.raises(Unavailable), Servers(targets, PLAINTEXT):
+        pass

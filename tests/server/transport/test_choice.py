@@ -1,0 +1,75 @@
+"""Which transport serves when grpcio is not what the direct one takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from octofold_server.system.grpc_core import knows_our_experiment
+from octofold_server.transport.choice import check
+from octofold_server.transport.grpc_direct import DirectServer
+from octofold_server.transport.grpc_public import PublicServer
+
+WriteVersion = Callable[..., Path]
+Start = Callable[..., Any]
+
+OTHER_GRPCIO = """
+import sys
+from grpc._cython import cygrpc
+{change}
+from octofold_server.cli import main
+sys.exit(main())
+"""
+MISSING = "del cygrpc.ReceiveCloseOnServerOperation"
+MISBEHAVING = """
+Status = cygrpc.SendStatusFromServerOperation
+cygrpc.SendStatusFromServerOperation = lambda metadata, code, details, flags: Status((), 0, b"", flags)
+"""
+
+
+@pytest.mark.parametrize("change", [MISSING, MISBEHAVING])
+def test_auto_serves_by_public_names_when_a_private_one_is_missing_or_behaves_in_another_way(
+    write_version: WriteVersion, start_server: Start, change: str
+) -> None:
+    write_version()
+    server = start_server("--transport", "auto", program=("-c", OTHER_GRPCIO.format(change=change)))
+    with grpc.insecure_channel(server.target) as channel:
+        stub = OctofoldServiceStub(channel)
+        assert stub.NextMove(pb.NextMoveRequest(board=[1] * 16), timeout=30).model == "tiny"
+    (told,) = [line for line in server.log.splitlines() if "--transport public serves" in line]
+    assert grpc.__version__ in told
+    assert server.terminate() == 0
+
+
+def test_direct_is_a_failure_in_one_line_when_a_private_name_is_missing(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    program = ("-c", OTHER_GRPCIO.format(change="del cygrpc.WriteFlag"))
+    server = start_server("--transport", "direct", ready=False, program=program)
+    assert server.wait() == 1
+    assert "--transport direct cannot serve here: AttributeError" in server.log
+    assert "Traceback" not in server.log
+
+
+def test_auto_is_direct_with_this_grpcio(write_version: WriteVersion, start_server: Start) -> None:
+    write_version()
+    server = start_server("--transport", "auto")
+    assert "public" not in server.log.replace("transport=", "")
+    assert server.terminate() == 0
+
+
+@pytest.mark.parametrize("transport", [DirectServer, PublicServer])
+def test_both_transports_pass_the_check_at_start(transport: Any) -> None:
+    check(transport)
+
+
+def test_a_library_without_the_experiment_is_noticed(tmp_path: Path) -> None:
+    assert knows_our_experiment(DirectServer.library())
+    (tmp_path / "library").write_bytes(b"\0event_engine_client\0")
+    assert not knows_our_experiment(tmp_path / "library")
