@@ -13,7 +13,7 @@ from octofold_game.player import Player
 from octofold_players.heuristic_expectimax import HeuristicExpectimaxPlayer
 
 from octofold_export.checks.runner import FoldedGraph
-from octofold_export.errors import ExportError
+from octofold_export.errors import ExportError, first_line
 
 
 class PublishedModel:
@@ -32,19 +32,22 @@ class PublishedModel:
 
 
 def find_judge(models: Path) -> Player:
-    """The model of `models` with the highest measured average score; a search if none was measured."""
+    """The model of `models` with the highest measured average score; a search if none was measured.
+
+    Raises `ExportError` if the model's files are damaged.
+    """
     measured = []
     for file in models.glob("*/*/card.json"):
         try:
             card = json.loads(file.read_text(encoding="utf-8"))
             if "tensors" not in card["precisions"]["fp32"]:
-                measured.append((float(card["strength"]["average"]), file.parent, card))
+                measured.append((float(card["strength"]["average"]), file.parent))
         except (OSError, ValueError, KeyError, TypeError):
             continue  # not measured, or not a card: no judge
     if not measured:
         return HeuristicExpectimaxPlayer(depth=1)
-    _, folder, card = max(measured, key=lambda entry: entry[0])
-    return PublishedModel(folder, card)
+    _, strongest = max(measured)
+    return read_judge(strongest)
 
 
 def read_judge(folder: Path) -> Player:
@@ -54,4 +57,4 @@ def read_judge(folder: Path) -> Player:
     except OSError as error:
         raise ExportError(f"{folder}: no published version ({error.strerror})") from error
     except Exception as error:  # onnxruntime's exceptions have no other base class
-        raise ExportError(f"{folder}: not a published version ({error})") from error
+        raise ExportError(f"{folder}: not a published version ({first_line(error)})") from error

@@ -11,6 +11,8 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 
+from octofold_export.errors import ExportError, first_line
+
 _NONE: Mapping[str, NDArray[np.float32]] = MappingProxyType({})
 _BATCH = 64  # boards a run; larger batches leave the processor's caches
 
@@ -37,7 +39,7 @@ class Outputs:
 class FoldedGraph:
     """A folded graph, loaded on the CPU, with the tensors that it keeps beside itself, by name.
 
-    Also a `Player`: `name`, `next_moves`.
+    Also a `Player`: `name`, `next_moves`. Raises `ExportError` if onnxruntime cannot load the graph.
     """
 
     def __init__(self, model: onnx.ModelProto, tensors: Mapping[str, NDArray[np.float32]] = _NONE) -> None:
@@ -51,9 +53,12 @@ class FoldedGraph:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]
         options.add_external_initializers(list(tensors), values)
-        self._session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        try:
+            self._session = onnxruntime.InferenceSession(
+                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # onnxruntime's exceptions have no other base class
+            raise ExportError(f"onnxruntime cannot load the folded graph: {first_line(error)}") from error
 
     def answer(self, boards: NDArray[np.uint8], batch: int = _BATCH) -> Outputs:
         """Outputs for boards `[N, 16]`, computed `batch` at a time."""

@@ -9,7 +9,7 @@ from graphlib import TopologicalSorter
 import onnx
 from onnxruntime.transformers.float16 import convert_float_to_float16
 
-from octofold_export.errors import ExportError
+from octofold_export.errors import ExportError, first_line
 
 
 def half_body(body: onnx.ModelProto) -> onnx.ModelProto:
@@ -20,7 +20,9 @@ def half_body(body: onnx.ModelProto) -> onnx.ModelProto:
             warnings.simplefilter("ignore")  # of weights that are rounded to 0
             half: onnx.ModelProto = convert_float_to_float16(copy, keep_io_types=True)
     except Exception as error:  # a graph that the converter does not know breaks it in any way
-        raise ExportError(f"onnxruntime cannot convert the network to float16: {error}") from error
+        raise ExportError(
+            f"onnxruntime cannot convert the network to float16: {first_line(error)}"
+        ) from error
     nodes = list(_sorted(half.graph.node))
     del half.graph.node[:]
     half.graph.node.extend(nodes)

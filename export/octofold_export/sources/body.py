@@ -6,7 +6,6 @@ gates to say.
 
 from __future__ import annotations
 
-import re
 import tempfile
 import warnings
 from collections.abc import Iterable, Sequence
@@ -19,7 +18,7 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx import helper, inliner, numpy_helper, version_converter
 
-from octofold_export.errors import ExportError
+from octofold_export.errors import ExportError, first_line
 from octofold_export.graph.builder import OPSET
 
 _BATCH = "N"
@@ -60,13 +59,6 @@ def prepare(model: onnx.ModelProto, output: str, example: NDArray[Any]) -> onnx.
     body = _folded(body)
     _check_batches(body, example)
     return body
-
-
-def first_line(error: Exception) -> str:
-    """What an exception says first that means something to people."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = lines[0] if lines else type(error).__name__
-    return re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", text)
 
 
 def _keep(graph: onnx.GraphProto, output: onnx.ValueInfoProto) -> None:

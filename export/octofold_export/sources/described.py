@@ -16,7 +16,7 @@ from octofold_export.description.description import Description
 from octofold_export.description.encoding import encode
 from octofold_export.description.hints import Hints
 from octofold_export.description.inference import Network, complete
-from octofold_export.errors import ExportError
+from octofold_export.errors import ExportError, first_line
 from octofold_export.graph.bodies import DescribedBody
 from octofold_export.graph.heads import Evaluator
 from octofold_export.precision.half_body import half_body
@@ -108,7 +108,7 @@ def _quantize(
         except ExportError:
             raise
         except Exception as failure:  # onnxruntime's quantization raises what it likes
-            raise ExportError(f"onnxruntime cannot quantize the network: {failure}") from failure
+            raise ExportError(f"onnxruntime cannot quantize the network: {first_line(failure)}") from failure
         return min(forms, key=error)
 
     return quantize

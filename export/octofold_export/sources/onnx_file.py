@@ -16,8 +16,8 @@ from onnx import TensorProto, external_data_helper, helper, numpy_helper
 
 from octofold_export.description.description import ElementType
 from octofold_export.description.inference import NetworkError
-from octofold_export.errors import ExportError
-from octofold_export.sources.body import first_line, new_session, prepare
+from octofold_export.errors import ExportError, first_line
+from octofold_export.sources.body import new_session, prepare
 
 MOST_BYTES = 2**31 - 2**24
 """Of a network's weights: a model file holds less than 2 GiB."""

@@ -22,9 +22,9 @@ from torch import Tensor, nn
 
 from octofold_export.description.description import ElementType
 from octofold_export.description.inference import NetworkError
-from octofold_export.errors import ExportError
+from octofold_export.errors import ExportError, first_line
 from octofold_export.graph.builder import OPSET
-from octofold_export.sources.body import first_line, prepare
+from octofold_export.sources.body import prepare
 from octofold_export.sources.onnx_file import OnnxNetwork, check_size
 
 _STATE_KEYS = ("state_dict", "model_state_dict", "model")
