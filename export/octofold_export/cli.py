@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from octofold_game.command_line import Parser
+from octofold_game.extras import install_command
 
 PRECISIONS = ("fp32", "int8", "fp16")
 
@@ -49,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         from octofold_export import commands
     except ModuleNotFoundError as error:
-        remedy = "in a clone, run `make .venv/dev`; elsewhere, install octofold[export]"
+        remedy = f"run {install_command('export')}"
         print(f"octofold-export: {error.name} is not installed; {remedy}", file=sys.stderr)
         return 1
     return commands.run(parsed)
