@@ -235,7 +235,9 @@ class Config:
         "was begun and never finished holds memory, and no single client should hold it all",
     )
     max_streams: int = _option(
-        256, _integer(0, 100_000), "streams open at the same time; each keeps memory, however idle it is"
+        256,
+        _integer(0, 100_000),
+        "streams open at the same time; each may hold one message that has not arrived whole",
     )
     max_streams_per_connection: int = _option(
         64,
