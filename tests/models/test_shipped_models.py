@@ -19,6 +19,8 @@ from octofold_game.rules import legal_moves
 from octofold_training import checkpoints
 from onnx import load
 
+pytestmark = pytest.mark.timeout(400)  # on a machine that may be busy
+
 ROOT = Path(__file__).parents[2]
 CARDS = sorted((ROOT / "models").glob("*/*/card.json"))
 CHECKPOINTS = {checkpoint.name: checkpoint for checkpoint in (ROOT / "checkpoints").iterdir()}

@@ -16,6 +16,8 @@ from support.lessons import Lessons, one_hot
 from support.linear_onnx import linear_weights
 from torch import Tensor, nn
 
+pytestmark = pytest.mark.timeout(400)  # on a machine that may be busy
+
 FAST = ["--precisions", "fp32", "--symmetries", "1"]
 
 NETWORK = """
