@@ -129,7 +129,7 @@ def test_a_full_disk_ends_the_run_in_one_line_and_the_last_state_stays(
     started = Distillation(_options(positions=1_280.0), ARCHITECTURE, teacher)
     train(started, run, net, CURVES, lambda _: None)
     before = (run / "state.pt").read_bytes()
-    program = (sys.executable, "-m", "octofold_training.commands")
+    program = (sys.executable, "-m", "octofold_training.cli")
     folders = ("--teacher", str(tmp_path / "teacher"), "--state", str(run), "--checkpoint", str(net))
     ended = subprocess.run(
         [*program, "student", str(recipe), "--minutes", "0.001", *folders],

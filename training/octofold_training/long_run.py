@@ -111,7 +111,7 @@ def resume(run: Run[Any], folder: Path) -> None:
         run.restore(state)
     except TrainingError as error:
         raise TrainingError(f"{file}: {error}") from error
-    except OSError as error:
+    except (FileNotFoundError, PermissionError) as error:
         raise TrainingError(f"{file}: {error.strerror}") from error
     except Exception as error:  # torch documents no class of its own for a damaged file
         raise TrainingError(f"{file}: damaged, or of another run ({error})") from error
