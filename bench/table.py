@@ -80,7 +80,8 @@ def table(cards: list[Card]) -> str:
     rows = [heading, ["---", *["---:"] * (len(heading) - 1)], *(_row(card, tiles) for card in cards)]
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     commands = ", ".join(f"`{card['strength']['command']}`" for card in cards)
-    return "\n".join([*lines, "", f"With 95% intervals; measured with {commands}.", ""])
+    note = f"With 95% intervals, normal ones of the average; measured with {commands}."
+    return "\n".join([*lines, "", note, ""])
 
 
 def _row(card: Card, tiles: list[int]) -> list[str]:

@@ -7,6 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says how busy the machine is, and nothing about the code.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 PublishModel = Callable[..., Path]
 

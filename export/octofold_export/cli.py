@@ -50,8 +50,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         from octofold_export import commands
     except ModuleNotFoundError as error:
-        remedy = install_command("export")
-        print(f"octofold-export: {error.name} is missing; install it with: {remedy}", file=sys.stderr)
+        remedy = f"run {install_command('export')}"
+        print(f"octofold-export: {error.name} is not installed; {remedy}", file=sys.stderr)
         return 1
     return commands.run(parsed)
 

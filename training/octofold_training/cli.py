@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 
 from octofold_game.command_line import Parser
+from octofold_game.extras import install_command
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -28,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         from octofold_training import commands
     except ModuleNotFoundError as error:
-        remedy = "in a clone, run `make .venv/dev`; elsewhere, install octofold[training]"
+        remedy = f"run {install_command('training')}"
         print(f"octofold-train: {error.name} is not installed; {remedy}", file=sys.stderr)
         return 1
     return commands.run(parsed)

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from octofold_game.command_line import Parser
 
+from octofold_client.errors import EvaluationError
 from octofold_client.rpc.credentials import Credentials
 
 Subcommands: TypeAlias = "argparse._SubParsersAction[Parser]"
@@ -130,8 +131,13 @@ def add_games(parser: argparse.ArgumentParser) -> None:
 
 
 def asked_for(text: str, version: str = "") -> tuple[str, str]:
-    """The name and version that NAME or NAME:VERSION mean; `version` where it says none."""
+    """The name and version that NAME or NAME:VERSION mean; `version` where it says none.
+
+    Raises `EvaluationError` where both say a version, and not the same.
+    """
     name, _, own = text.partition(":")
+    if own and version and own != version:
+        raise EvaluationError(f"{text} asks for version {own}, and --version for {version}")
     return name, own or version
 
 

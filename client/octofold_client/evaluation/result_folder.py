@@ -217,9 +217,16 @@ def replays_of(path: Path) -> Path:
 
 
 def differences(before: Conditions, now: Conditions) -> str:
-    """Such as "seed 1, not 0"."""
+    """Such as "seed 1, not 0"; of a digest only its first digits."""
+
+    def shown(name: str, value: Any) -> str:
+        if value is None:
+            return "unknown"
+        return f"{value[:12]}..." if name == "sha256" else str(value)
+
     return ", ".join(
-        f"{name} {'unknown' if old is None else old}, not {'unknown' if new is None else new}"
+        f"{name} {shown(name, old)}, not {shown(name, new)}"
+        + (" (the player or its files have changed)" if name == "sha256" else "")
         for (name, old), new in zip(before.to_json().items(), now.to_json().values(), strict=True)
         if old != new
     )

@@ -55,7 +55,7 @@ class AsyncClient:
         return self._calls.target
 
     async def next_move(
-        self, board: ArrayLike, *, model: str | None = None, version: str | None = None
+        self, board: ArrayLike, *, model: str | None = None, version: str | int | None = None
     ) -> NextMove:
         """As `Client.next_move`."""
         return await self._drive(self._calls.of_model(model, version).next_move(board))
@@ -66,7 +66,7 @@ class AsyncClient:
         *,
         with_probabilities: bool = True,
         model: str | None = None,
-        version: str | None = None,
+        version: str | int | None = None,
     ) -> NextMoves:
         """As `Client.next_moves`."""
         calls = self._calls.of_model(model, version)

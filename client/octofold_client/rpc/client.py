@@ -148,7 +148,7 @@ class Client:
         return self._calls.target
 
     def next_move(
-        self, board: ArrayLike, *, model: str | None = None, version: str | None = None
+        self, board: ArrayLike, *, model: str | None = None, version: str | int | None = None
     ) -> NextMove:
         """The move for one board of exponents, `[16]` or `[4, 4]`. Raises `BoardError` for any other.
 
@@ -163,7 +163,7 @@ class Client:
         *,
         with_probabilities: bool = True,
         model: str | None = None,
-        version: str | None = None,
+        version: str | int | None = None,
     ) -> NextMoves:
         """The moves for `boards`, `[N, 16]` or `[N, 4, 4]`, N at least 1; `model` and `version` as in
         `next_move`. Raises `BoardError` for any other boards.
@@ -178,7 +178,7 @@ class Client:
         *,
         with_probabilities: bool = True,
         model: str | None = None,
-        version: str | None = None,
+        version: str | int | None = None,
     ) -> PendingAnswer[NextMoves]:
         """Sends `boards` and returns at once; `.result()` of what it returns waits for the answer."""
         return self._begin(self._calls.of_model(model, version).next_moves(boards, with_probabilities))

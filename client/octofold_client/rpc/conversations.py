@@ -124,14 +124,16 @@ class Calls:
         if match is None or not 1 <= int(match["port"]) <= 65_535:
             raise InvalidRequest(f"a target must be HOST:PORT, such as 127.0.0.1:50051, got {self.target!r}")
 
-    def of_model(self, model: str | None, version: str | None) -> "Calls":
+    def of_model(self, model: str | None, version: str | int | None) -> "Calls":
         """The same calls to another model, or another version of this one; None leaves it as it is.
 
-        A model without a version means its newest, whatever version this client asks for.
+        `model` may name its version: "swift:1". Without one it means its newest, whatever version this client
+        asks for.
         """
         if model is None:
-            return self if version is None else replace(self, version=version)
-        return replace(self, model=model, version=version or "")
+            return self if version is None else replace(self, version=str(version))
+        name, _, own = model.partition(":")
+        return replace(self, model=name, version=own if version is None else str(version))
 
     def within(self, timeout_seconds: float | None, retry: RetryPolicy | None) -> "Calls":
         """The same calls with another deadline and other retries; None leaves them as they are."""

@@ -27,6 +27,8 @@ def explain(details: str, target: str, *, tls: bool) -> str | None:
         return f"the certificate of {target} is not for this host name"
     if tls and any(sign in details for sign in _NOT_TLS):
         return f"{target} does not speak TLS (leave --tls and its files out)"
+    if "security handshaker" in details:
+        return f"TLS to {target} cannot be set up: --tls-ca, --tls-certificate or --tls-key is wrong"
     reason = details.rpartition(": ")[2]
     if not tls and any(sign in details for sign in _CLOSED):
         return f"{target} closed the connection: {reason} (if it speaks TLS, use --tls or --tls-ca)"

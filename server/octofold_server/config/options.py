@@ -225,7 +225,11 @@ class Config:
         _integer(1, 100_000),
         "maximum calls and streams open on one connection; further ones wait in the client",
     )
-    max_streams: int = _option(256, _integer(0, 100_000), "maximum open streams")
+    max_streams: int = _option(
+        256,
+        _integer(0, 100_000),
+        "maximum open streams; each may hold one message that has not arrived whole",
+    )
     max_streams_per_connection: int = _option(
         64, _integer(0, 100_000), "maximum open streams on one connection"
     )

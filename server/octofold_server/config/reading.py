@@ -38,7 +38,7 @@ CLIENTS_VARIABLES = {"OCTOFOLD_TOKEN"}
 FILE_OPTION = "config"
 MAX_FILE_BYTES = 1 << 20
 PRINT_OPTION = "print_config"
-ALMOST_EQUAL = 0.85
+ALMOST_EQUAL = 0.75
 """How alike a variable and one of ours are that must be a mistake. Others may belong to another program."""
 
 LONGEST_VALUE = 100

@@ -225,7 +225,10 @@ def _scan(repository: Path) -> tuple[list[VersionFolder], dict[Path, str]]:
     try:
         folders = list(repository.iterdir())
     except OSError as error:
-        raise ModelError(f"cannot read the model repository {repository}: {error.strerror}") from error
+        hint = ""
+        if isinstance(error, FileNotFoundError):
+            hint = "; name one with --models (a clone of Octofold has models/, octofold-export makes others)"
+        raise ModelError(f"cannot read the model repository {repository}: {error.strerror}{hint}") from error
     for folder in folders:
         try:
             found = _versions_in(folder)
