@@ -64,7 +64,7 @@ def test_play_shows_why_a_server_without_its_extra_cannot_start(repository: Path
     (tmp_path / "onnxruntime.py").write_text("raise ModuleNotFoundError(name=__name__)")
     done = play(repository, tmp_path, environment={**os.environ, "PYTHONPATH": str(tmp_path)})
     assert done.returncode == 1
-    assert "octofold[server]" in done.stderr
+    assert "[server]" in done.stderr
     assert "Traceback" not in done.stderr
 
 
