@@ -35,6 +35,19 @@ def test_a_session_answers_as_the_graph_says(graph: bytes) -> None:
         assert got.dtype == wanted.dtype
 
 
+def test_a_graph_may_also_give_the_probabilities_of_each_view(graph: bytes) -> None:
+    model = onnx.load_from_string(graph)
+    one = onnx.numpy_helper.from_array(np.array([1], np.int64), "one")
+    model.graph.initializer.append(one)
+    model.graph.node.append(onnx.helper.make_node("Unsqueeze", ["probabilities", "one"], ["views"]))
+    model.graph.output.append(
+        onnx.helper.make_tensor_value_info("views", onnx.TensorProto.FLOAT, ["N", 1, 4])
+    )
+    boards = np.random.default_rng(0).integers(0, 15, (8, 16), dtype=np.uint8)
+    moves = one_lane(model.SerializeToString()).run(boards).moves
+    np.testing.assert_array_equal(moves, fake_moves(boards).moves)
+
+
 def test_a_batch_of_many_boards_takes_more_time_than_one_board(graph: bytes) -> None:
     backend = one_lane(graph, max_batch_size=20_000)
     assert 0.0 < backend.batch_seconds(1) < backend.batch_seconds(20_000)
