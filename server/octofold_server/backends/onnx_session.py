@@ -25,7 +25,7 @@ OUTPUTS = {
 """The graph contract: name, element type, and the shape behind the batch dimension."""
 
 VIEWS = "views"
-"""An output that a graph may have besides: the probabilities of each view, [N, V, 4] float. It is not served."""
+"""An output that a graph may also have: each view's probabilities, [N, V, 4] float. It is not served."""
 
 
 class GraphError(BackendError):
