@@ -15,7 +15,8 @@ from pathlib import Path
 
 from octofold_server.backends.backend import Layout, Tensors
 from octofold_server.backends.onnx_backend import OnnxBackend, onnx_lanes
-from octofold_server.config.options import Config, read_config
+from octofold_server.config.options import Config
+from octofold_server.config.reading import read_config
 from octofold_server.process.lifecycle import serve
 from octofold_server.process.supervisor import serve_together
 from octofold_server.system.logs import set_up_log
