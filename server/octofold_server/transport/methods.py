@@ -135,8 +135,8 @@ class Methods:
             if most_bytes is not None and size > most_bytes:
                 raise InvalidRequest(f"the message has {size} bytes; {name} takes {most_bytes}")
             if size >= ByteBudget.COUNTED_FROM:
-                self._budget.take(size)
-                call.on_over = partial(self._budget.give, size)
+                self._budget.take(size, client := call.peer())
+                call.on_over = partial(self._budget.give, size, client)
         except OctofoldError as error:
             if not isinstance(error, QueueFull):  # which the budget has counted
                 self._refusals.add(code_name(error))
