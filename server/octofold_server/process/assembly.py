@@ -23,6 +23,7 @@ from octofold_server.transport.aside import Aside
 from octofold_server.transport.choice import new_server
 from octofold_server.transport.interface import Server
 from octofold_server.transport.methods import Methods
+from octofold_server.transport.unread import UnreadReplies
 
 __all__ = ["SERVICES", "listen", "new_grpc_server", "new_methods"]
 
@@ -70,7 +71,8 @@ def new_methods(
         for count in (at_once - small_at_once, small_at_once)
     )
     checked = None if access.open else access
-    methods = Methods(arrivals, door.budget, door.refusals, checked, small_arrivals)
+    unread = UnreadReplies(config.message_timeout, config.max_bytes_in_flight // 2, door.refusals)
+    methods = Methods(arrivals, door.budget, door.refusals, checked, small_arrivals, unread)
     aside = Aside(ASIDE_THREADS, config.max_calls, door.refusals, "aside")
     slow = Aside(SLOW_THREADS, config.max_calls, door.refusals, "loading")
     idle_seconds = config.stream_idle or float("inf")

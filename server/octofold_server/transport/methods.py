@@ -6,7 +6,7 @@ Both transports use it, so that they refuse the same calls with the same words.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError
 from functools import partial
 
@@ -19,6 +19,7 @@ from octofold_server.transport.access import Access
 from octofold_server.transport.arrivals import Arrivals
 from octofold_server.transport.interface import Call, nothing
 from octofold_server.transport.unary import end_badly
+from octofold_server.transport.unread import UnreadReplies
 
 __all__ = ["Begin", "Methods", "StreamMethod", "UnaryMethod"]
 
@@ -43,6 +44,7 @@ class Methods:
     Args:
         arrivals: the calls whose message is awaited.
         small_arrivals: the same of methods that take small messages only; None puts all into one.
+        unread: the calls whose reply is not taken; None lets them be.
         budget: of the bytes of all messages at work.
         refusals: told of every call that is refused here.
         access: checks the token of every call first; None lets everybody in.
@@ -55,7 +57,9 @@ class Methods:
         refusals: Refusals,
         access: Access | None = None,
         small_arrivals: Arrivals | None = None,
+        unread: UnreadReplies | None = None,
     ) -> None:
+        self._unread = unread
         self._arrivals = arrivals
         self._small_arrivals = small_arrivals or arrivals
         self._budget = budget
@@ -94,11 +98,17 @@ class Methods:
             self._refusals.add("UNIMPLEMENTED")
             call.end(UNIMPLEMENTED, "the server has no such method")
 
-    def tick(self) -> None:
-        """End the calls that have waited too long. Transports call it several times a second."""
+    def tick(self, calls: Iterable[Call]) -> None:
+        """End the calls that have waited too long. Transports call it several times a second.
+
+        Args:
+            calls: all that are not over, the oldest first.
+        """
         self._arrivals.expire()
         if self._small_arrivals is not self._arrivals:
             self._small_arrivals.expire()
+        if self._unread is not None:
+            self._unread.look(calls)
 
     def _add(self, name: str, begin: Begin) -> None:
         path = f"/{name}"
