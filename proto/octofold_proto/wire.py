@@ -17,7 +17,14 @@ from google.protobuf.message import DecodeError, Message
 
 from octofold_proto.errors import InvalidRequest
 
-__all__ = ["MAX_FIELDS", "MAX_PACKED_BYTES", "MAX_TEXT_BYTES", "parsed", "read_varint"]
+__all__ = [
+    "MAX_FIELDS",
+    "MAX_PACKED_BYTES",
+    "MAX_TEXT_BYTES",
+    "MAX_UNKNOWN_BYTES",
+    "parsed",
+    "read_varint",
+]
 
 MAX_FIELDS = 256
 """Most fields of a message, including nested messages. An inference with every parameter has about 40."""
@@ -27,6 +34,9 @@ MAX_TEXT_BYTES = 65_536
 
 MAX_PACKED_BYTES = 1024
 """Most bytes of a list of numbers: a board or a shape. Longer data travels in a field of bytes."""
+
+MAX_UNKNOWN_BYTES = 1024
+"""Most bytes of a field that this version does not know. A newer client may send one, and nobody reads it."""
 
 _SMALLEST_FIELD_BYTES = 2
 _VARINT, _FIXED_64, _LENGTH_DELIMITED, _GROUP, _GROUP_END, _FIXED_32 = range(6)
@@ -103,6 +113,10 @@ def _count(message: bytes, at: int, end: int, descriptor: Descriptor, left: int)
             after = at + length
             if after > end:
                 raise DecodeError("a field does not end")
+            if field is None and length > MAX_UNKNOWN_BYTES:
+                raise InvalidRequest(
+                    f"field {number} is unknown and holds {length} bytes; {MAX_UNKNOWN_BYTES} are allowed"
+                )
             if field is not None and field.kind is not _Kind.BYTES:
                 left = _check(message, at, after, field, left)
             at = after
@@ -110,7 +124,9 @@ def _count(message: bytes, at: int, end: int, descriptor: Descriptor, left: int)
             _, at = read_varint(message, at, end)
         elif wire_type in (_FIXED_32, _FIXED_64):
             at += 4 if wire_type == _FIXED_32 else 8
-        elif wire_type not in (_GROUP, _GROUP_END):  # those two hold fields, which are counted as well
+        elif wire_type in (_GROUP, _GROUP_END):  # no message of ours has one, and what is in it is nobody's
+            raise InvalidRequest(f"field {number}: groups are not allowed")
+        else:
             raise DecodeError(f"there is no wire type {wire_type}")
     return left
 

@@ -7,7 +7,7 @@ from google.protobuf.message import DecodeError, Message
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.octofold.v1 import inference_pb2 as pb
-from octofold_proto.wire import MAX_FIELDS, MAX_PACKED_BYTES, MAX_TEXT_BYTES, parsed
+from octofold_proto.wire import MAX_FIELDS, MAX_PACKED_BYTES, MAX_TEXT_BYTES, MAX_UNKNOWN_BYTES, parsed
 
 
 def test_a_message_within_the_limits_is_parsed_however_large_its_tensors_are() -> None:
@@ -46,6 +46,21 @@ def test_a_message_that_exceeds_a_limit_is_refused_naming_the_field(message: Mes
         parsed(type(message), message.SerializeToString())
 
 
+def test_a_field_that_is_not_known_may_be_short_and_may_not_be_long() -> None:
+    message = pb.NextMovesRequest(boards=bytes(1600)).SerializeToString()
+    start = b"\x9a\x06"  # field 99, of bytes
+    short = start + b"\x80\x08" + bytes(MAX_UNKNOWN_BYTES)
+    assert parsed(pb.NextMovesRequest, message + short).boards == bytes(1600)
+    with pytest.raises(InvalidRequest, match="field 99 is unknown and holds 1025 bytes; 1024 are"):
+        parsed(pb.NextMovesRequest, message + start + b"\x81\x08" + bytes(MAX_UNKNOWN_BYTES + 1))
+
+
+def test_what_is_not_known_cannot_hide_in_a_group() -> None:
+    hidden = pb.NextMovesRequest(boards=bytes(1600)).SerializeToString()
+    with pytest.raises(InvalidRequest, match="field 99: groups are not allowed"):
+        parsed(pb.NextMovesRequest, b"\x9b\x06" + hidden + b"\x9c\x06")
+
+
 @pytest.mark.parametrize(
     "end",
     [
@@ -55,7 +70,6 @@ def test_a_message_that_exceeds_a_limit_is_refused_naming_the_field(message: Mes
         b"\x0f",  # a wire type that does not exist
         b"\x08" + b"\xff" * 11,
         b"\x09\x00",  # half of a fixed number
-        b"\x0b",  # a group that does not end
     ],
 )
 def test_malformed_bytes_are_a_decode_error_and_not_a_broken_limit(end: bytes) -> None:

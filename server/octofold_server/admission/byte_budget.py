@@ -6,6 +6,7 @@ A queue that counts boards does not bound memory: what fills a message need not 
 from __future__ import annotations
 
 import threading
+from collections import Counter
 
 from octofold_proto.errors import QueueFull
 
@@ -19,6 +20,10 @@ RETRY_SECONDS = 1.0
 class ByteBudget:
     """Messages take their bytes when they have arrived, and give them back when their call is over.
 
+    A client that has messages at work may not take more than it leaves free: alone it gets half of all bytes,
+    and beside another one that does the same a third (the dynamic threshold of A. K. Choudhury and
+    E. L. Hahne, 1998). So there is room for a newcomer, however much others want.
+
     Args:
         limit: how many bytes at most.
         refusals: told of every message that has no room.
@@ -31,27 +36,38 @@ class ByteBudget:
         self.limit = limit
         self._refusals = refusals
         self._used = 0
-        self._lock = threading.Lock()  # guards _used
+        self._used_by: Counter[str] = Counter()  # whoever uses none is not in it
+        self._lock = threading.Lock()  # guards the two above
 
     @property
     def used(self) -> int:
         """Bytes at work."""
         return self._used
 
-    def take(self, size: int) -> None:
-        """Raises QueueFull when there is no room for as many more."""
+    def take(self, size: int, client: str) -> None:
+        """Take as many bytes for a message of this client, known by its connection.
+
+        Raises:
+            QueueFull: there is no room for as many more, here or for this client.
+        """
         with self._lock:
-            used = self._used
-            if used + size <= self.limit:
+            used, own = self._used, self._used_by[client]
+            left = self.limit - used - size
+            if left >= 0 and (not own or own + size <= left):
                 self._used += size
+                self._used_by[client] += size
                 return
         self._refusals.add("RESOURCE_EXHAUSTED")
         raise QueueFull(
-            f"messages of {used} bytes are at work, and {size} more would pass the {self.limit} allowed",
+            f"messages of {used} bytes are at work, {own} of them of this connection, and {size} more would "
+            f"pass " + ("its share" if left >= 0 else f"the {self.limit} allowed"),
             RETRY_SECONDS,
         )
 
-    def give(self, size: int) -> None:
+    def give(self, size: int, client: str) -> None:
         """After `take`: these bytes are no longer needed."""
         with self._lock:
             self._used -= size
+            self._used_by[client] -= size
+            if not self._used_by[client]:
+                del self._used_by[client]

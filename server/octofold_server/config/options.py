@@ -206,7 +206,8 @@ class Config:
     message_timeout: float = _option(
         10.0,
         _SECONDS,
-        "seconds for a message to arrive once its call has begun; then the call ends with DEADLINE_EXCEEDED",
+        "seconds for a message to arrive once its call has begun; then the call ends with DEADLINE_EXCEEDED; "
+        "as long may a client take for the only reply of a call before the call is cut off",
     )
     max_bytes_in_flight: int = _option(
         512 * 2**20,
@@ -228,7 +229,8 @@ class Config:
     max_streams: int = _option(
         256,
         _integer(0, 100_000),
-        "maximum open streams; each may hold one message that has not arrived whole",
+        "maximum open streams; each may hold one message of --max-message-bytes that has not arrived whole, "
+        "which gRPC does not show: as many bytes come on top of --max-bytes-in-flight",
     )
     max_streams_per_connection: int = _option(
         64, _integer(0, 100_000), "maximum open streams on one connection"

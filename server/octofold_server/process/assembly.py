@@ -23,6 +23,7 @@ from octofold_server.transport.aside import Aside
 from octofold_server.transport.choice import new_server
 from octofold_server.transport.interface import Server
 from octofold_server.transport.methods import Methods
+from octofold_server.transport.unread import UnreadReplies
 
 __all__ = ["SERVICES", "listen", "new_grpc_server", "new_methods"]
 
@@ -62,8 +63,16 @@ def new_methods(
     """The methods of every service."""
     # Half of the bytes in flight is for messages on their way, each of which may become the largest.
     at_once = max(2, config.max_bytes_in_flight // 2 // config.max_message_bytes)
-    arrivals = Arrivals(at_once, config.max_calls, config.message_timeout, door.refusals)
-    methods = Methods(arrivals, door.budget, door.refusals, None if access.open else access)
+    # gRPC has one limit for all methods, so a message that should be small may be as large until we see it.
+    small_at_once = max(1, at_once // 4)
+    waiting = max(MAX_PENDING, config.max_calls)
+    arrivals, small_arrivals = (
+        Arrivals(count, waiting, config.message_timeout, door.refusals)
+        for count in (at_once - small_at_once, small_at_once)
+    )
+    checked = None if access.open else access
+    unread = UnreadReplies(config.message_timeout, config.max_bytes_in_flight // 2, door.refusals)
+    methods = Methods(arrivals, door.budget, door.refusals, checked, small_arrivals, unread)
     aside = Aside(ASIDE_THREADS, config.max_calls, door.refusals, "aside")
     slow = Aside(SLOW_THREADS, config.max_calls, door.refusals, "loading")
     idle_seconds = config.stream_idle or float("inf")

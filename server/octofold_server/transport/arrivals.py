@@ -1,9 +1,14 @@
 """Calls that were begun and whose message is awaited: whose message is read now, who waits, who must go.
 
 gRPC buffers a message for as long as its sender likes, and a read that is asked for makes room for the
-largest message allowed. So only some calls are read at the same time; the others hold a few kilobytes each
-and wait in a line. When either is full, the connection that holds the most loses its oldest call. A
-connection that holds none always gets in, however many calls others begin and never finish.
+largest message allowed. So only some calls are read at the same time. The others hold a few kilobytes each
+and wait in a line.
+
+A call that has been read for long gives its place to another connection that is read less, and its own
+connection counts as slow for a while. Connections that are not slow are read first, and do not wait until a
+slow one has used up its time. Among equals, the connection that is read the least is next, and then the one
+that has waited the longest. So clients who begin messages and never finish them wait for each other, and
+nobody else waits for them twice.
 
 Everything here runs on the thread that serves calls, and needs no lock.
 """
@@ -13,6 +18,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import CancelledError
 
 from octofold_proto.errors import DeadlinePassed, QueueFull
@@ -25,7 +31,10 @@ from octofold_server.transport.unary import end_badly
 __all__ = ["Arrivals"]
 
 PATIENCE_SECONDS = 1.0
-"""A call that is read for this long makes room for another connection that holds no more than its own."""
+"""A call that has been read for this long makes room when other connections wait."""
+
+SLOW_SECONDS = 60.0
+"""For how long a connection counts as slow."""
 
 QUIET_SECONDS = 60.0
 """Between two lines about it in the log."""
@@ -41,25 +50,36 @@ class Arrivals:
         waiting: how many more may wait until one of these is there.
         seconds: how long a message may take to arrive.
         refusals: told of every call that ends here.
+        patience_seconds: see `PATIENCE_SECONDS`.
     """
 
-    def __init__(self, at_once: int, waiting: int, seconds: float, refusals: Refusals) -> None:
+    def __init__(
+        self,
+        at_once: int,
+        waiting: int,
+        seconds: float,
+        refusals: Refusals,
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
         self._at_once = at_once
         self._most_waiting = waiting
         self._seconds = seconds
         self._refusals = refusals
-        self._read: dict[Call, tuple[float, str]] = {}  # since when, and the method; the oldest first
-        self._lines: dict[str, dict[Call, tuple[float, str]]] = {}  # those that wait, by connection
+        self._patience_seconds = patience_seconds
+        self._read: dict[Call, tuple[float, str]] = {}  # read since, and the method; the oldest first
+        self._lines: dict[str, dict[Call, tuple[float, str]]] = {}  # waiting since, by connection
         self._waiting = 0
+        self._slow: dict[str, float] = {}  # connections, and until when; the oldest first
         self._quiet_until = 0.0
 
     def begin(self, call: Call, name: str) -> None:
         """Await the message of this call of a method; it is read, or waits, or ends here."""
-        if len(self._read) >= self._at_once and not self._room_for(call):
-            self._wait(call, name)
+        if len(self._read) < self._at_once:
+            self._start(call, name)
             return
-        self._read[call] = (time.monotonic(), name)
-        call.read()
+        self._wait(call, name)
+        if self._slow and self._waiting and call.peer() not in self._slow:
+            self._make_room(lambda client, _: client in self._slow)
 
     def end(self, call: Call) -> None:
         """The message is there, or it is known that there will be none."""
@@ -67,10 +87,12 @@ class Arrivals:
             self._read_next()
 
     def expire(self) -> None:
-        """End the calls whose message has not come in time."""
+        """End the calls whose message has not come in time, and let the line have what was read for long."""
+        now = time.monotonic()
+        self._slow = {client: until for client, until in self._slow.items() if until > now}
         if not self._read and not self._waiting:
             return
-        before = time.monotonic() - self._seconds
+        before = now - self._seconds
         late = [call for call, (since, _) in self._read.items() if since < before]
         late += [call for line in self._lines.values() for call, (since, _) in line.items() if since < before]
         for call in late:
@@ -80,19 +102,35 @@ class Arrivals:
                 )
         while self._waiting and len(self._read) < self._at_once:
             self._read_next()
+        for _ in range(min(self._waiting, len(self._read))):
+            if not self._make_room(lambda _, since: now - since >= self._patience_seconds):
+                break
 
-    def _room_for(self, call: Call) -> bool:
-        """Make room by ending a call of the connection that is read the most, if another one is read less."""
+    def _start(self, call: Call, name: str) -> None:
+        self._read[call] = (time.monotonic(), name)
+        call.read()
+
+    def _make_room(self, may_go: Callable[[str, float], bool]) -> bool:
+        """Let the line have the place of a call; whether there was one that may go.
+
+        Args:
+            may_go: takes the connection of a call, and since when it is read.
+        """
         held = Counter(one.peer() for one in self._read)
-        own = held[call.peer()]
-        greediest, most = held.most_common(1)[0]
-        oldest, (since, name) = next(item for item in self._read.items() if item[0].peer() == greediest)
-        if most <= own or (most == own + 1 and time.monotonic() - since < PATIENCE_SECONDS):
+        least = held[self._next_client(held)]
+        found = [
+            one
+            for one, (since, _) in self._read.items()
+            if held[one.peer()] > least and may_go(one.peer(), since)
+        ]
+        if not found:
             return False
-        del self._read[oldest]
+        oldest = max(found, key=lambda one: (one.peer() in self._slow, held[one.peer()]))
+        self._slow[oldest.peer()] = time.monotonic() + SLOW_SECONDS
         self._tell(oldest)
-        error = QueueFull(f"{self._at_once} messages are on their way, {most} of this connection", 1.0)
-        self._refuse(oldest, name, error)
+        error = QueueFull("the message did not come while other calls waited", 1.0)
+        self._refuse(oldest, self._forget(oldest) or "", error)
+        self._read_next()
         return True
 
     def _wait(self, call: Call, name: str) -> None:
@@ -116,16 +154,21 @@ class Arrivals:
             self._refusals.add("CANCELLED")
             end_badly(call, CancelledError(), "gRPC")
 
+    def _next_client(self, held: Counter[str]) -> str:
+        """The connection in the line that is read next."""
+
+        def rank(client: str) -> tuple[bool, int, float]:
+            since, _ = next(iter(self._lines[client].values()))
+            return client in self._slow, held[client], since
+
+        return min(self._lines, key=rank)
+
     def _read_next(self) -> None:
-        """Read a call that waits, of the connection that is read the least."""
-        held = Counter(one.peer() for one in self._read)
-        client = min(self._lines, key=lambda one: held[one])
-        call = next(iter(self._lines[client]))
-        since, name = self._lines[client][call]
+        line = self._lines[self._next_client(Counter(one.peer() for one in self._read))]
+        call, (_, name) = next(iter(line.items()))
         self._forget(call)
         call.on_left = nothing
-        self._read[call] = (since, name)
-        call.read()
+        self._start(call, name)
 
     def _forget(self, call: Call) -> str | None:
         """Take a call out; its method, or None when it was not here."""

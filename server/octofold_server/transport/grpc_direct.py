@@ -18,7 +18,7 @@ from typing import Any
 import grpc
 from grpc._cython import cygrpc  # type: ignore[attr-defined]  # not in the stubs, being private
 
-from octofold_server.transport.interface import NEVER, YEAR_SECONDS, Metadata, nothing
+from octofold_server.transport.interface import CALL_BYTES, NEVER, YEAR_SECONDS, Metadata, nothing
 from octofold_server.transport.methods import Begin, Methods
 from octofold_server.transport.unary import end_badly
 
@@ -44,10 +44,10 @@ class DirectCall:
 
     __slots__ = (
         "_begun", "_call", "_details", "_ended", "_forget", "_owed", "_peer", "metadata", "on_left",
-        "on_message", "on_over", "on_sent",
+        "on_message", "on_over", "on_sent", "unread_bytes",
     )  # fmt: skip
 
-    def __init__(self, event: Any, forget: Callable[[], None]) -> None:
+    def __init__(self, event: Any, forget: Callable[[DirectCall], None]) -> None:
         self._call = event.call
         self._details = event.call_details
         self._forget = forget
@@ -57,6 +57,7 @@ class DirectCall:
         self.on_sent: Callable[[], None] = nothing
         self.on_left: Callable[[], None] = nothing
         self.on_over: Callable[[], None] = nothing
+        self.unread_bytes = 0
         self._begun = False  # metadata was sent
         self._ended = False
         # Its changes are atomic: other threads add to it, the serving thread takes away.
@@ -93,6 +94,7 @@ class DirectCall:
             cygrpc.SendStatusFromServerOperation(_NOTHING, *_OK, _NO_FLAGS),
         )
         self._ended = True
+        self.unread_bytes = CALL_BYTES + len(message)
         self._start(_STATUS, operations, self._is_over)
 
     def end(self, code: int = 0, details: str = "", trailing: Metadata = ()) -> None:
@@ -104,6 +106,7 @@ class DirectCall:
         if not self._begun:
             operations.insert(0, cygrpc.SendInitialMetadataOperation(_NOTHING, _NO_FLAGS))
         self._ended = True
+        self.unread_bytes = CALL_BYTES
         self._start(_STATUS, operations, self._is_over)
 
     def cut_off(self, code: int, details: str) -> None:
@@ -126,6 +129,7 @@ class DirectCall:
             self._owed.discard(owed)  # gRPC will not finish what it has not begun
             if owed == _STATUS:
                 self._ended = False
+                self.unread_bytes = 0
             raise
 
     # The serving thread calls what follows.
@@ -161,7 +165,7 @@ class DirectCall:
         # What these refer to refers to this, and a call that is not freed still counts for its connection.
         self.on_message = self.on_sent = self.on_left = self.on_over = nothing
         self._call = None
-        self._forget()
+        self._forget(self)
         on_over()
 
 
@@ -180,7 +184,8 @@ class DirectServer:
         self._queue = cygrpc.CompletionQueue()
         self._server = cygrpc.Server(tuple(options), False)
         self._server.register_completion_queue(self._queue)
-        self._calls = 0  # not over; the next two as well are changed by the serving thread alone
+        # Those that are not over, the oldest first. The serving thread alone changes these three.
+        self._calls: dict[DirectCall, None] = {}
         self._asked = 0  # requests for the next call that gRPC has not answered
         self._is_shut = False
         self._is_started = False
@@ -254,7 +259,7 @@ class DirectServer:
             now = clock()
             if not 0 < next_tick - now <= TICK_SECONDS:
                 next_tick = now + TICK_SECONDS
-                self._methods.tick()
+                self._methods.tick(self._calls)
             event = poll(next_tick)
             self.beats += 1
             if event.completion_type != _TIMEOUT:
@@ -264,8 +269,13 @@ class DirectServer:
     def _shut_down(self, _event: Any) -> None:
         self._is_shut = True
 
-    def _forget_call(self) -> None:
-        self._calls -= 1
+    def _new_call(self, event: Any) -> DirectCall:
+        call = DirectCall(event, self._forget_call)
+        self._calls[call] = None
+        return call
+
+    def _forget_call(self, call: DirectCall) -> None:
+        del self._calls[call]
 
     def _ask(self, path: str, begin: Begin) -> None:
         """Ask for the next call of a method."""
@@ -275,8 +285,7 @@ class DirectServer:
             if not event.success:  # the server stops
                 return
             ask()
-            self._calls += 1
-            call = DirectCall(event, self._forget_call)
+            call = self._new_call(event)
             call.guarded(begin, call)
 
         def ask() -> None:
@@ -301,7 +310,6 @@ class DirectServer:
         if not event.success:
             return
         self._ask_unknown()
-        self._calls += 1
-        call = DirectCall(event, self._forget_call)
+        call = self._new_call(event)
         path = event.call_details.method.decode(errors="replace")
         call.guarded(self._methods.begin_unknown, call, path)

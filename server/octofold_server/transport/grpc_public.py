@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 
-from octofold_server.transport.interface import NEVER, YEAR_SECONDS, Metadata, nothing
+from octofold_server.transport.interface import CALL_BYTES, NEVER, YEAR_SECONDS, Metadata, nothing
 from octofold_server.transport.methods import Begin, Methods
 from octofold_server.transport.unary import end_badly
 
@@ -52,6 +52,7 @@ class PublicCall:
         self.on_sent: Callable[[], None] = nothing
         self.on_left: Callable[[], None] = nothing
         self.on_over: Callable[[], None] = nothing
+        self.unread_bytes = 0
         self._reading: asyncio.Task[None] | None = None
         self._sending: asyncio.Task[None] | None = None
         self._end: asyncio.Future[tuple[int, str, Metadata]] = loop.create_future()
@@ -151,6 +152,7 @@ class PublicCall:
         if self._end.done():
             return
         self._last = last
+        self.unread_bytes = CALL_BYTES + len(last or b"")
         self._end.set_result((code, details, trailing))
         if self._is_done:
             self._be_over()
@@ -175,6 +177,7 @@ class _Handlers(grpc.GenericRpcHandler):
     def __init__(self, methods: Methods, loop: asyncio.AbstractEventLoop) -> None:
         self._methods = methods
         self._loop = loop
+        self.calls: dict[PublicCall, None] = {}  # those that are not over, the oldest first
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
         path = str(handler_call_details.method)
@@ -182,7 +185,12 @@ class _Handlers(grpc.GenericRpcHandler):
         begin = self._methods.begins.get(path) or partial(self._begin_unknown, path)
 
         async def serve(_: AsyncIterator[bytes], context: Context) -> None:
-            await PublicCall(self._loop, context, metadata).serve(begin)
+            call = PublicCall(self._loop, context, metadata)
+            self.calls[call] = None
+            try:
+                await call.serve(begin)
+            finally:
+                del self.calls[call]
 
         return grpc.stream_stream_rpc_method_handler(serve)
 
@@ -203,6 +211,7 @@ class PublicServer:
         self.failure: BaseException | None = None
         self._methods = methods
         self._loop = asyncio.new_event_loop()
+        self._handlers = _Handlers(methods, self._loop)
         self._is_started = False
         self._stopping: Future[None] | None = None
         self._stopped = threading.Event()
@@ -243,7 +252,7 @@ class PublicServer:
 
     async def _new_server(self, options: Sequence[tuple[str, int]]) -> grpc.aio.Server:
         server = grpc.aio.server(options=list(options))
-        server.add_generic_rpc_handlers((_Handlers(self._methods, self._loop),))
+        server.add_generic_rpc_handlers((self._handlers,))
         return server
 
     async def _stop(self, grace_seconds: float | None) -> None:
@@ -253,5 +262,5 @@ class PublicServer:
 
     def _tick(self) -> None:
         self.beats += 1
-        self._methods.tick()
+        self._methods.tick(self._handlers.calls)
         self._loop.call_later(TICK_SECONDS, self._tick)

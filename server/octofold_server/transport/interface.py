@@ -11,11 +11,14 @@ from typing import Protocol
 
 import grpc
 
-__all__ = ["NEVER", "YEAR_SECONDS", "Call", "Metadata", "Server", "nothing"]
+__all__ = ["CALL_BYTES", "NEVER", "YEAR_SECONDS", "Call", "Metadata", "Server", "nothing"]
 
 NEVER = float("inf")
 YEAR_SECONDS = 3.2e7
 """For a caller without a deadline, gRPC's C core reports the largest time that it can express."""
+
+CALL_BYTES = 16_384
+"""What gRPC holds of a call, beside its messages."""
 
 Metadata = Sequence[tuple[str, str | bytes]]
 
@@ -34,13 +37,15 @@ class Call(Protocol):
         on_message: takes a message after each `read`, or None when there are no more.
         on_sent: a message that was given to `send` is on its way, and there is room for the next.
         on_left: the client has left, or its deadline has passed. If it is not set, that ends the call.
-        on_over: the call has ended, and the transport has forgotten it.
+        on_over: the call has ended, its client has taken the end, and the transport has forgotten it.
+        unread_bytes: of memory that the end takes until then; 0 before `reply` or `end`.
     """
 
     on_message: Callable[[bytes | None], None]
     on_sent: Callable[[], None]
     on_left: Callable[[], None]
     on_over: Callable[[], None]
+    unread_bytes: int
 
     @property
     def metadata(self) -> Metadata:
@@ -75,7 +80,7 @@ class Call(Protocol):
 
     def cut_off(self, code: int, details: str) -> None:
         """End the call for the client at once, even while a message is on its way to it. `on_left` follows,
-        and the method still has to end the call.
+        and the method still has to end the call if it has not.
 
         Args:
             code: the number of a status code.

@@ -6,7 +6,7 @@ Both transports use it, so that they refuse the same calls with the same words.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError
 from functools import partial
 
@@ -19,10 +19,15 @@ from octofold_server.transport.access import Access
 from octofold_server.transport.arrivals import Arrivals
 from octofold_server.transport.interface import Call, nothing
 from octofold_server.transport.unary import end_badly
+from octofold_server.transport.unread import UnreadReplies
 
 __all__ = ["Begin", "Methods", "StreamMethod", "UnaryMethod"]
 
 UNIMPLEMENTED = 12
+
+SMALL_BYTES = 65_536
+"""Methods that take no more await their messages beside those of boards, so that neither waits for the other.
+As much of a message gRPC takes before it is read."""
 
 UnaryMethod = Callable[[Call, bytes], None]
 """Takes a call and its only message. It ends the call, with one reply or after several."""
@@ -38,15 +43,25 @@ class Methods:
 
     Args:
         arrivals: the calls whose message is awaited.
+        small_arrivals: the same of methods that take small messages only; None puts all into one.
+        unread: the calls whose reply is not taken; None lets them be.
         budget: of the bytes of all messages at work.
         refusals: told of every call that is refused here.
         access: checks the token of every call first; None lets everybody in.
     """
 
     def __init__(
-        self, arrivals: Arrivals, budget: ByteBudget, refusals: Refusals, access: Access | None = None
+        self,
+        arrivals: Arrivals,
+        budget: ByteBudget,
+        refusals: Refusals,
+        access: Access | None = None,
+        small_arrivals: Arrivals | None = None,
+        unread: UnreadReplies | None = None,
     ) -> None:
+        self._unread = unread
         self._arrivals = arrivals
+        self._small_arrivals = small_arrivals or arrivals
         self._budget = budget
         self._refusals = refusals
         self._access = access
@@ -60,10 +75,16 @@ class Methods:
             method: see `UnaryMethod`.
             most_bytes: of the message; None leaves it at what gRPC takes.
         """
+        is_small = most_bytes is not None and most_bytes <= SMALL_BYTES
+        arrivals = self._small_arrivals if is_small else self._arrivals
+
+        def take(call: Call, message: bytes | None) -> None:
+            arrivals.end(call)
+            self._message_came(call, name, method, most_bytes, message)
 
         def begin(call: Call) -> None:
-            call.on_message = partial(self._message_came, call, name, method, most_bytes)
-            self._arrivals.begin(call, name)
+            call.on_message = partial(take, call)
+            arrivals.begin(call, name)
 
         self._add(name, begin)
 
@@ -77,9 +98,17 @@ class Methods:
             self._refusals.add("UNIMPLEMENTED")
             call.end(UNIMPLEMENTED, "the server has no such method")
 
-    def tick(self) -> None:
-        """End the calls that have waited too long. Transports call it several times a second."""
+    def tick(self, calls: Iterable[Call]) -> None:
+        """End the calls that have waited too long. Transports call it several times a second.
+
+        Args:
+            calls: all that are not over, the oldest first.
+        """
         self._arrivals.expire()
+        if self._small_arrivals is not self._arrivals:
+            self._small_arrivals.expire()
+        if self._unread is not None:
+            self._unread.look(calls)
 
     def _add(self, name: str, begin: Begin) -> None:
         path = f"/{name}"
@@ -106,7 +135,6 @@ class Methods:
     def _message_came(
         self, call: Call, name: str, method: UnaryMethod, most_bytes: int | None, message: bytes | None
     ) -> None:
-        self._arrivals.end(call)
         call.on_message = nothing
         if message is None:  # never sent, or larger than gRPC takes
             self._refusals.add("CANCELLED")
@@ -117,8 +145,8 @@ class Methods:
             if most_bytes is not None and size > most_bytes:
                 raise InvalidRequest(f"the message has {size} bytes; {name} takes {most_bytes}")
             if size >= ByteBudget.COUNTED_FROM:
-                self._budget.take(size)
-                call.on_over = partial(self._budget.give, size)
+                self._budget.take(size, client := call.peer())
+                call.on_over = partial(self._budget.give, size, client)
         except OctofoldError as error:
             if not isinstance(error, QueueFull):  # which the budget has counted
                 self._refusals.add(code_name(error))

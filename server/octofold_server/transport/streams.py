@@ -72,16 +72,16 @@ class _Open:
         self.ticket: Ticket | None = None
         self.reply = b""
 
-    def hold(self, size: int, budget: ByteBudget) -> None:
+    def hold(self, size: int, budget: ByteBudget, client: str) -> None:
         """Take its bytes from the budget; raises QueueFull."""
         if size >= ByteBudget.COUNTED_FROM:
-            budget.take(size)
+            budget.take(size, client)
             self._held = size
 
-    def let_go(self, budget: ByteBudget) -> None:
+    def let_go(self, budget: ByteBudget, client: str) -> None:
         """Give them back."""
         if self._held:
-            budget.give(self._held)
+            budget.give(self._held, client)
             self._held = 0
 
 
@@ -195,7 +195,7 @@ class AnswerStream(Generic[Message]):
             self._open.add(opened)
             self._open_boards += opened.boards
         try:
-            opened.hold(len(received), self._door.budget)
+            opened.hold(len(received), self._door.budget, self._call.peer())
         except QueueFull as error:
             self._answer_failure(opened, message, error)
         else:
@@ -246,7 +246,7 @@ class AnswerStream(Generic[Message]):
                 self._send_next()
             else:
                 self._sending = None
-        sent.let_go(self._door.budget)
+        sent.let_go(self._door.budget, self._call.peer())
         if self._ended:
             self._close()
         else:
@@ -267,7 +267,7 @@ class AnswerStream(Generic[Message]):
         with self._lock:
             left = list(self._open)
         for opened in left:
-            opened.let_go(self._door.budget)
+            opened.let_go(self._door.budget, self._call.peer())
         error = self._why
         if error is None:
             self._call.end()

@@ -48,15 +48,45 @@ def begin(arrivals: Arrivals, client: str, count: int = 1) -> list[Any]:
     return calls
 
 
-def test_the_connection_that_is_read_the_most_makes_room_for_another(
+def test_the_connection_that_is_read_the_most_makes_room_for_another_after_a_while(
     refusals: Refusals,
 ) -> None:
-    arrivals = Arrivals(4, 10, 60, refusals)
+    arrivals = Arrivals(4, 10, 60, refusals, patience_seconds=0)
     greedy = begin(arrivals, "greedy", 4)
     (modest,) = begin(arrivals, "modest")
+    assert [call.code for call in greedy] == [None] * 4
+    arrivals.expire()
     assert modest.is_read
     assert [call.code for call in greedy] == [code_pb2.RESOURCE_EXHAUSTED, None, None, None]
     assert refusals.counts() == {"RESOURCE_EXHAUSTED": 1}
+
+
+def test_messages_that_have_not_been_awaited_for_long_wait_for_each_other(refusals: Refusals) -> None:
+    arrivals = Arrivals(2, 10, 60, refusals)
+    calls = begin(arrivals, "one", 2) + begin(arrivals, "another", 2) + begin(arrivals, "third", 2)
+    arrivals.expire()
+    for call in calls:
+        arrivals.end(call)
+    assert all(call.is_read for call in calls)
+    assert refusals.counts() == {}
+
+
+def test_a_connection_whose_messages_did_not_come_waits_for_others_and_makes_room_at_once(
+    refusals: Refusals,
+) -> None:
+    arrivals = Arrivals(2, 10, 60, refusals, patience_seconds=0)
+    slow = begin(arrivals, "slow", 2)
+    begin(arrivals, "another")
+    arrivals.expire()  # one of the slow connection is driven out
+    assert slow[0].code == code_pb2.RESOURCE_EXHAUSTED
+    (modest,) = begin(arrivals, "modest")
+    assert modest.is_read
+    assert slow[1].code == code_pb2.RESOURCE_EXHAUSTED
+    (slow_again,) = begin(arrivals, "slow")
+    (third,) = begin(arrivals, "modest")
+    arrivals.end(modest)
+    assert third.is_read
+    assert not slow_again.is_read
 
 
 def test_a_connection_never_drives_out_its_own_calls(refusals: Refusals) -> None:
@@ -69,9 +99,10 @@ def test_a_connection_never_drives_out_its_own_calls(refusals: Refusals) -> None
 
 
 def test_among_those_that_wait_the_connection_that_is_read_the_least_is_next(refusals: Refusals) -> None:
-    arrivals = Arrivals(2, 10, 60, refusals)
+    arrivals = Arrivals(2, 10, 60, refusals, patience_seconds=0)
     first = begin(arrivals, "first", 3)
-    second = begin(arrivals, "second", 2)  # the first drives out one of the other connection
+    second = begin(arrivals, "second", 2)
+    arrivals.expire()
     assert [call.is_read for call in second] == [True, False]
     arrivals.end(second[0])
     assert second[1].is_read

@@ -83,7 +83,7 @@ def test_connections_that_begin_calls_and_send_nothing_refuse_no_call_of_others(
         attackers = [threading.Thread(target=begin_calls, args=(one,)) for one in connections]
         for attacker in attackers:
             attacker.start()
-        wait_for(lambda: all(one.begun > 250 for one in connections))  # there is no room, and some were ended
+        wait_for(lambda: all(one.begun >= 250 for one in connections))  # more than are read
         with grpc.insecure_channel(server.target) as channel:
             stub = OctofoldServiceStub(channel)
             for _ in range(200):

@@ -186,11 +186,12 @@ class _Routes:
         size = request.client_max_size if request.content_length is None else request.content_length
         if size < ByteBudget.COUNTED_FROM:
             return await self._infer(request)
-        self._door.budget.take(size)
+        client = str(request.get_extra_info("peername"))
+        self._door.budget.take(size, client)
         try:
             return await self._infer(request)
         finally:
-            self._door.budget.give(size)
+            self._door.budget.give(size, client)
 
     async def _infer(self, request: web.Request) -> web.Response:
         body = await _body(request)

@@ -1,0 +1,47 @@
+"""How many bytes of messages each client may have at work."""
+
+from __future__ import annotations
+
+import pytest
+from octofold_proto.errors import QueueFull
+from octofold_server.admission.byte_budget import ByteBudget
+from octofold_server.batching.statistics import Refusals
+
+
+def taken(budget: ByteBudget, size: int, client: str) -> int:
+    """How many messages of this size the client gets room for."""
+    for count in range(1000):
+        try:
+            budget.take(size, client)
+        except QueueFull:
+            return count
+    raise AssertionError("there is no end")
+
+
+def test_one_client_that_takes_all_it_gets_leaves_room_for_others() -> None:
+    budget = ByteBudget(1200, Refusals())
+    assert taken(budget, 10, "greedy") == 60
+    assert taken(budget, 10, "second") == 30
+    assert taken(budget, 10, "third") == 15
+
+
+def test_a_message_that_fits_is_taken_when_its_client_has_none_at_work() -> None:
+    refusals = Refusals()
+    budget = ByteBudget(1200, refusals)
+    budget.take(1200, "one")
+    with pytest.raises(QueueFull, match="messages of 1200 bytes are at work, 0 of them of this connection"):
+        budget.take(1, "other")
+    budget.give(1200, "one")
+    budget.take(1200, "other")
+    assert refusals.counts() == {"RESOURCE_EXHAUSTED": 1}
+
+
+def test_what_was_given_back_can_be_taken_again() -> None:
+    budget = ByteBudget(1200, Refusals())
+    assert taken(budget, 10, "one") == 60
+    with pytest.raises(QueueFull, match="would pass its share"):
+        budget.take(10, "one")
+    for _ in range(60):
+        budget.give(10, "one")
+    assert budget.used == 0
+    assert taken(budget, 10, "one") == 60
