@@ -234,7 +234,7 @@ def _new_rest_server(
     from octofold_server.transport.http_server import RestServer
 
     return RestServer(
-        application(door, service, access, config.max_message_bytes, grpc_answers),
+        application(door, service, access, config.max_message_bytes, config.message_timeout, grpc_answers),
         listener_on(config.host, config.rest_port, shared=config.processes > 1),
         tls.context() if tls is not None else None,
         door.refusals.add_handshake,
