@@ -1,6 +1,6 @@
-"""The part of an HTTP exchange that lasts as long as the client likes: the body of a request arrives.
+"""The parts of an HTTP exchange that depend on the client's speed: its body arrives, its reply leaves.
 
-It is bounded in time and in memory. Knows nothing about routes, nor about how connections are accepted.
+Each has a time limit. Knows nothing about routes, nor about how connections are accepted.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from aiohttp import StreamReader, web
@@ -18,12 +18,15 @@ from octofold_proto.errors import QueueFull
 from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.batching.statistics import Refusals
 
-__all__ = ["BODIES", "Arrival", "Bodies"]
+__all__ = ["BODIES", "REPLY_SECONDS", "Arrival", "Bodies", "send"]
 
 PATIENCE_SECONDS = 1.0
 """A body that has been on its way for this long makes room even for its own client's other requests."""
 
 RETRY_SECONDS = 1.0
+
+REPLY_SECONDS = web.AppKey("reply_seconds", float)
+"""Of an application: how long a client may take to read a reply."""
 
 
 @dataclass(eq=False)
@@ -140,3 +143,15 @@ def _too_large(limit: int, whose: str) -> web.HTTPRequestEntityTooLarge:
 
 BODIES = web.AppKey("bodies", Bodies)
 """Of an application; the server that accepts its connections makes room there."""
+
+
+async def send(request: web.Request, response: web.StreamResponse) -> None:
+    """Send a reply unless it has been sent; close the connection of a client that reads it too slowly."""
+    try:
+        async with asyncio.timeout(request.app[REPLY_SECONDS]):
+            with suppress(ConnectionResetError):  # the client has left
+                await response.prepare(request)
+                await response.write_eof()
+    except TimeoutError:
+        if request.transport is not None:
+            request.transport.abort()

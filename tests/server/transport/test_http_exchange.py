@@ -62,3 +62,14 @@ def test_large_bodies_where_small_ones_are_asked_for_are_not_read(server: Any, p
     chunk = b"%x\r\n" % 100_000 + b" " * 100_000 + b"\r\n"
     with began(server, path, "Transfer-Encoding: chunked", sent=chunk) as client:  # and more to come
         assert client.recv(1000).startswith(b"HTTP/1.1 413")
+
+
+def test_bodies_that_are_never_finished_make_room_for_others(ask: Ask, server: Any) -> None:
+    with ExitStack() as clients:
+        for _ in range(600):
+            clients.enter_context(began(server, INFER, "Content-Length: 100", sent=b"{"))
+        for path in ("/healthz", "/readyz"):
+            assert ask(server, "GET", path).status == 200
+        wait_for(lambda: ask(server, "POST", INFER, BODY).status == 200)
+        page = ask(server, "GET", "/metrics")
+        assert b'octofold_failures_total{model="",version="",code="RESOURCE_EXHAUSTED"}' in page.body

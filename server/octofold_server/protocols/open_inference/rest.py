@@ -35,7 +35,7 @@ from octofold_server.protocols.open_inference.rest_bodies import (
     write_inference,
 )
 from octofold_server.transport.access import Access, Right
-from octofold_server.transport.http_exchange import BODIES, Bodies
+from octofold_server.transport.http_exchange import BODIES, Bodies, send
 
 __all__ = ["HTTP_STATUSES", "PROBES", "application"]
 
@@ -216,9 +216,7 @@ class _Routes:
 
                 response = _inference_response(await _aside(len(body), write))
                 # A reply that its client does not read holds memory: until it is read, the call is at work.
-                with suppress(ConnectionResetError):  # the client has left
-                    await response.prepare(request)
-                    await response.write_eof()
+                await send(request, response)
                 return response
         except Exception as error:
             return _failure(request, error, asked.request.id)
