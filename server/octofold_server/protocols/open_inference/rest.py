@@ -163,6 +163,7 @@ class _Routes:
         self._is_grpc_answering = is_grpc_answering
         self._probes = ThreadPoolExecutor(1, thread_name_prefix="readiness")
         self._pages = ThreadPoolExecutor(1, thread_name_prefix="metrics")
+        self._page: asyncio.Future[str] | None = None  # of metrics, the newest
         self._admin = ThreadPoolExecutor(ADMIN_THREADS, thread_name_prefix="rest-admin")
 
     async def live(self, _: web.Request) -> web.Response:
@@ -175,7 +176,10 @@ class _Routes:
         return _yes_or_no(await loop.run_in_executor(self._probes, self._is_grpc_answering))
 
     async def metrics(self, _: web.Request) -> web.Response:
-        text = await asyncio.get_running_loop().run_in_executor(self._pages, self._service.metrics)
+        if self._page is None or self._page.done():
+            loop = asyncio.get_running_loop()
+            self._page = loop.run_in_executor(self._pages, self._service.metrics)
+        text = await asyncio.shield(self._page)  # others wait for it too
         return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
 
     async def server_metadata(self, _: web.Request) -> web.Response:
