@@ -306,7 +306,7 @@ def open_doors(write_version: WriteVersion, tmp_path: Path, transport: str) -> O
         port = server.listen("127.0.0.1:0")
         server.start()
         listener = socket.create_server(("127.0.0.1", 0))
-        routes = application(door, service, access, config.max_message_bytes)
+        routes = application(door, service, access, config.max_message_bytes, config.message_timeout)
         rest_server = RestServer(routes, listener, probes=PROBES, **rest)
         rest_server.start()
         door.models.start()

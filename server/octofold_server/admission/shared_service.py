@@ -57,7 +57,7 @@ class SharedService:
 
     def metrics(self) -> str:
         """The page of all processes; of one that does not answer, what it has counted."""
-        answers = self._siblings.ask("page")
+        answers = self._siblings.ask("page", skip_silent=True)
         others = set(range(self._place.processes)) - {self._place.number}
         pages = [answers.get(number) or self._counted_by(number) for number in sorted(others)]
         return summed([self._own_page(), *pages])

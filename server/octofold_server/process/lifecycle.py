@@ -39,7 +39,7 @@ from octofold_server.system.native_log import NativeLog
 from octofold_server.system.reread import FileError
 from octofold_server.system.siblings import Place
 from octofold_server.system.signals import Signals
-from octofold_server.system.sockets import StartupError, listener_on, port_written
+from octofold_server.system.sockets import StartupError, address_of, listener_on, port_written
 from octofold_server.system.tls import Tls
 from octofold_server.transport.access import Access
 
@@ -121,9 +121,12 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
             if ports.rest is not None:
                 ending.enter_context(port_written(config.rest_port_file, ports.rest.port))
             with port_written(config.port_file, ports.grpc):
-                if place is None or (place.number == 0 and not joins):  # the others serve the same
+                if place is None or (place.number == 0 and not joins):
                     announce_service(config, models, ports.grpc, ports.rest.port if ports.rest else None)
                     warn_of_strangers(config, ports.grpc)
+                else:  # the same models and addresses
+                    address = address_of(config.host, ports.grpc)
+                    _log.info("process %d is serving on %s", place.number, address)
                 _serve_until_signal(config, door, health, signals, ports.watchdog)
     _log.info("stopped")
     if not models.has_settled(LAST_LOAD_SECONDS):
@@ -234,7 +237,7 @@ def _new_rest_server(
     from octofold_server.transport.http_server import RestServer
 
     return RestServer(
-        application(door, service, access, config.max_message_bytes, grpc_answers),
+        application(door, service, access, config.max_message_bytes, config.message_timeout, grpc_answers),
         listener_on(config.host, config.rest_port, shared=config.processes > 1),
         tls.context() if tls is not None else None,
         door.refusals.add_handshake,

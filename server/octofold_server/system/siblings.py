@@ -1,7 +1,8 @@
 """The processes of one service, as each of them sees the others: one page of metrics over all, and models
 loaded and unloaded in all, whichever process is asked.
 
-They talk over sockets in a folder that only their user can enter. Knows nothing about how they are started.
+They talk over sockets in a folder that only their user can enter, in MessagePack: nothing is unpickled.
+Knows nothing about how they are started.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
 
-__all__ = ["Place", "Siblings"]
+import msgspec
+from google.rpc.status_pb2 import Status
+from octofold_proto.status import CODES, error_of, status_of
+
+__all__ = ["Place", "SiblingFailed", "Siblings"]
 
 BEAT_SECONDS = 0.5
 """Between two signs of life of a process that is at work on an answer: loading takes its time."""
@@ -25,10 +29,46 @@ BEAT_SECONDS = 0.5
 SILENCE_SECONDS = 3.0
 """A process that gives no sign of life for so long is stopped or stuck, and is not waited for."""
 
-_AT_WORK = "at work"  # an answer comes as a tuple of one
+SILENT_SECONDS = 20.0
+"""A process that was silent is not asked again for so long, where its answer is not needed."""
+
+MAX_MESSAGE_BYTES = 1 << 26
+"""Of what one of them says."""
+
 _TIMEOUT = struct.pack("ll", int(SILENCE_SECONDS), 0)
 
 _log = logging.getLogger(__name__)
+
+
+class SiblingFailed(Exception):
+    """Another process raised an error that is none of the protocol's; says which."""
+
+
+class _Message(msgspec.Struct, tag=True, array_like=True):
+    pass
+
+
+class _Request(_Message):
+    ability: str
+    text: str
+
+
+class _AtWork(_Message):
+    pass
+
+
+class _Answer(_Message):
+    value: str | None
+
+
+class _Failure(_Message):
+    """An error of the protocol as its status, or any other as a text."""
+
+    status: bytes
+    text: str
+
+
+_messages = msgspec.msgpack.Decoder(_Request | _AtWork | _Answer | _Failure)
 
 
 @dataclass(frozen=True)
@@ -53,12 +93,13 @@ class Siblings:
 
     Args:
         place: of this process among them.
-        abilities: what others may ask of this process, by name; each takes one text.
+        abilities: what others may ask of this process, by name; each takes one text, and returns one or None.
     """
 
-    def __init__(self, place: Place, abilities: dict[str, Callable[[str], Any]]) -> None:
+    def __init__(self, place: Place, abilities: dict[str, Callable[[str], str | None]]) -> None:
         self._place = place
         self._abilities = abilities
+        self._silent: dict[int, float] = {}  # when they were last waited for in vain
         own = self._socket(place.number)
         own.unlink(missing_ok=True)  # of a process that died
         self._listener = socket.socket(socket.AF_UNIX)
@@ -66,24 +107,36 @@ class Siblings:
         self._listener.listen()
         threading.Thread(target=self._listen, name="siblings", daemon=True).start()
 
-    def ask(self, ability: str, text: str = "") -> dict[int, Any]:
+    def ask(self, ability: str, text: str = "", *, skip_silent: bool = False) -> dict[int, str | None]:
         """What the others answer, by their numbers. One that gives no sign of life is passed over.
 
+        Args:
+            ability: which of theirs.
+            text: what it takes.
+            skip_silent: do not ask those who gave no sign of life a moment ago.
+
         Raises:
-            Exception: what one of them raised, after all were asked.
+            OctofoldError: what one of them raised, after all were asked.
+            SiblingFailed: one of them raised anything else.
         """
         asked: dict[Connection, int] = {}
+        silent = self._silent_ones() if skip_silent else set()
         for number in range(self._place.processes):
-            if number != self._place.number:
+            if number != self._place.number and number not in silent:
                 try:
-                    asked[_request(self._socket(number), (ability, text))] = number
+                    asked[_request(self._socket(number), _Request(ability, text))] = number
                 except OSError:
                     _log.info("process %d does not answer", number)
-        answers = _collect(asked)
+        answers, gave_up = _collect(asked)
+        self._silent.update(dict.fromkeys(gave_up, time.monotonic()))
         for answer in answers.values():
-            if isinstance(answer, Exception):
-                raise answer
-        return answers
+            if isinstance(answer, _Failure):
+                raise _error(answer)
+        return {number: answer.value for number, answer in answers.items() if isinstance(answer, _Answer)}
+
+    def _silent_ones(self) -> set[int]:
+        since = time.monotonic() - SILENT_SECONDS
+        return {number for number, when in list(self._silent.items()) if when > since}
 
     def _socket(self, number: int) -> Path:
         return self._place.folder / str(number)
@@ -103,25 +156,42 @@ class Siblings:
     def _answer(self, connection: Connection) -> None:
         with connection:
             try:
-                ability, text = connection.recv()
-                answer: list[Any] = []
+                request = _receive(connection)
+                if not isinstance(request, _Request):
+                    return
+                answer: list[_Message] = []
                 work = threading.Thread(
-                    target=lambda: answer.append(self._try(ability, text)), name="sibling-work", daemon=True
+                    target=lambda: answer.append(self._try(request)), name="sibling-work", daemon=True
                 )
                 work.start()
                 work.join(BEAT_SECONDS)
                 while work.is_alive():
-                    connection.send(_AT_WORK)
+                    _send(connection, _AtWork())
                     work.join(BEAT_SECONDS)
-                connection.send(tuple(answer))
-            except (OSError, EOFError):
+                _send(connection, answer[0])
+            except (OSError, EOFError, msgspec.DecodeError):
                 _log.info("a sibling has not waited for its answer")
 
-    def _try(self, ability: str, text: str) -> Any:
+    def _try(self, request: _Request) -> _Message:
         try:
-            return self._abilities[ability](text)
+            return _Answer(self._abilities[request.ability](request.text))
         except Exception as error:  # it is the other's caller who wants to know
-            return error
+            if type(error) in CODES:
+                return _Failure(status_of(error).SerializeToString(), "")
+            return _Failure(b"", f"{type(error).__name__}: {error}")
+
+
+def _error(failure: _Failure) -> Exception:
+    return error_of(Status.FromString(failure.status)) if failure.status else SiblingFailed(failure.text)
+
+
+def _send(connection: Connection, message: _Message) -> None:
+    connection.send_bytes(msgspec.msgpack.encode(message))
+
+
+def _receive(connection: Connection) -> _Message:
+    message: _Message = _messages.decode(connection.recv_bytes(MAX_MESSAGE_BYTES))
+    return message
 
 
 def _connection(end: socket.socket) -> Connection:
@@ -131,7 +201,7 @@ def _connection(end: socket.socket) -> Connection:
     return Connection(end.detach())
 
 
-def _request(path: Path, message: tuple[str, str]) -> Connection:
+def _request(path: Path, message: _Request) -> Connection:
     """Send a message to the socket at `path`; the connection on which the answer comes."""
     end = socket.socket(socket.AF_UNIX)
     try:
@@ -142,13 +212,15 @@ def _request(path: Path, message: tuple[str, str]) -> Connection:
         end.close()
         raise
     connection = _connection(end)
-    connection.send(message)
+    _send(connection, message)
     return connection
 
 
-def _collect(asked: dict[Connection, int]) -> dict[int, Any]:
-    """The answers on connections, by their numbers, of those that give signs of life until they answer."""
-    answers: dict[int, Any] = {}
+def _collect(asked: dict[Connection, int]) -> tuple[dict[int, _Message], set[int]]:
+    """The answers on connections, by their numbers, of those that give signs of life until they answer, and
+    the numbers of those that give none."""
+    answers: dict[int, _Message] = {}
+    silent: set[int] = set()
     heard = dict.fromkeys(asked, time.monotonic())
     while heard:
         ended = set()
@@ -156,18 +228,20 @@ def _collect(asked: dict[Connection, int]) -> dict[int, Any]:
             assert isinstance(connection, Connection)
             heard[connection] = time.monotonic()
             try:
-                message = connection.recv()
-            except (OSError, EOFError):
+                message = _receive(connection)
+            except (OSError, EOFError, msgspec.DecodeError):
                 ended.add(connection)
                 continue
-            if message != _AT_WORK:
-                (answers[asked[connection]],) = message
+            if not isinstance(message, _AtWork):
+                answers[asked[connection]] = message
                 ended.add(connection)
         now = time.monotonic()
-        ended |= {connection for connection, when in heard.items() if now - when > SILENCE_SECONDS}
+        late = {connection for connection, when in heard.items() if now - when > SILENCE_SECONDS}
+        silent |= {asked[connection] for connection in late}
+        ended |= late
         for connection in ended:
             del heard[connection]
             connection.close()
             if asked[connection] not in answers:
                 _log.info("process %d does not answer", asked[connection])
-    return answers
+    return answers, silent

@@ -17,6 +17,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from octofold_server.system.sockets import file_limit
+from octofold_server.transport.http_exchange import BODIES, REPLY_SECONDS, send
 
 __all__ = ["RestServer"]
 
@@ -47,16 +48,18 @@ class RestServer:
     """Serves `application` on a listening socket, which it closes in the end.
 
     Args:
-        application: what is served.
+        application: what is served; it reads bodies with its `BODIES`.
         listener: the socket.
         tls: for HTTPS; None for plain HTTP.
         on_handshake_failed: called once for every TLS handshake that failed, of which the log is told here.
         last_seconds: for replies on their way out, when it stops.
         max_connections: with a request at work. New connections beyond them and a few to spare take the place
-            of the one that has been silent the longest.
+            of the one that has been silent the longest. New requests beyond them take the place of one whose
+            body is still on its way.
         probes: paths that are answered however many requests are at work.
         stalled_seconds: a connection whose client takes nothing of its reply for so long is closed, where
             the system knows how to.
+        reply_seconds: a connection whose client has not read its reply in this time is closed.
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class RestServer:
         last_seconds: float = 1.0,
         max_connections: int = MAX_CONNECTIONS,
         stalled_seconds: float = 60.0,
+        reply_seconds: float = 120.0,
         probes: Collection[str] = (),
     ) -> None:
         application.middlewares.append(self._at_work())
@@ -91,6 +95,8 @@ class RestServer:
         self._max_connections = min(max_connections, file_limit() // 4)
         self._accepting: asyncio.Task[None] | None = None
         self._probes = frozenset(probes)
+        self._bodies = application[BODIES]
+        application[REPLY_SECONDS] = reply_seconds
         # In each, the connection that has been silent the longest is the first.
         self._beginning: dict[asyncio.Task[None], None] = {}  # their handshake is not done
         self._silent: dict[asyncio.BaseTransport, None] = {}  # no request of theirs is at work
@@ -142,7 +148,7 @@ class RestServer:
                 continue
             most = self._max_connections + SPARE_CONNECTIONS
             if len(self._server.connections) + len(self._beginning) >= most:
-                if not self._closed_one():
+                if not self._closed_one(address[0]):
                     connection.close()
                     continue
                 await asyncio.sleep(0)  # for its file descriptor to be free before the next is taken
@@ -155,14 +161,23 @@ class RestServer:
         if task.cancelled():  # to make room, or because the server stops
             connection.close()
 
-    def _closed_one(self) -> bool:
-        """Close the connection that has been silent the longest; whether there was one."""
+    def _closed_one(self, client: str) -> bool:
+        """Close a connection for a new one of `client`; whether there was one that could be closed.
+
+        It is the one that has been silent the longest. If none is silent, a request that is not there yet or
+        a handshake has to end.
+        """
         while self._silent:
             transport = next(iter(self._silent))
             del self._silent[transport]
             if not transport.is_closing():
                 transport.abort()  # type: ignore[attr-defined]  # every transport of a socket can
                 return True
+        arrival = self._bodies.make_room(client)
+        if arrival is not None:
+            if arrival.transport is not None:
+                arrival.transport.abort()
+            return True
         for task in self._beginning:
             task.cancel()
             return True
@@ -174,7 +189,8 @@ class RestServer:
         @web.middleware
         async def at_work(request: web.Request, handler: Handler) -> web.StreamResponse:
             is_probe = request.path in self._probes
-            if self._busy >= self._max_connections and not is_probe:
+            is_full = self._busy >= self._max_connections and not is_probe
+            if is_full and self._bodies.make_room(request.remote or "") is None:
                 reason = f"{self._busy} requests are at work, the most allowed"
                 raise web.HTTPServiceUnavailable(reason=reason)
             transport = request.transport
@@ -182,7 +198,9 @@ class RestServer:
                 self._silent.pop(transport, None)
             self._busy += not is_probe
             try:
-                return await handler(request)
+                response = await handler(request)
+                await send(request, response)
+                return response
             finally:
                 self._busy -= not is_probe
                 if transport is not None and not transport.is_closing():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,11 +13,12 @@ from typing import Any
 import grpc
 import psutil
 import pytest
+from octofold_proto.errors import QueueFull
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.system.siblings import SILENCE_SECONDS, Place, Siblings
+from octofold_server.system.siblings import SILENCE_SECONDS, Place, SiblingFailed, Siblings
 from support.processes import members, metric, on_a_connection_of_its_own
 from support.waiting import wait_for
 
@@ -219,6 +221,36 @@ def test_what_a_sibling_raises_is_raised_after_all_have_answered(tmp_path: Path)
     first = Siblings(Place(tmp_path, 0, 3), {})
     Siblings(Place(tmp_path, 1, 3), {"work": fail})
     Siblings(Place(tmp_path, 2, 3), {"work": done.append})
-    with pytest.raises(ValueError, match="text"):
+    with pytest.raises(SiblingFailed, match="ValueError: text"):
         first.ask("work", "text")
     assert done == ["text"]
+
+
+def test_a_silent_sibling_is_waited_for_once_and_not_again_at_once(tmp_path: Path) -> None:
+    first = Siblings(Place(tmp_path, 0, 3), {})
+    Siblings(Place(tmp_path, 1, 3), {"page": lambda _: "page"})
+    with socket.socket(socket.AF_UNIX) as silent:  # it accepts nobody, as a stopped process does
+        silent.bind(str(tmp_path / "2"))
+        silent.listen()
+        assert first.ask("page", skip_silent=True) == {1: "page"}
+        silent.accept()[0].close()
+        assert first.ask("page", skip_silent=True) == {1: "page"}
+        silent.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            silent.accept()  # it was not asked again
+
+
+def test_an_error_that_takes_more_than_a_message_comes_from_a_sibling_too(tmp_path: Path) -> None:
+    def fail(text: str) -> None:
+        raise QueueFull(text, 2.5)
+
+    def break_down(text: str) -> None:
+        raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, text)
+
+    first = Siblings(Place(tmp_path, 0, 2), {})
+    Siblings(Place(tmp_path, 1, 2), {"work": fail, "more": break_down})
+    with pytest.raises(QueueFull, match="no room") as raised:
+        first.ask("work", "no room")
+    assert raised.value.retry_after_seconds == 2.5
+    with pytest.raises(SiblingFailed, match=r"UnicodeDecodeError: .*odd"):
+        first.ask("more", "odd")

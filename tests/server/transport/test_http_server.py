@@ -167,15 +167,15 @@ def test_probes_are_answered_while_as_many_requests_are_at_work_as_may_be(ask: A
         wait_for(lambda: bool(ask(doors, "POST", INFER, body).status == 200))
 
 
-def test_bodies_count_for_the_budget_of_bytes_before_they_are_read(ask: Ask, open_doors: Open) -> None:
+def test_bodies_count_for_the_budget_of_bytes_as_they_arrive(ask: Ask, open_doors: Open) -> None:
     body = json.dumps({"inputs": [described(data=BOARDS.tolist())]}).encode() + b" " * 40_000
     with open_doors(FakeBackend(), Limits(message_bytes=60_000)) as doors:
         slow = open_connection(doors)
         slow.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\n" % INFER.encode())
-        slow.sendall(b"Content-Length: %d\r\n\r\n" % len(body))
-        wait_for(lambda: doors.door.budget.used > 0)
+        slow.sendall(b"Content-Length: %d\r\n\r\n" % len(body) + body[:-1])
+        wait_for(lambda: doors.door.budget.used == len(body) - 1)
         assert ask(doors, "POST", INFER, body).status == 429
-        slow.sendall(body)
+        slow.sendall(body[-1:])
         assert slow.recv(100).startswith(b"HTTP/1.1 200")
         wait_for(lambda: doors.door.budget.used == 0)
         assert ask(doors, "POST", INFER, body).status == 200

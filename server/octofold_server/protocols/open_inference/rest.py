@@ -24,7 +24,6 @@ from octofold_proto.errors import InvalidRequest, QueueFull, Unauthenticated
 from octofold_proto.status import grpc_code
 
 from octofold_server.admission.admission import TRACE_HEADERS, Door, Ticket
-from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.admission.metrics import CONTENT_TYPE
 from octofold_server.admission.refusals import failure_status, request_id
 from octofold_server.batching.statistics import Refusals
@@ -36,6 +35,7 @@ from octofold_server.protocols.open_inference.rest_bodies import (
     write_inference,
 )
 from octofold_server.transport.access import Access, Right
+from octofold_server.transport.http_exchange import BODIES, Bodies, send
 
 __all__ = ["HTTP_STATUSES", "PROBES", "application"]
 
@@ -48,9 +48,6 @@ REQUEST_ID = "X-Request-Id"
 JSON_LENGTH = "Inference-Header-Content-Length"
 """The header of Triton's binary extension: how much of a body is JSON."""
 
-BODY_SECONDS = 30.0
-"""For a body to arrive."""
-
 ADMIN_THREADS = 4
 """For loading and unloading, which last: bodies of inference must not wait behind them."""
 
@@ -58,7 +55,7 @@ LARGE_BODY_BYTES = 65_536
 """From here on a body is read and written on another thread, so that it holds up nobody else."""
 
 SMALL_BODY_BYTES = 65_536
-"""Of a request that brings no tensors: it is read where all requests are."""
+"""At most, of a request that brings no tensors."""
 
 CLIENT_LEFT = 499
 """No standard status, but the one that proxies log for a client that did not wait."""
@@ -93,6 +90,7 @@ def application(
     service: OpenInference,
     access: Access,
     max_body_bytes: int,
+    body_seconds: float,
     is_grpc_answering: Callable[[], bool] = lambda: True,
 ) -> web.Application:
     """The HTTP application: every route of the protocol, of its extensions, and for operators.
@@ -102,18 +100,19 @@ def application(
         service: what the routes do.
         access: checks the token of every request.
         max_body_bytes: longer bodies are refused.
+        body_seconds: how long a body may take to arrive.
         is_grpc_answering: asks gRPC for `/readyz`; may block for a moment.
     """
-    routes = _Routes(door, service, is_grpc_answering)
-    app = web.Application(client_max_size=max_body_bytes, middlewares=[_error_answers(door.refusals)])
+    bodies = Bodies(door.budget, body_seconds, door.refusals)
+    routes = _Routes(door, service, bodies, max_body_bytes, is_grpc_answering)
+    app = web.Application(middlewares=[_error_answers(door.refusals)])
+    app[BODIES] = bodies
 
     def add(method: str, path: str, handler: Handler, right: Right = Right.CALL) -> None:
         async def allowed(request: web.Request) -> web.StreamResponse:
             access.check(request.headers.get("Authorization"), right)
             if request.headers.get("Content-Encoding", "identity").lower() != "identity":
                 raise web.HTTPUnsupportedMediaType(reason="the body is compressed; send it as it is")
-            if (request.content_length or 0) > max_body_bytes:  # aiohttp would read that much of it first
-                raise _too_large(max_body_bytes)
             return await handler(request)
 
         (app.router.add_get if method == "GET" else app.router.add_post)(path, allowed)
@@ -145,13 +144,26 @@ class _LoadBody(msgspec.Struct):
     parameters: dict[str, Any] = {}
 
 
+Body = TypeVar("Body", _IndexBody, _LoadBody)
+
+
 class _Routes:
-    def __init__(self, door: Door, service: OpenInference, is_grpc_answering: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        door: Door,
+        service: OpenInference,
+        bodies: Bodies,
+        max_body_bytes: int,
+        is_grpc_answering: Callable[[], bool],
+    ) -> None:
         self._door = door
         self._service = service
+        self._bodies = bodies
+        self._max_body_bytes = max_body_bytes
         self._is_grpc_answering = is_grpc_answering
         self._probes = ThreadPoolExecutor(1, thread_name_prefix="readiness")
         self._pages = ThreadPoolExecutor(1, thread_name_prefix="metrics")
+        self._page: asyncio.Future[str] | None = None  # of metrics, the newest
         self._admin = ThreadPoolExecutor(ADMIN_THREADS, thread_name_prefix="rest-admin")
 
     async def live(self, _: web.Request) -> web.Response:
@@ -164,7 +176,10 @@ class _Routes:
         return _yes_or_no(await loop.run_in_executor(self._probes, self._is_grpc_answering))
 
     async def metrics(self, _: web.Request) -> web.Response:
-        text = await asyncio.get_running_loop().run_in_executor(self._pages, self._service.metrics)
+        if self._page is None or self._page.done():
+            loop = asyncio.get_running_loop()
+            self._page = loop.run_in_executor(self._pages, self._service.metrics)
+        text = await asyncio.shield(self._page)  # others wait for it too
         return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
 
     async def server_metadata(self, _: web.Request) -> web.Response:
@@ -183,18 +198,10 @@ class _Routes:
         return _json(self._service.model_statistics(*_model(request)))
 
     async def infer(self, request: web.Request) -> web.Response:
-        size = request.client_max_size if request.content_length is None else request.content_length
-        if size < ByteBudget.COUNTED_FROM:
-            return await self._infer(request)
-        client = str(request.get_extra_info("peername"))
-        self._door.budget.take(size, client)
-        try:
-            return await self._infer(request)
-        finally:
-            self._door.budget.give(size, client)
+        async with self._bodies.body(request, self._max_body_bytes, "of --max-message-bytes") as body:
+            return await self._infer(request, body)
 
-    async def _infer(self, request: web.Request) -> web.Response:
-        body = await _body(request)
+    async def _infer(self, request: web.Request, body: bytes) -> web.Response:
         json_length = _json_length(request)
         name, version = _model(request)
 
@@ -213,28 +220,34 @@ class _Routes:
 
                 response = _inference_response(await _aside(len(body), write))
                 # A reply that its client does not read holds memory: until it is read, the call is at work.
-                with suppress(ConnectionResetError):  # the client has left
-                    await response.prepare(request)
-                    await response.write_eof()
+                await send(request, response)
                 return response
         except Exception as error:
             return _failure(request, error, asked.request.id)
 
     async def index(self, request: web.Request) -> web.Response:
-        asked = _decoded(await _body(request), _IndexBody)
+        asked = await self._small(request, _IndexBody)
         return _json(self._service.index("", only_ready=asked.ready))
 
     async def load(self, request: web.Request) -> web.Response:
-        asked = _decoded(await _body(request), _LoadBody)
+        asked = await self._small(request, _LoadBody)
         name, _ = _model(request)
         await self._administer(partial(self._service.load, "", name, asked.parameters))
         return web.Response()
 
     async def unload(self, request: web.Request) -> web.Response:
-        _decoded(await _body(request), _LoadBody)
+        await self._small(request, _LoadBody)
         name, _ = _model(request)
         await self._administer(partial(self._service.unload, "", name))
         return web.Response()
+
+    async def _small(self, request: web.Request, kind: type[Body]) -> Body:
+        """The body of a request that brings no tensors."""
+        async with self._bodies.body(request, SMALL_BODY_BYTES, "allowed here") as body:
+            try:
+                return msgspec.json.decode(body or b"{}", type=kind)
+            except (ValueError, RecursionError) as error:
+                raise InvalidRequest(f"the JSON of the request is wrong: {error}") from error
 
     async def _administer(self, work: Callable[[], None]) -> None:
         await asyncio.get_running_loop().run_in_executor(self._admin, work)
@@ -323,33 +336,6 @@ def _json_length(request: web.Request) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise InvalidRequest(f"{JSON_LENGTH} is not a number of bytes")
     return int(text)
-
-
-async def _body(request: web.Request) -> bytes:
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            return await request.read()
-    except TimeoutError:
-        raise web.HTTPRequestTimeout from None
-    except web.HTTPRequestEntityTooLarge:
-        raise _too_large(request.client_max_size) from None
-
-
-def _too_large(limit: int) -> web.HTTPRequestEntityTooLarge:
-    reason = f"the body is larger than the {limit} bytes of --max-message-bytes"
-    return web.HTTPRequestEntityTooLarge(limit, reason=reason)
-
-
-Body = TypeVar("Body", _IndexBody, _LoadBody)
-
-
-def _decoded(body: bytes, kind: type[Body]) -> Body:
-    if len(body) > SMALL_BODY_BYTES:
-        raise InvalidRequest(f"the body holds {len(body)} bytes; at most {SMALL_BODY_BYTES} are allowed here")
-    try:
-        return msgspec.json.decode(body or b"{}", type=kind)
-    except (ValueError, RecursionError) as error:
-        raise InvalidRequest(f"the JSON of the request is wrong: {error}") from error
 
 
 async def _aside(size: int, work: Callable[[], Result]) -> Result:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -66,3 +67,27 @@ def test_a_client_that_leaves_in_the_middle_of_its_reply_gives_its_place_back(
         wait_for(lambda: doors.door.open_calls == 0)
         assert ask(doors, "POST", INFER, ONE).status == 200
     assert "unexpected" not in caplog.text
+
+
+def test_a_client_that_reads_too_slowly_loses_its_connection_and_its_place(
+    ask: Ask, open_doors: Open
+) -> None:
+    with (
+        open_doors(
+            FakeBackend(), Limits(BOARDS, calls=1), queue_capacity=BOARDS, rest={"reply_seconds": 2.0}
+        ) as doors,
+        client_of(doors.rest_port) as reader,
+    ):
+        wait_for(lambda: doors.door.open_calls == 1)
+
+        def served_others_while_one_byte_is_read() -> bool:
+            with suppress(ConnectionResetError):
+                reader.recv(1)
+            return bool(ask(doors, "POST", INFER, ONE).status == 200)
+
+        wait_for(served_others_while_one_byte_is_read)
+        received = 1
+        with suppress(ConnectionResetError):
+            while chunk := reader.recv(65_536):
+                received += len(chunk)
+        assert received < 16 * 2**20
