@@ -408,7 +408,7 @@ async def test_clients_that_begin_calls_and_never_finish_them_hold_up_nobody(
         for ask in (call, probe):
             for _ in range(20):
                 await ask()
-        assert "the messages of 32 calls do not come" in server.log
+        assert re.search(r"the messages of \d+ calls do not come", server.log)
         for one in begun:
             one.cancel()
 
