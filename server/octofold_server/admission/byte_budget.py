@@ -44,8 +44,13 @@ class ByteBudget:
         """Bytes at work."""
         return self._used
 
-    def take(self, size: int, client: str) -> None:
+    def take(self, size: int, client: str, taken: int = 0) -> None:
         """Take as many bytes for a message of this client, known by its connection.
+
+        Args:
+            size: how many bytes.
+            client: whose message it is.
+            taken: bytes of the same message that were taken before, where it is taken as it arrives.
 
         Raises:
             QueueFull: there is no room for as many more, here or for this client.
@@ -53,7 +58,7 @@ class ByteBudget:
         with self._lock:
             used, own = self._used, self._used_by[client]
             left = self.limit - used - size
-            if left >= 0 and (not own or own + size <= left):
+            if left >= 0 and (own == taken or own + size <= left):
                 self._used += size
                 self._used_by[client] += size
                 return

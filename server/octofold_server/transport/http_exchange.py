@@ -136,7 +136,7 @@ class Bodies:
             del self._arriving[arrival]
             self._arriving[arrival] = None
         if size >= ByteBudget.COUNTED_FROM:
-            self._budget.take(size - arrival.taken, arrival.connection)
+            self._budget.take(size - arrival.taken, arrival.connection, arrival.taken)
             arrival.taken = size
 
 
