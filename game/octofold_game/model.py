@@ -51,9 +51,9 @@ __all__ = [
     "StageAgreement",
     "Strength",
     "Tensor",
+    "card_of",
     "card_text",
     "encode_card",
-    "newest_version",
     "parse_card",
     "read_card",
     "tensor_file",
@@ -91,7 +91,7 @@ OUTPUTS = (MOVE, PROBABILITIES, VOTES, LEGAL)
 """What every graph answers, in this order."""
 
 VIEWS = Tensor("views", np.dtype(np.float32), (-1, 4))
-"""`[N, V, 4]`, behind the others if the graph has it: the probabilities of each view, for the board's own moves."""
+"""`[N, V, 4]`, behind the others if the graph has it: each view's probabilities of the board's own moves."""
 
 # The files of a version.
 
@@ -101,7 +101,11 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 CARD_FILE = "card.json"
 README_FILE = "README.md"
 """The card for people."""
-GRAPH_FILES: dict[Precision, str] = {"fp32": "model.onnx", "int8": "model.int8.onnx", "fp16": "model.fp16.onnx"}
+GRAPH_FILES: dict[Precision, str] = {
+    "fp32": "model.onnx",
+    "int8": "model.int8.onnx",
+    "fp16": "model.fp16.onnx",
+}
 TRITON_FILE = "config.pbtxt"
 """Beside the versions: with it, Triton serves the model's folder as it is."""
 
@@ -111,32 +115,18 @@ def tensor_file(name: str) -> str:
     return f"{name}.bin"
 
 
-def newest_version(models: Path, name: str) -> Path:
-    """The folder of a model's newest version.
-
-    Raises:
-        FileNotFoundError: it has none.
-    """
-    cards = [card for card in (models / name).glob(f"*/{CARD_FILE}") if card.parent.name.isdecimal()]
-    if not cards:
-        raise FileNotFoundError(f"{(models / name).resolve()} holds no version of a model")
-    return max(cards, key=lambda card: int(card.parent.name)).parent
-
-
 # The card.
 
 CARD_FORMAT = 1
-"""It grows when a field changes its meaning or goes. New fields have defaults, so that older cards still load."""
+"""It grows when a field changes its meaning or goes. A new field has a default: older cards still load."""
 
 MAX_CARD_BYTES = 1 << 20
 
 Rule = Literal["vote", "mean"]
-"""How the answers of the views become one move: the move with most of the views' votes, or the best in their mean."""
+"""How the views' answers become one move: the one with most votes, or the best in their mean."""
 
 # A card must not make anybody read files outside of its folder.
-FileName = Annotated[
-    str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\Z", description="a file name")
-]
+FileName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\Z", description="a file name")]
 Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Fa-f]{64}\Z", description="a SHA-256")]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Interval = tuple[float, float]
@@ -177,7 +167,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CompactTablesPlaces(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the float32 graph of a compact n-tuple network holds its tables: see `octofold_players.compact_tables`."""
+    """Where a float32 graph holds the arrays of an `octofold_players.compact_tables.CompactTables`."""
 
     format: int
     entries: Count
@@ -190,7 +180,7 @@ class CompactTablesPlaces(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a network that its user described agrees with a sensible player, as described and otherwise."""
+    """How often a network that its user described agrees with a sensible player."""
 
     judge: str
     boards: Count
@@ -347,6 +337,11 @@ def parse_card(text: str) -> Card:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise CardError(f"{CARD_FILE} is not JSON: {error}") from error
+    return card_of(content)
+
+
+def card_of(content: Any) -> Card:
+    """The card that parsed JSON holds, as `parse_card`."""
     if not isinstance(content, dict):
         raise CardError(f"{CARD_FILE} is not a JSON object")
     try:

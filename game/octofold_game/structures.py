@@ -1,7 +1,7 @@
-"""Makes typed structures of what JSON and TOML files hold. An error says where, what is wrong and what is allowed.
+"""Makes typed structures of what JSON and TOML files hold; an error says where and what is wrong.
 
-msgspec checks the types. It does not name the entry of a mapping or of a list that is wrong, nor its value, so
-an error is explained here: the smallest part of the content that fails by itself is looked for, by its type.
+msgspec checks the types. It names neither the wrong value nor the entry of a mapping or a list that it is in.
+So an error is explained here: by its type, the smallest part of the content that fails by itself is found.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -31,6 +31,8 @@ _WORDS = {
 
 _LONGEST_VALUE = 60  # characters of a wrong value in an error: content may be hostile
 
+_OF_A_KEY = " - at `key` in `$`"
+
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
 _BOUND = re.compile(r"Expected `\w+` ([<>]=?) (\S+)")
@@ -43,7 +45,7 @@ class StructureError(ValueError):
 
 
 class _Part(NamedTuple):
-    """A part of some content, the type that it should have, and where it is, such as `precisions.fp32.file`."""
+    """A part of some content, the type that it should have, and its place, such as `precisions.fp32.file`."""
 
     content: Any
     kind: Any
@@ -64,7 +66,7 @@ def structured(content: Any, kind: type[_T]) -> _T:
 
 def _explained(part: _Part, reason: str) -> str:
     """What is wrong with a part that fails for `reason`."""
-    for smaller in _parts(part):
+    for smaller in () if reason.endswith(_OF_A_KEY) else _parts(part):
         try:
             msgspec.convert(smaller.content, smaller.kind)
         except msgspec.ValidationError as error:
@@ -112,12 +114,14 @@ def _in_words(part: _Part, reason: str) -> str:
             is_ = f"{place} has {_shown(wrong)}"
         else:
             known, wrong = get_args(kind), content
-        return f"{is_}, which is none of {', '.join(map(str, known))}{did_you_mean(str(wrong), map(str, known))}"
+        names = [str(name) for name in known]
+        return f"{is_}, which is none of {', '.join(names)}{did_you_mean(str(wrong), names)}"
     if wanted := _described(part.kind) if "matching regex" in reason else "":
         return f"{is_}, not {wanted}"
     if match := _TYPE.fullmatch(reason):
-        words = (_WORDS[name] for name in match[1].split(" | ") if name != "null")
-        return f"{is_}, not {' or '.join(dict.fromkeys(words))}"
+        names = [name for name in match[1].split(" | ") if name != "null"]
+        names = [name for name in names if name != "int" or "float" not in names]
+        return f"{is_}, not {' or '.join(_WORDS[name] for name in names)}"
     return f"{place}: {reason}".lstrip(": ")  # what a structure's own check says
 
 

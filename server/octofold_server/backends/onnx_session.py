@@ -17,7 +17,12 @@ from octofold_server.backends.backend import BackendError, Layout, Tensors
 
 __all__ = ["GraphError", "cuda_is_available", "first_line", "gpu_name", "gpu_providers", "new_session"]
 
-_TYPES = {"uint8": "tensor(uint8)", "int8": "tensor(int8)", "float32": "tensor(float)", "bool": "tensor(bool)"}
+_TYPES = {
+    "uint8": "uint8",
+    "int8": "int8",
+    "float32": "float",
+    "bool": "bool",
+}
 """onnxruntime's names of element types."""
 
 
@@ -138,4 +143,4 @@ def _check_contract(session: onnxruntime.InferenceSession) -> None:
 
 def _signatures(tensors: Sequence[Tensor]) -> dict[str, tuple[str, list[int]]]:
     """By their names, the element types of tensors and their shapes behind the batch dimension."""
-    return {tensor.name: (_TYPES[tensor.dtype.name], list(tensor.shape)) for tensor in tensors}
+    return {tensor.name: (f"tensor({_TYPES[tensor.dtype.name]})", list(tensor.shape)) for tensor in tensors}
