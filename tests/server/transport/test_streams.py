@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,8 +22,6 @@ from octofold_server.models.registry import ServedModel
 from octofold_server.protocols.octofold_v1.service import OctofoldMethods
 from octofold_server.transport.aside import Aside
 from octofold_server.transport.streams import MAX_OPEN_BOARDS, AnswerStream, IdleStreams
-
-NEVER = float("inf")
 
 
 class Exchange:
@@ -66,7 +65,7 @@ class Wire:
     """
 
     metadata = ()
-    deadline = NEVER
+    deadline = math.inf
 
     def __init__(self) -> None:
         self.on_message: Any = None
