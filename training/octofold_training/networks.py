@@ -19,6 +19,9 @@ from octofold_training.convolution import corner_convolution
 from octofold_training.dense import dense_layers, initialise, parameters, through_dense
 from octofold_training.pair_network import PATTERNS, PairNetwork
 
+ILLEGAL = -1e9
+"""Logit of an illegal move, or its points: probability 0, and no NaN where it is multiplied by 0."""
+
 Architecture = dict[str, Any]
 
 

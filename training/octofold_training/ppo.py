@@ -28,6 +28,7 @@ from octofold_training.environment import Environment
 from octofold_training.long_run import RunProgress, TrainingError
 from octofold_training.options import fit_to_run, option
 from octofold_training.rollouts import Rollouts, Turn, generalised_advantages
+from octofold_training.schedules import cooling
 from octofold_training.value_network import ValueNetwork
 
 CURVES = Curves(
@@ -139,8 +140,7 @@ class PPO:
 
     def rate(self) -> float:
         """Of the peak learning rates, what the next turn uses: 1, then a linear fall to 0."""
-        left = max(0.0, 1 - self.positions / self.options.positions)
-        return min(1.0, left / max(self.options.cool_down, 1e-9))
+        return cooling(self.positions, self.options.positions, self.options.cool_down)
 
     def warm_up(self) -> None:
         """Let the starting network play until the games are of all ages."""
