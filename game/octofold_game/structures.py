@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from types import NoneType, UnionType
-from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -29,14 +29,17 @@ _WORDS = {
 }
 """What msgspec's names of types are to people."""
 
+_BOUNDS = {">=": "the least is", "<=": "the most is", ">": "it must be above", "<": "it must be below"}
+
 _LONGEST_VALUE = 60  # characters of a wrong value in an error: content may be hostile
 
+_NO_CHOICE = "Invalid enum value"
 _OF_A_KEY = " - at `key` in `$`"
 
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
 _BOUND = re.compile(r"Expected `\w+` ([<>]=?) (\S+)")
-_LENGTH = re.compile(r"Expected `array` of length (.*?)(, got \d+)?")
+_LENGTH = re.compile(r"Expected `array` of length (?:([<>]=) )?(\d+)(?:, got \d+)?")
 _TYPE = re.compile(r"Expected `([\w| ]+)`, got `\w+`")
 
 
@@ -76,7 +79,7 @@ def _explained(part: _Part, reason: str) -> str:
 
 def _parts(part: _Part) -> Iterator[_Part]:
     """The fields or entries of a part."""
-    content, (kind, place) = part.content, (_plain(part.kind), part.place)
+    content, kind, place = part.content, _type_for(part), part.place
     arguments = get_args(kind)
     if isinstance(content, dict) and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         fields = get_type_hints(kind, include_extras=True)
@@ -94,7 +97,7 @@ def _parts(part: _Part) -> Iterator[_Part]:
 
 
 def _in_words(part: _Part, reason: str) -> str:
-    content, kind, place = part.content, _plain(part.kind), part.place
+    content, kind, place = part.content, _type_for(part), part.place
     is_ = f"{place or 'it'} is {_shown(content)}"
     if match := _UNKNOWN.fullmatch(reason):
         fields = kind.__struct_fields__
@@ -106,8 +109,13 @@ def _in_words(part: _Part, reason: str) -> str:
         bound = f"{float(match[2]):g}"
         return f"{is_}; {_BOUNDS[match[1]]} {bound}"
     if match := _LENGTH.fullmatch(reason):
-        return f"{place} has {len(content)} entries, not {match[1]}"
-    if reason.startswith("Invalid enum value"):
+        allowed = f"; {_BOUNDS[match[1]]} {match[2]}" if match[1] else f", not {match[2]}"
+        return f"{place} has {len(content)} entries{allowed}"
+    if isinstance(content, dict) and (tags := _tags(kind)):  # its tag is none of them
+        name = next(iter(tags.values())).__struct_config__.tag_field or ""
+        tag = _Part(content[name], Literal[*tags], f"{place}.{name}".lstrip("."))
+        return _in_words(tag, _NO_CHOICE)
+    if reason.startswith(_NO_CHOICE):
         if isinstance(content, dict):  # one of its keys
             known = get_args(_plain(get_args(kind)[0]))
             wrong = next(key for key in content if key not in known)
@@ -125,9 +133,6 @@ def _in_words(part: _Part, reason: str) -> str:
     return f"{place}: {reason}".lstrip(": ")  # what a structure's own check says
 
 
-_BOUNDS = {">=": "the least is", "<=": "the most is", ">": "it must be above", "<": "it must be below"}
-
-
 def _plain(kind: Any) -> Any:
     """A type without what annotates it, and without None if it is one other type or None."""
     if get_origin(kind) is Annotated:
@@ -136,6 +141,23 @@ def _plain(kind: Any) -> Any:
         others = [each for each in get_args(kind) if each is not NoneType]
         return _plain(others[0]) if len(others) == 1 else kind
     return kind
+
+
+def _type_for(part: _Part) -> Any:
+    """The plain type of a part; of several tagged structures, the one that its tag names."""
+    kind = _plain(part.kind)
+    tags = _tags(kind)
+    if not tags or not isinstance(part.content, dict):
+        return kind
+    found = (each for tag, each in tags.items() if part.content.get(each.__struct_config__.tag_field) == tag)
+    return next(found, kind)
+
+
+def _tags(kind: Any) -> dict[str, type[msgspec.Struct]]:
+    """By their tags, the structures of which a type is the union; empty for other types."""
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else ()
+    structures = [each for each in kinds if isinstance(each, type) and issubclass(each, msgspec.Struct)]
+    return {str(each.__struct_config__.tag): each for each in structures}
 
 
 def _described(kind: Any) -> str:

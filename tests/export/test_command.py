@@ -257,7 +257,7 @@ def break_checkpoint(checkpoint: Path, how: str) -> None:
     [
         ("missing", "no checkpoint here"),
         ("truncated", ".pt: damaged or replaced"),
-        ("other kind", "unknown kind of network 'transformer'"),
+        ("other kind", "kind is 'transformer', which is none of cnn, valid_cnn, pairs"),
         ("not a number", "weights that are not finite numbers"),
     ],
 )

@@ -28,6 +28,18 @@ class Outer(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
             raise ValueError("thick ones cannot be on")
 
 
+class Thin(msgspec.Struct, tag_field="kind", tag="thin"):
+    sizes: Annotated[list[int], msgspec.Meta(min_length=1, max_length=3)]
+
+
+class Thick(msgspec.Struct, tag_field="kind", tag="thick"):
+    size: int
+
+
+class Drawer(msgspec.Struct):
+    held: Thin | Thick
+
+
 def test_content_that_fits_becomes_the_structure() -> None:
     content = {"parts": {"left": {"count": 3}}, "rows": [[1], []], "pair": [1, 2.5]}
     outer = structured(content, Outer)
@@ -68,3 +80,22 @@ def test_wrong_content_is_explained(content: Any, message: str) -> None:
         structured(content, Outer)
     assert str(refused.value).startswith(message)
     str(refused.value).encode()
+
+
+@pytest.mark.parametrize(
+    ("held", "message"),
+    [
+        ({"kind": "thn"}, "held.kind is 'thn', which is none of thin, thick; did you mean thin?"),
+        ({"kind": 3}, "held.kind is 3, which is none of thin, thick"),
+        ({}, "held.kind is missing"),
+        ({"kind": "thick"}, "held.size is missing"),
+        ({"kind": "thin", "sizes": [1, "x"]}, "held.sizes[1] is 'x', not a whole number"),
+        ({"kind": "thin", "sizes": []}, "held.sizes has 0 entries; the least is 1"),
+        ({"kind": "thin", "sizes": [1, 2, 3, 4]}, "held.sizes has 4 entries; the most is 3"),
+        ([], "held is a list, not an object"),
+    ],
+)
+def test_of_several_structures_the_one_that_its_tag_names_is_explained(held: Any, message: str) -> None:
+    with pytest.raises(StructureError) as refused:
+        structured({"held": held}, Drawer)
+    assert str(refused.value).startswith(message)

@@ -21,10 +21,11 @@ from octofold_players.expectimax import expected_values
 from octofold_players.ntuple import NTupleNetwork
 from torch import Tensor, nn
 
+from octofold_training.architectures import Architecture
 from octofold_training.curves import Curves
 from octofold_training.encoding import fastest_type
 from octofold_training.long_run import TrainingError
-from octofold_training.networks import ILLEGAL, Architecture
+from octofold_training.networks import ILLEGAL
 from octofold_training.options import option
 from octofold_training.stages import TypicalLeads, stages
 from octofold_training.supervised import SupervisedOptions, SupervisedProgress, SupervisedRun

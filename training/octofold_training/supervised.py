@@ -20,11 +20,12 @@ from octofold_players.ntuple import NTupleNetwork
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from octofold_training.architectures import Architecture
 from octofold_training.encoding import OneHot
 from octofold_training.long_run import RunProgress, TrainingError
 from octofold_training.micro_batches import MicroBatches
 from octofold_training.muon import HiddenMuon
-from octofold_training.networks import Architecture, build
+from octofold_training.networks import build
 from octofold_training.options import fit_to_run, option
 from octofold_training.positions import PositionPool
 from octofold_training.schedules import cooling

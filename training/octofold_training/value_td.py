@@ -27,9 +27,10 @@ from octofold_players.ntuple import NTupleNetwork
 from torch import Tensor
 from torch.nn.functional import huber_loss, kl_div
 
+from octofold_training.architectures import Architecture
 from octofold_training.curves import Curves
 from octofold_training.long_run import TrainingError
-from octofold_training.networks import ILLEGAL, Architecture
+from octofold_training.networks import ILLEGAL
 from octofold_training.options import option
 from octofold_training.supervised import SupervisedOptions, SupervisedProgress, SupervisedRun
 
