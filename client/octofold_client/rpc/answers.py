@@ -4,10 +4,10 @@
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.model import Card
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class ModelVersion:
     """Why it is not ready; empty when it is."""
     precision: str
     """fp32, int8 or fp16; empty when it is not ready."""
-    card: dict[str, Any] | None
-    """The model card; None when the server could not read it."""
+    card: Card | None
+    """The model card; None when the server could not read it, or when it is of a format unknown here."""
 
     @property
     def ready(self) -> bool:

@@ -114,5 +114,5 @@ def test_the_strongest_measured_model_judges(tmp_path: Path, lessons: Lessons) -
 
 
 def test_a_judge_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(ExportError, match="no published version"):
+    with pytest.raises(ExportError, match="not a published version"):
         read_judge(tmp_path)
