@@ -43,13 +43,21 @@ Shape = tuple[int, int, int]
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("graphs", type=Path, nargs="*", metavar="FILE.onnx")
-    parser.add_argument("--models", type=Path, default=Path("models"))
+    parser.add_argument(
+        "graphs",
+        type=Path,
+        nargs="*",
+        metavar="FILE.onnx",
+        help="graph to measure (default: all graphs of the model's newest version)",
+    )
+    parser.add_argument(
+        "--models", type=Path, default=Path("models"), help="model repository (default: %(default)s)"
+    )
     parser.add_argument("--model", default="cnn5", help="model if no files are named (default: %(default)s)")
     parser.add_argument(
         "--seconds", type=float, default=0.5, help="length of one measure in one round (default: %(default)s)"
     )
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default: %(default)s)")
     options = parser.parse_args()
 
     files = options.graphs or _newest(options.models / options.model)
@@ -184,7 +192,7 @@ def cpu_us(run: Callable[[], object], boards: int) -> float:
 def _newest(model: Path) -> list[Path]:
     cards = sorted(model.glob("*/card.json"), key=lambda card: int(card.parent.name))
     if not cards:
-        raise SystemExit(f"{model.resolve()} holds no version of a model")
+        raise SystemExit(f"{model.resolve()} contains no version of a model")
     return sorted(cards[-1].parent.glob("*.onnx"))
 
 

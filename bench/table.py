@@ -21,8 +21,20 @@ Card = dict[str, Any]
 def main() -> int:
     """Run the benchmark; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--readme", type=Path, default=Path("README.md"), metavar="FILE")
-    parser.add_argument("--models", type=Path, default=Path("models"), metavar="DIR")
+    parser.add_argument(
+        "--readme",
+        type=Path,
+        default=Path("README.md"),
+        metavar="FILE",
+        help="file to update (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--models",
+        type=Path,
+        default=Path("models"),
+        metavar="DIR",
+        help="model repository (default: %(default)s)",
+    )
     parser.add_argument("--check", action="store_true", help="write nothing, and exit 1 if out of date")
     options = parser.parse_args()
     before = options.readme.read_text(encoding="utf-8")
