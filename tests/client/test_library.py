@@ -94,7 +94,7 @@ def test_a_player_that_nothing_can_identify_does_not_go_on_in_a_folder_with_game
             self.lock = threading.Lock()
 
     evaluate(Locked(), tmp_path, games=2)
-    with pytest.raises(OtherEvaluation, match="give it an attribute sha256"):
+    with pytest.raises(OtherEvaluation, match="give the player an attribute sha256"):
         evaluate(Locked(), tmp_path, games=3)
 
     class Named(Locked):

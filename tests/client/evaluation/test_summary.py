@@ -34,7 +34,7 @@ def test_the_order_of_the_games_changes_nothing() -> None:
 def test_outgrown_games_are_counted_and_named() -> None:
     summary = Summary.of(GAMES)
     assert summary.outgrown_games == (3,)
-    assert "1 game outgrew the model's largest tile and ended there: game 3." in markdown(summary, "title")
+    assert "1 game ended because it exceeded the model's largest tile: game 3." in markdown(summary, "title")
     assert "outgrew" not in markdown(Summary.of(GAMES[:3]), "title")
 
 

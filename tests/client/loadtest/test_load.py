@@ -211,7 +211,7 @@ def test_a_process_that_dies_ends_the_test_and_none_is_left(target: str) -> None
         next(windows)
         (worker,) = multiprocessing.active_children()
         worker.kill()
-        with pytest.raises(LoadTestError, match="a process that made the load ended with exit code -9"):
+        with pytest.raises(LoadTestError, match="a load-generating process ended with exit code -9"):
             list(windows)
     assert not multiprocessing.active_children()
 

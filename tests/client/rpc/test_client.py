@@ -171,7 +171,7 @@ def test_a_server_that_is_not_there_is_named() -> None:
     with Client(nobody, retry=RetryPolicy(attempts=2)) as client:
         with pytest.raises(Unavailable, match=nobody):
             client.list_models()
-        with pytest.raises(Unavailable, match=f"no octofold server is ready at {nobody}"):
+        with pytest.raises(Unavailable, match=f"no Octofold server is ready at {nobody}"):
             client.wait_until_ready(0.2)
 
 

@@ -41,7 +41,7 @@ def test_on_this_machine_a_token_may_go_in_plaintext(target: str) -> None:
 def test_a_file_without_a_token_is_named(tmp_path: Path, content: str) -> None:
     file = tmp_path / "token"
     file.write_text(content, encoding="utf-8")
-    with pytest.raises(InvalidRequest, match="token: holds no token"):
+    with pytest.raises(InvalidRequest, match="token: a token must be one word"):
         Credentials.from_files(token=file)
 
 
