@@ -92,7 +92,7 @@ def table(cards: list[Card]) -> str:
     rows = [heading, ["---", *["---:"] * (len(heading) - 1)], *(_row(card, tiles) for card in cards)]
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     commands = ", ".join(f"`{card['strength']['command']}`" for card in cards)
-    note = f"With 95% intervals, normal ones of the average; measured with {commands}."
+    note = f"All intervals are 95%; those of the average are normal. Measured with {commands}."
     return "\n".join([*lines, "", note, ""])
 
 

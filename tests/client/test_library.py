@@ -107,7 +107,10 @@ def test_a_player_that_nothing_can_identify_does_not_go_on_in_a_folder_with_game
 @pytest.mark.parametrize(
     ("player", "message"),
     [
-        (type("Nameless", (), {"next_moves": FirstLegal.next_moves})(), "Nameless has no name: give it one"),
+        (
+            type("Nameless", (), {"next_moves": FirstLegal.next_moves})(),
+            "Nameless has no name: give it an attribute",
+        ),
         (type("Unnamed", (FirstLegal,), {"name": ""})(), "Unnamed has no name"),
         (FirstLegal, r"FirstLegal is a class: evaluate an instance of it, such as FirstLegal\(\)"),
         (

@@ -66,11 +66,11 @@ class FirstLegal:
         ("", "unknown player '' (choose from expectimax, minimax, montecarlo, ntuple, random)"),
         (
             "minimax:dpeth=2",
-            "minimax has no option dpeth (there are depth, milliseconds); did you mean depth?",
+            "minimax has no option dpeth (choose from depth, milliseconds); did you mean depth?",
         ),
         ("montecarlo:runs=many", "montecarlo: runs=many is not a whole number"),
         ("montecarlo:runs=0", "player montecarlo:runs=0: runs 0 is not in 1 to 1000000000"),
-        ("random:5", "random: '5' is not OPTION=VALUE (there is seed)"),
+        ("random:5", "random: '5' is not OPTION=VALUE (choose from seed)"),
         ("random:seed=1,seed=2", "random: seed is given twice"),
         ("ntuple:depth=2", "ntuple needs path: ntuple:PATH"),
         (
@@ -203,7 +203,7 @@ def test_a_local_player_and_a_served_model_are_compared_on_the_same_games(
     assert "| small version 1 | montecarlo:runs=2 |" in done.stdout
     assert done.stdout.endswith("; 4 games each.\n")
     same = octofold("compare", "--player", "random", "--player", "random:seed=0", folder=tmp_path)
-    assert same.stderr == "octofold: both are random\n"
+    assert same.stderr == "octofold: both sides are random\n"
     alone = octofold("compare", "--player", "random", folder=tmp_path)
     assert alone.stderr == "octofold: compare needs two sides, such as A B or A --player SPEC, got 1\n"
 

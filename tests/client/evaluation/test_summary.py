@@ -59,7 +59,7 @@ def test_a_pipe_gets_markdown_and_a_terminal_a_drawing() -> None:
     print_report(Summary.of(GAMES), "cnn5", Console(file=terminal, force_terminal=True, width=80))
     assert pipe.getvalue() == markdown(Summary.of(GAMES), "cnn5") + "\n"
     assert "╭" in terminal.getvalue()
-    assert "outgrew" in terminal.getvalue()
+    assert "exceeded" in terminal.getvalue()
 
 
 def test_a_name_that_looks_like_markup_is_shown_as_it_is() -> None:

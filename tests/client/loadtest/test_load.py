@@ -217,7 +217,10 @@ def test_a_process_that_dies_ends_the_test_and_none_is_left(target: str) -> None
 
 
 def test_an_open_loop_of_games_is_refused(target: str) -> None:
-    with Workers(task(target, games=True)) as workers, pytest.raises(LoadTestError, match="closed loop only"):
+    with (
+        Workers(task(target, games=True)) as workers,
+        pytest.raises(LoadTestError, match="only the callers of a closed loop"),
+    ):
         next(workers.windows(Open(10), 0.0, 0.1))
 
 

@@ -244,7 +244,7 @@ def test_another_grpc_server_is_recognised_at_once() -> None:
     server.start()
     try:
         with Client(f"127.0.0.1:{port}") as client:
-            with pytest.raises(NotOctofold, match="another gRPC server"):
+            with pytest.raises(NotOctofold, match="not an Octofold server"):
                 client.list_models()
             with pytest.raises(NotOctofold):
                 client.wait_until_ready()
