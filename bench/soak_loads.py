@@ -244,7 +244,9 @@ class Load:
                 before.update(now)
 
 
-AWAY = frozenset({"UNAVAILABLE", "ConnectionResetError", "ConnectionRefusedError", "RemoteDisconnected"})
+AWAY = frozenset(
+    {"UNAVAILABLE", "BrokenPipeError", "ConnectionResetError", "ConnectionRefusedError", "RemoteDisconnected"}
+)
 """Final statuses of calls whose process was killed."""
 
 
