@@ -45,13 +45,21 @@ Shape = tuple[int, int, int]
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("graphs", type=Path, nargs="*", metavar="FILE.onnx")
-    parser.add_argument("--models", type=Path, default=Path("models"))
+    parser.add_argument(
+        "graphs",
+        type=Path,
+        nargs="*",
+        metavar="FILE.onnx",
+        help="graph to measure (default: all graphs of the model's newest version)",
+    )
+    parser.add_argument(
+        "--models", type=Path, default=Path("models"), help="model repository (default: %(default)s)"
+    )
     parser.add_argument("--model", default="cnn5", help="model if no files are named (default: %(default)s)")
     parser.add_argument(
         "--seconds", type=float, default=0.5, help="length of one measure in one round (default: %(default)s)"
     )
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default: %(default)s)")
     options = parser.parse_args()
 
     files = options.graphs or sorted(newest_version(options.models, options.model).glob("*.onnx"))

@@ -55,8 +55,10 @@ Connect = Callable[[AsyncExitStack], Awaitable[Ask]]
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--models", type=Path, default=Path("models"))
-    parser.add_argument("--model", default="cnn5")
+    parser.add_argument(
+        "--models", type=Path, default=Path("models"), help="model repository (default: %(default)s)"
+    )
+    parser.add_argument("--model", default="cnn5", help="model to serve (default: %(default)s)")
     parser.add_argument(
         "--file", default=GRAPH_FILES["int8"], help="file of the newest version (default: %(default)s)"
     )
@@ -69,7 +71,7 @@ def main() -> None:
     parser.add_argument(
         "--seconds", type=float, default=2.0, help="length of one measure in one round (default: %(default)s)"
     )
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default: %(default)s)")
     options = parser.parse_args()
 
     file = (newest_version(options.models, options.model) / options.file).resolve()

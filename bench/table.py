@@ -19,8 +19,20 @@ SMALLEST_TILE = 1024
 def main() -> int:
     """Run the benchmark; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--readme", type=Path, default=Path("README.md"), metavar="FILE")
-    parser.add_argument("--models", type=Path, default=Path("models"), metavar="DIR")
+    parser.add_argument(
+        "--readme",
+        type=Path,
+        default=Path("README.md"),
+        metavar="FILE",
+        help="file to update (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--models",
+        type=Path,
+        default=Path("models"),
+        metavar="DIR",
+        help="model repository (default: %(default)s)",
+    )
     parser.add_argument("--check", action="store_true", help="write nothing, and exit 1 if out of date")
     options = parser.parse_args()
     before = options.readme.read_text(encoding="utf-8")
@@ -88,7 +100,7 @@ def table(cards: list[tuple[Card, Strength]]) -> str:
     rows = [heading, ["---", *["---:"] * (len(heading) - 1)], *(_row(*found, tiles) for found in cards)]
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     commands = ", ".join(f"`{strength.command}`" for _, strength in cards)
-    note = f"With 95% intervals, normal ones of the average; measured with {commands}."
+    note = f"All intervals are 95%; those of the average are normal. Measured with {commands}."
     return "\n".join([*lines, "", note, ""])
 
 

@@ -1,4 +1,4 @@
-"""`octofold models`: what a server has."""
+"""`octofold models`: lists the models of a server."""
 
 from argparse import Namespace
 
@@ -8,13 +8,14 @@ from octofold_client.rpc.answers import ModelVersion
 
 
 def add(subcommands: "Subcommands") -> None:
+    """Add the subcommand."""
     parser = subcommands.add_parser("models", help="list the models of a server")
     add_server(parser)
     parser.set_defaults(run=models)
 
 
 def models(options: Namespace) -> None:
-    """Prints every model version of a server, with the reason of those that are not ready."""
+    """Print every model version of a server; a version that is not ready with its reason."""
     with Servers([options.target], credentials_of(options)) as servers:
         for model in servers.models:
             print(f"{model.name} (default)" if model.is_default else model.name)

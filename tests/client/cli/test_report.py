@@ -128,7 +128,7 @@ def test_card_and_run_of_an_earlier_schema_are_kept(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("result", "message"),
     [
-        ('{"schema": 3}', "schema 3, this program reads 2"),
+        ('{"schema": 3}', "schema 3, but this program reads schema 2"),
         ("[]", "is not the result of an evaluation"),
         ("{", "is damaged: not JSON"),
         ('{"schema": 2, "run": 5, "card": null}', "is damaged"),
@@ -147,7 +147,7 @@ def test_a_result_that_cannot_be_read_is_named_and_left_alone(
 
 
 def test_a_folder_without_an_evaluation_is_named(tmp_path: Path) -> None:
-    assert report(tmp_path).stderr == f"octofold: {tmp_path} holds no evaluation\n"
+    assert report(tmp_path).stderr == f"octofold: {tmp_path} is not a result folder\n"
 
 
 def peak_of_a_report(folder: Path, episodes: list[Episode], times: int) -> int:
@@ -178,8 +178,8 @@ def test_memory_hardly_grows_with_the_number_of_games(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({}, "game 0 of seed 7 is there twice"),
-        ({"game": 40, "seed": 8}, "game 40 of seed 8 is among games of seed 7"),
+        ({}, "game 0 of seed 7 occurs twice"),
+        ({"game": 40, "seed": 8}, "game 40 of seed 8 has another seed than 7"),
         ({"game": 40, "moves": b""}, "game 40 of seed 7 has no moves"),
     ],
 )

@@ -51,7 +51,7 @@ def test_what_is_not_there_is_answered_with_what_is(name: str, version: str, mes
 
 
 def test_without_a_default_the_names_are_given() -> None:
-    with pytest.raises(UnknownModel, match="no default model; name one of broken"):
+    with pytest.raises(UnknownModel, match="no default model; choose from broken"):
         select(MODELS[1:])
-    with pytest.raises(UnknownModel, match="name one of none"):
+    with pytest.raises(UnknownModel, match="choose from none"):
         select(())

@@ -93,7 +93,7 @@ def test_several_models_are_found_by_one_question(two: list[Served]) -> None:
 
 def test_servers_that_answer_with_different_files_are_not_mixed(two: list[Served]) -> None:
     targets = [target for target, _ in two]
-    with Servers(targets, PLAINTEXT) as servers, pytest.raises(EvaluationError, match="answers with another"):
+    with Servers(targets, PLAINTEXT) as servers, pytest.raises(EvaluationError, match="have different files"):
         servers.select()
 
 
