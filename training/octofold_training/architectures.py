@@ -53,21 +53,21 @@ class _Architecture(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return 1 if self.head == "value" else 4
 
 
-class CNNArchitecture(_Architecture, tag="cnn"):
+class CNNArchitecture(_Architecture, frozen=True, tag="cnn"):
     """A `networks.CNN`."""
 
     layers: Annotated[int, msgspec.Meta(ge=1, le=64)]
     channels: Size
 
 
-class ValidCNNArchitecture(_Architecture, tag="valid_cnn"):
+class ValidCNNArchitecture(_Architecture, frozen=True, tag="valid_cnn"):
     """A `networks.ValidCNN`."""
 
     channels: Annotated[list[Size], msgspec.Meta(min_length=1, max_length=3)]
     dense: DenseSizes
 
 
-class PairArchitecture(_Architecture, tag="pairs"):
+class PairArchitecture(_Architecture, frozen=True, tag="pairs"):
     """A `pair_network.PairNetwork`."""
 
     patterns: Annotated[list[Pattern], msgspec.Meta(min_length=1)]

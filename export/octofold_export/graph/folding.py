@@ -39,5 +39,5 @@ def fold(head: Head, rule: model.Rule, symmetries: int, *, with_views: bool = Fa
 
 def value_info(tensor: model.Tensor, symmetries: int) -> onnx.ValueInfoProto:
     """What an ONNX graph of that many views says of a tensor of the contract."""
-    shape = ["N", *(symmetries if size < 0 else size for size in tensor.shape)]
+    shape: list[int | str | None] = ["N", *(symmetries if size < 0 else size for size in tensor.shape)]
     return make_tensor_value_info(tensor.name, np_dtype_to_tensor_dtype(tensor.dtype), shape)
