@@ -253,7 +253,7 @@ def break_checkpoint(checkpoint: Path, how: str) -> None:
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ("missing", "no checkpoint here"),
+        ("missing", "is not a checkpoint"),
         ("truncated", ".pt: damaged or replaced"),
         ("other kind", "unknown kind of network 'transformer'"),
         ("not a number", "weights that are not finite numbers"),

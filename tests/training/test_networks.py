@@ -90,16 +90,16 @@ def test_a_pair_network_sums_what_its_tables_say_of_every_pair_of_four_cells() -
 @pytest.mark.parametrize(
     ("architecture", "message"),
     [
-        (PAIRED | {"patterns": ["rows"]}, "patterns has 'rows', known are lines, squares"),
+        (PAIRED | {"patterns": ["rows"]}, "patterns: unknown pattern 'rows'; known: lines, squares"),
         (PAIRED | {"patterns": ["lines", "lines"]}, "without repetitions"),
-        (PAIRED | {"patterns": "lines"}, "patterns is 'lines'"),
+        (PAIRED | {"patterns": "lines"}, "patterns must be a list without repetitions, got 'lines'"),
         (VALID | {"channels": [8, 8, 8, 8]}, "list of 1 to 3 sizes"),
-        (VALID | {"channels": 8}, "channels is 8"),
-        (VALID | {"dense": [0]}, "a size of dense is 0"),
+        (VALID | {"channels": 8}, "channels must be a list of 1 to 3 sizes, got 8"),
+        (VALID | {"dense": [0]}, "a size of dense must be a whole number from 1 to 8192, got 0"),
         ({"kind": "valid_cnn", "channels": [8]}, "dense"),
         (VALID | {"head": "distance"}, "unknown head 'distance'"),
-        (VALID | {"head": "value"}, "value_scale is None"),
-        (VALID | {"head": "value", "value_scale": 0}, "value_scale is 0"),
+        (VALID | {"head": "value"}, "value_scale must be a number above 0, got None"),
+        (VALID | {"head": "value", "value_scale": 0}, "value_scale must be a number above 0, got 0"),
         (VALID | {"value_scale": 300}, "value_scale"),
     ],
 )

@@ -1,7 +1,7 @@
-"""Policy networks: one-hot boards in, one logit a move out. Value networks: afterstates in, one number out.
+"""Policy networks turn one-hot boards into four logits; value networks turn afterstates into one number.
 
-A network is described by a small dictionary, its architecture, which travels in the checkpoint and in the
-model card; `build` turns it into a module. Nothing here knows how a network is trained or exported.
+An architecture is a small dictionary that describes a network. It is part of the checkpoint and of the model
+card; `build` makes a module from it.
 """
 
 from __future__ import annotations
@@ -16,20 +16,22 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from octofold_training.convolution import corner_convolution
-from octofold_training.dense import dense_layers, initialise, parameters, through_dense
+from octofold_training.dense import dense_layers, initialize, parameters, through_dense
 from octofold_training.pair_network import PATTERNS, PairNetwork
 
 Architecture = dict[str, Any]
 
 
 class ArchitectureError(ValueError):
-    """A description that does not name a network of this version."""
+    """The architecture is unknown to this version."""
 
 
 class CNN(nn.Module):
-    """Convolutions 2x2 that keep the 4x4 board by one row and column of zeros right and below, then one
-    dense layer (Kondo and Matsuzaki, "Playing Game 2048 with Deep Convolutional Neural Networks Trained by
-    Supervised Learning", Journal of Information Processing 27, 2019).
+    """2x2 convolutions that keep the 4x4 board, then one dense layer.
+
+    The board is padded with one row and one column of zeros, below and to the right (Kondo and Matsuzaki,
+    "Playing Game 2048 with Deep Convolutional Neural Networks Trained by Supervised Learning", Journal of
+    Information Processing 27, 2019).
     """
 
     def __init__(self, layers: int, channels: int, exponents: int, outputs: int = 4) -> None:
@@ -37,7 +39,7 @@ class CNN(nn.Module):
         inputs = [exponents, *[channels] * (layers - 1)]
         self.convolutions = nn.ModuleList(nn.Conv2d(size, channels, 2) for size in inputs)
         self.dense = nn.Linear(channels * 16, outputs)
-        initialise(self.convolutions)
+        initialize(self.convolutions)
 
     def forward(self, one_hot: Tensor) -> Tensor:
         """`[N, exponents, 4, 4]` floats to logits `[N, 4]`.
@@ -52,11 +54,10 @@ class CNN(nn.Module):
 
 
 class ValidCNN(nn.Module):
-    """Convolutions 2x2 without padding, each of which makes the board one row and column smaller, then dense
-    layers with ReLU between them.
+    """2x2 convolutions without padding, then dense layers with ReLU between them.
 
-    Fewer and fewer cells carry more and more channels, so nearly all multiply-adds see the whole board: for
-    its cost, it plays better than a CNN that keeps 4x4 cells to the end.
+    Each convolution makes the board smaller by one row and column. Fewer cells carry more channels, so nearly
+    all multiply-adds see the whole board. At equal cost, it plays better than a CNN that keeps 4x4 cells.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class ValidCNN(nn.Module):
         self.convolutions = nn.ModuleList(
             nn.Conv2d(inputs, outputs, 2) for inputs, outputs in pairwise(planes)
         )
-        initialise(self.convolutions)
+        initialize(self.convolutions)
         side = 4 - len(channels)
         self.dense = dense_layers([side * side * planes[-1], *dense, outputs])
 
@@ -87,9 +88,11 @@ class ValidCNN(nn.Module):
 def build(architecture: Architecture) -> nn.Module:
     """A network with fresh weights.
 
-    It is a policy network unless its `head` is "value"; then its one output, times its `value_scale`, is what
-    is still to come from an afterstate, in points. Raises `ArchitectureError` for an unknown kind or head and
-    for missing, unknown or impossible sizes.
+    It is a policy network unless its `head` is "value". The single output of a value network, times its
+    `value_scale`, is the value of an afterstate in points.
+
+    Raises:
+        ArchitectureError: the kind or head is unknown, or a size is missing, unknown or out of range.
     """
     if not isinstance(architecture, dict):
         raise ArchitectureError(f"an architecture is a dictionary, got {architecture!r}")
@@ -100,14 +103,14 @@ def build(architecture: Architecture) -> nn.Module:
     outputs = _outputs(sizes)
     network, allowed = _KINDS[kind]
     if sizes.keys() != allowed.keys():
-        raise ArchitectureError(f"a {kind} has the sizes {sorted(allowed)}, got {sorted(sizes)}")
+        raise ArchitectureError(f"a {kind} needs the sizes {sorted(allowed)}, got {sorted(sizes)}")
     for name, check in allowed.items():
         check(name, sizes[name])
     return network(**sizes, outputs=outputs)
 
 
 def _outputs(sizes: Architecture) -> int:
-    """How many outputs the head has; takes what describes the head out of `sizes`."""
+    """The number of outputs of the head; removes the fields of the head from `sizes`."""
     head = sizes.pop("head", "policy")
     if head == "policy":
         return 4
@@ -115,14 +118,14 @@ def _outputs(sizes: Architecture) -> int:
         raise ArchitectureError(f"unknown head {head!r}; known: 'policy', 'value'")
     scale = sizes.pop("value_scale", None)
     if type(scale) not in (int, float) or not 0 < scale < math.inf:
-        raise ArchitectureError(f"value_scale is {scale!r}, it must be a number of points above 0")
+        raise ArchitectureError(f"value_scale must be a number above 0, got {scale!r}")
     return 1
 
 
 def _size(largest: int) -> Callable[[str, Any], None]:
     def check(name: str, size: Any) -> None:
         if type(size) is not int or not 1 <= size <= largest:
-            raise ArchitectureError(f"{name} is {size!r}, allowed are whole numbers from 1 to {largest}")
+            raise ArchitectureError(f"{name} must be a whole number from 1 to {largest}, got {size!r}")
 
     return check
 
@@ -130,7 +133,7 @@ def _size(largest: int) -> Callable[[str, Any], None]:
 def _sizes(fewest: int, most: int, largest: int) -> Callable[[str, Any], None]:
     def check(name: str, sizes: Any) -> None:
         if not isinstance(sizes, list) or not fewest <= len(sizes) <= most:
-            raise ArchitectureError(f"{name} is {sizes!r}, allowed is a list of {fewest} to {most} sizes")
+            raise ArchitectureError(f"{name} must be a list of {fewest} to {most} sizes, got {sizes!r}")
         for size in sizes:
             _size(largest)(f"a size of {name}", size)
 
@@ -139,10 +142,10 @@ def _sizes(fewest: int, most: int, largest: int) -> Callable[[str, Any], None]:
 
 def _patterns(name: str, patterns: Any) -> None:
     if not isinstance(patterns, list) or not patterns or len({*map(str, patterns)}) < len(patterns):
-        raise ArchitectureError(f"{name} is {patterns!r}, allowed is a list without repetitions")
+        raise ArchitectureError(f"{name} must be a list without repetitions, got {patterns!r}")
     for pattern in patterns:
         if pattern not in PATTERNS:
-            raise ArchitectureError(f"{name} has {pattern!r}, known are {', '.join(PATTERNS)}")
+            raise ArchitectureError(f"{name}: unknown pattern {pattern!r}; known: {', '.join(PATTERNS)}")
 
 
 _KINDS: dict[str, tuple[type[nn.Module], dict[str, Callable[[str, Any], None]]]] = {
@@ -164,5 +167,5 @@ _KINDS: dict[str, tuple[type[nn.Module], dict[str, Callable[[str, Any], None]]]]
 
 
 def count_weights(network: nn.Module) -> int:
-    """Number of trained values, biases included."""
+    """Number of trained values, including biases."""
     return sum(parameter.numel() for parameter in network.parameters())

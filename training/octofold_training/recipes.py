@@ -1,4 +1,4 @@
-"""Recipes: one TOML file says all that it takes to train a model again.
+"""Recipes: TOML files with everything that is needed to train a model again.
 
 A recipe has a table `[network]`, the architecture, and one table of options for each learning algorithm that
 the model goes through. This module knows neither networks nor algorithms: it turns tables into the options
@@ -19,7 +19,7 @@ Options = TypeVar("Options")
 
 
 class RecipeError(ValueError):
-    """A recipe that is missing, is not valid TOML, or has a wrong table, key or value."""
+    """The recipe is missing, is not valid TOML, or has a wrong table, key or value."""
 
 
 @dataclass(frozen=True)
