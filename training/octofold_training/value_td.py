@@ -195,7 +195,6 @@ class ValueLearning(SupervisedRun[ValueOptions, ValueProgress]):
         self, choices: _Choices, teacher_moves: NDArray[np.int8], student_moves: NDArray[np.int8]
     ) -> NDArray[np.bool_]:
         """Make a move in all games, note the student's afterstates, and return which ended `[B]`."""
-
         ended = self.pool.advance(teacher_moves, student_moves)
         own = np.arange(len(ended) // 2, len(ended))
         moves = student_moves[own]
