@@ -48,8 +48,9 @@ FETCHED: dict[str, tuple[type[np.generic], tuple[int, ...]]] = {
     "move": (np.int8, ()),
     "probabilities": (np.float32, (4,)),
     "votes": (np.uint8, (4,)),
+    "legal": (np.bool_, (4,)),
 }
-"""What is taken of the outputs, by type and by shape behind the batch; the replies have no use for legal."""
+"""The outputs that become `Moves`, in its order: type, and shape behind the batch."""
 
 LARGEST_KEPT = 64
 """Boards of the largest batch on a CPU whose binding is kept: beside larger ones, making it costs nothing."""
@@ -210,7 +211,7 @@ def _captured(model: bytes, layout: Layout, tensors: Tensors) -> onnxruntime.Inf
 def _check_answers(boards: NDArray[np.uint8], answers: Moves) -> None:
     size = len(boards)
     shapes = [output.shape for output in answers]
-    if shapes != [(size,), (size, 4), (size, 4)]:
+    if shapes != [(size,), (size, 4), (size, 4), (size, 4)]:
         raise GraphError(f"a batch of {size} boards is answered with the shapes {shapes}")
     for board, move, probabilities, legal in zip(
         boards, answers.moves, answers.probabilities, legal_moves(boards), strict=True

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull, Unavailable
 from octofold_server.backends.fakes import RecordingBackend, fake_moves
 from octofold_server.batching.batcher import Batcher
-from octofold_server.batching.call import TURN_BOARDS, Call, Priority
+from octofold_server.batching.call import NEVER, TURN_BOARDS, Call, Priority
 
 Boards = NDArray[np.uint8]
 NewBatcher = Callable[..., Batcher]
@@ -46,11 +46,33 @@ def new_batcher() -> Iterator[NewBatcher]:
         batcher.close()
 
 
+class Told(Call):
+    """A call that notes its end."""
+
+    told: list[Call]
+
+    def has_ended(self) -> None:
+        self.told.append(self)
+
+
+def submit(
+    batcher: Batcher,
+    boards: Boards,
+    deadline: float = NEVER,
+    priority: Priority = Priority.INTERACTIVE,
+    told: list[Call] | None = None,
+) -> Call:
+    call = Told(boards, deadline, priority)
+    call.told = [] if told is None else told
+    batcher.submit(call)
+    return call
+
+
 def hold(batcher: Batcher, backend: RecordingBackend, lanes: int = 1) -> None:
     """Keep every lane busy with one board, until the gate is set; forget those batches."""
     backend.gate.clear()
     for _ in range(lanes):
-        batcher.submit(marked(0))
+        submit(batcher, marked(0))
         backend.started.acquire()
     backend.batches.clear()
 
@@ -62,7 +84,7 @@ def wait_for(calls: list[Call]) -> None:
 
 def submit_until_refused(batcher: Batcher) -> None:
     while True:
-        batcher.submit(marked(1))
+        submit(batcher, marked(1))
 
 
 def assert_answers(answer_moves: NDArray[np.int8], boards: Boards) -> None:
@@ -74,7 +96,7 @@ def test_boards_that_waited_for_the_same_lane_run_as_one_batch(new_batcher: NewB
     batcher = new_batcher(backend)
     hold(batcher, backend)
     calls = [boards_of(count, seed=count) for count in (1, 3, 7)]
-    futures = [batcher.submit(boards) for boards in calls]
+    futures = [submit(batcher, boards) for boards in calls]
     backend.gate.set()
     for boards, future in zip(calls, futures, strict=True):
         assert_answers(future.result().moves.moves, boards)
@@ -85,7 +107,7 @@ def test_every_caller_gets_its_own_answers_whatever_the_sizes(new_batcher: NewBa
     batcher = new_batcher(RecordingBackend(), lanes=3, max_batch_size=16)
     sizes = np.random.default_rng(1).choice([1, 1, 1, 2, 5, 16, 17, 63, 64, 65, 700], 200)
     calls = [boards_of(int(size), seed=number) for number, size in enumerate(sizes)]
-    futures = [batcher.submit(boards) for boards in calls]
+    futures = [submit(batcher, boards) for boards in calls]
     for boards, future in zip(calls, futures, strict=True):
         answer = future.result()
         expected = fake_moves(boards)
@@ -98,7 +120,7 @@ def test_every_caller_gets_its_own_answers_whatever_the_sizes(new_batcher: NewBa
 def test_no_batch_is_larger_than_the_batch_size(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
     batcher = new_batcher(backend, max_batch_size=8)
-    wait_for([batcher.submit(boards_of(count)) for count in (100, 1, 9)])
+    wait_for([submit(batcher, boards_of(count)) for count in (100, 1, 9)])
     assert max(len(batch) for batch in backend.batches) <= 8
     assert backend.rows == 110
 
@@ -107,8 +129,8 @@ def test_a_lone_board_does_not_wait_behind_sixty_thousand(new_batcher: NewBatche
     backend = RecordingBackend()
     batcher = new_batcher(backend)
     hold(batcher, backend)
-    large = batcher.submit(marked(1, 60_000))
-    lone = batcher.submit(marked(2))
+    large = submit(batcher, marked(1, 60_000))
+    lone = submit(batcher, marked(2))
     backend.gate.set()
     wait_for([large, lone])
     order = np.concatenate(backend.batches)[:, 0]
@@ -121,9 +143,9 @@ def test_a_large_call_that_has_had_its_turn_lets_one_that_comes_later_go_first_b
     backend = RecordingBackend()
     batcher = new_batcher(backend)
     backend.gate.clear()
-    large = batcher.submit(marked(1, 6 * TURN_BOARDS))
+    large = submit(batcher, marked(1, 6 * TURN_BOARDS))
     backend.started.acquire()  # its first turn runs
-    lone = [batcher.submit(marked(mark)) for mark in (2, 3)]
+    lone = [submit(batcher, marked(mark)) for mark in (2, 3)]
     backend.gate.set()
     wait_for([large, *lone])
     order = np.concatenate(backend.batches)[:, 0]
@@ -135,9 +157,9 @@ def test_a_turn_is_no_longer_than_a_batch(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
     batcher = new_batcher(backend, max_batch_size=8)
     backend.gate.clear()
-    large = batcher.submit(marked(1, 100))
+    large = submit(batcher, marked(1, 100))
     backend.started.acquire()  # its first turn runs
-    lone = batcher.submit(marked(2))
+    lone = submit(batcher, marked(2))
     backend.gate.set()
     wait_for([large, lone])
     order = np.concatenate(backend.batches)[:, 0]
@@ -148,7 +170,7 @@ def test_two_large_calls_take_turns(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
     batcher = new_batcher(backend)
     hold(batcher, backend)
-    futures = [batcher.submit(marked(mark, 4 * TURN_BOARDS)) for mark in (1, 2)]
+    futures = [submit(batcher, marked(mark, 4 * TURN_BOARDS)) for mark in (1, 2)]
     backend.gate.set()
     wait_for(futures)
     order = np.concatenate(backend.batches)[:, 0]
@@ -159,7 +181,7 @@ def test_small_calls_run_in_order_of_arrival(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
     batcher = new_batcher(backend, max_batch_size=4)
     hold(batcher, backend)
-    futures = [batcher.submit(marked(mark, 3)) for mark in range(1, 10)]
+    futures = [submit(batcher, marked(mark, 3)) for mark in range(1, 10)]
     backend.gate.set()
     wait_for(futures)
     assert np.concatenate(backend.batches)[:, 0].tolist() == [mark for mark in range(1, 10) for _ in range(3)]
@@ -169,7 +191,7 @@ def test_waiting_boards_are_shared_by_idle_lanes(new_batcher: NewBatcher) -> Non
     backend = RecordingBackend()
     batcher = new_batcher(backend, lanes=2)
     backend.gate.clear()
-    future = batcher.submit(boards_of(20))
+    future = submit(batcher, boards_of(20))
     for _ in range(2):  # neither lane can take a second batch before the gate opens
         backend.started.acquire()
     assert sorted(len(batch) for batch in backend.batches) == [5, 10]
@@ -181,7 +203,7 @@ def test_a_cancelled_call_never_reaches_the_backend(new_batcher: NewBatcher) -> 
     backend = RecordingBackend()
     batcher = new_batcher(backend)
     hold(batcher, backend)
-    leaving, staying = batcher.submit(marked(1, 50)), batcher.submit(marked(2, 5))
+    leaving, staying = submit(batcher, marked(1, 50)), submit(batcher, marked(2, 5))
     batcher.cancel(leaving)
     backend.gate.set()
     staying.result()
@@ -194,11 +216,11 @@ def test_the_rest_of_a_large_call_that_is_cancelled_does_not_run(new_batcher: Ne
     backend = RecordingBackend()
     batcher = new_batcher(backend)
     backend.gate.clear()
-    leaving = batcher.submit(marked(1, 10_000))
+    leaving = submit(batcher, marked(1, 10_000))
     backend.started.acquire()
     batcher.cancel(leaving)
     backend.gate.set()
-    batcher.submit(marked(2)).result()
+    submit(batcher, marked(2)).result()
     assert backend.rows == 32 + 1
 
 
@@ -207,7 +229,7 @@ def test_one_client_leaves_and_its_batch_mates_still_get_answers(new_batcher: Ne
     batcher = new_batcher(backend)
     hold(batcher, backend)
     calls = [boards_of(4, seed=number) for number in range(3)]
-    futures = [batcher.submit(boards) for boards in calls]
+    futures = [submit(batcher, boards) for boards in calls]
     backend.gate.set()
     backend.started.acquire()  # the batch of all three has started
     batcher.cancel(futures[1])
@@ -219,8 +241,8 @@ def test_a_call_whose_deadline_passed_in_the_queue_never_runs(new_batcher: NewBa
     backend = RecordingBackend()
     batcher = new_batcher(backend)
     hold(batcher, backend)
-    expired = batcher.submit(marked(1, 5), deadline=time.monotonic())
-    alive = batcher.submit(marked(2), deadline=time.monotonic() + 3600)
+    expired = submit(batcher, marked(1, 5), deadline=time.monotonic())
+    alive = submit(batcher, marked(2), deadline=time.monotonic() + 3600)
     backend.gate.set()
     alive.result()
     with pytest.raises(DeadlinePassed):
@@ -232,9 +254,9 @@ def test_a_full_queue_takes_nothing_of_the_call_and_says_when_to_retry(new_batch
     backend = RecordingBackend()
     batcher = new_batcher(backend, queue_capacity=10)
     hold(batcher, backend)
-    accepted = batcher.submit(boards_of(8))
+    accepted = submit(batcher, boards_of(8))
     with pytest.raises(QueueFull, match="no room for 3 more") as full:
-        batcher.submit(boards_of(3))
+        submit(batcher, boards_of(3))
     assert full.value.retry_after_seconds > 0
     backend.gate.set()
     assert_answers(accepted.result().moves.moves, boards_of(8))
@@ -245,8 +267,8 @@ def test_calls_that_left_make_room_in_a_full_queue(new_batcher: NewBatcher) -> N
     backend = RecordingBackend()
     batcher = new_batcher(backend, queue_capacity=10)
     hold(batcher, backend)
-    batcher.cancel(batcher.submit(boards_of(10)))
-    accepted = batcher.submit(boards_of(10, seed=1))
+    batcher.cancel(submit(batcher, boards_of(10)))
+    accepted = submit(batcher, boards_of(10, seed=1))
     backend.gate.set()
     assert_answers(accepted.result().moves.moves, boards_of(10, seed=1))
 
@@ -257,7 +279,7 @@ def test_a_backend_failure_fails_only_its_batch_with_an_id_that_the_log_has(
     backend = RecordingBackend(poison=9)
     batcher = new_batcher(backend, max_batch_size=4)
     hold(batcher, backend)
-    futures = [batcher.submit(marked(mark, 2)) for mark in (1, 9, 2, 3)]  # two batches of four boards
+    futures = [submit(batcher, marked(mark, 2)) for mark in (1, 9, 2, 3)]  # two batches of four boards
     backend.gate.set()
     for future in futures[:2]:
         with pytest.raises(BackendFailed) as failure:
@@ -271,7 +293,7 @@ def test_the_rest_of_a_large_call_that_failed_does_not_run(new_batcher: NewBatch
     backend = RecordingBackend(poison=9)
     batcher = new_batcher(backend, max_batch_size=4)
     with pytest.raises(BackendFailed):
-        batcher.submit(marked(9, 10_000)).result()
+        submit(batcher, marked(9, 10_000)).result()
     assert backend.rows < 10_000
 
 
@@ -285,7 +307,7 @@ def test_closing_answers_what_was_accepted_and_accepts_no_more(new_batcher: NewB
     backend = RecordingBackend()
     batcher = new_batcher(backend, lanes=2)
     hold(batcher, backend, lanes=2)
-    accepted = batcher.submit(boards_of(200))
+    accepted = submit(batcher, boards_of(200))
     closing = threading.Thread(target=batcher.close)
     closing.start()
     with pytest.raises(Unavailable):
@@ -305,8 +327,8 @@ def test_interactive_calls_go_before_bulk_calls_that_came_first(new_batcher: New
     backend = RecordingBackend()
     batcher = new_batcher(backend, max_batch_size=4)
     hold(batcher, backend)
-    bulk = [batcher.submit(marked(1, 4), priority=Priority.BULK) for _ in range(3)]
-    interactive = batcher.submit(marked(2, 6))
+    bulk = [submit(batcher, marked(1, 4), priority=Priority.BULK) for _ in range(3)]
+    interactive = submit(batcher, marked(2, 6))
     backend.gate.set()
     wait_for([*bulk, interactive])
     assert np.concatenate(backend.batches)[:, 0].tolist() == [2] * 6 + [1] * 12
@@ -316,8 +338,8 @@ def test_bulk_gets_one_batch_in_eight_however_much_is_interactive(new_batcher: N
     backend = RecordingBackend()
     batcher = new_batcher(backend, max_batch_size=4)
     hold(batcher, backend)
-    bulk = batcher.submit(marked(1, 20), priority=Priority.BULK)
-    interactive = [batcher.submit(marked(2, 4)) for _ in range(100)]
+    bulk = submit(batcher, marked(1, 20), priority=Priority.BULK)
+    interactive = [submit(batcher, marked(2, 4)) for _ in range(100)]
     backend.gate.set()
     wait_for([bulk, *interactive])
     turns = [index for index, batch in enumerate(backend.batches) if (batch[:, 0] == 1).any()]
@@ -328,10 +350,10 @@ def test_bulk_that_fills_its_queue_leaves_room_for_interactive_calls(new_batcher
     backend = RecordingBackend()
     batcher = new_batcher(backend, queue_capacity=10)
     hold(batcher, backend)
-    bulk = batcher.submit(marked(1, 10), priority=Priority.BULK)
+    bulk = submit(batcher, marked(1, 10), priority=Priority.BULK)
     with pytest.raises(QueueFull):
-        batcher.submit(marked(1), priority=Priority.BULK)
-    interactive = batcher.submit(marked(2, 10))
+        submit(batcher, marked(1), priority=Priority.BULK)
+    interactive = submit(batcher, marked(2, 10))
     backend.gate.set()
     wait_for([bulk, interactive])
 
@@ -341,12 +363,12 @@ def test_a_deadline_passes_on_time_while_every_lane_is_busy(new_batcher: NewBatc
     backend = RecordingBackend()
     batcher = new_batcher(backend)
     backend.gate.clear()
-    late = batcher.submit(marked(1, boards), deadline=time.monotonic() + 0.1)
+    late = submit(batcher, marked(1, boards), deadline=time.monotonic() + 0.1)
     with pytest.raises(DeadlinePassed):  # although the gate is closed
         late.result()
     assert batcher.waiting == 0
     backend.gate.set()
-    batcher.submit(marked(2)).result()
+    submit(batcher, marked(2)).result()
     assert backend.rows <= 32 + 1
 
 
@@ -354,8 +376,8 @@ def test_a_sooner_deadline_does_not_wait_for_a_later_one(new_batcher: NewBatcher
     backend = RecordingBackend()
     batcher = new_batcher(backend)
     hold(batcher, backend)
-    patient = batcher.submit(marked(1), deadline=time.monotonic() + 3600)
-    hasty = batcher.submit(marked(2), deadline=time.monotonic() + 0.1)
+    patient = submit(batcher, marked(1), deadline=time.monotonic() + 3600)
+    hasty = submit(batcher, marked(2), deadline=time.monotonic() + 0.1)
     with pytest.raises(DeadlinePassed):
         hasty.result()
     backend.gate.set()
@@ -369,7 +391,7 @@ def test_who_leaves_at_its_deadline_was_late_and_who_leaves_before_has_cancelled
     batcher = new_batcher(backend)
     hold(batcher, backend)
     for seconds, kind in ((0.019, DeadlinePassed), (3600, CancelledError), (float("inf"), CancelledError)):
-        call = batcher.submit(marked(1), deadline=time.monotonic() + seconds)
+        call = submit(batcher, marked(1), deadline=time.monotonic() + seconds)
         batcher.cancel(call)
         with pytest.raises(kind):
             call.result()
@@ -381,10 +403,10 @@ def test_what_is_done_is_told_exactly_once_whatever_becomes_of_it(new_batcher: N
     hold(batcher, backend)
     told: list[Call] = []
     calls = [
-        batcher.submit(marked(1), on_done=told.append),
-        batcher.submit(marked(9, 100), on_done=told.append),
-        batcher.submit(marked(2), deadline=time.monotonic() + 0.05, on_done=told.append),
-        batcher.submit(marked(3), on_done=told.append),
+        submit(batcher, marked(1), told=told),
+        submit(batcher, marked(9, 100), told=told),
+        submit(batcher, marked(2), deadline=time.monotonic() + 0.05, told=told),
+        submit(batcher, marked(3), told=told),
     ]
     batcher.cancel(calls[3])
     batcher.cancel(calls[3])
@@ -399,7 +421,7 @@ def test_batches_are_counted_with_their_sizes(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
     batcher = new_batcher(backend)
     hold(batcher, backend)
-    waiting = batcher.submit(marked(1, 40))
+    waiting = submit(batcher, marked(1, 40))
     backend.gate.set()
     waiting.result()
     batches = batcher.statistics.snapshot().batches
@@ -410,8 +432,8 @@ def test_a_deadline_in_a_billion_years_does_not_stop_the_clock(new_batcher: NewB
     backend = RecordingBackend()
     batcher = new_batcher(backend)
     hold(batcher, backend)
-    patient = batcher.submit(marked(1), deadline=time.monotonic() + 3e16)
-    hasty = batcher.submit(marked(2), deadline=time.monotonic() + 0.05)
+    patient = submit(batcher, marked(1), deadline=time.monotonic() + 3e16)
+    hasty = submit(batcher, marked(2), deadline=time.monotonic() + 0.05)
     with pytest.raises(DeadlinePassed):
         hasty.result()
     backend.gate.set()
@@ -432,7 +454,7 @@ def test_whatever_callers_do_at_once_every_call_ends_once_with_its_own_answer_or
             boards = boards_of(int(random.choice([1, 2, 20, 150])), seed=1000 * seed + number)
             deadline = time.monotonic() + random.choice([0.0, 0.001, 60.0, float("inf")])
             try:
-                call = batcher.submit(boards, deadline, ended.append, Priority(int(random.integers(2))))
+                call = submit(batcher, boards, deadline, Priority(int(random.integers(2))), ended)
             except QueueFull:
                 continue
             submitted.append(call)

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 from octofold_server.backends.backend import Layout, Moves
 from octofold_server.backends.fakes import FakeBackend, RecordingBackend
+from octofold_server.batching.call import Call
 from octofold_server.config.options import Config
 from octofold_server.config.policies import parse_policies
-from octofold_server.models.registry import Models
+from octofold_server.models.registry import Models, ServedModel
 from octofold_server.models.version_index import State
 
 WriteVersion = Callable[..., Path]
@@ -81,6 +82,12 @@ def states(models: Models) -> dict[str, str]:
 
 def reason(models: Models, version: int) -> str:
     return next(status.reason for status in models.index() if status.version == version)
+
+
+def submit(served: ServedModel) -> Call:
+    call = Call(BOARD)
+    served.batcher.submit(call)
+    return call
 
 
 def test_what_nobody_foresaw_fails_one_version_and_the_log_has_the_traceback(
@@ -173,7 +180,7 @@ def test_an_old_version_answers_what_it_has_accepted_before_it_goes(
     models = new_models("latest:1")
     old = models.resolve("", "")
     backends.held[0].gate.clear()
-    accepted = [old.batcher.submit(BOARD) for _ in range(100)]
+    accepted = [submit(old) for _ in range(100)]
     write_version(version=2)
     loading = threading.Thread(target=models.load, args=("tiny",))
     loading.start()
@@ -374,7 +381,7 @@ def test_a_version_that_drains_because_of_an_unload_never_says_that_it_was_repla
         write_version(version=version, model=b"recording")
     models = new_models()
     backends.held[0].gate.clear()  # of version 2, which is loaded first and drained last
-    accepted = models.resolve("", "2").batcher.submit(BOARD)
+    accepted = submit(models.resolve("", "2"))
     unloading = threading.Thread(target=models.unload, args=("tiny",))
     unloading.start()
     while states(models)["tiny/2"] != "UNLOADING":

@@ -1,4 +1,4 @@
-"""The same boards through every door of one server: every protocol gives the answers of the graph itself."""
+"""The same boards by every protocol of one server: every protocol gives the answers of the graph itself."""
 
 from __future__ import annotations
 
@@ -107,14 +107,14 @@ def _rest(port: int, boards: NDArray[np.uint8], *, binary: bool) -> Answers:
     return found
 
 
-def test_every_door_gives_the_same_answers(
+def test_every_protocol_gives_the_same_answers(
     server: Any, tmp_path: Path, boards: NDArray[np.uint8], expected: Answers
 ) -> None:
     with grpc.insecure_channel(server.target) as channel:
         native, stub = OctofoldServiceStub(channel), GRPCInferenceServiceStub(channel)
         rest_port = int((tmp_path / "rest-port").read_text())
         packed = pb.NextMovesRequest(boards=boards.tobytes(), with_probabilities=True, with_votes=True)
-        doors: dict[str, Answers] = {
+        found: dict[str, Answers] = {
             "NextMoves": _native(native.NextMoves(packed)),
             "ModelInfer, raw": _answers(
                 stub.ModelInfer(
@@ -137,7 +137,7 @@ def test_every_door_gives_the_same_answers(
             "REST, binary": _rest(rest_port, boards, binary=True),
         }
         singles = [native.NextMove(pb.NextMoveRequest(board=board.tolist())) for board in boards]
-        doors["NextMove"] = {
+        found["NextMove"] = {
             "move": np.array([reply.direction - 1 for reply in singles]),
             "probabilities": np.array([reply.probabilities for reply in singles], np.float32),
             "votes": np.array([reply.votes for reply in singles]),
@@ -154,7 +154,7 @@ def test_every_door_gives_the_same_answers(
                 for n in range(COUNT)
             )
         }
-        doors["StreamNextMoves"] = _join([streamed[n] for n in range(COUNT)])
+        found["StreamNextMoves"] = _join([streamed[n] for n in range(COUNT)])
         inferred = {
             reply.infer_response.id: _answers(reply.infer_response)
             for reply in stub.ModelStreamInfer(
@@ -164,12 +164,12 @@ def test_every_door_gives_the_same_answers(
                 for n in range(COUNT)
             )
         }
-        doors["ModelStreamInfer"] = _join([inferred[str(n)] for n in range(COUNT)])
+        found["ModelStreamInfer"] = _join([inferred[str(n)] for n in range(COUNT)])
     assert (expected["move"] == -1).any()
-    for door, answers in doors.items():
+    for protocol, answers in found.items():
         for name, values in answers.items():
             # A kernel adds up in another order for a batch of another size: the last bits may differ.
             tolerance = 1e-6 if name == "probabilities" else 0
             np.testing.assert_allclose(
-                values, expected[name], rtol=0, atol=tolerance, err_msg=f"{door}: {name}"
+                values, expected[name], rtol=0, atol=tolerance, err_msg=f"{protocol}: {name}"
             )
