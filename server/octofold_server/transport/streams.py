@@ -109,7 +109,8 @@ class AnswerStream(Generic[AnyMessage]):
         rpc.on_message = self._take
         rpc.on_sent = self._was_sent
         rpc.on_left = self.abandon
-        self._go_on()
+        self._reading = True
+        rpc.read()
 
     @property
     def ended(self) -> bool:
@@ -173,11 +174,13 @@ class AnswerStream(Generic[AnyMessage]):
             if opened is not None:
                 self._open.add(opened)
                 self._open_boards += opened.boards
+                read = self._may_read()
         if opened is None or received is None:
             self._stop(why)
             return
+        if read:
+            self._rpc.read()  # first, so that gRPC looks for the next message while this one is submitted
         self._submit(opened, len(received))
-        self._go_on()
 
     def _submit(self, opened: _Open[AnyMessage], size: int) -> None:
         admission, rpc = self._admission, self._rpc
@@ -216,14 +219,11 @@ class AnswerStream(Generic[AnyMessage]):
             if self._ended:
                 return
             self._ready.append(opened)
-            if self._sending is None:
-                self._busy = time.monotonic()
-                self._send_next()
-
-    def _send_next(self) -> None:
-        self._sending = self._ready.popleft() if self._ready else None
-        if self._sending is not None:
-            self._rpc.send(self._sending.reply, more=bool(self._ready))
+            if self._sending is not None:
+                return
+            self._busy = time.monotonic()
+            self._sending = self._ready.popleft()
+        self._rpc.send(reply)
 
     def _was_sent(self) -> None:
         with self._lock:
@@ -232,15 +232,19 @@ class AnswerStream(Generic[AnyMessage]):
             self._open.discard(sent)
             self._open_boards -= sent.boards
             self._busy = time.monotonic()
-            if self._ended:
-                self._sending = None
-            else:
-                self._send_next()
+            ended = self._ended
+            self._sending, more = (None, False) if ended else self._next_ready()
+            sending, is_over, read = self._sending, self._is_over(), self._may_read()
         self._give_back(sent)
-        if self._ended:
+        # No lock is held while something is sent: lanes have other answers for this stream.
+        if sending is not None:
+            self._rpc.send(sending.reply, more=more)
+        if ended:
             self._close()
-        else:
-            self._go_on()
+        elif is_over:
+            self._end(self._why)
+        elif read:
+            self._rpc.read()
 
     def _stop(self, why: Exception | None) -> None:
         with self._lock:
@@ -248,18 +252,9 @@ class AnswerStream(Generic[AnyMessage]):
                 return
             self._stopped = True
             self._why = why
-        self._go_on()
-
-    def _go_on(self) -> None:
-        """Read the next message, or end, if it is time to."""
-        with self._lock:
-            is_over = self._stopped and not self._open
-            read = not (self._stopped or self._reading) and self._open_boards < MAX_OPEN_BOARDS
-            self._reading |= read
+            is_over = self._is_over()
         if is_over:
-            self._end(self._why)
-        elif read:
-            self._rpc.read()
+            self._end(why)
 
     def _end(self, why: Exception | None) -> None:
         with self._lock:
@@ -286,3 +281,18 @@ class AnswerStream(Generic[AnyMessage]):
         if opened.held_bytes:
             self._admission.budget.give(opened.held_bytes, self._rpc.peer())
             opened.held_bytes = 0
+
+    # The lock is held by who calls what follows.
+
+    def _next_ready(self) -> tuple[_Open[AnyMessage] | None, bool]:
+        """What to send next, and whether more is ready behind it."""
+        return (self._ready.popleft(), bool(self._ready)) if self._ready else (None, False)
+
+    def _is_over(self) -> bool:
+        return self._stopped and not self._open
+
+    def _may_read(self) -> bool:
+        """Whether it is time to ask for the next message; who calls this then does."""
+        read = not (self._stopped or self._reading) and self._open_boards < MAX_OPEN_BOARDS
+        self._reading |= read
+        return read
