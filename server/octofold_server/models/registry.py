@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from octofold_game.model import Card, GraphFile, Precision
+from octofold_game.model import CARD_FILE, Card, GraphFile, Precision
 from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 
 from octofold_server.backends.backend import Backend, BackendError, BackendFactory, Layout
@@ -372,7 +372,7 @@ class Models:
     def _why_nothing_is_served(self) -> str:
         known = self.index()
         if not known:
-            return f"no models in {Path(self._config.models).resolve()}: expected NAME/VERSION/card.json"
+            return f"no models in {Path(self._config.models).resolve()}: expected NAME/VERSION/{CARD_FILE}"
         failures = (f"{status.name}/{status.version}: {status.reason}" for status in known)
         return "no model can be served: " + "; ".join(failures)
 
