@@ -31,6 +31,7 @@ from harness import interleave, medians, report
 from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.histogram import Histogram
 from octofold_client.rpc.local_server import LocalServer
+from octofold_game.model import GRAPH_FILES
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
@@ -59,7 +60,7 @@ def main() -> None:
     )
     parser.add_argument("--model", default="cnn5", help="model to serve (default: %(default)s)")
     parser.add_argument(
-        "--file", default="model.int8.onnx", help="file of the newest version (default: %(default)s)"
+        "--file", default=GRAPH_FILES["int8"], help="file of the newest version (default: %(default)s)"
     )
     parser.add_argument(
         "--pytriton", type=Path, help="Python of an environment with nvidia-pytriton (default: not measured)"

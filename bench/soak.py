@@ -28,6 +28,7 @@ from harness import report
 from numpy.typing import NDArray
 from octofold_client.loadtest.boards import played_boards
 from octofold_client.rpc.local_server import LocalServer
+from octofold_game.model import CARD_FILE
 from octofold_proto import messages
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
@@ -87,8 +88,8 @@ def newest_of(source: Path, models: Path) -> str:
     for name in (source.name, SPARE):
         copy = models / name / newest.name
         shutil.copytree(newest, copy)
-        card = json.loads((copy / "card.json").read_text(encoding="utf-8"))
-        (copy / "card.json").write_text(json.dumps({**card, "name": name}), encoding="utf-8")
+        card = json.loads((copy / CARD_FILE).read_text(encoding="utf-8"))
+        (copy / CARD_FILE).write_text(json.dumps({**card, "name": name}), encoding="utf-8")
     return source.name
 
 

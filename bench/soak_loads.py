@@ -21,6 +21,7 @@ from pathlib import Path
 
 import grpc
 import psutil
+from octofold_game.model import CARD_FILE
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from soak_calls import CALL_SECONDS, SPARE, Caller, Kind, Target, WrongAnswer, new_channel
@@ -277,7 +278,7 @@ class Trouble:
 def _reload(server: Server) -> None:
     """Rewrite the newest version's card, so that the server loads the version again while it serves."""
     newest = max((server.models / server.target.model).glob("[0-9]*"), key=lambda folder: int(folder.name))
-    card = newest / "card.json"
+    card = newest / CARD_FILE
     content = json.loads(card.read_text(encoding="utf-8"))
     content["reloads"] = content.get("reloads", 0) + 1
     beside = card.with_suffix(".new")

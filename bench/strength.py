@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 from harness import report
 from octofold_client.evaluation.comparison import Comparison
 from octofold_export.export import ExportOptions, export
-from octofold_export.graph.decision import Rule
-from octofold_export.publishing.strength import Alternative, record_alternatives, record_strength
+from octofold_export.publishing.strength import record_alternatives, record_strength
 from octofold_export.sources.checkpoint import from_checkpoint
+from octofold_game.model import Alternative, Precision, Rule
 from octofold_training import checkpoints
 
 
@@ -36,7 +36,7 @@ class Row(NamedTuple):
 
     symmetries: int
     rule: Rule
-    precision: str
+    precision: Precision
 
 
 ROWS = {

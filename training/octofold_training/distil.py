@@ -20,18 +20,17 @@ from octofold_players.expectimax import expected_values
 from octofold_players.ntuple import NTupleNetwork
 from torch import Tensor, nn
 
+from octofold_training.architectures import Architecture
 from octofold_training.curves import Curves
 from octofold_training.encoding import fastest_type
 from octofold_training.long_run import TrainingError
-from octofold_training.networks import Architecture
+from octofold_training.networks import ILLEGAL
 from octofold_training.options import option
 from octofold_training.stages import TypicalLeads, stages
 from octofold_training.supervised import SupervisedOptions, SupervisedProgress, SupervisedRun
 
 LARGEST_REGRET = 5_000.0
 """Maximum regret of a move in the loss, in points; also the regret of an illegal or losing move."""
-
-_ILLEGAL = -1e9  # logit of an illegal move: its probability is 0, and 0 times the logit is not NaN
 
 CURVES = Curves(
     {
@@ -127,7 +126,7 @@ class Distillation(SupervisedRun[DistilOptions, SupervisedProgress]):
         Both cover only the legal moves, which the player knows, so the network need not learn them.
         """
         targets = torch.softmax(values / temperatures, dim=1)
-        logits = logits.masked_fill(values.isinf(), _ILLEGAL)
+        logits = logits.masked_fill(values.isinf(), ILLEGAL)
         loss = nn.functional.cross_entropy(logits, targets) - _entropy(targets)
         if self.options.regret_weight:
             shortfall = (values.amax(dim=1, keepdim=True) - values).clamp(max=LARGEST_REGRET)

@@ -7,7 +7,9 @@ games reached, so that late positions are frequent although few games reach them
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -114,8 +116,13 @@ def merge_rewards(table: MoveTable) -> Rewards:
     return Rewards(worth.float(), end=-1.0, most=1.0)
 
 
-REWARDS = {"points": points_rewards, "merges": merge_rewards}
-"""The rewards by their name in a recipe."""
+RewardName = Literal["points", "merges"]
+"""The names of the rewards in a recipe."""
+
+REWARDS: dict[RewardName, Callable[[MoveTable], Rewards]] = {
+    "points": points_rewards,
+    "merges": merge_rewards,
+}
 
 
 @dataclass(frozen=True)
@@ -137,10 +144,13 @@ class Environment:
     """
 
     def __init__(
-        self, games: int, exponents: int, rewards: str, restart_share: float, generator: torch.Generator
+        self,
+        games: int,
+        exponents: int,
+        rewards: RewardName,
+        restart_share: float,
+        generator: torch.Generator,
     ) -> None:
-        if rewards not in REWARDS:
-            raise ValueError(f"unknown rewards {rewards!r}; known: {', '.join(map(repr, REWARDS))}")
         if not 0 <= restart_share <= 1:
             raise ValueError(f"restart_share is {restart_share}, a share is from 0 to 1")
         device = generator.device

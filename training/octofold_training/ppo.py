@@ -24,10 +24,11 @@ from octofold_training import checkpoints
 from octofold_training.checkpoints import Checkpoint
 from octofold_training.curves import Curves
 from octofold_training.encoding import fastest_type
-from octofold_training.environment import Environment
+from octofold_training.environment import Environment, RewardName
 from octofold_training.long_run import RunProgress, TrainingError
 from octofold_training.options import fit_to_run, option
 from octofold_training.rollouts import Rollouts, Turn, generalised_advantages
+from octofold_training.schedules import cooling
 from octofold_training.value_network import ValueNetwork
 
 CURVES = Curves(
@@ -65,7 +66,9 @@ class PPOOptions:
     kl_weight: float = option(0.05, "weight of the penalty for diverging from the initial network")
     max_gradient_norm: float = option(0.5, "maximum norm of a gradient")
     temperature: float = option(0.5, "divisor of the logits when moves are drawn", minimum=0.01)
-    rewards: str = option("points", "'points': the score; 'merges': merges by tile, and a penalty at the end")
+    rewards: RewardName = option(
+        "points", "'points': the score; 'merges': merges by tile, and a penalty at the end"
+    )
     restart_share: float = option(0.5, "share of games that start from a board of a recent game, at most 1")
     warm_up_moves: int = option(1000, "moves of each game before the run, to reach games of all ages")
     averaged: float = option(
@@ -140,8 +143,7 @@ class PPO:
 
     def rate(self) -> float:
         """The next turn's learning rate as a share of the peak: 1, then a linear fall to 0."""
-        left = max(0.0, 1 - self.positions / self.options.positions)
-        return min(1.0, left / max(self.options.cool_down, 1e-9))
+        return cooling(self.positions, self.options.positions, self.options.cool_down)
 
     def warm_up(self) -> None:
         """Play with the initial network until the games are of all ages."""

@@ -26,10 +26,10 @@ def models(options: Namespace) -> None:
 def _described(version: ModelVersion) -> str:
     if not version.ready:
         return f"{version.state}: {version.reason}" if version.reason else version.state
-    card = version.card or {}
-    parts = ["ready", version.precision]
-    if isinstance(weights := card.get("weights"), int):
-        parts.append(f"{weights:,} weights")
-    if rule := card.get("decision_rule"):
-        parts.append(f"{rule} of {card.get('symmetries')}" if card.get("symmetries") else str(rule))
+    card, parts = version.card, ["ready", version.precision]
+    if card is not None and card.weights:
+        parts.append(f"{card.weights:,} weights")
+    if card is not None and card.decision_rule is not None:
+        views = f" of {card.symmetries}" if card.symmetries else ""
+        parts.append(f"{card.decision_rule}{views}")
     return ", ".join(part for part in parts if part)

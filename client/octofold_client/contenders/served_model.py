@@ -32,16 +32,13 @@ class ServedModel:
     @property
     def largest_exponent(self) -> int | None:
         """Largest exponent that the model accepts, from its card; None if unknown."""
-        value = (self.version.card or {}).get("largest_exponent")
-        return value if isinstance(value, int) else None
+        return None if self.version.card is None else self.version.card.largest_exponent
 
     @property
     def sha256(self) -> str | None:
         """Digest of the model file, from the card; None if unknown."""
-        precisions = (self.version.card or {}).get("precisions")
-        entry = precisions.get(self.version.precision) if isinstance(precisions, dict) else None
-        digest = entry.get("sha256") if isinstance(entry, dict) else None
-        return digest if isinstance(digest, str) else None
+        files = {} if self.version.card is None else self.version.card.precisions
+        return next((file.sha256 for name, file in files.items() if name == self.version.precision), None)
 
 
 class ServedSource:

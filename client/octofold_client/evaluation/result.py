@@ -5,6 +5,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from octofold_game.model import Card, CardError, card_of
+
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder
 from octofold_client.evaluation.summary import GameSummary, Summary
@@ -52,7 +55,7 @@ class Evaluation:
     games: tuple[GameSummary, ...]
     """In the order of their index, including those of earlier runs."""
     summary: Summary
-    card: dict[str, Any] | None
+    card: Card | None
     """The model card; None if the server could not read it, or if only the replays are left."""
     server_version: str | None
     """Version of the server's program, or all versions if they differed; None if unknown."""
@@ -76,7 +79,7 @@ class Evaluation:
     @property
     def decision_rule(self) -> str | None:
         """The model's decision rule, from its card; None if unknown."""
-        return (self.card or {}).get("decision_rule")
+        return None if self.card is None else self.card.decision_rule
 
     def to_json(self) -> dict[str, Any]:
         """The content of the result file."""
@@ -90,11 +93,11 @@ class Evaluation:
             "statistics": self.summary.to_json(),
             "run": None if self.run is None else self.run.to_json(),
             "scores": [asdict(game) for game in self.games],
-            "card": self.card,
+            "card": None if self.card is None else msgspec.to_builtins(self.card),
         }
 
 
-def earlier_run(folder: ResultFolder) -> tuple[dict[str, Any] | None, str | None, Run | None]:
+def earlier_run(folder: ResultFolder) -> tuple[Card | None, str | None, Run | None]:
     """The card, server version and run in the folder's result file; all None without the file.
 
     Raises:
@@ -108,8 +111,9 @@ def earlier_run(folder: ResultFolder) -> tuple[dict[str, Any] | None, str | None
         run = result["run"]
         if run is not None:
             run = Run(**{name: run[name] for name in Run.__dataclass_fields__})
-        return result["card"], result.get("server_version"), run
-    except (KeyError, TypeError) as error:
+        card = None if result["card"] is None else card_of(result["card"])
+        return card, result.get("server_version"), run
+    except (KeyError, TypeError, CardError) as error:
         raise EvaluationError(f"{folder.result} is damaged: {error!r}") from None
 
 

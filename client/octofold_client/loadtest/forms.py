@@ -15,6 +15,7 @@ import grpc
 import numpy as np
 from google.protobuf.message import Message
 from numpy.typing import NDArray
+from octofold_game.model import BOARDS, MOVE
 from octofold_proto import messages
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference import grpc_service_pb2_grpc
@@ -229,8 +230,8 @@ def _many_moves(answer: pb.NextMovesResponse, n: int) -> Moves:
 
 def _boards_tensor(to: Destination, boards: Boards) -> oip.ModelInferRequest:
     question = oip.ModelInferRequest(model_name=to.model, model_version=to.version)
-    question.inputs.add(name="boards", datatype="UINT8", shape=boards.shape)
-    question.outputs.add(name="move")
+    question.inputs.add(name=BOARDS.name, datatype="UINT8", shape=boards.shape)
+    question.outputs.add(name=MOVE.name)
     question.raw_input_contents.append(messages.boards_to_bytes(boards))
     return question
 

@@ -1,10 +1,10 @@
 """The answers of the client: frozen dataclasses of numpy arrays and strings."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.model import Card
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class ModelVersion:
     """Why it is not ready; empty if it is."""
     precision: str
     """fp32, int8 or fp16; empty if it is not ready."""
-    card: dict[str, Any] | None
-    """The model card; None if the server could not read it."""
+    card: Card | None
+    """The model card; None if the server could not read it, or if its format is unknown here."""
 
     @property
     def ready(self) -> bool:

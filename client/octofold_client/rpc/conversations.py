@@ -5,7 +5,6 @@ The sync and the asyncio client share this module. A conversation is a generator
 output itself, so tests can run it without a server.
 """
 
-import json
 import random
 import re
 import time
@@ -18,6 +17,7 @@ import numpy as np
 from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2
 from numpy.typing import ArrayLike
+from octofold_game.model import Card, CardError, parse_card
 from octofold_game.rules import LARGEST_EXPONENT, check_boards
 from octofold_proto import messages
 from octofold_proto.inference import grpc_service_pb2
@@ -341,9 +341,8 @@ def _parse_models(response: pb.ListModelsResponse) -> tuple[Model, ...]:
     )
 
 
-def _card(card_json: str) -> dict[str, Any] | None:
+def _card(card_json: str) -> Card | None:
     try:
-        card = json.loads(card_json)
-    except ValueError:  # also for an empty string, if the server could not read the card
+        return parse_card(card_json)
+    except CardError:  # also for an empty string, if the server could not read the card
         return None
-    return card if isinstance(card, dict) else None

@@ -115,11 +115,13 @@ def test_card_and_run_of_an_earlier_schema_are_kept(folder: Path) -> None:
         "queue_us": 1,
         "inference_us": 2,
     }
-    before = {"schema": 1, "run": run, "card": {"decision_rule": "vote"}, "statistics": {"average": 1}}
+    card = json.loads(Path("models/swift/1/card.json").read_text())
+    before = {"schema": 1, "run": run, "card": card, "statistics": {"average": 1}}
     (folder / "result.json").write_text(json.dumps(before))
     assert report(folder).returncode == 0
     result = result_of(folder)
     assert (result["schema"], result["run"], result["decision_rule"]) == (2, run, "vote")
+    assert result["card"] == card
     assert "| moves/s       |" in (folder / "report.md").read_text()
 
 

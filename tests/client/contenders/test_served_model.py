@@ -3,8 +3,16 @@
 import pytest
 from octofold_client import Model, ModelVersion, UnknownModel
 from octofold_client.contenders.served_model import select
+from octofold_game.model import CARD_FORMAT, Card, GraphFile
 
-CARD = {"precisions": {"int8": {"sha256": "abc"}}, "largest_exponent": 15}
+DIGEST = "ab" * 32
+CARD = Card(
+    format=CARD_FORMAT,
+    name="cnn5",
+    version=1,
+    largest_exponent=15,
+    precisions={"int8": GraphFile(file="model.int8.onnx", sha256=DIGEST)},
+)
 READY_1 = ModelVersion("1", "ready", "", "int8", CARD)
 READY_2 = ModelVersion("2", "ready", "", "fp32", None)
 FAILED_3 = ModelVersion("3", "failed", "card.json is not JSON", "", None)
@@ -23,7 +31,7 @@ def test_a_version_can_be_named() -> None:
 
 def test_digest_and_largest_exponent_come_from_the_card() -> None:
     old, new = select(MODELS, "cnn5", "1"), select(MODELS, "cnn5", "2")
-    assert (old.sha256, old.largest_exponent) == ("abc", 15)
+    assert (old.sha256, old.largest_exponent) == (DIGEST, 15)
     assert (new.sha256, new.largest_exponent) == (None, None)
 
 

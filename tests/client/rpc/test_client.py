@@ -120,7 +120,7 @@ def test_the_models_are_listed_with_their_cards(client: Client) -> None:
     assert model.newest_ready == model.versions[0]
     assert model.versions[0].precision == "fp32"
     assert model.versions[0].card is not None
-    assert model.versions[0].card["decision_rule"] == "vote"
+    assert model.versions[0].card.decision_rule == "vote"
 
 
 def test_a_server_tells_its_version_and_one_without_the_question_none(client: Client) -> None:
