@@ -201,7 +201,8 @@ class Config:
     max_message_bytes: int = _option(
         8 * 65_536 * 16,  # the most boards, even as JSON
         _integer(1024, 2**31 - 1),
-        "maximum bytes of a message",
+        "maximum bytes of a message; over gRPC, where boards are packed, at most 32 for each of --max-boards "
+        "and 128 KiB",
     )
     message_timeout: float = _option(
         10.0,
@@ -213,7 +214,7 @@ class Config:
         512 * 2**20,
         _integer(2048, 2**40),
         "bytes of messages that may be in flight over all protocols: half on their way in, each counted as "
-        "--max-message-bytes, and half at work; beyond, calls wait or fail with RESOURCE_EXHAUSTED",
+        "the largest one, and half at work; beyond, calls wait or fail with RESOURCE_EXHAUSTED",
     )
     max_boards: int = _option(65_536, _integer(1, 100_000_000), "maximum boards in a call")
     max_calls: int = _option(
@@ -229,8 +230,8 @@ class Config:
     max_streams: int = _option(
         256,
         _integer(0, 100_000),
-        "maximum open streams; each may hold one message of --max-message-bytes that has not arrived whole, "
-        "which gRPC does not show: as many bytes come on top of --max-bytes-in-flight",
+        "maximum open streams; each may hold a message that has not arrived whole, until --stream-idle ends "
+        "it: gRPC does not show these bytes, so they come on top of --max-bytes-in-flight",
     )
     max_streams_per_connection: int = _option(
         64, _integer(0, 100_000), "maximum open streams on one connection"
