@@ -10,7 +10,7 @@ import heapq
 from itertools import count
 from weakref import ReferenceType, ref
 
-from octofold_server.batching.call import Call
+from octofold_server.batching.call import NEVER, Call
 
 __all__ = ["Deadlines"]
 
@@ -59,7 +59,7 @@ class Deadlines:
     @property
     def next(self) -> float:
         """The next deadline, perhaps of a call that is done by now; infinity when there is none."""
-        return self._heap[0][0] if self._heap else float("inf")
+        return self._heap[0][0] if self._heap else NEVER
 
 
 def _open(reference: ReferenceType[Call]) -> Call | None:

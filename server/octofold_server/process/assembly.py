@@ -13,6 +13,7 @@ from octofold_server.admission.admission import Admission, Limits
 from octofold_server.admission.shared_service import SharedService
 from octofold_server.backends.backend import BackendFactory
 from octofold_server.backends.onnx_backend import onnx_lanes
+from octofold_server.batching.call import NEVER
 from octofold_server.config.options import Config
 from octofold_server.models.registry import Models
 from octofold_server.models.unloaded import Unloaded
@@ -161,7 +162,7 @@ def _methods(
     methods = Methods(arrivals, admission.refusals, checked, small_arrivals, unread)
     aside = Aside(ASIDE_THREADS, config.max_calls, admission.refusals, "aside")
     slow = Aside(SLOW_THREADS, config.max_calls, admission.refusals, "loading")
-    idle_seconds = config.stream_idle or float("inf")
+    idle_seconds = config.stream_idle or NEVER
     OctofoldMethods(admission, aside, idle_seconds).add_to(methods)
     OpenInferenceMethods(admission, idle_seconds).add_to(methods)
     OpenInferenceDescriptions(admission, operations, aside, slow).add_to(methods)

@@ -11,9 +11,10 @@ from typing import Protocol
 
 import grpc
 
+from octofold_server.batching.call import NEVER
+
 __all__ = ["CALL_BYTES", "NEVER", "YEAR_SECONDS", "Metadata", "Rpc", "Server", "nothing"]
 
-NEVER = float("inf")
 YEAR_SECONDS = 3.2e7
 """For a caller without a deadline, gRPC's C core reports the largest time that it can express."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 
 from octofold_server.admission.admission import Admission
+from octofold_server.batching.call import NEVER
 from octofold_server.models.version_index import State
 from octofold_server.protocols.octofold_v1.codecs import NextMove, NextMoves, StreamNextMoves
 from octofold_server.transport.aside import Aside, answering
@@ -37,7 +38,7 @@ class OctofoldMethods:
         idle_seconds: how long nothing may come on a stream that has nothing open.
     """
 
-    def __init__(self, admission: Admission, aside: Aside, idle_seconds: float = float("inf")) -> None:
+    def __init__(self, admission: Admission, aside: Aside, idle_seconds: float = NEVER) -> None:
         self._admission = admission
         self._aside = aside
         self._idle_seconds = idle_seconds

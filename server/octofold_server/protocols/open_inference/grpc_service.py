@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 from octofold_proto.inference import grpc_service_pb2 as pb
 
 from octofold_server.admission.admission import Admission
+from octofold_server.batching.call import NEVER
 from octofold_server.protocols.open_inference.grpc_codecs import ModelInfer, ModelStreamInfer
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.transport.aside import Aside, answering
@@ -108,7 +109,7 @@ class OpenInferenceMethods:
         idle_seconds: how long nothing may come on a stream that has nothing open.
     """
 
-    def __init__(self, admission: Admission, idle_seconds: float = float("inf")) -> None:
+    def __init__(self, admission: Admission, idle_seconds: float = NEVER) -> None:
         self._admission = admission
         self._idle_seconds = idle_seconds
 
