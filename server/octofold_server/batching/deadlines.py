@@ -7,6 +7,7 @@ share between threads by itself.
 from __future__ import annotations
 
 import heapq
+import math
 from itertools import count
 from weakref import ReferenceType, ref
 
@@ -59,7 +60,7 @@ class Deadlines:
     @property
     def next(self) -> float:
         """The next deadline, perhaps of a call that is done by now; infinity when there is none."""
-        return self._heap[0][0] if self._heap else float("inf")
+        return self._heap[0][0] if self._heap else math.inf
 
 
 def _open(reference: ReferenceType[Call]) -> Call | None:
