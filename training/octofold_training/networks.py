@@ -17,7 +17,11 @@ from torch.nn.functional import linear
 
 from octofold_training.convolution import corner_convolution
 from octofold_training.dense import dense_layers, initialise, parameters, through_dense
+from octofold_training.interfaces import PLANES_TO_LOGITS, Interface
 from octofold_training.pair_network import PATTERNS, PairNetwork
+from octofold_training.published_networks import MLP, PADDINGS, PaddedCNN, SymmetricCNN
+from octofold_training.q_networks import FORMS, QNetwork
+from octofold_training.residual_network import ResidualNetwork
 
 Architecture = dict[str, Any]
 
@@ -97,13 +101,21 @@ def build(architecture: Architecture) -> nn.Module:
     kind = sizes.pop("kind", None)
     if kind not in _KINDS:
         raise ArchitectureError(f"unknown kind of network {kind!r}; known: {', '.join(map(repr, _KINDS))}")
-    outputs = _outputs(sizes)
     network, allowed = _KINDS[kind]
+    if "head" in sizes and interface_of(network) != PLANES_TO_LOGITS:
+        raise ArchitectureError(f"a {kind} has no choice of heads")
+    outputs = 4 if "value_scale" in allowed else _outputs(sizes)
     if sizes.keys() != allowed.keys():
         raise ArchitectureError(f"a {kind} has the sizes {sorted(allowed)}, got {sorted(sizes)}")
     for name, check in allowed.items():
         check(name, sizes[name])
     return network(**sizes, outputs=outputs)
+
+
+def interface_of(network: nn.Module | type[nn.Module]) -> Interface:
+    """How a network reads boards and what it answers."""
+    found: Interface = getattr(network, "interface", PLANES_TO_LOGITS)
+    return found
 
 
 def _outputs(sizes: Architecture) -> int:
@@ -114,8 +126,7 @@ def _outputs(sizes: Architecture) -> int:
     if head != "value":
         raise ArchitectureError(f"unknown head {head!r}; known: 'policy', 'value'")
     scale = sizes.pop("value_scale", None)
-    if type(scale) not in (int, float) or not 0 < scale < math.inf:
-        raise ArchitectureError(f"value_scale is {scale!r}, it must be a number of points above 0")
+    _points("value_scale", scale)
     return 1
 
 
@@ -135,6 +146,19 @@ def _sizes(fewest: int, most: int, largest: int) -> Callable[[str, Any], None]:
             _size(largest)(f"a size of {name}", size)
 
     return check
+
+
+def _one_of(known: Sequence[str]) -> Callable[[str, Any], None]:
+    def check(name: str, choice: Any) -> None:
+        if choice not in known:
+            raise ArchitectureError(f"{name} is {choice!r}, known are {', '.join(known)}")
+
+    return check
+
+
+def _points(name: str, points: Any) -> None:
+    if type(points) not in (int, float) or not 0 < points < math.inf:
+        raise ArchitectureError(f"{name} is {points!r}, it must be a number of points above 0")
 
 
 def _patterns(name: str, patterns: Any) -> None:
@@ -158,6 +182,30 @@ _KINDS: dict[str, tuple[type[nn.Module], dict[str, Callable[[str, Any], None]]]]
             "features": _size(4096),
             "dense": _sizes(0, 8, 8192),
             "exponents": _size(18),
+        },
+    ),
+    "padded_cnn": (
+        PaddedCNN,
+        {
+            "layers": _size(64),
+            "channels": _size(4096),
+            "padding": _one_of(PADDINGS),
+            "exponents": _size(18),
+        },
+    ),
+    "mlp": (MLP, {"dense": _sizes(0, 8, 8192), "exponents": _size(18)}),
+    "symmetric_cnn": (
+        SymmetricCNN,
+        {"layers": _size(64), "channels": _size(4096), "exponents": _size(18)},
+    ),
+    "q_network": (QNetwork, {"form": _one_of(FORMS), "value_scale": _points}),
+    "residual": (
+        ResidualNetwork,
+        {
+            "channels": _size(4096),
+            "blocks": _size(64),
+            "head_blocks": _size(64),
+            "head_width": _size(8192),
         },
     ),
 }
