@@ -24,13 +24,14 @@ import numpy as np
 from harness import interleave, medians, report
 from numpy.typing import NDArray
 from octofold_client.rpc.local_server import LocalServer
+from octofold_game.model import Card, Precision
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.backend import Backend, Layout
 from octofold_server.backends.onnx_backend import batch_sizes, onnx_lanes
 from octofold_server.backends.onnx_session import cuda_is_available
 from octofold_server.models.layouts import default_layout
-from octofold_server.models.repository import Card, find_versions, read_card, read_model, read_tensors
+from octofold_server.models.repository import find_versions, read_card, read_model, read_tensors
 from octofold_server.models.tuning import boards_per_second, random_boards
 from octofold_server.models.tuning_file import device_name
 
@@ -45,7 +46,7 @@ class Variant:
     """A file of the model and how the device runs it."""
 
     name: str
-    precision: str
+    precision: Precision
     layout: Layout
     flags: tuple[str, ...] = ()
     "flags of `octofold-serve` for this variant"
@@ -73,16 +74,16 @@ def main() -> int:
         return 1
 
     folder = [version for version in find_versions(options.models) if version.name == options.model][-1]
-    card = read_card(folder)
+    card, _ = read_card(folder)
     variants = list(_variants(card, options.device, options.tensorrt))
     largest = max(variant.layout.max_batch_size for variant in variants)
     boards = random_boards(4 * largest)
-    expected = _answers(_lanes(card, Variant("", "fp32", default_layout("cpu"))), boards, 32)
+    expected = _answers(_lanes(folder.path, card, Variant("", "fp32", default_layout("cpu"))), boards, 32)
 
     lanes: dict[str, Sequence[Backend]] = {}
     agreement: dict[str, float] = {}
     for variant in variants:
-        lanes[variant.name] = _lanes(card, variant)
+        lanes[variant.name] = _lanes(folder.path, card, variant)
         agreement[variant.name] = min(
             float(np.mean(_answers(lanes[variant.name], boards[: 8 * count], count) == expected[: 8 * count]))
             for size in batch_sizes(variant.layout.max_batch_size)
@@ -144,9 +145,9 @@ def _variants(card: Card, device: str, engines: Path | None) -> Iterator[Variant
         )
 
 
-def _lanes(card: Card, variant: Variant) -> Sequence[Backend]:
+def _lanes(folder: Path, card: Card, variant: Variant) -> Sequence[Backend]:
     file = card.precisions[variant.precision]
-    lanes = onnx_lanes(read_model(file), variant.layout, read_tensors(file))
+    lanes = onnx_lanes(read_model(folder, file), variant.layout, read_tensors(folder, file))
     for lane in lanes:
         lane.warm_up()
     return lanes

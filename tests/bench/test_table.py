@@ -32,7 +32,8 @@ def publish(models: Path, name: str, version: int, average: float | None) -> Non
         ],
         "command": f"octofold evaluate --model {name} --version {version} --games 100 --seed 0",
     }
-    card = {"name": name, "version": version, "weights": 1234, "decision_rule": "vote", "symmetries": 8}
+    serving = {"format": 1, "name": name, "version": version, "largest_exponent": 15, "precisions": {}}
+    card = {**serving, "weights": 1234, "decision_rule": "vote", "symmetries": 8}
     (models / name / str(version)).mkdir(parents=True)
     (models / name / str(version) / "card.json").write_text(json.dumps({**card, "strength": strength}))
 
@@ -81,6 +82,15 @@ def test_check_reports_an_outdated_table_and_changes_nothing(readme: Path, tmp_p
     assert readme.read_text() == MARKED
     table(*options)
     assert table("--check", *options).returncode == 0
+
+
+def test_a_card_that_cannot_be_read_is_named(readme: Path, tmp_path: Path) -> None:
+    publish(tmp_path / "models", "small", 1, 20_000)
+    (tmp_path / "models/small/1/card.json").write_text("{}")
+    done = table("--readme", readme, "--models", tmp_path / "models")
+    assert done.returncode == 1
+    assert "small/1: card.json: format is missing" in done.stderr
+    assert readme.read_text() == MARKED
 
 
 def test_a_readme_without_markers_is_refused(readme: Path, tmp_path: Path) -> None:

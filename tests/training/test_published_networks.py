@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 from octofold_game.symmetries import CELLS
+from octofold_training.architectures import ArchitectureError
 from octofold_training.interfaces import BoardEncoder
-from octofold_training.networks import ArchitectureError, build, count_weights, interface_of
+from octofold_training.networks import build, count_weights, interface_of, require_planes
 from octofold_training.published_networks import PaddedCNN, SymmetricCNN
 from octofold_training.q_networks import QNetwork
 from octofold_training.residual_network import ResidualNetwork
@@ -143,14 +144,20 @@ def test_boards_become_what_a_network_reads_and_answers_are_put_in_order() -> No
     [
         (
             {"kind": "padded_cnn", "layers": 2, "channels": 3, "padding": "left", "exponents": 16},
-            "padding is 'left', known are left_above, around",
+            "padding is 'left', which is none of left_above, around",
         ),
         ({"kind": "q_network", "form": "deep", "value_scale": 1}, "form is 'deep'"),
         ({"kind": "q_network", "form": "conv", "value_scale": 0}, "value_scale is 0"),
-        ({"kind": "q_network", "form": "conv"}, "value_scale"),
-        ({"kind": "residual", "channels": 4, "head": "value"}, "a residual has no choice of heads"),
+        ({"kind": "q_network", "form": "conv"}, "value_scale is missing"),
+        ({**OTHERS[-1][0], "head": "value"}, "has no 'head'"),
     ],
 )
 def test_impossible_networks_are_refused_by_name(architecture: dict[str, Any], message: str) -> None:
     with pytest.raises(ArchitectureError, match=message):
         build(architecture)
+
+
+def test_algorithms_for_planes_refuse_networks_that_read_numbers() -> None:
+    require_planes(build({"kind": "mlp", "dense": [], "exponents": 16}))
+    with pytest.raises(ArchitectureError, match="a QNetwork does not read one-hot planes"):
+        require_planes(build(OTHERS[0][0]))

@@ -22,11 +22,12 @@ from octofold_game.play_logs.shards import ShuffledMoves
 from torch.nn.functional import cross_entropy
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from octofold_training.architectures import Architecture
 from octofold_training.curves import Curves
 from octofold_training.interfaces import BoardEncoder
 from octofold_training.long_run import RunProgress, TrainingError
 from octofold_training.micro_batches import MicroBatches
-from octofold_training.networks import Architecture, build, interface_of
+from octofold_training.networks import build, interface_of
 from octofold_training.options import fit_to_run, option
 from octofold_training.processes import ONE_PROCESS, Processes
 from octofold_training.schedules import cooling

@@ -6,28 +6,36 @@ model card; `build` turns it into a module. Nothing here knows how a network is 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from octofold_training.architectures import (
+    Architecture,
+    ArchitectureError,
+    CNNArchitecture,
+    MLPArchitecture,
+    PaddedCNNArchitecture,
+    PairArchitecture,
+    QNetworkArchitecture,
+    ResidualArchitecture,
+    SymmetricCNNArchitecture,
+    ValidCNNArchitecture,
+    architecture_of,
+)
 from octofold_training.convolution import corner_convolution
 from octofold_training.dense import dense_layers, initialise, parameters, through_dense
 from octofold_training.interfaces import PLANES_TO_LOGITS, Interface
-from octofold_training.pair_network import PATTERNS, PairNetwork
-from octofold_training.published_networks import MLP, PADDINGS, PaddedCNN, SymmetricCNN
-from octofold_training.q_networks import FORMS, QNetwork
+from octofold_training.pair_network import PairNetwork
+from octofold_training.published_networks import MLP, PaddedCNN, SymmetricCNN
+from octofold_training.q_networks import QNetwork
 from octofold_training.residual_network import ResidualNetwork
 
-Architecture = dict[str, Any]
-
-
-class ArchitectureError(ValueError):
-    """A description that does not name a network of this version."""
+ILLEGAL = -1e9
+"""Logit of an illegal move, or its points: probability 0, and no NaN where it is multiplied by 0."""
 
 
 class CNN(nn.Module):
@@ -95,120 +103,37 @@ def build(architecture: Architecture) -> nn.Module:
     is still to come from an afterstate, in points. Raises `ArchitectureError` for an unknown kind or head and
     for missing, unknown or impossible sizes.
     """
-    if not isinstance(architecture, dict):
-        raise ArchitectureError(f"an architecture is a dictionary, got {architecture!r}")
-    sizes = dict(architecture)
-    kind = sizes.pop("kind", None)
-    if kind not in _KINDS:
-        raise ArchitectureError(f"unknown kind of network {kind!r}; known: {', '.join(map(repr, _KINDS))}")
-    network, allowed = _KINDS[kind]
-    if "head" in sizes and interface_of(network) != PLANES_TO_LOGITS:
-        raise ArchitectureError(f"a {kind} has no choice of heads")
-    outputs = 4 if "value_scale" in allowed else _outputs(sizes)
-    if sizes.keys() != allowed.keys():
-        raise ArchitectureError(f"a {kind} has the sizes {sorted(allowed)}, got {sorted(sizes)}")
-    for name, check in allowed.items():
-        check(name, sizes[name])
-    return network(**sizes, outputs=outputs)
+    match architecture_of(architecture):
+        case CNNArchitecture() as sizes:
+            return CNN(sizes.layers, sizes.channels, sizes.exponents, sizes.outputs)
+        case ValidCNNArchitecture() as sizes:
+            return ValidCNN(sizes.channels, sizes.dense, sizes.exponents, sizes.outputs)
+        case PairArchitecture() as sizes:
+            return PairNetwork(sizes.patterns, sizes.features, sizes.dense, sizes.exponents, sizes.outputs)
+        case PaddedCNNArchitecture() as sizes:
+            return PaddedCNN(sizes.layers, sizes.channels, sizes.padding, sizes.exponents, sizes.outputs)
+        case MLPArchitecture() as sizes:
+            return MLP(sizes.dense, sizes.exponents, sizes.outputs)
+        case SymmetricCNNArchitecture() as sizes:
+            return SymmetricCNN(sizes.layers, sizes.channels, sizes.exponents, sizes.outputs)
+        case QNetworkArchitecture() as sizes:
+            return QNetwork(sizes.form)
+        case ResidualArchitecture() as sizes:
+            return ResidualNetwork(sizes.channels, sizes.blocks, sizes.head_blocks, sizes.head_width)
+
+
+def require_planes(network: nn.Module) -> None:
+    """Raises `ArchitectureError` for a network that reads boards in another way than as one-hot planes."""
+    if interface_of(network) != PLANES_TO_LOGITS:
+        raise ArchitectureError(
+            f"a {type(network).__name__} does not read one-hot planes, which this learning algorithm needs"
+        )
 
 
 def interface_of(network: nn.Module | type[nn.Module]) -> Interface:
     """How a network reads boards and what it answers."""
     found: Interface = getattr(network, "interface", PLANES_TO_LOGITS)
     return found
-
-
-def _outputs(sizes: Architecture) -> int:
-    """How many outputs the head has; takes what describes the head out of `sizes`."""
-    head = sizes.pop("head", "policy")
-    if head == "policy":
-        return 4
-    if head != "value":
-        raise ArchitectureError(f"unknown head {head!r}; known: 'policy', 'value'")
-    scale = sizes.pop("value_scale", None)
-    _points("value_scale", scale)
-    return 1
-
-
-def _size(largest: int) -> Callable[[str, Any], None]:
-    def check(name: str, size: Any) -> None:
-        if type(size) is not int or not 1 <= size <= largest:
-            raise ArchitectureError(f"{name} is {size!r}, allowed are whole numbers from 1 to {largest}")
-
-    return check
-
-
-def _sizes(fewest: int, most: int, largest: int) -> Callable[[str, Any], None]:
-    def check(name: str, sizes: Any) -> None:
-        if not isinstance(sizes, list) or not fewest <= len(sizes) <= most:
-            raise ArchitectureError(f"{name} is {sizes!r}, allowed is a list of {fewest} to {most} sizes")
-        for size in sizes:
-            _size(largest)(f"a size of {name}", size)
-
-    return check
-
-
-def _one_of(known: Sequence[str]) -> Callable[[str, Any], None]:
-    def check(name: str, choice: Any) -> None:
-        if choice not in known:
-            raise ArchitectureError(f"{name} is {choice!r}, known are {', '.join(known)}")
-
-    return check
-
-
-def _points(name: str, points: Any) -> None:
-    if type(points) not in (int, float) or not 0 < points < math.inf:
-        raise ArchitectureError(f"{name} is {points!r}, it must be a number of points above 0")
-
-
-def _patterns(name: str, patterns: Any) -> None:
-    if not isinstance(patterns, list) or not patterns or len({*map(str, patterns)}) < len(patterns):
-        raise ArchitectureError(f"{name} is {patterns!r}, allowed is a list without repetitions")
-    for pattern in patterns:
-        if pattern not in PATTERNS:
-            raise ArchitectureError(f"{name} has {pattern!r}, known are {', '.join(PATTERNS)}")
-
-
-_KINDS: dict[str, tuple[type[nn.Module], dict[str, Callable[[str, Any], None]]]] = {
-    "cnn": (CNN, {"layers": _size(64), "channels": _size(4096), "exponents": _size(18)}),
-    "valid_cnn": (
-        ValidCNN,
-        {"channels": _sizes(1, 3, 4096), "dense": _sizes(0, 8, 8192), "exponents": _size(18)},
-    ),
-    "pairs": (
-        PairNetwork,
-        {
-            "patterns": _patterns,
-            "features": _size(4096),
-            "dense": _sizes(0, 8, 8192),
-            "exponents": _size(18),
-        },
-    ),
-    "padded_cnn": (
-        PaddedCNN,
-        {
-            "layers": _size(64),
-            "channels": _size(4096),
-            "padding": _one_of(PADDINGS),
-            "exponents": _size(18),
-        },
-    ),
-    "mlp": (MLP, {"dense": _sizes(0, 8, 8192), "exponents": _size(18)}),
-    "symmetric_cnn": (
-        SymmetricCNN,
-        {"layers": _size(64), "channels": _size(4096), "exponents": _size(18)},
-    ),
-    "q_network": (QNetwork, {"form": _one_of(FORMS), "value_scale": _points}),
-    "residual": (
-        ResidualNetwork,
-        {
-            "channels": _size(4096),
-            "blocks": _size(64),
-            "head_blocks": _size(64),
-            "head_width": _size(8192),
-        },
-    ),
-}
 
 
 def count_weights(network: nn.Module) -> int:

@@ -8,6 +8,7 @@ in Game 2048"; Maciszewska, Pilat and Sarna's report of 2025, which repeats the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from octofold_game.symmetries import CELLS
@@ -18,7 +19,7 @@ from octofold_training.convolution import corner_convolution
 from octofold_training.dense import dense_layers, initialise, parameters, through_dense
 from octofold_training.interfaces import PLANES_TO_LOGITS
 
-PADDINGS = ("left_above", "around")
+Padding = Literal["left_above", "around"]
 
 
 class PaddedCNN(nn.Module):
@@ -31,7 +32,9 @@ class PaddedCNN(nn.Module):
 
     interface = PLANES_TO_LOGITS
 
-    def __init__(self, layers: int, channels: int, padding: str, exponents: int, outputs: int = 4) -> None:
+    def __init__(
+        self, layers: int, channels: int, padding: Padding, exponents: int, outputs: int = 4
+    ) -> None:
         super().__init__()
         inputs = [exponents, *[channels] * (layers - 1)]
         self.convolutions = nn.ModuleList(nn.Conv2d(size, channels, 2) for size in inputs)

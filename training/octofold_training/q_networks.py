@@ -7,6 +7,7 @@ the order up, down, left, right.
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -14,32 +15,31 @@ from torch.nn.functional import dropout, pad
 
 from octofold_training.interfaces import Interface
 
-FORMS = ("simple", "dropout", "conv")
+Form = Literal["simple", "dropout", "conv"]
 _DROPPED = 0.5
 _CONVOLUTION_CHANNELS = 8
 
 
 class QNetwork(nn.Module):
-    """A network of one of the `FORMS`; its weights start as PyTorch starts them, as in the project.
+    """A network of one of the three forms; its weights start as PyTorch starts them, as in the project.
 
     `simple`: dense layers of 128 and 64. `dropout`: of 64, 128 and 64, half of what leaves the first two
     dropped in training. `conv`: convolutions of one to four cells a side next to each other, eight channels
-    each, then a dense layer of 128. `value_scale` is how many points an answer of 1 stands for.
+    each, then a dense layer of 128.
     """
 
     interface = Interface(
         reads="log2", layout="flat", answers="action_values", actions=("up", "down", "left", "right")
     )
 
-    def __init__(self, form: str, value_scale: float, outputs: int = 4) -> None:
+    def __init__(self, form: Form) -> None:
         super().__init__()
         self._dropped = _DROPPED if form == "dropout" else 0.0
         widths = {"simple": [16, 128, 64], "dropout": [16, 64, 128, 64], "conv": [512, 128]}[form]
         sizes = range(1, 5) if form == "conv" else ()
-        self.value_scale = float(value_scale)
         self.convolutions = nn.ModuleList(nn.Conv2d(1, _CONVOLUTION_CHANNELS, size) for size in sizes)
         self.hidden = nn.ModuleList(nn.Linear(inputs, size) for inputs, size in pairwise(widths))
-        self.out = nn.Linear(widths[-1], outputs)
+        self.out = nn.Linear(widths[-1], 4)
 
     def forward(self, logarithms: Tensor) -> Tensor:
         """Exponents `[N, 16]` as floats to action values `[N, 4]`."""

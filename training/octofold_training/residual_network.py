@@ -44,13 +44,11 @@ class ResidualNetwork(nn.Module):
         reads="log2", layout="plane", actions=("left", "down", "right", "up"), output="policy"
     )
 
-    def __init__(
-        self, channels: int, blocks: int, head_blocks: int, head_width: int, outputs: int = 4
-    ) -> None:
+    def __init__(self, channels: int, blocks: int, head_blocks: int, head_width: int) -> None:
         super().__init__()
         self.stem = nn.Sequential(*convolution(1, channels), nn.ReLU())
         self.blocks = nn.Sequential(*(ResidualBlock(channels) for _ in range(blocks)))
-        self.policy = _head(channels, head_blocks, head_width, outputs)
+        self.policy = _head(channels, head_blocks, head_width, 4)
         self.value = _head(channels, head_blocks, head_width, 1)
 
     def forward(self, plane: Tensor) -> PolicyAndValue:

@@ -1,4 +1,4 @@
-"""Writes the games of a result folder down as play logs: single moves, from which networks learn.
+"""Writes the games of a result folder as play logs: single moves, from which networks learn.
 
 A log file holds `GAMES_PER_FILE` games and is written whole. `logs.json` says what the files hold, so that an
 interrupted run goes on with the file that it was at.
@@ -57,6 +57,7 @@ class Content:
         return tuple(name for name, judge in asked.items() if judge is not None)
 
     def to_json(self) -> dict[str, Any]:
+        """Return the part of `logs.json` that says what the logs hold."""
         judge = self.judge and {"name": self.judge.name, "unit": self.judge.unit, "sha256": self.judge.sha256}
         return {"suffix": self.suffix, "columns": list(self.columns), "judge": judge}
 
@@ -67,10 +68,13 @@ def write_logs(
     on_written: Callable[[int], None] = lambda _: None,
     before_each: Callable[[], None] = lambda: None,
 ) -> list[LogFile]:
-    """Writes all finished games of the folder as logs, except those that an earlier run has written.
+    """Write all finished games of the folder as logs, except those that an earlier run has written.
 
-    `on_written` is called with the number of moves whenever some are done; `before_each` before each part of
-    the work. What they raise ends it; the files that are complete stay.
+    Args:
+        folder: holds the games, and gets the logs.
+        content: what the logs hold.
+        on_written: called with the number of moves whenever some are done.
+        before_each: called before each part of the work. What it raises ends the work; complete files stay.
 
     Returns:
         All log files of the folder.
@@ -103,7 +107,7 @@ def write_logs(
 
 
 def moves_in(episodes: Iterator[Episode]) -> int:
-    """How many moves the games have."""
+    """Return how many moves the games have."""
     return sum(map(len, episodes))
 
 

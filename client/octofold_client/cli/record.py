@@ -26,6 +26,7 @@ from octofold_client.wording import counted
 
 
 def add(subcommands: "Subcommands") -> None:
+    """Add the subcommand."""
     parser = subcommands.add_parser(
         "record",
         help="play games and write their moves down, for networks to learn from",
@@ -70,9 +71,11 @@ def add(subcommands: "Subcommands") -> None:
 
 
 def record(options: Namespace) -> None:
-    """Plays games into a result folder and writes their moves beside them.
+    """Play games into a result folder and write their moves beside them.
 
-    Raises `EvaluationError` for a player without probabilities, and as `Players` and `write_logs` do.
+    Raises:
+        EvaluationError: the player has no probabilities, or the format has no room for what was asked for.
+            Otherwise, as `Players` and `write_logs` do.
     """
     games = Games.of(options)
     if (options.probabilities or options.judge_player or options.judge_model) and options.format != "parquet":

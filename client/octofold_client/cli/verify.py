@@ -1,4 +1,4 @@
-"""`octofold verify`: whether the records of games are true, by the rules."""
+"""`octofold verify`: checks the records of games, and play logs, with the rules."""
 
 import sys
 from argparse import Namespace
@@ -19,13 +19,14 @@ _LINES_TOLD = 20
 
 
 def add(subcommands: "Subcommands") -> None:
+    """Add the subcommand."""
     parser = subcommands.add_parser(
         "verify",
         help="check the records of games against the rules",
         description="Replays every game with an independent implementation of the rules, and checks each "
-        "move, each new tile, the score and the final board. Of play logs, checks every line: its form, that "
-        "the move is legal and that the new tile's cell is empty after it. Exits with 0 only if everything "
-        "is right.",
+        "move, each new tile, the score and the final board. Checks every line of play logs: its form, that "
+        "the move is legal, and that the new tile's cell is empty after it. Exits with 0 if all records are "
+        "correct, and with 1 otherwise.",
     )
     parser.add_argument(
         "files",
@@ -38,9 +39,10 @@ def add(subcommands: "Subcommands") -> None:
 
 
 def verify(options: Namespace) -> None:
-    """Checks every game and every logged move of the files and says whether the records are true.
+    """Check every game and every logged move of all files, and print the result.
 
-    All files are looked at before `ReplayError` is raised for what is not true, or not readable.
+    Raises:
+        ReplayError: a record is wrong, or a file cannot be read.
     """
     wrong = [reason for file in options.files for reason in _wrong(file) if reason]
     if wrong:
@@ -48,7 +50,7 @@ def verify(options: Namespace) -> None:
 
 
 def _wrong(path: Path) -> Iterator[str]:
-    """What is wrong with each record of a file or folder; empty where nothing is."""
+    """Print what is wrong with each record of a file or folder; yield summaries, empty if all is correct."""
     if is_log(path) and not path.is_dir():
         yield _wrong_log(path)
         return
@@ -60,7 +62,7 @@ def _wrong(path: Path) -> Iterator[str]:
 
 
 def _wrong_log(log: Path) -> str:
-    """What is wrong with the moves of one log; empty where nothing is. Prints the first bad lines."""
+    """Print the first bad lines of a log; return a summary of them, empty if there are none."""
     good = bad = 0
 
     def tell(line: BadLine) -> None:
@@ -78,34 +80,35 @@ def _wrong_log(log: Path) -> str:
         print(f"octofold: {described(error)}", file=sys.stderr)
         return f"{log} cannot be read beyond {counted(good + bad, 'line')}"
     if bad:
-        return f"{bad:,} of {counted(good + bad, 'line')} of {log} {'is' if bad == 1 else 'are'} not true"
+        return f"{bad:,} of {counted(good + bad, 'line')} of {log} {'is' if bad == 1 else 'are'} wrong"
     print(f"{log}: {counted(good, 'move')}: all are legal, and new tiles appear in empty cells")
     return ""
 
 
 def _wrong_replays(file: Path) -> str:
-    """What is wrong with the games of one file or folder; empty where nothing is. Prints every such game."""
-    games = moves = untrue = 0
+    """Print the wrong games of a file or folder; return a summary of them, empty if all are correct."""
+    games = moves = wrong = 0
     try:
         replays = replays_of(file)
         for episode, error in check_replays(replays):
             games += 1
             moves += len(episode)
             if error is not None:
-                untrue += 1
+                wrong += 1
+
                 print(f"octofold: {error}", file=sys.stderr)
     except (ReplayError, EvaluationError, OSError) as error:
         if not games:
             return described(error)
         print(f"octofold: {described(error)}", file=sys.stderr)
-        untold = f"; {_untrue(untrue, games, file)}" if untrue else ""
-        return f"{replays} cannot be read beyond {counted(games, 'game')}{untold}"
-    if untrue:
-        return _untrue(untrue, games, replays)
+        rest = f"; {_summary(wrong, games, file)}" if wrong else ""
+        return f"{replays} cannot be read beyond {counted(games, 'game')}{rest}"
+    if wrong:
+        return _summary(wrong, games, replays)
     made = f"{counted(games, 'game')}, {counted(moves, 'move')}"
-    print(f"{replays}: {made}: scores, moves and final boards are true")
+    print(f"{replays}: {made}: all moves, new tiles, scores and final boards are correct")
     return ""
 
 
-def _untrue(untrue: int, games: int, file: Path) -> str:
-    return f"{untrue:,} of {counted(games, 'game')} of {file} {'is' if untrue == 1 else 'are'} not true"
+def _summary(wrong: int, games: int, file: Path) -> str:
+    return f"{wrong:,} of {counted(games, 'game')} in {file} {'is' if wrong == 1 else 'are'} wrong"

@@ -1,4 +1,4 @@
-"""Why a connection failed, in plain words: gRPC's own name files of the SSL library and end with "OK"."""
+"""Explains why a connection failed; gRPC's messages name files of the SSL library and end with "OK"."""
 
 import re
 import socket
@@ -7,46 +7,83 @@ import ssl
 PROBE_SECONDS = 2.0
 _VERIFY = re.compile(r"CERTIFICATE_VERIFY_FAILED: (?P<reason>.*?)(: OK)?$")
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST")
+_OTHER_HOST = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL
 _CLOSED = ("Socket closed", "Connection reset")
 
 
 def explain(details: str, target: str, *, tls: bool) -> str | None:
-    """What to tell people about the `details` of a call that could not connect to `target`, with or without
-    TLS; None for details of anything else.
-    """
+    """A message for the `details` of a call that could not connect to `target`; None for other details."""
     if "errors resolving" in details or "DNS resolution failed" in details:
-        return f"{target}: the name of the host cannot be resolved"
+        return f"{target}: the host name cannot be resolved"
     if "failed to connect" not in details:
         return None
     if match := _VERIFY.search(details):
-        return (
-            f"the certificate of {target} cannot be verified: {match['reason']} "
-            "(name the CA certificates to trust with --tls-ca)"
-        )
+        return _not_verified(target, match["reason"])
     if "Hostname Verification" in details:
-        return f"the certificate of {target} is not for this host name"
+        return _not_for_host(target)
     if tls and any(sign in details for sign in _NOT_TLS):
-        return f"{target} does not speak TLS (leave --tls and its files out)"
+        return f"{target} does not use TLS (leave out --tls and its files)"
     if "security handshaker" in details:
         return f"TLS to {target} cannot be set up: --tls-ca, --tls-certificate or --tls-key is wrong"
     reason = details.rpartition(": ")[2]
     if not tls and any(sign in details for sign in _CLOSED):
-        return f"{target} closed the connection: {reason} (if it speaks TLS, use --tls or --tls-ca)"
-    return f"no octofold server answers at {target}: {reason}"
+        return f"{target} closed the connection: {reason} (if it uses TLS, use --tls or --tls-ca)"
+    return f"no Octofold server answers at {target}: {reason}"
+
+
+def explain_tls(target: str, authorities: bytes | None) -> str | None:
+    """Why a TLS handshake with `target` fails; None if it does not, or if nobody answers.
+
+    gRPC reports only the failure of the last address. If a host has an IPv6 and an IPv4 address and listens
+    on one of them, "Connection refused" may hide a wrong certificate.
+
+    Args:
+        target: address of the server, HOST:PORT.
+        authorities: CA certificates to trust (PEM); None for those that the system trusts.
+    """
+    try:
+        context = ssl.create_default_context(
+            cadata=None if authorities is None else authorities.decode("ascii")
+        )
+        _shake_hands(target, context)
+    except ssl.SSLCertVerificationError as error:
+        if error.verify_code in _OTHER_HOST:
+            return _not_for_host(target)
+        return _not_verified(target, error.verify_message)
+    except (OSError, ValueError):
+        return None
+    return None
 
 
 def speaks_tls(target: str) -> bool:
-    """Whether the server at `target` answers a TLS handshake; for when plaintext has failed there."""
-    host, _, port = target.rpartition(":")
-    host = host.strip("[]")
+    """Whether the server at `target` answers a TLS handshake."""
     context = ssl.create_default_context()
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # nothing is sent: who answers does not matter
+    context.verify_mode = ssl.CERT_NONE  # nothing is sent, so the identity does not matter
+
     try:
-        with (
-            socket.create_connection((host, int(port)), PROBE_SECONDS) as connection,
-            context.wrap_socket(connection, server_hostname=host),
-        ):
-            return True
+        _shake_hands(target, context)
     except (OSError, ValueError):
         return False
+    return True
+
+
+def _shake_hands(target: str, context: ssl.SSLContext) -> None:
+    host, _, port = target.rpartition(":")
+    host = host.strip("[]")
+    with (
+        socket.create_connection((host, int(port)), PROBE_SECONDS) as connection,
+        context.wrap_socket(connection, server_hostname=host),
+    ):
+        pass
+
+
+def _not_for_host(target: str) -> str:
+    return f"the certificate of {target} is not for this host name"
+
+
+def _not_verified(target: str, reason: str) -> str:
+    return (
+        f"the certificate of {target} cannot be verified: {reason} "
+        "(name the CA certificates to trust with --tls-ca)"
+    )

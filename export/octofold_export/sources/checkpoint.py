@@ -48,12 +48,9 @@ def from_checkpoint(folder: Path) -> Source:
         fp32=float_form(form),
         fp16=lambda: half_form(form),
         int8=quantized,
-        card={
-            "architecture": architecture,
-            "description": msgspec.to_builtins(description),
-            "weights": network.weights,
-            "checkpoint_sha256": checkpoint.sha256,
-        },
+        architecture=architecture,
+        weights=network.weights,
+        checkpoint_sha256=checkpoint.sha256,
     )
 
 

@@ -96,8 +96,8 @@ def test_after_ctrl_c_the_same_command_goes_on_move_by_move_and_ends_with_the_sa
     _, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 130, errors
     kept, interrupted = errors.splitlines()[-2:]
-    assert f"of {GAMES} games are kept in out, and the " in kept
-    assert kept.endswith("that were running; the same command goes on from there.")
+    assert f"of {GAMES} games finished, " in kept
+    assert kept.endswith(" more begun; all are kept in out, and the same command continues them.")
     assert interrupted == "octofold: interrupted"
     assert "Traceback" not in errors
     before = replays_of(tmp_path / "out")
@@ -244,10 +244,11 @@ def test_signals_wait_for_the_next_check_however_many_come() -> None:
 
 def test_signals_that_nobody_wants_to_know_of_are_left_as_they_are() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    sigterm = signal.getsignal(signal.SIGTERM)
     try:
         with DeferredInterrupts():
             assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-            assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+            assert signal.getsignal(signal.SIGTERM) is sigterm
             signal.raise_signal(signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)

@@ -99,7 +99,7 @@ def test_after_ctrl_c_the_same_command_goes_on(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=SECONDS)
     assert process.returncode == 130
-    assert "the same command goes on from there" in told
+    assert "the same command continues" in told
     assert not list(tmp_path.glob("moves-*"))
     kept = len(list(read_replays(replays)))
 
@@ -133,7 +133,7 @@ def test_verify_reads_logs_and_names_bad_lines(tmp_path: Path) -> None:
     done = octofold("verify", tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     replays, logs = done.stdout.splitlines()
-    assert "scores, moves and final boards are true" in replays
+    assert "all moves, new tiles, scores and final boards are correct" in replays
     assert logs.startswith(f"{tmp_path / 'moves-00000.txt.gz'}: ")
     assert logs.endswith("all are legal, and new tiles appear in empty cells")
 
@@ -145,5 +145,5 @@ def test_verify_reads_logs_and_names_bad_lines(tmp_path: Path) -> None:
     assert first == f"octofold: {bad}:1: right does not change the board"
     assert second == f"octofold: {bad}:2: it has 4 parts, a move has 20"
     assert verdict == (
-        f"octofold: 2 of 3 lines of {bad} are not true; there is no {tmp_path / 'missing.txt'}"
+        f"octofold: 2 of 3 lines of {bad} are wrong; there is no {tmp_path / 'missing.txt'}"
     )

@@ -13,6 +13,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from octofold_client.errors import Unavailable
+from octofold_client.evaluation.servers import diagnose
+from octofold_client.rpc.credentials import Credentials
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 SERVE = Path(sys.executable).with_name("octofold-serve")
@@ -75,7 +78,7 @@ def tls_port(certificate: Path, repository: Path) -> Iterator[int]:
 
 def test_a_certificate_that_cannot_be_verified_is_one_line_with_the_reason(tls_port: int) -> None:
     assert line_of("models", "--target", f"127.0.0.1:{tls_port}", "--tls") == (
-        f"octofold: the certificate of 127.0.0.1:{tls_port} cannot be verified: self signed certificate "
+        f"octofold: the certificate of 127.0.0.1:{tls_port} cannot be verified: self-signed certificate "
         "(name the CA certificates to trust with --tls-ca)"
     )
 
@@ -86,17 +89,31 @@ def test_a_certificate_of_another_host_is_told_from_an_unknown_one(tls_port: int
     )
 
 
+def test_a_wrong_certificate_is_found_behind_the_refusal_of_a_hosts_other_address(
+    tls_port: int, certificate: Path
+) -> None:
+    refused = Unavailable("no octofold server answers: Connection refused")  # what gRPC tells of `localhost`
+    here = Credentials.from_files(authorities=certificate)
+    assert str(diagnose(refused, f"localhost:{tls_port}", here)) == (
+        f"the certificate of localhost:{tls_port} is not for this host name"
+    )
+    unknown = diagnose(refused, f"127.0.0.1:{tls_port}", Credentials(tls=True))
+    assert "cannot be verified: self" in str(unknown)
+    assert diagnose(refused, f"127.0.0.1:{tls_port}", here) is refused
+
+
 @pytest.mark.parametrize("command", ["models", "ready", "evaluate"])
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_a_plaintext_client_of_a_tls_server_hears_of_tls(tls_port: int, command: str, host: str) -> None:
     assert line_of(command, "--target", f"{host}:{tls_port}") == (
-        f"octofold: {host}:{tls_port} speaks TLS: use --tls, or --tls-ca FILE if its CA is not the system's"
+        f"octofold: {host}:{tls_port} uses TLS: use --tls, or --tls-ca FILE if the system does not trust "
+        "its CA"
     )
 
 
 def test_a_tls_client_of_a_plaintext_server_hears_that_it_has_none(target: str) -> None:
     assert line_of("models", "--target", target, "--tls") == (
-        f"octofold: {target} does not speak TLS (leave --tls and its files out)"
+        f"octofold: {target} does not use TLS (leave out --tls and its files)"
     )
 
 

@@ -7,8 +7,14 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 
 import pytest
+from octofold_game.model import PRECISIONS
 from octofold_server.config.options import Config, ConfigError
 from octofold_server.config.reading import read_config, unknown_variables
+
+
+def test_every_precision_of_a_model_can_be_asked_for() -> None:
+    for precision in PRECISIONS:
+        assert read_config(["--precision", precision], {}).precision == precision
 
 
 def test_nothing_given_is_the_defaults() -> None:
@@ -187,10 +193,12 @@ def test_the_configuration_is_printed_as_a_file_that_gives_the_same_one(
 ) -> None:
     arguments = ["--port", "7", "--no-admin", "--versions", "latest:2", "--models", 'a "b"', "--grace", "2.5"]
     with pytest.raises(SystemExit) as leave:
-        read_config([*arguments, "--print-config"], {})
+        read_config([*arguments, "--print-config"], {"OCTOFOLD_OF_ANOTHER_PROGRAM": "1"})
     assert leave.value.code == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("# OCTOFOLD_OF_ANOTHER_PROGRAM is not a variable of octofold-serve\n")
     file = tmp_path / "printed.toml"
-    file.write_text(capsys.readouterr().out, encoding="utf-8")
+    file.write_text(printed, encoding="utf-8")
     assert read_config(["--config", str(file)], {}) == read_config(arguments, {})
 
 
