@@ -219,8 +219,8 @@ class Config:
     max_streams: int = _option(
         256,
         _integer(0, 100_000),
-        "maximum open streams; each may hold an incomplete message until --stream-idle ends it; gRPC does not "
-        "report these bytes, so they come on top of --max-bytes-in-flight",
+        "maximum open streams; each may hold an incomplete message until --stream-idle ends it; gRPC does "
+        "not report these bytes, so they come on top of --max-bytes-in-flight",
     )
     max_streams_per_connection: int = _option(
         64, _integer(0, 100_000), "maximum open streams on one connection"
