@@ -172,6 +172,9 @@ class Config:
         "nothing else",
     )
     tf32: bool = _option(False, SWITCH, "let a GPU round float32 factors to 10 bits; faster and less exact")
+    cuda_graphs: bool = _option(
+        True, SWITCH, "record a GPU's work for each batch size and play it back, where all of it runs there"
+    )
     tensorrt: Path | None = _option(
         None,
         _PATH,
