@@ -62,7 +62,7 @@ def describe(card: Card) -> bytes:
         lines.append(f"| {name} | {files} | {share} |")
     for name, why in card.get("not_published", {}).items():
         lines.append(f"| {name} | not published: {why} | |")
-    lines += _stages(card)
+    lines += [*_stages(card), *_half(card)]
     lines += ["", "## Strength", "", *_strength(card["strength"]), *_alternatives(card)]
     return ("\n".join(lines) + "\n").encode()
 
@@ -145,6 +145,16 @@ def _stages(card: Card) -> list[str]:
         shares = " | ".join(f"{stages[stage]['agreement']:.2%}" for stages in measured.values())
         lines.append(f"| {stage} | {first['boards']:,} | {shares} |")
     return lines
+
+
+def _half(card: Card) -> list[str]:
+    if "fp16" not in card["precisions"]:
+        return []
+    return [
+        "",
+        "fp16 is what a GPU takes. It was measured on a CPU, where onnxruntime rounds the weights and computes in",
+        "float32; `python bench/gpu.py` measures it on a GPU.",
+    ]
 
 
 def _calibration(card: Card) -> str:

@@ -6,15 +6,15 @@ are played.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from octofold_export.errors import ExportError
-from octofold_export.publishing.card import CARD_FILE, README_FILE, Card, describe, encode
-from octofold_export.publishing.versions import check_name, replace_file
+from octofold_export.publishing.card import CARD_FILE
+from octofold_export.publishing.card_files import read_json, write_card
+from octofold_export.publishing.versions import check_name
 
 _ROUNDING = 1e-12
 _SCHEMA = 2  # of the evaluation's result
@@ -28,8 +28,8 @@ def record_strength(models: Path, name: str, version: int, result_file: Path) ->
     """
     check_name(name)
     folder = models / name / str(version)
-    card = _read(folder / CARD_FILE)
-    result = _read(result_file)
+    card = read_json(folder / CARD_FILE)
+    result = read_json(result_file)
     try:
         if result["schema"] != _SCHEMA:
             raise ExportError(f"{result_file}: schema {result['schema']}, this version reads {_SCHEMA}")
@@ -42,7 +42,7 @@ def record_strength(models: Path, name: str, version: int, result_file: Path) ->
         card["strength"] = _strength(result, card["largest_exponent"])
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ExportError(f"{result_file}: not the result of an evaluation ({error!r})") from error
-    _write(folder, card)
+    write_card(folder, card)
     return folder
 
 
@@ -68,23 +68,11 @@ def record_alternatives(folder: Path, checkpoint: str, rows: Sequence[Alternativ
     `checkpoint` is the SHA-256 of the weights that played; `command` measures the rows again. Raises
     `ExportError` if the version was made from other weights, or its card is missing or damaged.
     """
-    card = _read(folder / CARD_FILE)
+    card = read_json(folder / CARD_FILE)
     if card.get("checkpoint_sha256") != checkpoint:
         raise ExportError(f"{folder}: made from another checkpoint than {checkpoint}")
     card["alternatives"] = {"rows": [asdict(row) for row in rows], "command": command}
-    _write(folder, card)
-
-
-def _write(folder: Path, card: Card) -> None:
-    try:
-        content = encode(card), describe(card)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise ExportError(f"{folder / CARD_FILE}: not the card of a model ({error!r})") from error
-    try:
-        for file, text in zip((CARD_FILE, README_FILE), content, strict=True):
-            replace_file(folder / file, text)
-    except OSError as error:
-        raise ExportError(f"{folder}: {error.strerror}") from error
+    write_card(folder, card)
 
 
 def _strength(result: dict[str, Any], largest_exponent: int) -> dict[str, Any]:
@@ -111,15 +99,3 @@ def _bounded(interval: Sequence[float]) -> list[float]:
     """An interval of a share whose ends are not 0 and 1 by a rounding error only."""
     low, high = interval
     return [low if low > _ROUNDING else 0.0, high if high < 1 - _ROUNDING else 1.0]
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(file.read_text())
-    except OSError as error:
-        raise ExportError(f"{file}: {error.strerror}") from error
-    except ValueError as error:
-        raise ExportError(f"{file}: not JSON") from error
-    if not isinstance(content, dict):
-        raise ExportError(f"{file}: not a JSON object")
-    return content
