@@ -121,6 +121,12 @@ class Config:
     rest_port_file: Path | None = _option(
         None, _PATH, "write the HTTP port to this file before --port-file is written"
     )
+    ready_file: Path | None = _option(
+        None,
+        _PATH,
+        "touch this file every two seconds while the server is ready, and remove it when it is not, for "
+        "health checks that look at its age",
+    )
     models: Path = _option(Path("models"), _PATH, "model repository: a folder of NAME/VERSION/card.json")
     versions: VersionPolicies = _option(
         VersionPolicies(),
