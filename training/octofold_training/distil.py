@@ -70,7 +70,7 @@ class Distillation(SupervisedRun[DistilOptions, SupervisedProgress]):
     @property
     def origin(self) -> dict[str, Any]:
         """How the network came about, for its checkpoint."""
-        return {"method": "distillation from an n-tuple network"}
+        return {"method": "distillation from an n-tuple network", "teacher_sha256": self.teacher_sha256}
 
     def _update(self) -> dict[str, float]:
         boards = self.pool.batch()

@@ -7,7 +7,7 @@ is learned.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from octofold_training import checkpoints
 from octofold_training.curves import Curves, draw_curves
 from octofold_training.history import History
+from octofold_training.provenance import UNRECORDED, Stage, stages_so_far
 
 if TYPE_CHECKING:
     from torch.optim.swa_utils import AveragedModel
@@ -91,16 +92,17 @@ class Run(Protocol[Reports]):
         ...
 
 
-def save_state(run: Run[Any], folder: Path) -> None:
+def save_state(run: Run[Any], folder: Path, stages: Sequence[Stage] = ()) -> None:
     """Write all that `resume` needs, in one file."""
     folder.mkdir(parents=True, exist_ok=True)
     state = run.state()
     state |= {"options": asdict(run.options), "seconds": run.seconds, "positions": run.positions}
+    state["stages"] = list(stages)
     checkpoints.save_tensors(folder / STATE, state)
 
 
-def resume(run: Run[Any], folder: Path) -> None:
-    """Let a new run go on from `save_state`.
+def resume(run: Run[Any], folder: Path) -> list[Stage]:
+    """Let a new run go on from `save_state`; returns the stages that it has behind itself.
 
     Raises `TrainingError` if that was a run of something else, or if its state is damaged.
     """
@@ -109,12 +111,23 @@ def resume(run: Run[Any], folder: Path) -> None:
         state = checkpoints.load_tensors(file)
         run.seconds, run.positions = state["seconds"], state["positions"]
         run.restore(state)
+        return _stages_of(state)
     except TrainingError as error:
         raise TrainingError(f"{file}: {error}") from error
     except (FileNotFoundError, PermissionError) as error:
         raise TrainingError(f"{file}: {error.strerror}") from error
     except Exception as error:  # torch documents no class of its own for a damaged file
         raise TrainingError(f"{file}: damaged, or of another run ({error})") from error
+
+
+def _stages_of(state: dict[str, Any]) -> list[Stage]:
+    """The stages that a state holds; one that is older than stages has one, by what it does tell."""
+    if "stages" in state:
+        stages: list[Stage] = state["stages"]
+        return stages
+    hours = round(state["seconds"] / 3600, 2)
+    whole = {"positions": state["positions"], "hours": hours, "options": state["options"]}
+    return [{"method": UNRECORDED, **whole}]
 
 
 def train(
@@ -132,8 +145,9 @@ def train(
     `report` and into the history. Ctrl-C saves and is raised again; whatever else is raised, such as the
     `TrainingError` of a loss that is no number, leaves the last save as it was.
     """
+    before: list[Stage] = []
     if (folder / STATE).exists():
-        resume(run, folder)
+        before = resume(run, folder)
     else:
         run.warm_up()
     history = History(folder / "history.jsonl", run.positions)
@@ -144,22 +158,27 @@ def train(
             report(progress)
             history.append(progress)
             if run.seconds - saved > save_every_seconds:
-                _save(run, folder, checkpoint, curves, history)
+                _save(run, folder, checkpoint, curves, history, before)
                 saved = run.seconds
     except KeyboardInterrupt:
         if run.is_sound():
-            _save(run, folder, checkpoint, curves, history)
+            _save(run, folder, checkpoint, curves, history, before)
         raise
-    _save(run, folder, checkpoint, curves, history)
+    _save(run, folder, checkpoint, curves, history, before)
 
 
-def _save(run: Run[Any], folder: Path, checkpoint: Path, curves: Curves, history: History) -> None:
-    save_state(run, folder)
+def _save(
+    run: Run[Any], folder: Path, checkpoint: Path, curves: Curves, history: History, before: Sequence[Stage]
+) -> None:
+    options = asdict(run.options)
+    stages = stages_so_far(before, run.origin, options, run.positions, run.seconds)
+    save_state(run, folder, stages)
     training = {
         **run.origin,
         "positions": run.positions,
         "hours": round(run.seconds / 3600, 2),
-        "options": asdict(run.options),
+        "options": options,
+        "stages": stages,
     }
     checkpoints.save(checkpoint, run.averaged.module, run.architecture, training)
     draw_curves(history.reports, folder / "curves.png", curves)

@@ -135,7 +135,7 @@ class PPO:
     @property
     def origin(self) -> dict[str, Any]:
         """How the network came about, for its checkpoint."""
-        return {"method": "PPO from a distilled network", "start": self.start}
+        return {"method": "PPO from a distilled network", "start_sha256": self.start}
 
     def rate(self) -> float:
         """Of the peak learning rates, what the next turn uses: 1, then a linear fall to 0."""

@@ -115,7 +115,8 @@ class ValueLearning(SupervisedRun[ValueOptions, ValueProgress]):
     @property
     def origin(self) -> dict[str, Any]:
         """How the network came about, for its checkpoint."""
-        return {"method": "afterstate values of an n-tuple network, and TD(0) in its own games"}
+        method = "afterstate values of an n-tuple network, and TD(0) in its own games"
+        return {"method": method, "teacher_sha256": self.teacher_sha256}
 
     def _update(self) -> dict[str, float]:
         boards = self.pool.batch()

@@ -152,8 +152,8 @@ def _half(card: Card) -> list[str]:
         return []
     return [
         "",
-        "fp16 is what a GPU takes. It was measured on a CPU, where onnxruntime rounds the weights and computes",
-        "in float32; `python bench/gpu.py` measures it on a GPU.",
+        "fp16 is what a GPU takes. It was measured on a CPU, where onnxruntime rounds the weights and",
+        "computes in float32; `python bench/gpu.py` measures it on a GPU.",
     ]
 
 
