@@ -58,8 +58,8 @@ lint: $(VENV)/dev ## style, types, import directions, generated stubs
 	$(BIN)/lint-imports
 	$(BIN)/python -m octofold_proto.generate --check
 
-test: $(VENV)/dev ## all tests
-	$(BIN)/pytest
+test: $(VENV)/dev ## all tests, on up to four cores at once
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 format: $(VENV)/dev ## write the code in the house style
 	$(BIN)/ruff check --fix .

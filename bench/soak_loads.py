@@ -245,7 +245,9 @@ class Load:
                 before.update(now)
 
 
-AWAY = frozenset({"UNAVAILABLE", "ConnectionResetError", "ConnectionRefusedError", "RemoteDisconnected"})
+AWAY = frozenset(
+    {"UNAVAILABLE", "BrokenPipeError", "ConnectionResetError", "ConnectionRefusedError", "RemoteDisconnected"}
+)
 """How calls end whose process is killed."""
 
 

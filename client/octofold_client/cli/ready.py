@@ -4,7 +4,7 @@ from argparse import Namespace
 
 from octofold_client.cli.arguments import Subcommands, add_server, credentials_of
 from octofold_client.errors import Unavailable
-from octofold_client.evaluation.servers import plainly
+from octofold_client.evaluation.servers import diagnose
 from octofold_client.rpc.client import Client
 
 READY_SECONDS = 3.0
@@ -28,4 +28,4 @@ def ready(options: Namespace) -> None:
         try:
             client.wait_until_ready(READY_SECONDS)
         except Unavailable as error:
-            raise error if credentials.tls else plainly(error, options.target) from None
+            raise diagnose(error, options.target, credentials) from None

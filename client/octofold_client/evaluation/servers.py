@@ -12,15 +12,20 @@ from octofold_client.rpc.answers import Model
 from octofold_client.rpc.client import Client
 from octofold_client.rpc.conversations import RetryPolicy
 from octofold_client.rpc.credentials import Credentials
-from octofold_client.rpc.unreachable import speaks_tls
+from octofold_client.rpc.unreachable import explain_tls, speaks_tls
 
 FIRST_SECONDS, FIRST_RETRY = 10.0, RetryPolicy(attempts=3)
 """For the first call, which finds out whether a server is there, and should give up soon."""
 
 
-def plainly(error: OctofoldError, target: str) -> OctofoldError:
-    """The error of a plaintext connection, or what is wrong with it: that the server speaks TLS."""
-    if isinstance(error, Unavailable) and speaks_tls(target):
+def diagnose(error: OctofoldError, target: str, credentials: Credentials) -> OctofoldError:
+    """`error` of a first call, or what a TLS handshake with `target` shows to be the reason."""
+    if not isinstance(error, Unavailable):
+        return error
+    if credentials.tls:
+        reason = explain_tls(target, credentials.authorities)
+        return error if reason is None else Unavailable(reason)
+    if speaks_tls(target):
         return Unavailable(f"{target} speaks TLS: use --tls, or --tls-ca FILE if its CA is not the system's")
     return error
 
@@ -61,7 +66,7 @@ class Servers:
                 try:
                     models = client.list_models(timeout_seconds=FIRST_SECONDS, retry=FIRST_RETRY)
                 except (Unavailable, DeadlinePassed) as failure:
-                    error = failure if self._credentials.tls else plainly(failure, target)
+                    error = diagnose(failure, target, self._credentials)
                     if self._on_missing is None:
                         raise error from None
                     missing.append((target, error))

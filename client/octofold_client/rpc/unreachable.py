@@ -7,6 +7,7 @@ import ssl
 PROBE_SECONDS = 2.0
 _VERIFY = re.compile(r"CERTIFICATE_VERIFY_FAILED: (?P<reason>.*?)(: OK)?$")
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST")
+_OTHER_HOST = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL
 _CLOSED = ("Socket closed", "Connection reset")
 
 
@@ -19,12 +20,9 @@ def explain(details: str, target: str, *, tls: bool) -> str | None:
     if "failed to connect" not in details:
         return None
     if match := _VERIFY.search(details):
-        return (
-            f"the certificate of {target} cannot be verified: {match['reason']} "
-            "(name the CA certificates to trust with --tls-ca)"
-        )
+        return _not_verified(target, match["reason"])
     if "Hostname Verification" in details:
-        return f"the certificate of {target} is not for this host name"
+        return _not_for_host(target)
     if tls and any(sign in details for sign in _NOT_TLS):
         return f"{target} does not speak TLS (leave --tls and its files out)"
     if "security handshaker" in details:
@@ -35,18 +33,55 @@ def explain(details: str, target: str, *, tls: bool) -> str | None:
     return f"no octofold server answers at {target}: {reason}"
 
 
+def explain_tls(target: str, authorities: bytes | None) -> str | None:
+    """Why `target` fails a TLS handshake that trusts `authorities` (PEM; None: the system's); None if it does
+    not, or if nobody answers.
+
+    gRPC names the failure of the last address only: where a host has an IPv6 and an IPv4 address and serves
+    one of them, "Connection refused" may hide a wrong certificate.
+    """
+    try:
+        context = ssl.create_default_context(
+            cadata=None if authorities is None else authorities.decode("ascii")
+        )
+        _shake_hands(target, context)
+    except ssl.SSLCertVerificationError as error:
+        if error.verify_code in _OTHER_HOST:
+            return _not_for_host(target)
+        return _not_verified(target, error.verify_message)
+    except (OSError, ValueError):
+        return None
+    return None
+
+
 def speaks_tls(target: str) -> bool:
     """Whether the server at `target` answers a TLS handshake; for when plaintext has failed there."""
-    host, _, port = target.rpartition(":")
-    host = host.strip("[]")
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # nothing is sent: who answers does not matter
     try:
-        with (
-            socket.create_connection((host, int(port)), PROBE_SECONDS) as connection,
-            context.wrap_socket(connection, server_hostname=host),
-        ):
-            return True
+        _shake_hands(target, context)
     except (OSError, ValueError):
         return False
+    return True
+
+
+def _shake_hands(target: str, context: ssl.SSLContext) -> None:
+    host, _, port = target.rpartition(":")
+    host = host.strip("[]")
+    with (
+        socket.create_connection((host, int(port)), PROBE_SECONDS) as connection,
+        context.wrap_socket(connection, server_hostname=host),
+    ):
+        pass
+
+
+def _not_for_host(target: str) -> str:
+    return f"the certificate of {target} is not for this host name"
+
+
+def _not_verified(target: str, reason: str) -> str:
+    return (
+        f"the certificate of {target} cannot be verified: {reason} "
+        "(name the CA certificates to trust with --tls-ca)"
+    )

@@ -74,6 +74,8 @@ def read_config(arguments: Sequence[str], environment: Mapping[str, str] = os.en
     config = Config(**values)
     check_together(config)
     if prints:
+        for unknown in unknown_variables(environment):
+            print(f"# {unknown} is not a variable of octofold-serve")
         print(as_toml(config), end="")
         raise SystemExit(0)
     return config

@@ -104,7 +104,7 @@ def find_versions(repository: Path) -> list[VersionFolder]:
     """
     versions, passed_over = _scan(repository)
     for folder, why in passed_over.items():
-        _log.warning("%s is passed over: %s", folder, why)
+        _log.warning("%r is passed over: %s", str(folder), why)
     return sorted(versions, key=lambda version: (version.name, version.version))
 
 

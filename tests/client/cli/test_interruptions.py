@@ -244,10 +244,11 @@ def test_signals_wait_for_the_next_check_however_many_come() -> None:
 
 def test_signals_that_nobody_wants_to_know_of_are_left_as_they_are() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    sigterm = signal.getsignal(signal.SIGTERM)
     try:
         with DeferredInterrupts():
             assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-            assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+            assert signal.getsignal(signal.SIGTERM) is sigterm
             signal.raise_signal(signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)

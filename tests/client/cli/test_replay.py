@@ -36,7 +36,7 @@ class Screen:
             stdin=other,
             stdout=other,
             stderr=other,
-            env={**os.environ, "TERM": "xterm-256color"},
+            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"},
         )
         self.other = other
         self.seen = ""

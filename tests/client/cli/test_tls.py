@@ -13,6 +13,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from octofold_client.errors import Unavailable
+from octofold_client.evaluation.servers import diagnose
+from octofold_client.rpc.credentials import Credentials
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 SERVE = Path(sys.executable).with_name("octofold-serve")
@@ -75,7 +78,7 @@ def tls_port(certificate: Path, repository: Path) -> Iterator[int]:
 
 def test_a_certificate_that_cannot_be_verified_is_one_line_with_the_reason(tls_port: int) -> None:
     assert line_of("models", "--target", f"127.0.0.1:{tls_port}", "--tls") == (
-        f"octofold: the certificate of 127.0.0.1:{tls_port} cannot be verified: self signed certificate "
+        f"octofold: the certificate of 127.0.0.1:{tls_port} cannot be verified: self-signed certificate "
         "(name the CA certificates to trust with --tls-ca)"
     )
 
@@ -84,6 +87,19 @@ def test_a_certificate_of_another_host_is_told_from_an_unknown_one(tls_port: int
     assert line_of("models", "--target", f"localhost:{tls_port}", "--tls-ca", str(certificate)) == (
         f"octofold: the certificate of localhost:{tls_port} is not for this host name"
     )
+
+
+def test_a_wrong_certificate_is_found_behind_the_refusal_of_a_hosts_other_address(
+    tls_port: int, certificate: Path
+) -> None:
+    refused = Unavailable("no octofold server answers: Connection refused")  # what gRPC tells of `localhost`
+    here = Credentials.from_files(authorities=certificate)
+    assert str(diagnose(refused, f"localhost:{tls_port}", here)) == (
+        f"the certificate of localhost:{tls_port} is not for this host name"
+    )
+    unknown = diagnose(refused, f"127.0.0.1:{tls_port}", Credentials(tls=True))
+    assert "cannot be verified: self" in str(unknown)
+    assert diagnose(refused, f"127.0.0.1:{tls_port}", here) is refused
 
 
 @pytest.mark.parametrize("command", ["models", "ready", "evaluate"])

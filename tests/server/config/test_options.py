@@ -187,10 +187,12 @@ def test_the_configuration_is_printed_as_a_file_that_gives_the_same_one(
 ) -> None:
     arguments = ["--port", "7", "--no-admin", "--versions", "latest:2", "--models", 'a "b"', "--grace", "2.5"]
     with pytest.raises(SystemExit) as leave:
-        read_config([*arguments, "--print-config"], {})
+        read_config([*arguments, "--print-config"], {"OCTOFOLD_OF_ANOTHER_PROGRAM": "1"})
     assert leave.value.code == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("# OCTOFOLD_OF_ANOTHER_PROGRAM is not a variable of octofold-serve\n")
     file = tmp_path / "printed.toml"
-    file.write_text(capsys.readouterr().out, encoding="utf-8")
+    file.write_text(printed, encoding="utf-8")
     assert read_config(["--config", str(file)], {}) == read_config(arguments, {})
 
 
