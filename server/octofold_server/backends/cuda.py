@@ -29,7 +29,14 @@ __all__ = [
     "why_no_cuda",
 ]
 
+CUDA = "CUDAExecutionProvider"
 DRIVER = "libcuda.so.1"
+
+IDENTITY = (
+    b'\x08\x08\x12\x00:7\n\x10\n\x01x\x12\x01y"\x08Identity\x12\x01gZ\x0f\n\x01x\x12\n\n\x08\x08\x01\x12\x04\n\x02'
+    b"\x08\x01b\x0f\n\x01y\x12\n\n\x08\x08\x01\x12\x04\n\x02\x08\x01B\x04\n\x00\x10\x11"
+)
+"""An ONNX model: y = x, one float. The server does without the package that would write it."""
 
 
 class Machine(Protocol):
@@ -49,6 +56,10 @@ class Machine(Protocol):
 
     def missing_library(self, provider: str) -> str | None:
         """Why the libraries of an execution provider cannot be loaded, in one line; None if they can be."""
+        ...
+
+    def failure(self, provider: str) -> str | None:
+        """Why a session cannot use an execution provider, in one line; None if it can."""
         ...
 
 
@@ -76,6 +87,18 @@ class ThisMachine:
         except OSError:
             return f"the file {file} is missing"
 
+    def failure(self, provider: str) -> str | None:
+        """See `Machine`. Tries it."""
+        try:
+            session = onnxruntime.InferenceSession(
+                IDENTITY, onnxruntime.SessionOptions(), providers=[provider], enable_fallback=0
+            )
+        except Exception as error:  # onnxruntime's exceptions have no other base class
+            return f"onnxruntime cannot start it: {str(error).strip().partition(chr(10))[0]}"
+        if provider not in session.get_providers():
+            return "onnxruntime cannot start it; its own message is on standard error"
+        return None
+
 
 THIS_MACHINE = ThisMachine()
 
@@ -92,12 +115,12 @@ def why_no_cuda(machine: Machine = THIS_MACHINE) -> str | None:
         )
     if not gpus:
         return "the driver finds no GPU"
-    return machine.missing_library("CUDAExecutionProvider")
+    return machine.missing_library(CUDA) or machine.failure(CUDA)
 
 
 def has_gpu_build(machine: Machine = THIS_MACHINE) -> bool:
     """Whether onnxruntime was built with CUDA."""
-    return "CUDAExecutionProvider" in machine.providers()
+    return CUDA in machine.providers()
 
 
 @functools.cache

@@ -66,7 +66,10 @@ def new_session(
         # onnxruntime 1.31 crashes where it lays out some float16 graphs for the CPU.
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     try:
-        session = onnxruntime.InferenceSession(model, options, providers=[*wanted, "CPUExecutionProvider"])
+        # Without its fallback: what fails on a GPU is an error, and not a CPU that nobody asked for.
+        session = onnxruntime.InferenceSession(
+            model, options, providers=[*wanted, "CPUExecutionProvider"], enable_fallback=0
+        )
     except Exception as error:  # onnxruntime's exceptions have no other base class
         raise GraphError(f"onnxruntime cannot load it: {first_line(error)}") from error
     missing = [name for name, _ in wanted if name not in session.get_providers()]

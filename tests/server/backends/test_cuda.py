@@ -29,6 +29,7 @@ class FakeMachine:
     build: Sequence[str] = GPU_BUILD
     found: int | None = 1
     missing: str | None = None
+    failed: str | None = None
 
     def providers(self) -> Sequence[str]:
         return self.build
@@ -41,12 +42,16 @@ class FakeMachine:
     def missing_library(self, _provider: str) -> str | None:
         return self.missing
 
+    def failure(self, _provider: str) -> str | None:
+        return self.failed
+
 
 BROKEN = [
     (FakeMachine(CPU_BUILD), "this onnxruntime is built for CPUs; install the other with: "),
     (FakeMachine(found=None), "the library libcuda.so.1 is missing, which comes with NVIDIA's driver"),
     (FakeMachine(found=0), "the driver finds no GPU"),
     (FakeMachine(missing="the library libcublas.so.13 is missing"), "the library libcublas.so.13 is missing"),
+    (FakeMachine(failed="the driver is too old"), "the driver is too old"),
 ]
 
 
@@ -79,6 +84,11 @@ def test_a_provider_without_a_file_is_missing_itself() -> None:
     assert "libonnxruntime_providers_nosuch.so is missing" in str(
         ThisMachine().missing_library("NosuchExecutionProvider")
     )
+
+
+def test_a_provider_is_tried_before_it_is_believed() -> None:
+    assert ThisMachine().failure("CPUExecutionProvider") is None
+    assert "cannot start it" in str(ThisMachine().failure("NosuchExecutionProvider"))
 
 
 def test_the_needs_of_a_library_are_those_that_binutils_lists() -> None:
