@@ -2,7 +2,7 @@
 
     python bench/gpu.py                                # everything, in about 25 minutes
     python bench/gpu.py --part check --part direct     # some of it
-    python bench/gpu.py --minutes 9                    # leaves out what has not begun by then
+    python bench/gpu.py --minutes 8                    # begins nothing later, and ends within nine
 
 The parts are listed in `gpu_parts.py`: answers against fp32 on the CPU, boards per second direct and served,
 the same with 1 to 16 processes, the latency of a lone board, memory. Each runs in a process of its own, so a
@@ -10,8 +10,9 @@ part that fails, or crashes, is a line of the table, and the others go on. The l
 Ctrl-C, SIGTERM and a part that hangs.
 
 Where there is a GPU and this Python has no onnxruntime for it, the command goes on in .venv-gpu, which
-`make setup SERVER=server-gpu` makes. Where there is none, what runs on a CPU is measured, and the other parts
-say what is missing. Of this file's own imports none needs to be installed.
+`make setup SERVER=server-gpu` makes; without a package index, PIP_NO_INDEX=1 and PIP_FIND_LINKS=DIR name a
+folder of wheels. Where there is no GPU, what runs on a CPU is measured, and the other parts say what is
+missing. Of this file's own imports none needs to be installed.
 """
 
 from __future__ import annotations

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -104,9 +106,9 @@ def agreement(
     found = {}
     for kind, some in asked.items():
         wanted = _exact_moves(version, some, work / f"{version.name}, {kind}.npy")
-        moves = np.concatenate([moves_of(lanes, part, batch) for part in np.array_split(some, 3)])
+        moves = np.concatenate([moves_of(lanes[0], part, batch) for part in np.array_split(some, 3)])
         found[f"{kind}: agreement"] = float(np.mean(moves == wanted))
-        small = [np.mean(moves_of(lanes, some[: 8 * size], size) == wanted[: 8 * size]) for size in sizes]
+        small = [np.mean(moves_of(lanes[0], some[: 8 * size], size) == wanted[: 8 * size]) for size in sizes]
         found[f"{kind}: lowest of all batch sizes"] = float(min(small))
     share, lowest = found["boards of games: agreement"], variant.lowest_agreement
     if share < lowest:
@@ -157,10 +159,10 @@ def precision_file(version: VersionFolder, precision: str) -> PrecisionFile:
     return precisions[precision]
 
 
-def moves_of(lanes: Sequence[Backend], boards: Boards, batch: int) -> NDArray[np.int8]:
+def moves_of(lane: Backend, boards: Boards, batch: int) -> NDArray[np.int8]:
     """The moves `[N]` for boards `[N, 16]`, `batch` at a time."""
     firsts = range(0, len(boards), batch)
-    return np.concatenate([lanes[0].run(boards[first : first + batch]).moves for first in firsts])
+    return np.concatenate([lane.run(boards[first : first + batch]).moves for first in firsts])
 
 
 def random_cells(count: int) -> Boards:
@@ -177,6 +179,8 @@ def _exact_moves(version: VersionFolder, boards: Boards, kept: Path) -> NDArray[
     if not kept.exists():
         exact = Variant("exact", "fp32")
         lanes = warm_lanes(version, exact, exact.layout("cpu", 32))
-        np.save(kept, moves_of(lanes, boards, 32))
+        with ThreadPoolExecutor(len(lanes)) as threads:
+            parts = np.array_split(boards, len(lanes))
+            np.save(kept, np.concatenate(list(threads.map(partial(moves_of, batch=32), lanes, parts))))
     moves: NDArray[np.int8] = np.load(kept)
     return moves

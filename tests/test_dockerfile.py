@@ -33,6 +33,9 @@ ROOT = Path(__file__).parents[1]
 KILLED_AFTER_SECONDS = 10.0
 """By `docker stop`."""
 
+LAST_SECONDS = 3.0
+"""After the drain: for the last bytes, for whoever is loading, and for the process to end."""
+
 FAKE_PYTHON = """\
 #!/bin/sh
 test "$1 $2" = "-m venv" || exec {python} "$@"
@@ -111,6 +114,12 @@ def test_every_command_is_one_for_the_shell() -> None:
     files = build_context()
     for _owner, *sources, _target in copied:
         assert all(source == "." or source in files for source in sources)
+
+
+def test_grace_and_drain_are_over_before_docker_kills() -> None:
+    variables = environment()
+    seconds = float(variables["OCTOFOLD_GRACE"]) + float(variables["OCTOFOLD_DRAIN"])
+    assert seconds + LAST_SECONDS < KILLED_AFTER_SECONDS
 
 
 @dataclass
