@@ -16,14 +16,18 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
+from octofold_game.model import BOARDS, CARD_FILE, GRAPH_FILES, Precision
 
 BATCHES = (1, 8, 16, 64)
-FILES = {"fp32": "model.onnx", "int8": "model.int8.onnx"}
+PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
 
 
 def newest_version(models: Path, model: str) -> Path:
-    """The folder of a model's newest version."""
-    return max((models / model).glob("*/card.json"), key=lambda card: int(card.parent.name)).parent
+    """The folder of a model's newest version; ends the program if there is none."""
+    cards = list((models / model).glob(f"*/{CARD_FILE}"))
+    if not cards:
+        raise SystemExit(f"{(models / model).resolve()} holds no version of a model")
+    return max(cards, key=lambda card: int(card.parent.name)).parent
 
 
 def direct_measures(
@@ -38,9 +42,9 @@ def direct_measures(
     """
     cores = len(os.sched_getaffinity(0))
     measures: dict[str, Callable[[], float]] = {}
-    for precision, file in FILES.items():
+    for precision in PRECISIONS:
         for threads in sorted({1, cores}):
-            session = _session(version / file, threads)
+            session = _session(version / GRAPH_FILES[precision], threads)
             layout, callers = ("one lane a core", cores) if threads == 1 else ("all cores", 1)
             for batch in BATCHES:
                 measures[f"direct {precision}, {layout}, batch {batch}"] = partial(
@@ -65,13 +69,13 @@ def _direct(
     session: onnxruntime.InferenceSession, callers: int, boards: NDArray[np.uint8], batch: int, seconds: float
 ) -> float:
     done = [0] * callers
-    session.run(None, {"boards": boards[:batch]})
+    session.run(None, {BOARDS.name: boards[:batch]})
     end = time.perf_counter() + seconds
 
     def run(caller: int) -> None:
         while time.perf_counter() < end:
             start = done[caller] % (len(boards) - batch)
-            session.run(None, {"boards": boards[start : start + batch]})
+            session.run(None, {BOARDS.name: boards[start : start + batch]})
             done[caller] += batch
 
     start = time.perf_counter()

@@ -25,6 +25,7 @@ from octofold_export.checks.runner import FoldedGraph
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import Evaluator, head
 from octofold_export.sources.checkpoint import from_checkpoint
+from octofold_game.model import Precision
 from octofold_server.backends.backend import Backend, Layout
 from octofold_server.backends.onnx_backend import onnx_lanes
 from octofold_server.models.repository import VersionFolder, read_card, read_model, versions_by_name
@@ -74,18 +75,18 @@ def main() -> None:
 
 def graphs(version: VersionFolder, checkpoint: Path) -> dict[str, dict[str, Backend]]:
     """By precision, a lane of the graph that ships and one of the graph that this export makes."""
-    card = read_card(version)
+    card, _ = read_card(version)
     made = dict(exported(checkpoint))
     found: dict[str, dict[str, Backend]] = {}
     for precision, model in made.items():
-        shipped = read_model(card.precisions[precision])
+        shipped = read_model(version.path, card.precisions[precision])
         layout = Layout("cpu", max(BATCHES), lanes=1)
         (before,), (now,) = onnx_lanes(shipped, layout), onnx_lanes(model, layout)
         found[precision] = {"shipped": before, "now": now}
     return found
 
 
-def exported(checkpoint: Path) -> Iterator[tuple[str, bytes]]:
+def exported(checkpoint: Path) -> Iterator[tuple[Precision, bytes]]:
     """The graphs of a checkpoint, with eight views, in float32 and in the 8-bit form that errs least."""
     source = from_checkpoint(checkpoint)
 

@@ -1,10 +1,10 @@
-"""What the generic export costs: cnn5 as a stranger's PyTorch module, against its hand-made graph.
+"""Measures the cost of the generic export: cnn5 as an unknown PyTorch module, against its hand-made graph.
 
     python bench/generic.py --checkpoint checkpoints/cnn5
 
-Both are the same weights, folded with eight views, in float32 and in 8 bits. The stranger is written with
-nn.Conv2d, so onnxruntime runs convolutions; the hand-made graph multiplies only what lies on the board.
-The 8-bit forms are calibrated on random boards, which changes answers but not speed.
+Both have the same weights, folded with eight views, in float32 and in 8 bits. The unknown module uses
+nn.Conv2d, so onnxruntime runs convolutions; the hand-made graph skips the products with the padding. The
+8-bit forms are calibrated on random boards, which changes answers but not speed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 AIM = {"fp32": 0.9, "int8": 0.6}
-"""Share of the hand-made graph's speed that the generic one is to reach."""
+"""The goal: the share of the hand-made graph's speed that the generic one reaches."""
 
 _BATCH = 8
 
@@ -55,16 +55,23 @@ class PlainCNN(nn.Module):
 
 
 def main() -> None:
-    """Measure all four graphs in turns and print their boards a second."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--checkpoint", type=Path, default=Path("checkpoints/cnn5"), help="of a CNN")
-    parser.add_argument("--seconds", type=float, default=1.0, help="of one measure in one round")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--checkpoint",
+        type=Path,
+        default=Path("checkpoints/cnn5"),
+        help="checkpoint of a CNN (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=1.0, help="length of one measure in one round (default: %(default)s)"
+    )
+    parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default: %(default)s)")
     options = parser.parse_args()
 
     network = checkpoints.load(options.checkpoint).network
     if not isinstance(network, CNN):
-        raise SystemExit(f"{options.checkpoint}: a {type(network).__name__}, not a CNN")
+        raise SystemExit(f"{options.checkpoint} is a {type(network).__name__}; --checkpoint must be a CNN")
     stranger = TorchNetwork(PlainCNN(network), "plain cnn")
     hints = hints_from_flags({"answers.kind": "policy_logits"})
     sources = {
@@ -92,11 +99,11 @@ def main() -> None:
         for name, share in shares.items()
     ]
     title = f"generic export of {options.checkpoint.name} on {cpu_name()}, {usable_cores()} cores"
-    report(title, ["graph", "boards/s", "aim"], rows, speeds=speeds, shares=shares)
+    report(title, ["graph", "boards/s", "goal"], rows, speeds=speeds, shares=shares)
 
 
 def forms(source: Source) -> dict[str, Evaluator]:
-    """The network in float32 and in 8 bits; of several 8-bit forms the first."""
+    """The network in float32 and in 8 bits; the first form if it has several 8-bit forms."""
     boards = np.random.default_rng(1).integers(0, 12, (256, 16)).astype(np.uint8)
     assert source.int8 is not None
     with torch.inference_mode():

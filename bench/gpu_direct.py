@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from octofold_client.loadtest.boards import played_boards
+from octofold_game.model import GraphFile, Precision
 from octofold_game.rules import legal_moves
 from octofold_server.backends.backend import Backend, Layout
 from octofold_server.backends.onnx_backend import OnnxBackend, batch_sizes, onnx_lanes
 from octofold_server.backends.onnx_session import new_session
 from octofold_server.models.layouts import default_layout
 from octofold_server.models.repository import (
-    PrecisionFile,
     VersionFolder,
     read_card,
     read_model,
@@ -54,7 +54,7 @@ class Variant:
     """A file of a model and how a device runs it."""
 
     name: str
-    precision: str
+    precision: Precision
     needs_gpu: bool = False
     "a CPU has nothing of the kind"
     tf32: bool = False
@@ -138,7 +138,7 @@ def warm_lanes(version: VersionFolder, variant: Variant, layout: Layout) -> Sequ
     Unlike the server's, they do not go on without CUDA graphs where the GPU's work cannot be recorded.
     """
     file = precision_file(version, variant.precision)
-    model, tensors = read_model(file), read_tensors(file)
+    model, tensors = read_model(version.path, file), read_tensors(version.path, file)
     if layout.device == "cuda" and layout.cuda_graphs and layout.engines is None:
         lanes: Sequence[Backend] = [
             OnnxBackend(new_session(model, layout, tensors, capture=True), layout)
@@ -151,9 +151,9 @@ def warm_lanes(version: VersionFolder, variant: Variant, layout: Layout) -> Sequ
     return lanes
 
 
-def precision_file(version: VersionFolder, precision: str) -> PrecisionFile:
+def precision_file(version: VersionFolder, precision: Precision) -> GraphFile:
     """The file of a precision; raises `LookupError` where the version has none."""
-    precisions = read_card(version).precisions
+    precisions = read_card(version)[0].precisions
     if precision not in precisions:
         raise LookupError(f"{version.name}/{version.version} has no {precision}")
     return precisions[precision]

@@ -25,8 +25,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import onnxruntime
+from direct import newest_version
 from harness import report
 from numpy.typing import NDArray
+from octofold_game.model import BOARDS
 from octofold_server.backends.backend import Backend, Layout
 from octofold_server.backends.onnx_backend import onnx_lanes
 from octofold_server.models.tuning import boards_per_second, random_boards
@@ -43,16 +45,24 @@ Shape = tuple[int, int, int]
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("graphs", type=Path, nargs="*", metavar="FILE.onnx")
-    parser.add_argument("--models", type=Path, default=Path("models"))
+    parser.add_argument(
+        "graphs",
+        type=Path,
+        nargs="*",
+        metavar="FILE.onnx",
+        help="graph to measure (default: all graphs of the model's newest version)",
+    )
+    parser.add_argument(
+        "--models", type=Path, default=Path("models"), help="model repository (default: %(default)s)"
+    )
     parser.add_argument("--model", default="cnn5", help="model if no files are named (default: %(default)s)")
     parser.add_argument(
         "--seconds", type=float, default=0.5, help="length of one measure in one round (default: %(default)s)"
     )
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default: %(default)s)")
     options = parser.parse_args()
 
-    files = options.graphs or _newest(options.models / options.model)
+    files = options.graphs or sorted(newest_version(options.models, options.model).glob("*.onnx"))
     graphs = {str(file): file.read_bytes() for file in files}
     boards = random_boards(max(BATCHES))
     cores = usable_cores()
@@ -157,7 +167,7 @@ class Profile:
             options.profile_file_prefix = f"{folder}/profile"
             session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
             for _ in range(runs):
-                session.run(None, {"boards": boards})
+                session.run(None, {BOARDS.name: boards})
             events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
         nodes = [event for event in events if event["name"].endswith("_kernel_time")]
         total = sum(event["dur"] for event in nodes)
@@ -182,13 +192,6 @@ def cpu_us(run: Callable[[], object], boards: int, runs: int = 0) -> float:
     for _ in range(runs):
         run()
     return (time.thread_time() - begin) / runs / boards * 1e6
-
-
-def _newest(model: Path) -> list[Path]:
-    cards = sorted(model.glob("*/card.json"), key=lambda card: int(card.parent.name))
-    if not cards:
-        raise SystemExit(f"{model.resolve()} holds no version of a model")
-    return sorted(cards[-1].parent.glob("*.onnx"))
 
 
 def _best(rounds: Sequence[Figures]) -> Figures:

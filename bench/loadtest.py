@@ -39,53 +39,13 @@ Figures = dict[str, float]
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--perf-analyzer", type=Path, required=True, help="path of the program")
-    parser.add_argument("--models", type=Path, default=Path("models"))
-    parser.add_argument("--model", default="cnn5")
-    parser.add_argument("--batch", type=int, default=16, help="boards in a call (default: %(default)s)")
-    parser.add_argument("--callers", type=int, default=4, help="concurrent calls (default: %(default)s)")
-    parser.add_argument(
-        "--seconds", type=float, default=1.0, help="length of one window (default: %(default)s)"
-    )
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
-
-    boards = played_boards(LARGEST_EXPONENT)
-    with (
-        tempfile.TemporaryDirectory() as name,
-        LocalServer(options.models, ("--default-model", options.model)) as server,
-    ):
-        folder = Path(name)
-        (folder / "boards.json").write_text(json.dumps(input_data(boards[:256])))
-        form = Form("oip", options.batch)
-        task = Task(server.target, options.model, "", form, boards, LARGEST_EXPONENT)
-        with Workers(task) as workers:
-
-            def ours() -> Figures:
-                step = Step(Closed(options.callers))
-                plan = Plan(0.5, options.seconds, 10)
-                hold(step, workers.windows, plan)
-                counts, found = step.counts, latencies_ms(step.counts)
-                return {"boards/s": counts.boards / counts.seconds} | {
-                    name: found[name] or 0.0 for name in COLUMNS
-                }
-
-            def theirs() -> Figures:
-                row = measure(
-                    *(options.perf_analyzer, options.model, options.batch, options.callers, options.seconds),
-                    ["-i", "grpc", "-u", server.target, "--input-data", str(folder / "boards.json")],
-                    folder / "out.csv",
-                )
-                latencies = {name: float(row[column]) / 1e3 for name, column in COLUMNS.items()}
-                return {"boards/s": float(row["Inferences/Second"])} | latencies
-
-            rounds = interleave({"loadtest": ours, "perf_analyzer": theirs}, options.rounds)
+    options = _options()
+    with LocalServer(options.models, ("--default-model", options.model)) as server:
+        rounds = _measure(server.target, options)
     found = {
         program: medians({name: [row[name] for row in rows] for name in rows[0]})
         for program, rows in rounds.items()
     }
-
     ratios = {name: found["loadtest"][name] / found["perf_analyzer"][name] for name in found["loadtest"]}
     report(
         f"loadtest and perf_analyzer on {options.model}: {options.callers} callers of {options.batch} boards",
@@ -106,6 +66,51 @@ def main() -> None:
         measured=found,
         ratios=ratios,
     )
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--perf-analyzer", type=Path, required=True, help="path of the program")
+    parser.add_argument(
+        "--models", type=Path, default=Path("models"), help="model repository (default: %(default)s)"
+    )
+    parser.add_argument("--model", default="cnn5", help="model to call (default: %(default)s)")
+    parser.add_argument("--batch", type=int, default=16, help="boards in a call (default: %(default)s)")
+    parser.add_argument("--callers", type=int, default=4, help="concurrent calls (default: %(default)s)")
+    parser.add_argument(
+        "--seconds", type=float, default=1.0, help="length of one window (default: %(default)s)"
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="number of rounds (default: %(default)s)")
+    return parser.parse_args()
+
+
+def _measure(target: str, options: argparse.Namespace) -> dict[str, list[Figures]]:
+    """The figures of both programs, round by round."""
+    boards = played_boards(LARGEST_EXPONENT)
+    task = Task(target, options.model, "", Form("oip", options.batch), boards, LARGEST_EXPONENT)
+    with tempfile.TemporaryDirectory() as name, Workers(task) as workers:
+        folder = Path(name)
+        (folder / "boards.json").write_text(json.dumps(input_data(boards[:256])))
+
+        def ours() -> Figures:
+            step = Step(Closed(options.callers))
+            plan = Plan(0.5, options.seconds, 10)
+            hold(step, workers.windows, plan)
+            counts, found = step.counts, latencies_ms(step.counts)
+            return {"boards/s": counts.boards / counts.seconds} | {
+                name: found[name] or 0.0 for name in COLUMNS
+            }
+
+        def theirs() -> Figures:
+            row = measure(
+                *(options.perf_analyzer, options.model, options.batch, options.callers, options.seconds),
+                ["-i", "grpc", "-u", target, "--input-data", str(folder / "boards.json")],
+                folder / "out.csv",
+            )
+            latencies = {name: float(row[column]) / 1e3 for name, column in COLUMNS.items()}
+            return {"boards/s": float(row["Inferences/Second"])} | latencies
+
+        return interleave({"loadtest": ours, "perf_analyzer": theirs}, options.rounds)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""The way of one board through the server: how often it passes from one file to another.
+"""Counts how often one board passes from one file to another on its way through the server.
 
     python bench/path.py --model flagship
 
-Starts a server in this process, watches every call of a Python function in it (`sys.setprofile`), and asks
-for one move at a time over each protocol. It counts how often a function of this project is called that
-stands in another file than the one called before it; `--show` prints these files and functions in order.
+The script starts a server in this process, observes every call of a Python function (`sys.setprofile`), and
+asks for one move at a time over each protocol. It counts the calls of this project's functions that are in
+another file than the function called before. `--show` prints these files and functions in order.
 """
 
 from __future__ import annotations
@@ -30,11 +30,16 @@ from octofold_server.system.grpc_core import read_where_calls_are_awaited
 ROOT = Path(__file__).parents[1]
 BOARD = [7, 6, 5, 4, 1, 2, 3, 2, 0, 1, 2, 1, 0, 0, 1, 0]
 CALLS = 20
-"""Calls of each kind; the way that most of them take counts, so that a background thread does not."""
+"""Calls of each kind. The median counts, which leaves out the work of background threads."""
 
 
 class Watch:
-    """While it is on, records every function of this project that any thread calls, and its file."""
+    """A profile function that records, while it is on, this project's functions in the order of their calls.
+
+    Attributes:
+        is_on: whether calls are recorded.
+        steps: file and function of each call, in order.
+    """
 
     def __init__(self) -> None:
         self.is_on = False
@@ -42,6 +47,7 @@ class Watch:
         self._names: dict[str, str] = {}
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
+        """Record a call; this is the signature that `sys.setprofile` asks for."""
         if self.is_on and event == "call" and (name := self._name(frame.f_code.co_filename)):
             self.steps.append((name, frame.f_code.co_qualname))
 
@@ -54,12 +60,15 @@ class Watch:
 
 
 def changes(steps: list[tuple[str, str]]) -> int:
-    """How often the file changes from one step to the next."""
+    """The number of steps whose file differs from the one before."""
     return sum(before != after for (before, _), (after, _) in pairwise(steps))
 
 
-def call_when_told(target: str, rest_port: int, model: str) -> None:
-    """In a process of its own: make one call for each line that comes, and say when it is answered."""
+def call_on_request(target: str, rest_port: int, model: str) -> None:
+    """Make one call for each line of standard input, and print a line when it is answered.
+
+    This runs in a separate process, so that its calls are not counted.
+    """
     import grpc
     from octofold_proto.inference import grpc_service_pb2 as oip
     from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
@@ -88,19 +97,19 @@ def call_when_told(target: str, rest_port: int, model: str) -> None:
 
 
 def ask(watch: Watch, caller: Any, kind: str) -> list[tuple[str, str]]:
-    """The steps of one call of that kind."""
+    """Have `caller` make one call of a kind, and return the steps of the server."""
     watch.steps.clear()
     watch.is_on = True
     caller.stdin.write(f"{kind}\n")
     caller.stdin.flush()
     caller.stdout.readline()
-    time.sleep(0.01)  # for what is done after the reply
+    time.sleep(0.01)  # the server also works after the reply
     watch.is_on = False
     return list(watch.steps)
 
 
 def measure(watch: Watch, port_file: Path, rest_port_file: Path, arguments: argparse.Namespace) -> None:
-    """Print the way of each kind of call, once the server is ready; then end it."""
+    """Wait until the server is ready, print the path of each kind of call, and stop the server."""
     import subprocess
 
     while not port_file.exists():
@@ -110,11 +119,11 @@ def measure(watch: Watch, port_file: Path, rest_port_file: Path, arguments: argp
     counts = {}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as caller:
         for kind in ("NextMove", "NextMoves", "ModelInfer", "REST"):
-            ways = [ask(watch, caller, kind) for _ in range(CALLS)][1:]  # the first one loads and connects
-            way = sorted(ways, key=changes)[len(ways) // 2]
-            counts[kind] = changes(way)
-            print(f"{kind}: {changes(way)} changes of file, {len(way)} calls")
-            for file, function in way if arguments.show else ():
+            paths = [ask(watch, caller, kind) for _ in range(CALLS)][1:]  # the first call connects
+            path = sorted(paths, key=changes)[len(paths) // 2]
+            counts[kind] = changes(path)
+            print(f"{kind}: {changes(path)} changes of file, {len(path)} calls")
+            for file, function in path if arguments.show else ():
                 print(f"    {file}: {function}")
         assert caller.stdin is not None
         caller.stdin.close()
@@ -123,13 +132,14 @@ def measure(watch: Watch, port_file: Path, rest_port_file: Path, arguments: argp
 
 
 def main() -> None:
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", default="flagship", help="model to ask (default: flagship)")
-    parser.add_argument("--show", action="store_true", help="print every file of each way")
+    parser.add_argument("--show", action="store_true", help="print every function on each path")
     parser.add_argument("--call", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.call:
-        call_when_told(arguments.call[0], int(arguments.call[1]), arguments.model)
+        call_on_request(arguments.call[0], int(arguments.call[1]), arguments.model)
         return
     watch = Watch()
     threading.setprofile(watch)

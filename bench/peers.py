@@ -31,6 +31,7 @@ from harness import interleave, medians, report
 from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.histogram import Histogram
 from octofold_client.rpc.local_server import LocalServer
+from octofold_game.model import GRAPH_FILES
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
@@ -54,10 +55,12 @@ Connect = Callable[[AsyncExitStack], Awaitable[Ask]]
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--models", type=Path, default=Path("models"))
-    parser.add_argument("--model", default="cnn5")
     parser.add_argument(
-        "--file", default="model.int8.onnx", help="file of the newest version (default: %(default)s)"
+        "--models", type=Path, default=Path("models"), help="model repository (default: %(default)s)"
+    )
+    parser.add_argument("--model", default="cnn5", help="model to serve (default: %(default)s)")
+    parser.add_argument(
+        "--file", default=GRAPH_FILES["int8"], help="file of the newest version (default: %(default)s)"
     )
     parser.add_argument(
         "--pytriton", type=Path, help="Python of an environment with nvidia-pytriton (default: not measured)"
@@ -68,7 +71,7 @@ def main() -> None:
     parser.add_argument(
         "--seconds", type=float, default=2.0, help="length of one measure in one round (default: %(default)s)"
     )
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default: %(default)s)")
     options = parser.parse_args()
 
     file = (newest_version(options.models, options.model) / options.file).resolve()

@@ -34,15 +34,17 @@ def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--perf-analyzer", type=Path, required=True, help="path of the program")
-    parser.add_argument("--models", type=Path, default=Path("models"))
-    parser.add_argument("--model", default="cnn5")
+    parser.add_argument(
+        "--models", type=Path, default=Path("models"), help="model repository (default: %(default)s)"
+    )
+    parser.add_argument("--model", default="cnn5", help="model to call (default: %(default)s)")
     parser.add_argument("--batch", type=int, default=16, help="boards in a call (default: %(default)s)")
     parser.add_argument("--callers", type=int, default=4, help="concurrent calls (default: %(default)s)")
     parser.add_argument(
         "--seconds",
         type=float,
         default=2.0,
-        help="length of one measurement, of which there are up to ten (default: %(default)s)",
+        help="length of one measurement; up to ten are made (default: %(default)s)",
     )
     options = parser.parse_args()
 

@@ -28,6 +28,7 @@ import numpy as np
 import psutil
 from direct import best_direct, direct_measures, newest_version
 from harness import interleave, medians, report
+from numpy.typing import NDArray
 from octofold_client import Client
 from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.forms import Form
@@ -98,21 +99,7 @@ class Measures:
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--models", type=Path, default=Path("models"))
-    parser.add_argument("--model", default="cnn5")
-    parser.add_argument("--precision", default="int8", choices=("fp32", "int8"))
-    parser.add_argument(
-        "--seconds", type=float, default=2.0, help="length of one measure in one round (default: %(default)s)"
-    )
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument(
-        "--memory-minutes",
-        type=float,
-        default=0.0,
-        help="only watch the server's resident size under full load, for this long",
-    )
-    options = parser.parse_args()
+    options = _options()
     boards = played_boards(LARGEST_EXPONENT)
     arguments = ("--default-model", options.model, "--precision", options.precision)
     with ExitStack() as stack:
@@ -134,27 +121,9 @@ def main() -> None:
         for name, (callers, form) in LOADS.items():
             measures.add_workers(f"served, {name}", task(server.target, form), callers)
             measures.add_workers(f"table, {name}", task(table, form), callers)
-        for kind, target in (("served", server.target), ("table", table)):
-
-            def streams(times: Histogram, target: str = target) -> float:
-                return asyncio.run(client_load.streams(target, 64, boards, options.seconds, times))
-
-            measures.add(f"{kind}, {STREAMS}", streams)
         client = stack.enter_context(Client(server.target))
-        for callers in (64, 1):
-            threads = partial(client_load.threads, client, callers, boards, options.seconds)
-            measures.add(f"Client, {callers} threads of 1 board", threads)
-        measures.add(
-            "AsyncClient, 64 tasks of 1 board",
-            lambda times: asyncio.run(client_load.tasks(server.target, 64, boards, options.seconds, times)),
-        )
         batch_seconds: list[float] = []
-        measures.add(
-            "served, 1 caller of 1 board beside one of 60,000",
-            lambda times: client_load.beside_bulk(
-                server.target, boards, options.seconds, times, batch_seconds
-            ),
-        )
+        _add_clients(measures, client, server.target, table, boards, options.seconds, batch_seconds)
         paces: list[client_load.Pace] = []
 
         def evaluation() -> float:
@@ -170,6 +139,67 @@ def main() -> None:
         found = medians(interleave(rates, options.rounds))
         megabytes = process.memory_info().rss / 2**20
     _report(options, found, measures.percentiles(), batch_seconds, paces, megabytes)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument(
+        "--models", type=Path, default=Path("models"), help="model repository (default: %(default)s)"
+    )
+    parser.add_argument("--model", default="cnn5", help="model to serve (default: %(default)s)")
+    parser.add_argument(
+        "--precision", default="int8", choices=("fp32", "int8"), help="precision (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=2.0, help="length of one measure in one round (default: %(default)s)"
+    )
+    parser.add_argument("--rounds", type=int, default=5, help="number of rounds (default: %(default)s)")
+    parser.add_argument(
+        "--memory-minutes",
+        type=float,
+        default=0.0,
+        help="only watch the server's resident size under full load, for this long",
+    )
+    return parser.parse_args()
+
+
+def _add_clients(
+    measures: Measures,
+    client: Client,
+    served: str,
+    table: str,
+    boards: NDArray[np.uint8],
+    seconds: float,
+    batch_seconds: list[float],
+) -> None:
+    """Add the loads of our own clients.
+
+    Args:
+        measures: takes the loads.
+        client: a client of the server.
+        served: address of the server.
+        table: address of the server without inference.
+        boards: `[N, 16]`, asked in turn.
+        seconds: length of one measure.
+        batch_seconds: collects the inference times of batches beside a large call.
+    """
+    for kind, target in (("served", served), ("table", table)):
+
+        def streams(times: Histogram, target: str = target) -> float:
+            return asyncio.run(client_load.streams(target, 64, boards, seconds, times))
+
+        measures.add(f"{kind}, {STREAMS}", streams)
+    for callers in (64, 1):
+        threads = partial(client_load.threads, client, callers, boards, seconds)
+        measures.add(f"Client, {callers} threads of 1 board", threads)
+    measures.add(
+        "AsyncClient, 64 tasks of 1 board",
+        lambda times: asyncio.run(client_load.tasks(served, 64, boards, seconds, times)),
+    )
+    measures.add(
+        "served, 1 caller of 1 board beside one of 60,000",
+        lambda times: client_load.beside_bulk(served, boards, seconds, times, batch_seconds),
+    )
 
 
 def _report(

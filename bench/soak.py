@@ -1,12 +1,12 @@
-"""A server under every kind of call for minutes or hours: what does it still hold when nobody calls any more?
+"""Looks for leaks: puts a server under every kind of call for minutes or hours.
 
     python bench/soak.py                          # ten minutes
     python bench/soak.py --hours 8 --processes 2  # one of the processes is killed now and then
 
-Calls of all kinds, right and wrong, come with cancellations, deadlines, junk and cut connections, while
-models are reloaded, unloaded and loaded. Answers are compared with those of the quiet server. The table has
-memory, threads, descriptors, queue and counts before and after. Ctrl-C ends the load, and the table comes as
-usual. The exit code is 1 if anything is not as it was.
+The load consists of valid and invalid calls, cancellations, deadlines, junk and reset connections. Meanwhile,
+models are reloaded, unloaded and loaded. Each answer is compared with the answer of the idle server. The
+table shows memory, threads, descriptors, queue and counts of the idle server before and after. Ctrl-C ends
+the load early. The exit code is 1 if the server leaked anything or answered anything wrong.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from harness import report
 from numpy.typing import NDArray
 from octofold_client.loadtest.boards import played_boards
 from octofold_client.rpc.local_server import LocalServer
+from octofold_game.model import CARD_FILE
 from octofold_proto import messages
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
@@ -35,17 +36,17 @@ from soak_calls import KINDS, SPARE, Target
 from soak_loads import MEMORY_IS_RETURNED, Load, Server, Trouble, problems, quiet_figures, settled_figures
 
 WARM_SECONDS = 20.0
-"""Before the first figures: pools have grown, and every kind of call has been made."""
+"""Load before the first figures: pools grow to their size, and every kind of call is made."""
 PROGRESS_SECONDS = 30.0
 TROUBLE_SECONDS = 5.0
 LARGEST_EXPONENT = 15
 BOARDS = 2048
 CLEAR_VOTES = 4
-"""By so many votes a move must be ahead: a rounding in a batch of another size then changes no answer."""
+"""Minimum lead of a move in votes. Rounding differs with the batch size and could change a closer vote."""
 
 
 def main() -> int:
-    """Run the command; returns its exit code: 0 if everything is back where it was."""
+    """Run the benchmark; returns the exit code: 0 if no problem was found."""
     arguments = parse()
     seconds = arguments.hours * 3600 if arguments.hours else arguments.minutes * 60
     os.environ.update(MEMORY_IS_RETURNED)  # for the server
@@ -65,31 +66,35 @@ def main() -> int:
 def parse() -> argparse.Namespace:
     """Read the flags."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=10.0, help="how long the load lasts (default: 10)")
-    parser.add_argument("--hours", type=float, default=0.0, help="the same in hours")
+    parser.add_argument("--minutes", type=float, default=10.0, help="length of the load (default: 10)")
+    parser.add_argument("--hours", type=float, default=0.0, help="length in hours, instead of --minutes")
     parser.add_argument(
         "--models", type=Path, default=Path("models"), help="model repository (default: models)"
     )
     parser.add_argument("--model", default="swift", help="model to call, its newest version (default: swift)")
-    parser.add_argument("--processes", type=int, default=1, help="of the server (default: 1)")
+    parser.add_argument("--processes", type=int, default=1, help="server processes (default: 1)")
     parser.add_argument("--callers", type=int, default=2, help="threads for each kind of call (default: 2)")
-    parser.add_argument("--seed", type=int, default=0, help="of all random choices (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of all random choices (default: 0)")
     return parser.parse_args()
 
 
 def newest_of(source: Path, models: Path) -> str:
-    """Copy the newest version of a model into a repository of its own, also as the spare model; its name."""
+    """Copy the newest version of a model into a new repository, twice: as itself and as the spare model.
+
+    Returns:
+        The name of the model.
+    """
     newest = max(source.glob("[0-9]*"), key=lambda folder: int(folder.name))
     for name in (source.name, SPARE):
         copy = models / name / newest.name
         shutil.copytree(newest, copy)
-        card = json.loads((copy / "card.json").read_text(encoding="utf-8"))
-        (copy / "card.json").write_text(json.dumps({**card, "name": name}), encoding="utf-8")
+        card = json.loads((copy / CARD_FILE).read_text(encoding="utf-8"))
+        (copy / CARD_FILE).write_text(json.dumps({**card, "name": name}), encoding="utf-8")
     return source.name
 
 
 def clear_boards(target: str, seed: int) -> tuple[NDArray[np.uint8], NDArray[np.int8]]:
-    """Boards [N, 16] of games for which the quiet server has a clear move, and these moves [N]."""
+    """Boards `[N, 16]` of games for which the idle server has a clear move, and these moves `[N]`."""
     boards = played_boards(LARGEST_EXPONENT, BOARDS, seed)
     request = pb.NextMovesRequest(boards=messages.boards_to_bytes(boards), with_votes=True)
     with closing(grpc.insecure_channel(target)) as channel:
@@ -101,7 +106,7 @@ def clear_boards(target: str, seed: int) -> tuple[NDArray[np.uint8], NDArray[np.
 
 
 def soak(server: Server, seconds: float, arguments: argparse.Namespace) -> int:
-    """Warm up, soak, and tell; the exit code."""
+    """Warm up, put the server under load, and report; returns the exit code."""
     troubles = Trouble.common(TROUBLE_SECONDS)
     warming = Load(server, KINDS, Trouble.common(1.0), arguments.callers, arguments.seed)
     warming.start()
@@ -128,7 +133,7 @@ def soak(server: Server, seconds: float, arguments: argparse.Namespace) -> int:
     tally = load.tally
     report(
         f"Soak of {server.target.model} for {lasted / 60:.1f} minutes",
-        ("while nobody calls", "before", "after"),
+        ("idle server", "before", "after"),
         rows,
         seconds=round(lasted),
         interrupted=interrupted,
@@ -148,7 +153,7 @@ def soak(server: Server, seconds: float, arguments: argparse.Namespace) -> int:
 
 
 def watch(load: Load, end: float) -> None:
-    """Tell how far it is until the end."""
+    """Print the progress until the end."""
     while (left := end - time.monotonic()) > 0:
         time.sleep(min(left, PROGRESS_SECONDS))
         print(f"{max(0, end - time.monotonic()):,.0f} s left: {load.progress()}", file=sys.stderr)

@@ -1,8 +1,7 @@
-"""The kinds of call that a soak makes: all that clients may do, and much that they should not.
+"""The kinds of call that a soak makes, valid and invalid.
 
-Each kind is a function that makes one call, or as good as one, and returns the name of the status that it
-ended with. An answer that is not right raises `WrongAnswer`. Everything is bounded in time. Knows nothing
-about threads, nor about what is done to the server meanwhile.
+Each kind is a function that makes one call and returns the name of the call's final status. A wrong answer
+raises `WrongAnswer`. Every call has a time limit.
 """
 
 from __future__ import annotations
@@ -28,33 +27,31 @@ from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceS
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 
-__all__ = ["KINDS", "Caller", "Kind", "Target", "WrongAnswer"]
-
 CALL_SECONDS = 30.0
-"""The deadline of every call that is to be answered."""
+"""The deadline of every valid call."""
 PATIENCE_SECONDS = 0.3
-"""For what a server says to what is no call."""
+"""How long to wait for a reply to bytes that are not a call."""
 CALLS_PER_CONNECTION = 40
 MOST_BOARDS = 300
 HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # and empty SETTINGS
 SPARE = "spare"
-"""A model that is loaded and unloaded meanwhile."""
+"""The model that is loaded and unloaded during the soak."""
 
 
 class WrongAnswer(Exception):
-    """An answer that does not belong to its question."""
+    """An answer differs from the expected one."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A server, and what it is asked.
+    """A server and the boards to send to it.
 
     Attributes:
-        grpc: HOST:PORT.
-        rest_port: on 127.0.0.1.
-        model: that is asked for moves.
-        boards: [N, 16] uint8.
-        moves: [N] int8: the right answers.
+        grpc: address of the gRPC port, HOST:PORT.
+        rest_port: REST port on 127.0.0.1.
+        model: name of the model to call.
+        boards: `[N, 16] uint8`.
+        moves: `[N] int8`, the expected answers.
     """
 
     grpc: str
@@ -65,11 +62,11 @@ class Target:
 
 
 class Caller:
-    """A client that calls again and again, on a new connection now and then. Serves one thread.
+    """A client for one thread; it reconnects every `CALLS_PER_CONNECTION` calls.
 
     Attributes:
-        answered: calls for moves that were answered.
-        perhaps: calls for moves that the server may have answered without the caller's knowing.
+        answered: number of answered calls for moves.
+        perhaps: number of calls for moves that the server may have answered after the caller left.
     """
 
     def __init__(self, target: Target, seed: int) -> None:
@@ -96,7 +93,7 @@ class Caller:
             self._channel = None
 
     def some(self, most: int = MOST_BOARDS) -> NDArray[np.intp]:
-        """Which boards to ask about: [n], n from 1 to `most`."""
+        """Indexes `[n]` of random boards, with n from 1 to `most`."""
         count = self.random.randint(1, most)
         return np.array([self.random.randrange(len(self.target.boards)) for _ in range(count)])
 
@@ -106,17 +103,23 @@ class Caller:
         return pb.NextMovesRequest(model=self.target.model, boards=boards)
 
     def check(self, rows: NDArray[np.intp], moves: Any) -> None:
-        """An answer has come: is it right?"""
+        """Compare an answer with the expected one and count it.
+
+        Raises:
+            WrongAnswer: they differ.
+        """
         if not np.array_equal(np.asarray(moves), self.target.moves[rows]):
-            raise WrongAnswer(f"boards {rows.tolist()} are answered with {np.asarray(moves).tolist()}")
+            raise WrongAnswer(f"wrong moves for boards {rows.tolist()}: {np.asarray(moves).tolist()}")
         self.answered += 1
 
 
 def new_channel(target: Target) -> grpc.Channel:
+    """A channel with a connection of its own."""
     return grpc.insecure_channel(target.grpc, options=[("grpc.use_local_subchannel_pool", 1)])
 
 
 def unary(caller: Caller) -> str:
+    """A NextMove call."""
     rows = caller.some(1)
     request = pb.NextMoveRequest(model=caller.target.model, board=caller.target.boards[rows[0]].tolist())
     reply = OctofoldServiceStub(caller.connect()).NextMove(request, timeout=CALL_SECONDS)
@@ -125,6 +128,7 @@ def unary(caller: Caller) -> str:
 
 
 def packed(caller: Caller) -> str:
+    """A NextMoves call."""
     rows = caller.some()
     reply = OctofoldServiceStub(caller.connect()).NextMoves(caller.packed(rows), timeout=CALL_SECONDS)
     caller.check(rows, messages.moves_from_bytes(reply.moves, len(rows)))
@@ -132,7 +136,7 @@ def packed(caller: Caller) -> str:
 
 
 def stream(caller: Caller) -> str:
-    """Some messages, one of them bad, answered in any order."""
+    """A stream of several messages, one of them invalid. Answers may come in any order."""
     asked = {number: caller.some(20) for number in range(caller.random.randint(1, 8))}
     requests = [pb.StreamNextMovesRequest(id=n, request=caller.packed(rows)) for n, rows in asked.items()]
     bad = len(requests)
@@ -142,22 +146,23 @@ def stream(caller: Caller) -> str:
     seen = set()
     for reply in replies:
         if reply.id in seen:
-            raise WrongAnswer(f"message {reply.id} of a stream is answered twice")
+            raise WrongAnswer(f"the stream answered message {reply.id} twice")
         seen.add(reply.id)
         if reply.id == bad:
             if reply.WhichOneof("result") != "error":
-                raise WrongAnswer("a bad message of a stream is answered")
+                raise WrongAnswer("the stream answered an invalid message")
         elif reply.WhichOneof("result") == "error":
-            raise WrongAnswer(f"a good message of a stream is refused: {reply.error.message}")
+            raise WrongAnswer(f"the stream refused a valid message: {reply.error.message}")
         else:
             rows = asked[reply.id]
             caller.check(rows, messages.moves_from_bytes(reply.response.moves, len(rows)))
     if len(seen) != len(requests):
-        raise WrongAnswer(f"{len(requests)} messages of a stream have {len(seen)} answers")
+        raise WrongAnswer(f"the stream answered {len(seen)} of {len(requests)} messages")
     return "OK"
 
 
 def open_inference(caller: Caller) -> str:
+    """A ModelInfer call."""
     rows = caller.some()
     request = oip.ModelInferRequest(model_name=caller.target.model)
     request.inputs.add(name="boards", datatype="UINT8", shape=[len(rows), 16])
@@ -169,6 +174,7 @@ def open_inference(caller: Caller) -> str:
 
 
 def open_inference_stream(caller: Caller) -> str:
+    """A ModelStreamInfer call of several messages."""
     asked = [caller.some(20) for _ in range(caller.random.randint(1, 4))]
     requests = []
     for number, rows in enumerate(asked):
@@ -183,16 +189,17 @@ def open_inference_stream(caller: Caller) -> str:
     seen = 0
     for reply in replies:
         if reply.error_message:
-            raise WrongAnswer(f"a good message of a stream is refused: {reply.error_message}")
+            raise WrongAnswer(f"the stream refused a valid message: {reply.error_message}")
         seen += 1
         contents = reply.infer_response.raw_output_contents[0]
         caller.check(asked[int(reply.infer_response.id)], np.frombuffer(contents, np.int8))
     if seen != len(asked):
-        raise WrongAnswer(f"{len(asked)} messages of a stream have {seen} answers")
+        raise WrongAnswer(f"the stream answered {seen} of {len(asked)} messages")
     return "OK"
 
 
 def rest(caller: Caller) -> str:
+    """An inference request over REST, in JSON or with binary tensors."""
     rows = caller.some(50)
     boards = caller.target.boards[rows]
     tensor: dict[str, Any] = {"name": "boards", "datatype": "UINT8", "shape": list(boards.shape)}
@@ -213,7 +220,7 @@ def rest(caller: Caller) -> str:
 
 
 def descriptions(caller: Caller) -> str:
-    """What is asked about the server and its models."""
+    """A call about the server or its models."""
     channel = caller.connect()
     octofold, infer = OctofoldServiceStub(channel), GRPCInferenceServiceStub(channel)
     model = caller.target.model
@@ -232,20 +239,15 @@ def descriptions(caller: Caller) -> str:
 
 
 def rest_descriptions(caller: Caller) -> str:
-    paths = (
-        "/healthz",
-        "/readyz",
-        "/metrics",
-        "/v2",
-        f"/v2/models/{caller.target.model}",
-        "/v2/models/stats",
-    )
+    """A GET request about the server or its models."""
+    model = f"/v2/models/{caller.target.model}"
+    paths = ("/healthz", "/readyz", "/metrics", "/v2", model, "/v2/models/stats")
     status, _ = _http(caller.target, "GET", caller.random.choice(paths))
     return f"HTTP {status}"
 
 
 def health_watch(caller: Caller) -> str:
-    """Watches that are read once and then canceled, as load balancers' clients do."""
+    """A health watch that is read once and then canceled, as load balancers do."""
     watch = _health(caller.connect()).Watch(health_pb2.HealthCheckRequest(), timeout=CALL_SECONDS)
     next(iter(watch))
     watch.cancel()
@@ -258,7 +260,7 @@ def _health(channel: grpc.Channel) -> Any:
 
 
 def canceled(caller: Caller) -> str:
-    """A large call whose caller leaves after a moment."""
+    """A large call that is canceled after a moment."""
     rows = caller.some()
     call = OctofoldServiceStub(caller.connect()).NextMoves.future(caller.packed(rows), timeout=CALL_SECONDS)
     time.sleep(caller.random.random() * 0.01)
@@ -268,7 +270,7 @@ def canceled(caller: Caller) -> str:
 
 
 def abandoned_stream(caller: Caller) -> str:
-    """A stream whose caller reads at most one answer of four, and leaves."""
+    """A stream of four messages that is canceled after at most one answer."""
     requests = [
         pb.StreamNextMovesRequest(id=number, request=caller.packed(caller.some(20))) for number in range(4)
     ]
@@ -281,7 +283,7 @@ def abandoned_stream(caller: Caller) -> str:
 
 
 def hasty(caller: Caller) -> str:
-    """A deadline that may or may not be met."""
+    """A call with a deadline so short that the server may miss it."""
     caller.perhaps += 1
     timeout = caller.random.random() * 0.02
     OctofoldServiceStub(caller.connect()).NextMoves(caller.packed(caller.some()), timeout=timeout)
@@ -289,7 +291,7 @@ def hasty(caller: Caller) -> str:
 
 
 def malformed(caller: Caller) -> str:
-    """Messages and methods that there are not."""
+    """A call with random bytes as its message, or of an unknown method."""
     methods = (
         "/octofold.v1.OctofoldService/NextMoves",
         "/octofold.v1.OctofoldService/ListModels",
@@ -302,7 +304,7 @@ def malformed(caller: Caller) -> str:
 
 
 def junk(caller: Caller) -> str:
-    """Bytes that are no HTTP, on either port."""
+    """Random bytes instead of HTTP, on either port."""
     beginning = caller.random.choice((b"", HTTP2_PREFACE, b"POST /v2/models/x/infer HTTP/1.1\r\n"))
     with _connection(caller) as connection, suppress(OSError):
         connection.sendall(beginning + caller.random.randbytes(caller.random.randint(1, 4000)))
@@ -316,12 +318,12 @@ def cut(caller: Caller) -> str:
     request = b"POST /v2/models/x/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"
     with _connection(caller) as connection, suppress(OSError):
         connection.sendall(caller.random.choice((HTTP2_PREFACE, request)))
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # no FIN, but RST
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # send RST
     return "cut"
 
 
 def cut_call(caller: Caller) -> str:
-    """A connection that is closed while a call is at work on it."""
+    """A connection that is closed during a call."""
     channel = new_channel(caller.target)
     call = OctofoldServiceStub(channel).NextMoves.future(
         caller.packed(caller.some()), timeout=CALL_SECONDS, wait_for_ready=True
@@ -333,7 +335,7 @@ def cut_call(caller: Caller) -> str:
 
 
 def spare(caller: Caller) -> str:
-    """A call for a model that comes and goes."""
+    """A call for the model that is loaded and unloaded."""
     request = pb.NextMoveRequest(model=SPARE, board=caller.target.boards[0].tolist())
     OctofoldServiceStub(caller.connect()).NextMove(request, timeout=CALL_SECONDS)
     return "OK"
@@ -341,14 +343,14 @@ def spare(caller: Caller) -> str:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of call, and the statuses that a call of it may end with."""
+    """A kind of call, and the final statuses that are allowed for it."""
 
     call: Callable[[Caller], str]
     allowed: frozenset[str] = frozenset({"OK"})
 
     @property
     def name(self) -> str:
-        """The kind of call, as it stands in the table."""
+        """The name in the table."""
         return self.call.__name__.replace("_", " ")
 
 

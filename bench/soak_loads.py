@@ -1,7 +1,7 @@
-"""A soak: every kind of call at the same time, what is done to the server meanwhile, and its figures.
+"""The load of a soak: every kind of call at the same time, disturbances of the server, and its figures.
 
-The figures are taken while nobody calls, before and after: what has grown in between has leaked. The long
-soak and the small one in the tests share this. Knows nothing about how the server is started.
+The figures are those of the idle server, before and after the load. Whatever grew in between has leaked.
+`bench/soak.py` and a short soak in the tests share this module.
 """
 
 from __future__ import annotations
@@ -21,49 +21,38 @@ from pathlib import Path
 
 import grpc
 import psutil
+from octofold_game.model import CARD_FILE
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from soak_calls import CALL_SECONDS, SPARE, Caller, Kind, Target, WrongAnswer, new_channel
 
-__all__ = [
-    "MEMORY_IS_RETURNED",
-    "Figures",
-    "Load",
-    "Server",
-    "Tally",
-    "Trouble",
-    "problems",
-    "quiet_figures",
-    "settled_figures",
-]
-
 JOIN_SECONDS = 2 * CALL_SECONDS
 SETTLE_SECONDS = 90.0
-"""For what ends by itself when nobody calls any more, such as connections that were cut."""
+"""Time limit for an idle server to release what it holds, such as reset connections."""
 PAUSE_SECONDS = 0.25
 MEMORY_IS_RETURNED = {
     "MALLOC_ARENA_MAX": "2",
     "MALLOC_TRIM_THRESHOLD_": "131072",
     "MALLOC_MMAP_THRESHOLD_": "131072",
 }
-"""Environment of a server whose memory is measured: glibc else keeps what was freed, by turns 1 or 150 MB."""
+"""Environment of a server whose memory is measured. Without it, glibc keeps 1 to 150 MB of freed memory."""
 MORE_MB = 16.0
-"""Of one process, that fragments and caches may take. A leak of a few kB a call would be more."""
+"""Allowed growth of one process by fragmentation and caches. A leak of a few kB per call exceeds it."""
 MORE_THREADS = 16
-"""Of one process: pools grow up to their bounds when they are used."""
+"""Allowed growth of one process: pools grow to their bounds when they are used."""
 QUIET_SECONDS = 3.0
-"""For figures that do not fall any more. Models that were unloaded take a moment to be freed."""
+"""How long figures must not fall to count as settled. Freeing an unloaded model takes a moment."""
 FLICKER = 1.0
-"""By so much figures fall and rise again by themselves: MB, threads."""
-MOST_TOLD = 5
+"""Fluctuation of figures without any cause, in MB or threads."""
+MOST_REPORTED = 5
 ROUNDING = 1 - 1e-9
-"""Sums of the same times may differ so much, by the order in which they are added."""
+"""Sums of the same times may differ by this factor, because the order of additions differs."""
 SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What a server holds at one moment; of several processes, the sum. Counts are those of one model."""
+    """The resources that a server uses, summed over its processes, and the counts of one model."""
 
     memory_mb: float
     threads: int
@@ -77,40 +66,51 @@ class Figures:
 
 @dataclass
 class Tally:
-    """What the calls came to."""
+    """The outcome of all calls.
+
+    Attributes:
+        begun: calls by kind.
+        ended: calls by kind and final status.
+        unexpected: calls that ended with a status that is not allowed, by kind and status.
+        wrong: descriptions of wrong answers.
+        fallen: metrics whose counter became smaller.
+        done: disturbances by name.
+        answered: number of answered calls for moves.
+        perhaps: number of calls for moves that the server may have answered after the caller left.
+    """
 
     begun: Counter[str] = field(default_factory=Counter)
     ended: Counter[tuple[str, str]] = field(default_factory=Counter)
     unexpected: Counter[tuple[str, str]] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
     fallen: list[str] = field(default_factory=list)
-    "counters of the metrics that became smaller"
+
     done: Counter[str] = field(default_factory=Counter)
-    "what was done to the server"
+
     answered: int = 0
     perhaps: int = 0
 
     @property
     def calls(self) -> int:
-        """How many calls have begun."""
+        """Number of calls that have begun."""
         return sum(self.begun.values())
 
     @property
     def without_end(self) -> int:
-        """Calls that came to no status."""
+        """Number of calls that have not ended."""
         return self.calls - sum(self.ended.values())
 
 
 @dataclass(frozen=True)
 class Server:
-    """A running server: its first process, where it is asked, and its model repository."""
+    """A running server: its first process, its addresses and its model repository."""
 
     pid: int
     target: Target
     models: Path
 
     def processes(self) -> list[psutil.Process]:
-        """Those that serve: the first one, or with --processes its children."""
+        """The serving processes: the first one, or its children with `--processes`."""
         first = psutil.Process(self.pid)
         children = [child for child in first.children() if _serves(child)]
         return children or [first]
@@ -124,7 +124,7 @@ class Server:
         return {(name, labels): float(value) for name, labels, value in SAMPLE.findall(page)}
 
     def figures(self) -> Figures:
-        """Memory, threads, descriptors, queue and counts of the server as they are now."""
+        """The current figures of the server."""
         metrics = self.metrics()
         ours = f'model="{self.target.model}"'
 
@@ -145,14 +145,14 @@ class Server:
 
 
 class Load:
-    """Callers of every kind, and trouble, each on a thread, from `start` to `stop`.
+    """Threads that call the server and disturb it, from `start` to `stop`.
 
     Args:
-        server: that is called.
-        kinds: of calls.
-        troubles: what is done to the server, in turn.
-        callers: of each kind.
-        seed: of their random choices.
+        server: server to call.
+        kinds: kinds of calls to make.
+        troubles: disturbances, which take turns.
+        callers: threads for each kind of call.
+        seed: seed of all random choices.
     """
 
     def __init__(
@@ -179,14 +179,14 @@ class Load:
             thread.start()
 
     def stop(self) -> None:
-        """Let every call end, and return the tally; a call that does not end is left behind."""
+        """Wait until every call has ended, for at most `JOIN_SECONDS`."""
         self._stopping.set()
         give_up = time.monotonic() + JOIN_SECONDS
         for thread in self._threads:
             thread.join(max(0.0, give_up - time.monotonic()))
 
     def progress(self) -> str:
-        """How far it is, in a line."""
+        """The progress in one line."""
         with self._lock:
             done = ", ".join(f"{count} {name}s" for name, count in self.tally.done.items())
             bad = len(self.tally.wrong) + self.tally.unexpected.total() + len(self.tally.fallen)
@@ -237,7 +237,7 @@ class Load:
     def _watch_counters(self) -> None:
         before: dict[tuple[str, str], float] = {}
         while not self._stopping.wait(2 * PAUSE_SECONDS):
-            with suppress(OSError, http.client.HTTPException):  # whom we asked has just been killed
+            with suppress(OSError, http.client.HTTPException):  # the process may have been killed
                 now = self._server.metrics()
                 fallen = [key for key in now if _grows(key[0]) and now[key] < before.get(key, 0) * ROUNDING]
                 with self._lock:
@@ -248,12 +248,12 @@ class Load:
 AWAY = frozenset(
     {"UNAVAILABLE", "BrokenPipeError", "ConnectionResetError", "ConnectionRefusedError", "RemoteDisconnected"}
 )
-"""How calls end whose process is killed."""
+"""Final statuses of calls whose process was killed."""
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """Something that is done to a server again and again."""
+    """A disturbance that a server suffers at intervals."""
 
     name: str
     make: Callable[[Server], None]
@@ -262,7 +262,7 @@ class Trouble:
 
     @staticmethod
     def common(every_seconds: float) -> list[Trouble]:
-        """What a server has to bear without failing a call: its models change."""
+        """Changes of models, which must not fail any call."""
         return [
             Trouble("reload", _reload, every_seconds),
             Trouble("unload", _unload, every_seconds),
@@ -271,14 +271,14 @@ class Trouble:
 
     @staticmethod
     def killing(every_seconds: float) -> Trouble:
-        """For a server of several processes: one of them is killed."""
+        """Kills one of several processes."""
         return Trouble("kill", _kill, every_seconds, kills=True)
 
 
 def _reload(server: Server) -> None:
-    """The newest version's card is written anew, so that it is loaded again beside what serves."""
+    """Rewrite the newest version's card, so that the server loads the version again while it serves."""
     newest = max((server.models / server.target.model).glob("[0-9]*"), key=lambda folder: int(folder.name))
-    card = newest / "card.json"
+    card = newest / CARD_FILE
     content = json.loads(card.read_text(encoding="utf-8"))
     content["reloads"] = content.get("reloads", 0) + 1
     beside = card.with_suffix(".new")
@@ -296,15 +296,12 @@ def _load(server: Server) -> None:
 
 
 def _ask(server: Server, method: str, request: object) -> None:
-    with (
-        closing(new_channel(server.target)) as channel,
-        suppress(grpc.RpcError),
-    ):  # of a process that is killed
+    with closing(new_channel(server.target)) as channel, suppress(grpc.RpcError):  # it may have been killed
         getattr(GRPCInferenceServiceStub(channel), method)(request, timeout=CALL_SECONDS)
 
 
 def _kill(server: Server) -> None:
-    """Not while another is still starting: somebody is to be there."""
+    """Kill the youngest process, unless it is the only one."""
     processes = server.processes()
     if len(processes) > 1:
         with suppress(psutil.NoSuchProcess):
@@ -312,7 +309,7 @@ def _kill(server: Server) -> None:
 
 
 def quiet_figures(server: Server) -> Figures:
-    """The figures of a server that nobody calls any more, once they have stopped to fall."""
+    """The figures of an idle server, once they have stopped falling."""
     lowest, since = server.figures(), time.monotonic()
     give_up = since + SETTLE_SECONDS
     while time.monotonic() < min(since + QUIET_SECONDS, give_up):
@@ -324,10 +321,7 @@ def quiet_figures(server: Server) -> Figures:
 
 
 def settled_figures(server: Server, before: Figures) -> Figures:
-    """The figures of a server that nobody calls any more, once it holds no more than before.
-
-    It may never be so: then they are those after `SETTLE_SECONDS`.
-    """
+    """The figures of an idle server, once they are no larger than before, or after `SETTLE_SECONDS`."""
     give_up = time.monotonic() + SETTLE_SECONDS
     while True:
         with suppress(OSError, http.client.HTTPException, psutil.NoSuchProcess):
@@ -338,7 +332,7 @@ def settled_figures(server: Server, before: Figures) -> Figures:
 
 
 def left_behind(before: Figures, now: Figures) -> list[str]:
-    """What a server still holds that it did not before, although nobody calls any more."""
+    """The figures of an idle server that are larger than before, one sentence for each."""
     bounds = {
         "memory_mb": before.memory_mb + MORE_MB * before.processes,
         "threads": before.threads + MORE_THREADS * before.processes,
@@ -358,18 +352,20 @@ def left_behind(before: Figures, now: Figures) -> list[str]:
 
 
 def problems(tally: Tally, before: Figures, after: Figures) -> list[str]:
-    """Everything that a soak has found, a sentence each."""
+    """Everything that a soak found, one sentence for each problem."""
     found = left_behind(before, after)
-    found += [f"wrong answer: {text}" for text in tally.wrong[:MOST_TOLD]]
-    found += [f"{count} times, {kind} ended with {code}" for (kind, code), count in tally.unexpected.items()]
-    found += [f"a counter fell: {name}" for name in tally.fallen[:MOST_TOLD]]
+    found += [f"wrong answer: {text}" for text in tally.wrong[:MOST_REPORTED]]
+    found += [
+        f"{count} calls of {kind} ended with {code}" for (kind, code), count in tally.unexpected.items()
+    ]
+    found += [f"a counter fell: {name}" for name in tally.fallen[:MOST_REPORTED]]
     if tally.without_end:
         found.append(f"{tally.without_end} calls have not ended")
     counted = after.answered - before.answered
     most = tally.answered + tally.perhaps
-    # What a process counts after its last page dies with it.
+    # A killed process takes the counts since its last page with it.
     if not tally.done["kill"] and not tally.answered <= counted <= most:
-        found.append(f"the server counts {counted} answers; callers had {tally.answered} to {most}")
+        found.append(f"the server counted {counted} answers, its callers {tally.answered} to {most}")
     return found
 
 

@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 from harness import report
 from octofold_client.evaluation.comparison import Comparison
 from octofold_export.export import ExportOptions, export
-from octofold_export.graph.decision import Rule
-from octofold_export.publishing.strength import Alternative, record_alternatives, record_strength
+from octofold_export.publishing.strength import record_alternatives, record_strength
 from octofold_export.sources.checkpoint import from_checkpoint
+from octofold_game.model import Alternative, Precision, Rule
 from octofold_training import checkpoints
 
 
@@ -36,7 +36,7 @@ class Row(NamedTuple):
 
     symmetries: int
     rule: Rule
-    precision: str
+    precision: Precision
 
 
 ROWS = {
@@ -49,6 +49,24 @@ TILES = (2048, 8192, 16384, 32768)
 
 def main() -> None:
     """Run the benchmark."""
+    options = _options()
+    folder: Path = options.version.resolve()
+    name, version = folder.parent.name, int(folder.name)
+    out = options.out / f"{name}-{version}"
+    results = _evaluate(folder, out, options)
+    own = _scores(results["as published"])
+    compared = {title: Comparison.of("own", own, title, _scores(played)) for title, played in results.items()}
+    if options.record:
+        _record(folder, options.checkpoint, results, compared, out)
+    report(
+        f"{name} {version}, seed {options.seed}",
+        ["row", "games", "average", "95% interval", "difference", "paired", *map(str, TILES), "moves/s"],
+        [_table_row(title, played, compared[title]) for title, played in results.items()],
+        results={title: played["statistics"] for title, played in results.items()},
+    )
+
+
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("version", type=Path, help="folder of the published version")
     parser.add_argument("--checkpoint", type=Path, required=True, help="folder of its checkpoint")
@@ -59,18 +77,25 @@ def main() -> None:
         "--row", choices=ROWS, action="append", help="row to measure; may be repeated (default: all rows)"
     )
     parser.add_argument(
-        "--out", type=Path, default=Path("results") / "strength", help="results (default: %(default)s)"
+        "--out",
+        type=Path,
+        default=Path("results") / "strength",
+        help="folder for graphs and results (default: %(default)s)",
     )
     parser.add_argument("--record", action="store_true", help="write the figures into the version's card")
-    options = parser.parse_args()
+    return parser.parse_args()
 
-    folder: Path = options.version.resolve()
-    models, name, version = folder.parent.parent, folder.parent.name, int(folder.name)
-    out = options.out / f"{name}-{version}"
+
+def _evaluate(folder: Path, out: Path, options: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """The result of each row, with the published version first; exports the rows' graphs where needed."""
     games = {"int8": options.games, "fp32": options.fp32_games or options.games}
 
-    own = _play(models, name, version, "int8", games["int8"], options.seed, out / "own")
-    results = {"as published": own}
+    def play(models: Path, name: str, version: int, precision: str, results: str) -> dict[str, Any]:
+        return _play(models, name, version, precision, games[precision], options.seed, out / results)
+
+    results = {
+        "as published": play(folder.parent.parent, folder.parent.name, int(folder.name), "int8", "own")
+    }
     for title in options.row or ROWS:
         row = ROWS[title]
         alternative = f"{row.rule}-{row.symmetries}"
@@ -83,43 +108,24 @@ def main() -> None:
                 choices,
                 lambda line: print(line, file=sys.stderr),
             )
-        results[title] = _play(
-            out / "models",
-            alternative,
-            1,
-            row.precision,
-            games[row.precision],
-            options.seed,
-            out / f"{alternative}-{row.precision}",
-        )
+        results[title] = play(out / "models", alternative, 1, row.precision, f"{alternative}-{row.precision}")
+    return results
 
-    compared = {
-        title: Comparison.of("own", _scores(own), title, _scores(played)) for title, played in results.items()
-    }
-    rows = []
-    for title, played in results.items():
-        statistics, difference = played["statistics"], compared[title]
-        shares = {reached["tile"]: reached["share"] for reached in statistics["reached"]}
-        rate = played["run"]["moves_per_second"]
-        rows.append(
-            (
-                title,
-                played["games"],
-                f"{statistics['average']:,.0f}",
-                _range(statistics["average_interval"], ","),
-                "" if played is own else f"{difference.difference:+,.0f}",
-                "" if played is own else _range(difference.interval, "+,"),
-                *(f"{shares.get(tile, 0):.1%}" for tile in TILES),
-                f"{rate:,.0f}" if rate else "",
-            )
-        )
-    if options.record:
-        _record(folder, options.checkpoint, results, compared, out)
-    report(
-        f"{name} {version}, seed {options.seed}",
-        ["row", "games", "average", "95% interval", "difference", "paired", *map(str, TILES), "moves/s"],
-        rows,
-        results={title: played["statistics"] for title, played in results.items()},
+
+def _table_row(title: str, played: dict[str, Any], compared: Comparison) -> tuple[str, ...]:
+    statistics = played["statistics"]
+    shares = {reached["tile"]: reached["share"] for reached in statistics["reached"]}
+    rate = played["run"]["moves_per_second"]
+    is_own = title == "as published"
+    return (
+        title,
+        str(played["games"]),
+        f"{statistics['average']:,.0f}",
+        _range(statistics["average_interval"], ","),
+        "" if is_own else f"{compared.difference:+,.0f}",
+        "" if is_own else _range(compared.interval, "+,"),
+        *(f"{shares.get(tile, 0):.1%}" for tile in TILES),
+        f"{rate:,.0f}" if rate else "",
     )
 
 

@@ -4,30 +4,43 @@
     python bench/table.py --check   # exits with 1 if the table in README.md is out of date
 
 `octofold evaluate` measures the figures, and `octofold-export --record-strength` writes them into the cards.
-This script needs only Python.
 """
 
 import argparse
-import json
 import sys
 from pathlib import Path
-from typing import Any
+
+from octofold_game.model import CARD_FILE, Card, CardError, Interval, Reached, Strength, read_card
 
 START, END = "<!-- results:", "<!-- end of results -->"
 SMALLEST_TILE = 1024
-Card = dict[str, Any]
 
 
 def main() -> int:
     """Run the benchmark; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--readme", type=Path, default=Path("README.md"), metavar="FILE")
-    parser.add_argument("--models", type=Path, default=Path("models"), metavar="DIR")
+    parser.add_argument(
+        "--readme",
+        type=Path,
+        default=Path("README.md"),
+        metavar="FILE",
+        help="file to update (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--models",
+        type=Path,
+        default=Path("models"),
+        metavar="DIR",
+        help="model repository (default: %(default)s)",
+    )
     parser.add_argument("--check", action="store_true", help="write nothing, and exit 1 if out of date")
     options = parser.parse_args()
     before = options.readme.read_text(encoding="utf-8")
     try:
         after = rebuilt(before, options.models)
+    except CardError as error:
+        print(f"{options.models}: {error}", file=sys.stderr)
+        return 1
     except ValueError as error:
         print(f"{options.readme}: {error}", file=sys.stderr)
         return 1
@@ -55,60 +68,66 @@ def rebuilt(readme: str, models: Path) -> str:
     return readme[:start] + first_line + table(measured(models)) + readme[end:]
 
 
-def measured(models: Path) -> list[Card]:
-    """For each model, its newest card with a measured strength; the strongest model comes first."""
-    newest: dict[str, Card] = {}
-    for file in sorted(models.glob("*/*/card.json"), key=lambda file: int(file.parent.name)):
-        card = json.loads(file.read_text(encoding="utf-8"))
-        if card["strength"] is not None:
-            newest[card["name"]] = card
-    return sorted(newest.values(), key=lambda card: -card["strength"]["average"])
+def measured(models: Path) -> list[tuple[Card, Strength]]:
+    """For each model, its newest card with a measured strength; the strongest model comes first.
+
+    Raises:
+        CardError: a card cannot be read; the message names its folder.
+    """
+    newest: dict[str, tuple[Card, Strength]] = {}
+    for file in sorted(models.glob(f"*/*/{CARD_FILE}"), key=lambda file: int(file.parent.name)):
+        try:
+            card = read_card(file.parent)
+        except CardError as error:
+            raise CardError(f"{file.parent}: {error}") from error
+        if card.strength is not None:
+            newest[card.name] = card, card.strength
+    return sorted(newest.values(), key=lambda found: -found[1].average)
 
 
-def table(cards: list[Card]) -> str:
+def table(cards: list[tuple[Card, Strength]]) -> str:
     """The table and a line with the commands that measured it."""
     tiles = sorted(
         {
-            row["tile"]
-            for card in cards
-            for row in card["strength"]["reached"]
-            if row["share"] and row["tile"] >= SMALLEST_TILE
+            row.tile
+            for _, strength in cards
+            for row in strength.reached
+            if row.share and row.tile >= SMALLEST_TILE
         }
     )
     heading = ["model", "weights", "games", "average score", "median", "best"]
     heading += [f"reaches {tile}" for tile in tiles]
-    rows = [heading, ["---", *["---:"] * (len(heading) - 1)], *(_row(card, tiles) for card in cards)]
+    rows = [heading, ["---", *["---:"] * (len(heading) - 1)], *(_row(*found, tiles) for found in cards)]
     lines = ["| " + " | ".join(row) + " |" for row in rows]
-    commands = ", ".join(f"`{card['strength']['command']}`" for card in cards)
-    note = f"With 95% intervals, normal ones of the average; measured with {commands}."
+    commands = ", ".join(f"`{strength.command}`" for _, strength in cards)
+    note = f"All intervals are 95%; those of the average are normal. Measured with {commands}."
     return "\n".join([*lines, "", note, ""])
 
 
-def _row(card: Card, tiles: list[int]) -> list[str]:
-    strength = card["strength"]
-    page = f"models/{card['name']}/{card['version']}/README.md"
-    views = f"{card['decision_rule']} of {card['symmetries']} views" if card["symmetries"] > 1 else "1 view"
-    reached = {row["tile"]: row for row in strength["reached"]}
+def _row(card: Card, strength: Strength, tiles: list[int]) -> list[str]:
+    page = f"models/{card.name}/{card.version}/README.md"
+    views = f"{card.decision_rule} of {card.symmetries} views" if card.symmetries > 1 else "1 view"
+    reached = {row.tile: row for row in strength.reached}
     return [
-        f"[`{card['name']}`]({page}), {views}, {strength['precision']}",
-        f"{card['weights']:,}",
-        f"{strength['games']:,}",
-        f"{strength['average']:,.0f}{_interval(strength['average_interval'])}",
-        f"{strength['median']:,.0f}",
-        f"{strength['best']:,}",
+        f"[`{card.name}`]({page}), {views}, {strength.precision}",
+        f"{card.weights:,}",
+        f"{strength.games:,}",
+        f"{strength.average:,.0f}{_interval(strength.average_interval)}",
+        f"{strength.median:,.0f}",
+        f"{strength.best:,}",
         *(_share(reached.get(tile)) for tile in tiles),
     ]
 
 
-def _interval(interval: list[float] | None) -> str:
+def _interval(interval: Interval | None) -> str:
     return "" if interval is None else f" ({interval[0]:,.0f} to {interval[1]:,.0f})"
 
 
-def _share(row: dict[str, Any] | None) -> str:
+def _share(row: Reached | None) -> str:
     if row is None:
         return ""
-    low, high = row["interval"]
-    return f"{row['share']:.1%} ({100 * low:.1f} to {100 * high:.1f})"
+    low, high = row.interval
+    return f"{row.share:.1%} ({100 * low:.1f} to {100 * high:.1f})"
 
 
 if __name__ == "__main__":

@@ -45,14 +45,7 @@ STEPPING = "game stepping of a batch, ms"
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--teacher", type=Path, help="folder of a teacher's run (default: only new teachers)")
-    parser.add_argument(
-        "--recipe", type=Path, default=RECIPES / "flagship.toml", help="recipe of the student"
-    )
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
-
+    options = _options()
     recipe_of_teacher = read_recipe(RECIPES / "teacher.toml").options("ntuple", NTupleOptions)
     learning = replace(recipe_of_teacher, first_moves=0.0, cool_down=0.0)
     teachers: dict[str, NTupleLearner] = {}
@@ -101,6 +94,19 @@ def main() -> None:
         (name, f"{value:,.0f}" if name.endswith("/s") else f"{value:,.2f}") for name, value in found.items()
     ]
     report("training", ["what", "figure"], rows, type=str(fastest_type()), figures=found)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--teacher", type=Path, help="folder of a teacher's run (default: only new teachers)")
+    parser.add_argument(
+        "--recipe",
+        type=Path,
+        default=RECIPES / "flagship.toml",
+        help="recipe of the student (default: %(default)s)",
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="number of rounds (default: %(default)s)")
+    return parser.parse_args()
 
 
 def _moves_per_second(learner: NTupleLearner) -> float:

@@ -1,10 +1,9 @@
-"""The client of the service: next moves from a program, full games, and how well a model plays them.
+"""The client library: asks a server for next moves, plays full games and measures how well a model plays.
 
     with Client("127.0.0.1:50051") as client:
         client.next_moves(boards).moves
 
-Everything that programs may rely on is named here. It imports neither the server nor any machine-learning
-library.
+This module lists the public names. It imports neither the server nor any machine-learning library.
 """
 
 from octofold_client import _quiet_grpc  # noqa: F401 - before anything else imports gRPC

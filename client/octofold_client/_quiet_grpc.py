@@ -1,7 +1,6 @@
-"""Imports gRPC without the log lines of its C library, which would go to standard error.
+"""Imports gRPC without the log lines that its C library would print to standard error.
 
-What they say, such as that a handshake failed, is in the errors of the calls too. GRPC_VERBOSITY, where it is
-set, is obeyed.
+The errors of the calls report the same problems. A GRPC_VERBOSITY that the user has set stays in force.
 """
 
 import os
@@ -9,7 +8,7 @@ import os
 _VARIABLE = "GRPC_VERBOSITY"
 
 if _VARIABLE not in os.environ:
-    # gRPC reads it once, when it is imported; other programs that we start are not to inherit it.
+    # gRPC reads the variable once, at import. Programs that we start must not inherit it.
     os.environ[_VARIABLE] = "NONE"
     try:
         import grpc  # noqa: F401

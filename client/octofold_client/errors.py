@@ -1,28 +1,28 @@
-"""Everything that the client raises on purpose, in one tree.
+"""The exceptions of the client.
 
     OctofoldError
-     ├─ InvalidRequest        the request can never succeed as it is
-     ├─ UnknownModel          no such model, or no such version of it
-     ├─ QueueFull             too many boards are waiting: retry after a pause
+     ├─ InvalidRequest        the request is invalid; a retry cannot succeed
+     ├─ UnknownModel          the server does not have this model or this version
+     ├─ QueueFull             too many boards are waiting; retry after a pause
      ├─ DeadlinePassed        the deadline passed before the answer was ready
-     ├─ Unavailable           starting, draining, unloading, or not reachable
-     ├─ Unauthenticated       no credentials, or none that the service knows
-     ├─ NotAllowed            the credentials are good, but not for this; or it is switched off
-     ├─ ModelError            a model version cannot be served as its files are
+     ├─ Unavailable           the server or model is starting, draining, unloading or unreachable
+     ├─ Unauthenticated       the credentials are missing or unknown
+     ├─ NotAllowed            the credentials do not permit this, or the feature is disabled
+     ├─ ModelError            the files of a model version cannot be served
      ├─ BackendFailed         the model failed on this batch; the server's log has the same id
-     ├─ UnexpectedStatus      a status that the service never sends by itself, such as a proxy's
-     │   └─ NotOctofold       a gRPC server answers there, but it does not speak octofold.v1
-     ├─ BrokenAnswer          an answer that contradicts the question or the rules
-     ├─ ClientClosed          this program has closed the client, or forked since it was made
-     ├─ EvaluationError       an evaluation cannot start, or cannot go on
-     │   ├─ OtherEvaluation   the folder holds games that were played under other conditions
+     ├─ UnexpectedStatus      the status does not come from the service, but from a proxy for example
+     │   └─ NotOctofold       the server speaks gRPC, but not octofold.v1
+     ├─ BrokenAnswer          the answer does not match the question or breaks the rules
+     ├─ ClientClosed          this program has closed the client, or has forked since it made the client
+     ├─ EvaluationError       an evaluation cannot start or continue
+     │   ├─ OtherEvaluation   the folder contains games that were played under other conditions
      │   └─ FolderInUse       another program is playing games into the folder
-     ├─ LoadTestError         a load test cannot start, or cannot go on
+     ├─ LoadTestError         a load test cannot start or continue
      └─ ServerDied            a server that this program started has ended
 
-The first nine and `UnexpectedStatus` come over the wire, by the inverse of the server's own status table
-(`octofold_proto.status`). A board that is malformed before it is sent is `octofold_game.rules.BoardError`, a
-broken replay file `octofold_game.replays.ReplayError`.
+The server sends the first nine as statuses; `octofold_proto.status` maps them back. An invalid board raises
+`octofold_game.rules.BoardError` before it is sent, and a damaged replay file raises
+`octofold_game.replays.ReplayError`.
 """
 
 from typing import Any
@@ -68,42 +68,42 @@ __all__ = [
 
 
 class NotOctofold(UnexpectedStatus):
-    """The server at this address does not know the method: it speaks gRPC, but not octofold.v1."""
+    """The server at this address speaks gRPC, but not octofold.v1."""
 
 
 class BrokenAnswer(OctofoldError):
-    """An answer that cannot be right: of another length than the question, or an illegal move."""
+    """The answer is wrong: it has another length than the question, or contains an illegal move."""
 
 
 class ClientClosed(OctofoldError):
-    """The client has no connection any more: it was closed, or this process is a fork of its own."""
+    """The client was closed, or this process was forked after the client was made."""
 
 
 class EvaluationError(OctofoldError):
-    """An evaluation cannot start or go on; what was played before is kept."""
+    """An evaluation cannot start or continue; all games played so far are kept."""
 
 
 class OtherEvaluation(EvaluationError):
-    """The folder holds games of another model, version, file or seed; mixing them would mean nothing."""
+    """The folder contains games of another model, version, file or seed, which must not be mixed."""
 
 
 class FolderInUse(EvaluationError):
-    """Another program is playing games into the folder right now."""
+    """Another program is playing games into the folder."""
 
 
 class LoadTestError(OctofoldError):
-    """A load test cannot start or go on; what was measured before is kept."""
+    """A load test cannot start or continue; everything measured so far is kept."""
 
 
 class ServerDied(OctofoldError):
-    """A server that this program started ended by itself; the message ends with the last lines of its log."""
+    """A server that this program started has ended; the message includes the last lines of its log."""
 
 
 def error_of_call(error: grpc.RpcError) -> OctofoldError:
-    """The exception of a call that failed, in the sync or the asyncio flavour of gRPC."""
-    # Errors of both flavours carry these three, though grpc's base class does not say so.
+    """The exception for a failed call of gRPC's sync or asyncio API."""
+    # Errors of both APIs have these three methods, but grpc's base class does not declare them.
     call: Any = error
     code: grpc.StatusCode = call.code()
     if code is grpc.StatusCode.UNIMPLEMENTED:
-        return NotOctofold("no octofold server answers there, but another gRPC server", code.value[0])
+        return NotOctofold("this gRPC server is not an Octofold server", code.value[0])
     return error_of(status_of_call(code, call.details(), call.trailing_metadata()))

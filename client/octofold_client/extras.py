@@ -1,4 +1,4 @@
-"""Modules that the base install cannot import, and the command that installs what they need."""
+"""Imports modules that need an extra, or names the command that installs it."""
 
 from importlib import import_module
 from types import ModuleType
@@ -9,7 +9,11 @@ from octofold_client.errors import EvaluationError
 
 
 def pictures_of(module: str) -> ModuleType:
-    """The module of this name, which draws with matplotlib. Raises `EvaluationError` without matplotlib."""
+    """Import a module that draws with matplotlib.
+
+    Raises:
+        EvaluationError: matplotlib is not installed.
+    """
     try:
         return import_module(module)
     except ModuleNotFoundError as error:

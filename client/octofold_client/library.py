@@ -1,6 +1,6 @@
-"""An evaluation as one call, for programs and notebooks: who plays, where the games are kept, how many.
+"""`evaluate`: an evaluation as one call, for programs and notebooks.
 
-It is made of the same parts as the command `octofold evaluate`.
+The command `octofold evaluate` uses the same parts.
 """
 
 import sys
@@ -38,29 +38,30 @@ if TYPE_CHECKING:  # an extra
 
 @dataclass(frozen=True, repr=False)
 class EvaluationResult:
-    """What `evaluate` found. It shows itself as a table."""
+    """The result of `evaluate`; its representation is a table."""
 
     evaluation: Evaluation
     folder: ResultFolder
-    """Where the replays, the result and the report are."""
+    """The replays, the result and the report."""
 
     @property
     def summary(self) -> Summary:
-        """Average, median, best, share of games that reached each tile, each with its 95% interval."""
+        """Average, median, best score and the share of games that reached each tile, with 95% intervals."""
         return self.evaluation.summary
 
     @property
     def games(self) -> tuple[GameSummary, ...]:
-        """Every game's score, largest tile and number of moves, in the order of their index."""
+        """Score, largest tile and number of moves of each game, in the order of the games' indices."""
         return self.evaluation.games
 
     def figures(self) -> "dict[str, Figure]":
         """The pictures by name: score-distribution, survival-by-move, tiles-reached, score-by-move.
 
-        Raises `EvaluationError` where matplotlib is missing (the extra `plots`), `ReplayError` for a replay
-        file that was damaged since.
+        Raises:
+            EvaluationError: matplotlib is not installed (the extra `plots`).
+            ReplayError: the replay file is damaged.
         """
-        drawing = pictures_of("octofold_client.analysis.pictures")  # asked before the work
+        drawing = pictures_of("octofold_client.analysis.pictures")  # before the replays are read
         climb = Climb()
         for episodes in batched(self.folder.finished(), GAMES_AT_ONCE):
             climb.add(episodes)
@@ -85,29 +86,32 @@ def evaluate(
     version: str = "",
     credentials: Credentials = PLAINTEXT,
 ) -> EvaluationResult:
-    """Plays full games and sums them up. All games are kept in `folder`, and the same call goes on from
-    there, after Ctrl-C or a lost connection too. Progress is shown in the notebook, else on standard error.
+    """Play full games and summarize them.
+
+    All games are kept in `folder`. After Ctrl-C or a lost connection, the same call continues there. Progress
+    is shown in the notebook or on standard error.
 
     Args:
-        player: the address of a server, several that share the games, or a player in this process.
-        folder: takes the replays, `result.json` and `report.md`; made where it is missing.
-        games: games 0 to `games` - 1 of the seed are played.
-        seed: of all their tiles, 0 to 2**64 - 1: players that are to be compared get the same.
-        parallel: games at a time; they do not depend on it.
-        model: whom to ask of the server; empty for its default.
-        version: of the model; empty for the newest that is ready.
-        credentials: for the servers.
+        player: address of a server, addresses of several servers that share the games, or a local player.
+        folder: folder for the replays, `result.json` and `report.md`; created if it is missing.
+        games: number of games; games 0 to `games` - 1 of the seed are played.
+        seed: seed of all new tiles, 0 to 2**64 - 1. Use the same seed for players that you compare.
+        parallel: games played at a time; it does not change the games.
+        model: model of the server; empty for the server's default.
+        version: version of the model; empty for the newest ready version.
+        credentials: credentials for the servers.
 
     Raises:
-        OctofoldError: see `errors.py`; `EvaluationError` for a folder that holds other games, `BrokenAnswer`
-            for a move that is not legal.
+        EvaluationError: the folder contains games of another evaluation.
+        BrokenAnswer: the player made an illegal move.
+        OctofoldError: a call failed; `octofold_client.errors` lists the kinds.
         OSError: the folder cannot be written.
     """
     kept = ResultFolder(Path(folder))
     with ExitStack() as stack:
         contender: Contender
         sources: Sequence[Source]
-        # Python lets only the main thread hear of signals.
+        # Python delivers signals to the main thread only.
         in_main_thread = threading.current_thread() is threading.main_thread()
         check = stack.enter_context(DeferredInterrupts()).check if in_main_thread else lambda: None
         if isinstance(player, str | Sequence):
@@ -135,11 +139,11 @@ def evaluate(
 
 
 def _missing(target: str, reason: OctofoldError) -> None:
-    print(f"{target} is not asked: {reason}", file=sys.stderr)
+    print(f"continuing without {target}: {reason}", file=sys.stderr)
 
 
 def _progress(games: int, title: str) -> "Progress":
-    # Imported here: a program that only asks for moves needs no terminal library.
+    # Imported here, because programs that only ask for moves do not need rich.
     from rich.console import Console
 
     from octofold_client.terminal.progress import progress_on

@@ -1,20 +1,20 @@
-"""Counts, durations and errors as people read them."""
+"""Formats counts, durations and errors for people."""
 
 from collections.abc import Iterable
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """Such as "1 game" or "2,000 games"; `plural` for a noun that takes no s."""
+    """A count such as "1 game" or "2,000 games"; `plural` replaces the noun with an s."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def listed(names: Iterable[str]) -> str:
-    """The names with commas between them."""
+    """The names separated by commas, or "none"."""
     return ", ".join(names) or "none"
 
 
 def described(error: Exception) -> str:
-    """What an error says to people: for an `OSError` the file and the reason, without its number."""
+    """The message of an error; for an `OSError`, the file and the reason without the error number."""
     if isinstance(error, OSError) and error.strerror:
         reason = error.strerror[0].lower() + error.strerror[1:]
         return f"{error.filename}: {reason}" if error.filename is not None else reason
@@ -22,13 +22,13 @@ def described(error: Exception) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Such as "40 s", "5 min" or "2.5 h"."""
+    """A duration such as "40 s", "5 min" or "2.5 h"."""
     number, unit = _scaled(seconds)
     return f"{number} {unit}"
 
 
 def duration_range(low: float, high: float) -> str:
-    """Such as "5 to 40 s" or "50 s to 3 min"; "about 40 s" where both ends read almost the same."""
+    """A range such as "5 to 40 s" or "50 s to 3 min"; "about 40 s" if both ends are almost the same."""
     (first, first_unit), (last, last_unit) = _scaled(max(1.0, low)), _scaled(max(1.0, high))
     if (first, first_unit) == (last, last_unit) or high < 1.2 * low:
         return f"about {last} {last_unit}"

@@ -1,14 +1,14 @@
-"""2048 in numpy, and a teacher that looks one move ahead: it stands for the game code that you have."""
+"""2048 in numpy, and a teacher that looks one move ahead; an example of your own game code."""
 
 from __future__ import annotations
 
 import numpy as np
 
-MOVES = ("up", "down", "left", "right")  # this author's order; Octofold is told at export
+MOVES = ("up", "down", "left", "right")  # the order of this code; the export must know it
 
 
 def slide_left(boards: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Boards `[N, 4, 4]` of exponents after a move to the left, and the points `[N]` that it makes."""
+    """Boards `[N, 4, 4]` of exponents after a move to the left, and its points `[N]`."""
     rows = boards.reshape(-1, 4)
     order = np.argsort(rows == 0, axis=1, kind="stable")  # tiles first, in their order
     rows = np.take_along_axis(rows, order, axis=1).astype(np.int64)
@@ -36,9 +36,9 @@ def spawn(boards: np.ndarray, random: np.random.Generator) -> None:
 
 
 def teach(boards: np.ndarray) -> np.ndarray:
-    """How good the teacher finds each move, `[N, 4]`; `-inf` where a move changes nothing.
+    """The teacher's score of each move, `[N, 4]`; `-inf` if a move changes nothing.
 
-    It likes empty cells, and tiles that fall along a snake from the top left.
+    The score prefers empty cells, and tiles that decrease along a snake from the top left.
     """
     snake = np.array([[15, 14, 13, 12], [8, 9, 10, 11], [7, 6, 5, 4], [0, 1, 2, 3]])
     scores = []
@@ -64,6 +64,6 @@ def play(count: int, seed: int = 1, games: int = 256) -> tuple[np.ndarray, np.nd
         for move in range(4):
             chosen = running & (best == move)
             boards[chosen] = slide(boards[chosen], move)[0]
-        boards[~running] = 0  # what is over starts anew
+        boards[~running] = 0  # finished games start again
         spawn(boards, random)
     return np.concatenate(seen)[:count], np.concatenate(moves)[:count]

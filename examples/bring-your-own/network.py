@@ -9,7 +9,7 @@ PLANES = 14  # empty cells, then the tiles 2 to 8192
 
 
 class Block(nn.Module):
-    """Two convolutions around which the input is added."""
+    """Two convolutions with a residual connection."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class ResidualNetwork(nn.Module):
 
 
 class ChannelsLast(nn.Module):
-    """The same for `[N, 4, 4, 14]`, as other frameworks lay out planes."""
+    """The network for channels last, `[N, 4, 4, 14]`, the layout of other frameworks."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()

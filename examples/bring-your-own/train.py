@@ -1,4 +1,4 @@
-"""Train the network to play as the teacher does. Plain PyTorch: nothing here knows of Octofold.
+"""Train the network to play like the teacher, in plain PyTorch without Octofold.
 
 python train.py --positions 200000          # writes network.safetensors and network.onnx
 """
@@ -16,9 +16,11 @@ from game import play
 
 
 def main() -> None:
-    """Play, train, save."""
+    """Play games, train on their moves and save the network."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--positions", type=int, default=200_000, help="boards to learn from")
+    parser.add_argument(
+        "--positions", type=int, default=200_000, help="boards to train on (default: %(default)s)"
+    )
     options = parser.parse_args()
 
     torch.manual_seed(1)

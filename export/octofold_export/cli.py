@@ -9,27 +9,27 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import get_args
 
 from octofold_game.command_line import Parser
 from octofold_game.extras import install_command
+from octofold_game.model import PRECISIONS, Rule
 
-PRECISIONS = ("fp32", "int8", "fp16")
+from octofold_export.description.description import (
+    NUMBER_LAYOUTS,
+    ONE_HOT_LAYOUTS,
+    AnswerKind,
+    Answers,
+    CellOrder,
+    InputKind,
+    Layout,
+    Reads,
+)
 
-_ONE_HOT_LAYOUTS = ("channels_first", "channels_last", "tokens", "flat", "flat_planes")
-_NUMBER_LAYOUTS = ("flat", "square", "plane", "plane_last")
 _SOURCES = ("checkpoint", "ntuple", "module", "torchscript", "exported_program", "onnx")
 _FIELDS = (
-    "reads.kind",
-    "reads.layout",
-    "reads.type",
-    "reads.planes",
-    "reads.empty_plane",
-    "reads.cells",
-    "reads.divide_by",
-    "answers.kind",
-    "answers.output",
-    "answers.actions",
-    "answers.scale",
+    *(f"reads.{field}" for field in Reads.__struct_fields__),
+    *(f"answers.{field}" for field in Answers.__struct_fields__),
     "largest_exponent",
 )
 """Flags that are fields of a description, by their paths in it."""
@@ -91,7 +91,12 @@ def _parser() -> Parser:
         epilog=_EPILOG,
     )
     _add_sources(parser)
-    _add_description(parser)
+    description = parser.add_argument_group(
+        "how the network reads a board and what it answers (what it shows by itself may be left out)"
+    )
+    _add_reads(description)
+    _add_answers(description)
+    _add_check(description)
     _add_choices(parser)
     return parser
 
@@ -130,25 +135,20 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_description(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group(
-        "how the network reads a board and what it answers (what it shows by itself may be left out)"
-    )
+def _add_reads(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--description",
         type=Path,
         metavar="FILE.toml",
         help="file with these fields (default: the network's file with .toml as its ending, if it exists)",
     )
-    group.add_argument(
-        "--input", dest="reads.kind", choices=["one_hot", "exponents", "tiles", "log2"], help="what cells are"
-    )
+    group.add_argument("--input", dest="reads.kind", choices=get_args(InputKind), help="what cells are")
     group.add_argument(
         "--layout",
         dest="reads.layout",
-        choices=list(dict.fromkeys((*_ONE_HOT_LAYOUTS, *_NUMBER_LAYOUTS))),
+        choices=get_args(Layout),
         metavar="LAYOUT",
-        help=f"one-hot: {', '.join(_ONE_HOT_LAYOUTS)}; numbers: {', '.join(_NUMBER_LAYOUTS)}",
+        help=f"one-hot: {', '.join(ONE_HOT_LAYOUTS)}; numbers: {', '.join(NUMBER_LAYOUTS)}",
     )
     group.add_argument("--type", dest="reads.type", metavar="TYPE", help="float32, int64, ...")
     group.add_argument("--planes", dest="reads.planes", type=int, metavar="P", help="how many one-hot planes")
@@ -162,7 +162,7 @@ def _add_description(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--cells",
         dest="reads.cells",
-        choices=["rows", "columns"],
+        choices=get_args(CellOrder),
         help="what is read first (default: rows)",
     )
     group.add_argument(
@@ -178,10 +178,13 @@ def _add_description(parser: argparse.ArgumentParser) -> None:
         metavar="E",
         help="largest exponent that the network knows (default: what its planes hold, or 17)",
     )
+
+
+def _add_answers(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--answer",
         dest="answers.kind",
-        choices=["policy_logits", "policy_probabilities", "action_values", "afterstate_value"],
+        choices=get_args(AnswerKind),
         help="what the output is",
     )
     group.add_argument("--output", dest="answers.output", metavar="NAME", help="which output, if several")
@@ -199,6 +202,9 @@ def _add_description(parser: argparse.ArgumentParser) -> None:
         metavar="POINTS",
         help="points of the game that a value of 1 stands for; needed for values",
     )
+
+
+def _add_check(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--judge",
         type=Path,
@@ -232,7 +238,7 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--rule",
-        choices=["vote", "mean"],
+        choices=get_args(Rule),
         help="how the views' answers become a move (default: vote for a policy, mean for values)",
     )
     group.add_argument(

@@ -6,13 +6,25 @@ Everything is built in memory; the first file is written after the last check ha
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
+from msgspec import to_builtins
+from msgspec.structs import replace
 from numpy.typing import NDArray
+from octofold_game.model import (
+    CARD_FORMAT,
+    PRECISIONS,
+    Card,
+    CheckedBoards,
+    Evidence,
+    Parity,
+    Precision,
+    Rule,
+)
 
 from octofold_export.checks.gates import (
     SINGLE_BOARDS,
@@ -27,13 +39,12 @@ from octofold_export.checks.judges import find_judge, read_judge
 from octofold_export.checks.recording import Report, play_boards, positions, read_boards
 from octofold_export.checks.reference import Reference, plain_head, reference_answers
 from octofold_export.checks.runner import FoldedGraph
-from octofold_export.checks.sense import Evidence, weigh
+from octofold_export.checks.sense import summary, weigh
 from octofold_export.checks.stages import stages
 from octofold_export.errors import ExportError, GateError
-from octofold_export.graph.decision import Rule
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import Evaluator, head
-from octofold_export.publishing.files import PRECISIONS, Precision, version_files
+from octofold_export.publishing.files import Agreement, version_files
 from octofold_export.publishing.triton import config
 from octofold_export.publishing.versions import check_name, check_place, next_version, publish
 from octofold_export.sources.source import Source
@@ -95,7 +106,7 @@ class Made:
     """What is to be published, and why a precision is not."""
 
     graphs: dict[Precision, onnx.ModelProto]
-    agreement: dict[Precision, dict[str, Any]] = field(default_factory=dict)
+    agreement: dict[Precision, Agreement] = field(default_factory=dict)
     "of the reduced ones with float32"
     refused: dict[Precision, str] = field(default_factory=dict)
 
@@ -122,34 +133,42 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
         if precision in wanted and precision != "fp32":
             reduce(plan, precision, player, boards, reference, made, report)
 
-    version = options.version or next_version(options.models, options.name)
-    fields = {
-        **source.card,
-        "decision_rule": plan.rule,
-        "symmetries": options.symmetries,
-        "largest_exponent": source.description.largest_exponent,
-        **({} if evidence is None else {"evidence": asdict(evidence)}),
-        **what_was_checked(reference, boards, options, "int8" in wanted),
-        **({"not_published": made.refused} if made.refused else {}),
-    }
-    files = version_files(
-        options.name, version, made.graphs, made.agreement, source.tensors, fields, source.located
+    card = replace(_card(plan), evidence=evidence, not_published=made.refused)
+    card = with_checks(card, reference, boards, options, calibrated="int8" in wanted)
+    files = version_files(card, made.graphs, made.agreement, source.tensors, source.locate_tables)
+    return publish(options.models, options.name, card.version, files, config(options.name))
+
+
+def _card(plan: Plan) -> Card:
+    """What is known of a version before its graphs are checked."""
+    source, options = plan.source, plan.options
+    return Card(
+        format=CARD_FORMAT,
+        name=options.name,
+        version=options.version or next_version(options.models, options.name),
+        architecture=source.architecture,
+        description=to_builtins(source.description),
+        weights=source.weights,
+        checkpoint_sha256=source.checkpoint_sha256,
+        decision_rule=plan.rule,
+        symmetries=options.symmetries,
+        largest_exponent=source.description.largest_exponent,
+        precisions={},
+        exporter=installed_version("octofold"),
     )
-    return publish(options.models, options.name, version, files, config(options.name))
 
 
-def what_was_checked(
-    reference: Reference, boards: Boards, options: ExportOptions, calibrated: bool
-) -> dict[str, Any]:
-    """The card's fields `parity` and `boards`."""
-    return {
-        "parity": {"precision": "fp32", "boards": len(reference.boards), "one_by_one": SINGLE_BOARDS},
-        "boards": {
-            "source": "recorded" if options.boards else "own games",
-            "measured": len(boards.measured),
-            "calibration": len(boards.calibration) if calibrated else 0,
-        },
-    }
+def with_checks(
+    card: Card, reference: Reference, boards: Boards, options: ExportOptions, *, calibrated: bool
+) -> Card:
+    """The card with what its checks were made on."""
+    checked = CheckedBoards(
+        source="recorded" if options.boards else "own games",
+        measured=len(boards.measured),
+        calibration=len(boards.calibration) if calibrated else 0,
+    )
+    parity = Parity(precision="fp32", boards=len(reference.boards), one_by_one=SINGLE_BOARDS)
+    return replace(card, parity=parity, boards=checked)
 
 
 def _precisions(source: Source, options: ExportOptions) -> frozenset[Precision]:
@@ -181,12 +200,13 @@ def _weighed(plan: Plan, boards: Boards, report: Report) -> Evidence:
     judge = read_judge(options.judge) if options.judge else find_judge(options.models)
     evidence = weigh(source.description, source.evaluate, boards.measured[:_JUDGED_BOARDS], judge)
     if evidence.problem is None:
-        report(f"description: {evidence}")
+        report(f"description: {summary(evidence)}")
     elif options.accept:
-        report(f"description: accepted although {evidence.problem}: {evidence}")
+        report(f"description: accepted although {evidence.problem}: {summary(evidence)}")
     else:
         raise GateError(
-            f"the description seems wrong: {evidence.problem}; the network {evidence}; --accept goes on"
+            f"the description seems wrong: {evidence.problem}; the network {summary(evidence)}; "
+            "--accept goes on"
         )
     return evidence
 
@@ -225,17 +245,16 @@ def reduce(
         return
     made.graphs[precision] = graph
     made.agreement[precision] = agreement
-    report(f"{precision}: {agreement['agreement']:.2%} of {len(boards.measured):,} moves as in fp32")
+    report(f"{precision}: {agreement.share:.2%} of {len(boards.measured):,} moves as in fp32")
 
 
 def agreement_with(
     player: FoldedGraph, precision: Precision, reduced: FoldedGraph, plan: Plan, boards: Boards
-) -> dict[str, Any]:
-    """What the card says of a reduced precision beside float32; raises `GateError` if it is too little."""
-    agreement = check_agreement(precision, reduced, boards.measured, player.next_moves(boards.measured))
+) -> Agreement:
+    """How often a reduced precision moves as float32 does; raises `GateError` if that is too seldom."""
+    share = check_agreement(precision, reduced, boards.measured, player.next_moves(boards.measured))
     kinds = stages(boards.measured, plan.source.description.largest_exponent, _SEED)
-    by_stage = agreement_by_stage(reduced, player, kinds)
-    return {"agreement": round(agreement, 5), "agreement_by_stage": by_stage}
+    return Agreement(share, agreement_by_stage(reduced, player, kinds))
 
 
 def _reduced(plan: Plan, precision: Precision, player: FoldedGraph, boards: NDArray[np.uint8]) -> Evaluator:

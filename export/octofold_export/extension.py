@@ -6,13 +6,14 @@ a longer card. A change of any graph takes a new version.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import onnx
+from msgspec.structs import replace
+from octofold_game.model import GRAPH_FILES, PRECISIONS, Card, Precision
 
 from octofold_export.checks.recording import Report
 from octofold_export.checks.runner import FoldedGraph
@@ -25,11 +26,10 @@ from octofold_export.export import (
     boards_for,
     check_exact,
     reduce,
-    what_was_checked,
+    with_checks,
 )
-from octofold_export.publishing.card import CARD_FILE, Card
-from octofold_export.publishing.card_files import read_json, write_card
-from octofold_export.publishing.files import FILES, PRECISIONS, Precision, write_metadata
+from octofold_export.publishing.card_files import read_published, write_card
+from octofold_export.publishing.files import graph_file, with_agreement, write_metadata
 from octofold_export.publishing.versions import check_name, replace_file
 from octofold_export.sources.source import Source
 
@@ -43,12 +43,13 @@ def extend(load: Callable[[], Source], options: ExportOptions, report: Report) -
     check_name(options.name)
     assert options.version is not None
     folder = options.models / options.name / str(options.version)
-    card = read_json(folder / CARD_FILE)
+    card = read_published(folder)
     source = load()
-    if card.get("checkpoint_sha256") != source.card["checkpoint_sha256"]:
-        raise ExportError(f"{folder}: made from another checkpoint than {source.card['checkpoint_sha256']}")
-    options = replace(options, rule=card["decision_rule"], symmetries=card["symmetries"])
-    plan = Plan(source, options, card["decision_rule"])
+    if card.checkpoint_sha256 != source.checkpoint_sha256:
+        raise ExportError(f"{folder}: made from another checkpoint than {source.checkpoint_sha256}")
+    rule = card.decision_rule or source.rule
+    options = dataclasses.replace(options, rule=rule, symmetries=card.symmetries)
+    plan = Plan(source, options, rule)
     player = _published(folder, card, "fp32")
     boards = boards_for(plan, player, report)
     reference = check_exact(plan, player, boards, report)
@@ -57,40 +58,40 @@ def extend(load: Callable[[], Source], options: ExportOptions, report: Report) -
     for precision in PRECISIONS:
         if precision == "fp32":
             continue
-        if precision in card["precisions"]:
+        if precision in card.precisions:
             graph = _published(folder, card, precision)
             made.agreement[precision] = agreement_with(player, precision, graph, plan, boards)
-            report(f"{precision}: {made.agreement[precision]['agreement']:.2%} of moves as in fp32")
+            report(f"{precision}: {made.agreement[precision].share:.2%} of moves as in fp32")
         elif precision in (options.precisions or ()):
             reduce(plan, precision, player, boards, reference, made, report)
-    card |= what_was_checked(reference, boards, options, "int8" in card["precisions"])
+    card = with_checks(card, reference, boards, options, calibrated="int8" in card.precisions)
     _publish(folder, card, made)
     return folder
 
 
 def _published(folder: Path, card: Card, precision: Precision) -> FoldedGraph:
     """A graph of the version, whose file must be what the card describes."""
-    listed = card["precisions"][precision]
+    listed = card.precisions[precision]
     try:
-        content = (folder / listed["file"]).read_bytes()
+        content = (folder / listed.file).read_bytes()
     except OSError as error:
-        raise ExportError(f"{folder / listed['file']}: {error.strerror}") from error
-    if hashlib.sha256(content).hexdigest() != listed["sha256"]:
-        raise ExportError(f"{folder / listed['file']}: not the file that the card describes")
+        raise ExportError(f"{folder / listed.file}: {error.strerror}") from error
+    if hashlib.sha256(content).hexdigest() != listed.sha256.lower():
+        raise ExportError(f"{folder / listed.file}: not the file that the card describes")
     return FoldedGraph(onnx.load_from_string(content))
 
 
 def _publish(folder: Path, card: Card, made: Made) -> None:
     """Write new graphs, then the card that names them."""
-    entries: dict[str, dict[str, Any]] = card["precisions"]
-    for precision, graph in made.graphs.items():
-        write_metadata(graph, card["name"], card["version"], precision, card)
-        content = graph.SerializeToString()
-        replace_file(folder / FILES[precision], content)
-        entries[precision] = {"file": FILES[precision], "sha256": hashlib.sha256(content).hexdigest()}
+    listed = dict(card.precisions)
     for precision, agreement in made.agreement.items():
-        entries[precision] |= agreement
-    card["precisions"] = {name: entries[name] for name in PRECISIONS if name in entries}
-    refused = {**card.get("not_published", {}), **made.refused}
-    card |= {"not_published": refused} if refused else {}
-    write_card(folder, card)
+        if precision in made.graphs:
+            write_metadata(made.graphs[precision], card, precision)
+            content = made.graphs[precision].SerializeToString()
+            replace_file(folder / GRAPH_FILES[precision], content)
+            listed[precision] = graph_file(precision, content, agreement)
+        else:
+            listed[precision] = with_agreement(listed[precision], agreement)
+    precisions = {name: listed[name] for name in PRECISIONS if name in listed}
+    refused: dict[str, str] = card.not_published | dict(made.refused)
+    write_card(folder, replace(card, precisions=precisions, not_published=refused))

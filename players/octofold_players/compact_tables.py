@@ -10,26 +10,24 @@ from there.
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.files import read_regular
+from octofold_game.model import CARD_FILE, CardError, ListedFile, Place, read_card
 
 PAGE = 16
 """Entries of a page."""
 CODES = 1 << 12
 """Values of a codebook."""
 FORMAT = 1
-CARD_FIELD = "compact_tables"
-CARD_FILE = "card.json"
 ARRAYS = {"page_bits": "u1", "entry_bits": "u1", "lower_codes": "u1", "upper_codes": "u1", "codebook": "<f4"}
 """The arrays of `CompactTables`, and how a model's file holds their numbers."""
 
-_LARGEST_CARD = 1 << 20  # bytes
-_LARGEST_MODEL = 1 << 31
+_LARGEST_MODEL = 1 << 31  # bytes
 _LARGEST_ENTRIES = 1 << 31  # of the network: a float32 each, once they are unpacked
 
 
@@ -84,25 +82,25 @@ class CompactTables:
 
         Raises `NTupleFileError` that says which file is wrong, and how.
         """
-        card_file = folder / CARD_FILE
-        card = _read(card_file, _LARGEST_CARD)
         try:
-            described = json.loads(card)
-            tuples = _checked_tuples(described["architecture"]["tuples"])
-            compact, published = described[CARD_FIELD], described["precisions"]["fp32"]
-            if compact["format"] != FORMAT:
-                raise ValueError(f"format {compact['format']}, this version reads {FORMAT}")
-            model_file, digest = folder / Path(published["file"]).name, published["sha256"]
-            model = _read(model_file, _LARGEST_MODEL)
-            if hashlib.sha256(model).hexdigest() != digest:
-                raise NTupleFileError(f"{model_file}: damaged; its SHA-256 is not the one in {CARD_FILE}")
-            arrays = {name: _array(model, compact[name], np.dtype(kind)) for name, kind in ARRAYS.items()}
+            card = read_card(folder)
+        except CardError as error:
+            raise NTupleFileError(f"{folder}: {error}") from error
+        try:
+            tuples, places = _checked_tuples(card.architecture["tuples"]), card.compact_tables
+            if places is None:
+                raise ValueError("it has no compact tables")
+            if places.format != FORMAT:
+                raise ValueError(f"format {places.format}, this version reads {FORMAT}")
+            model = _read_model(folder, card.precisions["fp32"])
+            arrays = {name: _array(model, getattr(places, name), kind) for name, kind in ARRAYS.items()}
             tables = cls(tuples, **arrays)
             _check(tables)
         except NTupleFileError:
             raise
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise NTupleFileError(f"{card_file}: not the card of an n-tuple model ({error!r})") from error
+        except (ValueError, KeyError, TypeError) as error:
+            file = folder / CARD_FILE
+            raise NTupleFileError(f"{file}: not the card of an n-tuple model ({error!r})") from error
         return tables
 
 
@@ -116,17 +114,15 @@ def is_compact(folder: Path) -> bool:
     return (folder / CARD_FILE).exists()
 
 
-def _read(file: Path, largest: int) -> bytes:
+def _read_model(folder: Path, listed: ListedFile) -> bytes:
+    file = folder / listed.file
     try:
-        if not file.is_file():
-            raise NTupleFileError(f"{file}: no such file")
-        with file.open("rb") as opened:
-            content = opened.read(largest + 1)
+        model = read_regular(file, _LARGEST_MODEL)
     except OSError as error:
         raise NTupleFileError(f"{file}: {error.strerror}") from error
-    if len(content) > largest:
-        raise NTupleFileError(f"{file}: larger than {largest:,} bytes")
-    return content
+    if hashlib.sha256(model).hexdigest() != listed.sha256.lower():
+        raise NTupleFileError(f"{file}: damaged; its SHA-256 is not the one in {CARD_FILE}")
+    return model
 
 
 def _checked_tuples(listed: Any) -> tuple[tuple[int, ...], ...]:
@@ -143,12 +139,12 @@ def _checked_tuples(listed: Any) -> tuple[tuple[int, ...], ...]:
     return tuples
 
 
-def _array(model: bytes, place: Any, kind: np.dtype[Any]) -> NDArray[Any]:
+def _array(model: bytes, place: Place, kind: str) -> NDArray[Any]:
     """A copy of the array that lies at `place` in the file of a model."""
-    offset, count = int(place["offset"]), int(place["count"])
-    if not 0 <= offset <= offset + count * kind.itemsize <= len(model):
-        raise ValueError(f"{count} numbers at {offset} are not in a model of {len(model)} bytes")
-    return np.frombuffer(model, kind, count, offset).astype(kind.newbyteorder("="))
+    dtype = np.dtype(kind)
+    if place.offset + place.count * dtype.itemsize > len(model):
+        raise ValueError(f"{place.count} numbers at {place.offset} are not in a model of {len(model)} bytes")
+    return np.frombuffer(model, dtype, place.count, place.offset).astype(dtype.newbyteorder("="))
 
 
 def _check(tables: CompactTables) -> None:

@@ -1,6 +1,7 @@
 """The table of results in README.md is exactly what the model cards say."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -32,7 +33,8 @@ def publish(models: Path, name: str, version: int, average: float | None) -> Non
         ],
         "command": f"octofold evaluate --model {name} --version {version} --games 100 --seed 0",
     }
-    card = {"name": name, "version": version, "weights": 1234, "decision_rule": "vote", "symmetries": 8}
+    serving = {"format": 1, "name": name, "version": version, "largest_exponent": 15, "precisions": {}}
+    card = {**serving, "weights": 1234, "decision_rule": "vote", "symmetries": 8}
     (models / name / str(version)).mkdir(parents=True)
     (models / name / str(version) / "card.json").write_text(json.dumps({**card, "strength": strength}))
 
@@ -46,6 +48,16 @@ def readme(tmp_path: Path) -> Path:
 def test_the_readme_of_this_tree_is_what_the_cards_say() -> None:
     done = table("--check", "--readme", ROOT / "README.md", "--models", ROOT / "models")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_speeds_in_the_readme_are_those_of_the_notes() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").partition("## How fast it is")[2]
+    rows = [line.split("|")[2].strip() for line in readme.splitlines() if line.startswith("| ")]
+    speeds = [cell for cell in rows if re.fullmatch(r"[\d,]+", cell)]
+    speeds += re.findall(r"\(([\d,]+) boards/s", readme)
+    notes = (ROOT / "bench" / "NOTES.md").read_text(encoding="utf-8")
+    assert len(speeds) > 5
+    assert [speed for speed in speeds if speed not in notes] == []
 
 
 def test_the_newest_measured_version_of_each_model_is_shown_the_strongest_first(
@@ -81,6 +93,15 @@ def test_check_reports_an_outdated_table_and_changes_nothing(readme: Path, tmp_p
     assert readme.read_text() == MARKED
     table(*options)
     assert table("--check", *options).returncode == 0
+
+
+def test_a_card_that_cannot_be_read_is_named(readme: Path, tmp_path: Path) -> None:
+    publish(tmp_path / "models", "small", 1, 20_000)
+    (tmp_path / "models/small/1/card.json").write_text("{}")
+    done = table("--readme", readme, "--models", tmp_path / "models")
+    assert done.returncode == 1
+    assert "small/1: card.json: format is missing" in done.stderr
+    assert readme.read_text() == MARKED
 
 
 def test_a_readme_without_markers_is_refused(readme: Path, tmp_path: Path) -> None:

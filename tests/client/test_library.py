@@ -94,7 +94,7 @@ def test_a_player_that_nothing_can_identify_does_not_go_on_in_a_folder_with_game
             self.lock = threading.Lock()
 
     evaluate(Locked(), tmp_path, games=2)
-    with pytest.raises(OtherEvaluation, match="give it an attribute sha256"):
+    with pytest.raises(OtherEvaluation, match="give the player an attribute sha256"):
         evaluate(Locked(), tmp_path, games=3)
 
     class Named(Locked):
@@ -107,7 +107,10 @@ def test_a_player_that_nothing_can_identify_does_not_go_on_in_a_folder_with_game
 @pytest.mark.parametrize(
     ("player", "message"),
     [
-        (type("Nameless", (), {"next_moves": FirstLegal.next_moves})(), "Nameless has no name: give it one"),
+        (
+            type("Nameless", (), {"next_moves": FirstLegal.next_moves})(),
+            "Nameless has no name: give it an attribute",
+        ),
         (type("Unnamed", (FirstLegal,), {"name": ""})(), "Unnamed has no name"),
         (FirstLegal, r"FirstLegal is a class: evaluate an instance of it, such as FirstLegal\(\)"),
         (

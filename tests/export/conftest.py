@@ -1,5 +1,6 @@
 """A small untrained network of each kind and boards from real games, for all tests of the export."""
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,15 @@ def _one_thread() -> None:
 class InputOfLinear(TorchFunctionMode):
     """Sees what the last linear layer was given, whether a module or a function computed it."""
 
-    def __torch_function__(self, function, types, arguments=(), keywords=None):  # type: ignore[no-untyped-def]
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: Sequence[type],
+        arguments: Sequence[Any] = (),
+        keywords: Mapping[str, Any] | None = None,
+    ) -> Any:
         if function is linear:
-            self.seen = arguments[0]
+            self.seen: torch.Tensor = arguments[0]
         return function(*arguments, **(keywords or {}))
 
 
@@ -53,7 +60,8 @@ def module(architecture: dict[str, Any], boards: NDArray[np.uint8]) -> nn.Module
     square = boards.reshape(-1, 4, 4).astype(np.float32)
     up = square[:, :2].sum(axis=(1, 2)) - square[:, 2:].sum(axis=(1, 2))
     left = square[:, :, :2].sum(axis=(1, 2)) - square[:, :, 2:].sum(axis=(1, 2))
-    return fitted(architecture, boards, np.stack([up, -left, -up, left], axis=1) / 4)
+    liking = np.stack([up, -left, -up, left], axis=1) / 4
+    return fitted(architecture, boards, liking.astype(np.float32))
 
 
 @pytest.fixture(scope="session")

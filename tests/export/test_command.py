@@ -213,7 +213,9 @@ def test_a_float32_graph_that_fails_its_gate_leaves_nothing_behind(boards_file: 
         description=description,
         evaluate=network_evaluation(TorchNetwork(network, "unsteady"), description),
         fp32=float_form(foldable(network)),
-        card={"architecture": {}, "weights": 0, "checkpoint_sha256": ""},
+        architecture={},
+        weights=0,
+        checkpoint_sha256="",
     )
     options = ExportOptions(name="small", models=tmp_path / "models", boards=boards_file)
     with pytest.raises(GateError, match="parity at batch 1: probabilities differ"):
@@ -255,7 +257,7 @@ def break_checkpoint(checkpoint: Path, how: str) -> None:
     [
         ("missing", "no checkpoint here"),
         ("truncated", ".pt: damaged or replaced"),
-        ("other kind", "unknown kind of network 'transformer'"),
+        ("other kind", "kind is 'transformer', which is none of cnn, valid_cnn, pairs"),
         ("not a number", "weights that are not finite numbers"),
     ],
 )

@@ -107,4 +107,4 @@ def test_a_version_must_be_named_and_exist(
         run(checkpoint, models, boards_file, "--extend")
     assert "--extend needs --version" in capsys.readouterr().err
     assert run(checkpoint, models, boards_file, "--extend", "--version", "7") == 1
-    assert "card.json: No such file" in capsys.readouterr().err
+    assert "card.json cannot be read: No such file" in capsys.readouterr().err

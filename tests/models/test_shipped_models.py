@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from octofold_export.checks.gates import check_equivariance
 from octofold_export.checks.reference import Reference, network_evaluation, plain_head, reference_answers
 from octofold_export.checks.runner import FoldedGraph
-from octofold_export.publishing.card import describe
+from octofold_export.publishing.readme import describe
 from octofold_export.sources.checkpoint import one_hot_description
 from octofold_export.sources.torch_network import TorchNetwork
 from octofold_game.episodes import Episodes
+from octofold_game.model import read_card
 from octofold_game.rules import legal_moves
 from octofold_training import checkpoints
 from onnx import load
@@ -66,7 +67,7 @@ def test_every_file_is_the_one_that_the_card_describes(card: Path) -> None:
 
 @pytest.mark.parametrize("card", CARDS, ids=name_of)
 def test_the_page_of_a_version_is_what_its_card_says(card: Path) -> None:
-    assert (card.parent / "README.md").read_bytes() == describe(read(card))
+    assert (card.parent / "README.md").read_bytes() == describe(read_card(card.parent))
 
 
 @pytest.mark.parametrize("card", CARDS, ids=name_of)

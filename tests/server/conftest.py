@@ -21,6 +21,7 @@ import grpc
 import numpy as np
 import onnx
 import pytest
+from octofold_game.model import BOARDS, CARD_FILE, GRAPH_FILES, OUTPUTS, Tensor
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.admission.admission import Door, Limits
@@ -69,18 +70,18 @@ def graph() -> bytes:
     contents = helper.make_graph(
         nodes,
         "tiny",
-        [helper.make_tensor_value_info("boards", TensorProto.UINT8, ["N", 16])],
-        [
-            helper.make_tensor_value_info("move", TensorProto.INT8, ["N"]),
-            helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, ["N", 4]),
-            helper.make_tensor_value_info("votes", TensorProto.UINT8, ["N", 4]),
-            helper.make_tensor_value_info("legal", TensorProto.BOOL, ["N", 4]),
-        ],
+        [value_info(BOARDS)],
+        [value_info(tensor) for tensor in OUTPUTS],
         [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()],
     )
     model = helper.make_model(contents, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.checker.check_model(model, full_check=True)
     return bytes(model.SerializeToString())
+
+
+def value_info(tensor: Tensor) -> onnx.ValueInfoProto:
+    shape = ["N", *tensor.shape]
+    return helper.make_tensor_value_info(tensor.name, helper.np_dtype_to_tensor_dtype(tensor.dtype), shape)
 
 
 WriteVersion = Callable[..., Path]
@@ -96,8 +97,12 @@ def write_version(tmp_path: Path, graph: bytes) -> WriteVersion:
     ) -> Path:
         folder = tmp_path / "models" / name / (f".{version}.partial" if beside else str(version))
         folder.mkdir(parents=True)
-        (folder / "model.onnx").write_bytes(model)
-        precision = {"file": "model.onnx", "sha256": hashlib.sha256(model).hexdigest(), "agreement": 1.0}
+        (folder / GRAPH_FILES["fp32"]).write_bytes(model)
+        precision = {
+            "file": GRAPH_FILES["fp32"],
+            "sha256": hashlib.sha256(model).hexdigest(),
+            "agreement": 1.0,
+        }
         card = {
             "format": 1,
             "name": name,
@@ -106,7 +111,7 @@ def write_version(tmp_path: Path, graph: bytes) -> WriteVersion:
             "precisions": {"fp32": precision},
             **fields,
         }
-        (folder / "card.json").write_text(json.dumps(card), encoding="utf-8")
+        (folder / CARD_FILE).write_text(json.dumps(card), encoding="utf-8")
         return folder
 
     return write

@@ -58,7 +58,7 @@ def test_a_save_replaces_the_weights_before(folder: Path) -> None:
 @pytest.mark.parametrize("architecture", ["cnn", 5, None])
 def test_an_architecture_that_is_none_is_named(folder: Path, architecture: object) -> None:
     _describe_again(folder, architecture=architecture)
-    with pytest.raises(CheckpointError, match=r"checkpoint\.json: an architecture is a dictionary"):
+    with pytest.raises(CheckpointError, match=r"checkpoint\.json: architecture: it is .*, not an object"):
         checkpoints.load(folder)
 
 

@@ -4,7 +4,8 @@ from itertools import combinations
 
 import pytest
 import torch
-from octofold_training.networks import CNN, ArchitectureError, ValidCNN, build, count_weights
+from octofold_training.architectures import ArchitectureError
+from octofold_training.networks import CNN, ValidCNN, build, count_weights
 from octofold_training.pair_network import PairNetwork
 from torch import Tensor, nn
 
@@ -90,17 +91,18 @@ def test_a_pair_network_sums_what_its_tables_say_of_every_pair_of_four_cells() -
 @pytest.mark.parametrize(
     ("architecture", "message"),
     [
-        (PAIRED | {"patterns": ["rows"]}, "patterns has 'rows', known are lines, squares"),
+        (PAIRED | {"patterns": ["rows"]}, r"patterns\[0\] is 'rows', which is none of lines, squares"),
         (PAIRED | {"patterns": ["lines", "lines"]}, "without repetitions"),
         (PAIRED | {"patterns": "lines"}, "patterns is 'lines'"),
-        (VALID | {"channels": [8, 8, 8, 8]}, "list of 1 to 3 sizes"),
-        (VALID | {"channels": 8}, "channels is 8"),
-        (VALID | {"dense": [0]}, "a size of dense is 0"),
-        ({"kind": "valid_cnn", "channels": [8]}, "dense"),
-        (VALID | {"head": "distance"}, "unknown head 'distance'"),
-        (VALID | {"head": "value"}, "value_scale is None"),
-        (VALID | {"head": "value", "value_scale": 0}, "value_scale is 0"),
-        (VALID | {"value_scale": 300}, "value_scale"),
+        (VALID | {"channels": [8, 8, 8, 8]}, "channels has 4 entries; the most is 3"),
+        (VALID | {"channels": 8}, "channels is 8, not a list"),
+        (VALID | {"dense": [0]}, r"dense\[0\] is 0; the least is 1"),
+        ({"kind": "valid_cnn", "channels": [8], "exponents": 16}, "dense is missing"),
+        (VALID | {"head": "distance"}, "head is 'distance', which is none of policy, value"),
+        (VALID | {"head": "value"}, "value_scale is missing"),
+        (VALID | {"head": "value", "value_scale": 0}, "value_scale is 0; it must be above 0"),
+        (VALID | {"value_scale": 300}, "value_scale is for networks of head"),
+        (VALID | {"head": "value", "value_scale": float("inf")}, "value_scale is inf"),
     ],
 )
 def test_other_impossible_networks_are_refused_by_name(architecture: dict[str, object], message: str) -> None:
@@ -111,10 +113,11 @@ def test_other_impossible_networks_are_refused_by_name(architecture: dict[str, o
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"kind": "transformer"}, "transformer"),
-        ({"channels": 0}, "channels is 0"),
-        ({"channels": True}, "channels is True"),
-        ({"width": 3}, "width"),
+        ({"kind": "transformer"}, "kind is 'transformer', which is none of cnn, valid_cnn, pairs"),
+        ({"kind": 5}, "kind is 5"),
+        ({"channels": 0}, "channels is 0; the least is 1"),
+        ({"channels": True}, "channels is true, not a whole number"),
+        ({"chanels": 3}, "has no 'chanels'; did you mean channels"),
     ],
 )
 def test_an_impossible_cnn_is_refused_by_name(change: dict[str, object], message: str) -> None:

@@ -44,7 +44,11 @@ def test_lists_become_the_tuples_that_options_hold(tmp_path: Path) -> None:
         ("[distil", "not TOML"),
         ("positions = 3", "'positions' stands outside of a table"),
         ("[ppo]", r"has no table \[distil\]"),
-        ("[distill]", r"has no table \[distil\]; did you mean distill\?"),
+        ("[distill]", r"a recipe has no table \[distill\]; did you mean distil\?"),
+        (
+            "[distil]\n[xyz]",
+            r"no table \[xyz\]; it may have network, ntuple, distil, value, ppo",
+        ),
         ("[distil]\npositoins = 3", r"\[distil\] has no 'positoins'; did you mean positions\?$"),
         ("[distil]\nxyz = 3", r"\[distil\] has no 'xyz'; it takes positions, batch_size"),
         ("[distil]\nbatch_size = 1", "batch_size is 1; the least is 2"),
@@ -59,17 +63,45 @@ def test_a_wrong_recipe_says_what_is_wrong_where(tmp_path: Path, text: str, mess
         read_recipe(_recipe(tmp_path, text)).options("distil", DistilOptions)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[ntuple]\ntuples = [[0, 1], [2, '3']]", r"\[ntuple\] tuples\[1\]\[1\] is '3', not a whole number"),
+        ("[ntuple]\ntuples = 'all'", r"\[ntuple\] tuples is 'all', not a list"),
+        ("[ntuple]\nthreads = true", r"\[ntuple\] threads is true, not a whole number"),
+        ("[ntuple]\nstages = [7, 8]", r"\[ntuple\] stages"),
+    ],
+)
+def test_lists_are_checked_to_their_last_number(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(RecipeError, match=rf"mine\.toml: {message}"):
+        read_recipe(_recipe(tmp_path, text)).options("ntuple", NTupleOptions)
+
+
+def test_a_network_that_cannot_be_built_is_named_with_its_file(tmp_path: Path) -> None:
+    recipe = read_recipe(_recipe(tmp_path, NETWORK.replace("channels = 8", "channels = 0")))
+    with pytest.raises(RecipeError, match=r"mine\.toml: \[network\] channels is 0; the least is 1"):
+        recipe.network()
+
+
+def test_a_choice_names_what_there_is_to_choose_from(tmp_path: Path) -> None:
+    recipe = read_recipe(_recipe(tmp_path, "[ppo]\nrewards = 'point'"))
+    with pytest.raises(
+        RecipeError, match="rewards is 'point', which is none of points, merges; did you mean points"
+    ):
+        recipe.options("ppo", PPOOptions)
+
+
 @pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.stem)
 def test_every_shipped_recipe_can_be_followed(file: Path) -> None:
     recipe = read_recipe(file)
     if "distil" in recipe.tables:
         recipe.options("distil", DistilOptions)
-        build(recipe.table("network"))
+        build(recipe.network())
     if "ntuple" in recipe.tables:
         recipe.options("ntuple", NTupleOptions)
     if "value" in recipe.tables:
         recipe.options("value", ValueOptions)
-        assert build(recipe.table("network"))
+        assert build(recipe.network())
     if "ppo" in recipe.tables:
         recipe.options("ppo", PPOOptions)
 

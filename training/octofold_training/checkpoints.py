@@ -18,7 +18,8 @@ import torch
 from octofold_game.files import whole_file, write_text
 from torch import nn
 
-from octofold_training.networks import Architecture, ArchitectureError, build, count_weights
+from octofold_training.architectures import Architecture, ArchitectureError
+from octofold_training.networks import build, count_weights
 
 _FORMAT = 1
 _DESCRIPTION = "checkpoint.json"
@@ -86,7 +87,7 @@ def load(folder: Path) -> Checkpoint:
     except OSError as error:
         raise CheckpointError(f"{weights}: {error.strerror}") from error
     except ArchitectureError as error:
-        raise CheckpointError(f"{folder / _DESCRIPTION}: {error}") from error
+        raise CheckpointError(f"{folder / _DESCRIPTION}: architecture: {error}") from error
     except (pickle.UnpicklingError, RuntimeError, EOFError, TypeError) as error:
         raise CheckpointError(f"{weights}: weights do not fit the architecture ({error})") from error
     return Checkpoint(network.eval(), architecture, training, digest)

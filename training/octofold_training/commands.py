@@ -11,11 +11,11 @@ import torch
 from octofold_players.ntuple import NTupleFileError, NTupleNetwork
 
 from octofold_training import distil, long_run, ntuple_td, ppo, value_td
+from octofold_training.architectures import ArchitectureError
 from octofold_training.checkpoints import CheckpointError
 from octofold_training.curves import Curves
 from octofold_training.distil import Distillation, DistilOptions
 from octofold_training.long_run import Run, RunProgress
-from octofold_training.networks import ArchitectureError
 from octofold_training.ntuple_td import NTupleLearner, NTupleOptions, NTupleProgress
 from octofold_training.ppo import PPOOptions
 from octofold_training.progress import ProgressLine
@@ -68,14 +68,14 @@ def _train_student(parsed: argparse.Namespace) -> None:
     recipe = _read_recipe(parsed)
     options = recipe.options("distil", DistilOptions)
     teacher = NTupleNetwork.load(parsed.teacher)
-    _train(Distillation(options, recipe.table("network"), teacher), parsed, distil.CURVES)
+    _train(Distillation(options, recipe.network(), teacher), parsed, distil.CURVES)
 
 
 def _train_value(parsed: argparse.Namespace) -> None:
     recipe = _read_recipe(parsed)
     options = recipe.options("value", ValueOptions)
     teacher = NTupleNetwork.load(parsed.teacher)
-    _train(ValueLearning(options, recipe.table("network"), teacher), parsed, value_td.CURVES)
+    _train(ValueLearning(options, recipe.network(), teacher), parsed, value_td.CURVES)
 
 
 def _train_ppo(parsed: argparse.Namespace) -> None:

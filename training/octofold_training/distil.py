@@ -21,18 +21,17 @@ from octofold_players.expectimax import expected_values
 from octofold_players.ntuple import NTupleNetwork
 from torch import Tensor, nn
 
+from octofold_training.architectures import Architecture
 from octofold_training.curves import Curves
 from octofold_training.encoding import fastest_type
 from octofold_training.long_run import TrainingError
-from octofold_training.networks import Architecture
+from octofold_training.networks import ILLEGAL
 from octofold_training.options import option
 from octofold_training.stages import TypicalLeads, stages
 from octofold_training.supervised import SupervisedOptions, SupervisedProgress, SupervisedRun
 
 LARGEST_REGRET = 5_000.0
 """Points that the loss counts for a move at most: what an illegal move and one that loses the game count."""
-
-_ILLEGAL = -1e9  # logit of an illegal move: probability 0, and no NaN where it is multiplied by 0
 
 CURVES = Curves(
     {
@@ -120,7 +119,7 @@ class Distillation(SupervisedRun[DistilOptions, SupervisedProgress]):
         Both are over the legal moves: who plays knows these, so the network need not learn them.
         """
         targets = torch.softmax(values / temperatures, dim=1)
-        logits = logits.masked_fill(values.isinf(), _ILLEGAL)
+        logits = logits.masked_fill(values.isinf(), ILLEGAL)
         loss = nn.functional.cross_entropy(logits, targets) - _entropy(targets)
         if self.options.regret_weight:
             shortfall = (values.amax(dim=1, keepdim=True) - values).clamp(max=LARGEST_REGRET)

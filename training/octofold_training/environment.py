@@ -8,7 +8,9 @@ Knows neither networks nor symmetries.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -115,8 +117,13 @@ def merge_rewards(table: MoveTable) -> Rewards:
     return Rewards(worth.float(), end=-1.0, most=1.0)
 
 
-REWARDS = {"points": points_rewards, "merges": merge_rewards}
-"""By the name that a recipe gives them."""
+RewardName = Literal["points", "merges"]
+"""As a recipe names them."""
+
+REWARDS: dict[RewardName, Callable[[MoveTable], Rewards]] = {
+    "points": points_rewards,
+    "merges": merge_rewards,
+}
 
 
 @dataclass(frozen=True)
@@ -136,10 +143,13 @@ class Environment:
     """
 
     def __init__(
-        self, games: int, exponents: int, rewards: str, restart_share: float, generator: torch.Generator
+        self,
+        games: int,
+        exponents: int,
+        rewards: RewardName,
+        restart_share: float,
+        generator: torch.Generator,
     ) -> None:
-        if rewards not in REWARDS:
-            raise ValueError(f"unknown rewards {rewards!r}; known: {', '.join(map(repr, REWARDS))}")
         if not 0 <= restart_share <= 1:
             raise ValueError(f"restart_share is {restart_share}, a share is from 0 to 1")
         device = generator.device

@@ -6,24 +6,26 @@ model card; `build` turns it into a module. Nothing here knows how a network is 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from octofold_training.architectures import (
+    Architecture,
+    CNNArchitecture,
+    PairArchitecture,
+    ValidCNNArchitecture,
+    architecture_of,
+)
 from octofold_training.convolution import corner_convolution
 from octofold_training.dense import dense_layers, initialise, parameters, through_dense
-from octofold_training.pair_network import PATTERNS, PairNetwork
+from octofold_training.pair_network import PairNetwork
 
-Architecture = dict[str, Any]
-
-
-class ArchitectureError(ValueError):
-    """A description that does not name a network of this version."""
+ILLEGAL = -1e9
+"""Logit of an illegal move, or its points: probability 0, and no NaN where it is multiplied by 0."""
 
 
 class CNN(nn.Module):
@@ -91,76 +93,13 @@ def build(architecture: Architecture) -> nn.Module:
     is still to come from an afterstate, in points. Raises `ArchitectureError` for an unknown kind or head and
     for missing, unknown or impossible sizes.
     """
-    if not isinstance(architecture, dict):
-        raise ArchitectureError(f"an architecture is a dictionary, got {architecture!r}")
-    sizes = dict(architecture)
-    kind = sizes.pop("kind", None)
-    if kind not in _KINDS:
-        raise ArchitectureError(f"unknown kind of network {kind!r}; known: {', '.join(map(repr, _KINDS))}")
-    outputs = _outputs(sizes)
-    network, allowed = _KINDS[kind]
-    if sizes.keys() != allowed.keys():
-        raise ArchitectureError(f"a {kind} has the sizes {sorted(allowed)}, got {sorted(sizes)}")
-    for name, check in allowed.items():
-        check(name, sizes[name])
-    return network(**sizes, outputs=outputs)
-
-
-def _outputs(sizes: Architecture) -> int:
-    """How many outputs the head has; takes what describes the head out of `sizes`."""
-    head = sizes.pop("head", "policy")
-    if head == "policy":
-        return 4
-    if head != "value":
-        raise ArchitectureError(f"unknown head {head!r}; known: 'policy', 'value'")
-    scale = sizes.pop("value_scale", None)
-    if type(scale) not in (int, float) or not 0 < scale < math.inf:
-        raise ArchitectureError(f"value_scale is {scale!r}, it must be a number of points above 0")
-    return 1
-
-
-def _size(largest: int) -> Callable[[str, Any], None]:
-    def check(name: str, size: Any) -> None:
-        if type(size) is not int or not 1 <= size <= largest:
-            raise ArchitectureError(f"{name} is {size!r}, allowed are whole numbers from 1 to {largest}")
-
-    return check
-
-
-def _sizes(fewest: int, most: int, largest: int) -> Callable[[str, Any], None]:
-    def check(name: str, sizes: Any) -> None:
-        if not isinstance(sizes, list) or not fewest <= len(sizes) <= most:
-            raise ArchitectureError(f"{name} is {sizes!r}, allowed is a list of {fewest} to {most} sizes")
-        for size in sizes:
-            _size(largest)(f"a size of {name}", size)
-
-    return check
-
-
-def _patterns(name: str, patterns: Any) -> None:
-    if not isinstance(patterns, list) or not patterns or len({*map(str, patterns)}) < len(patterns):
-        raise ArchitectureError(f"{name} is {patterns!r}, allowed is a list without repetitions")
-    for pattern in patterns:
-        if pattern not in PATTERNS:
-            raise ArchitectureError(f"{name} has {pattern!r}, known are {', '.join(PATTERNS)}")
-
-
-_KINDS: dict[str, tuple[type[nn.Module], dict[str, Callable[[str, Any], None]]]] = {
-    "cnn": (CNN, {"layers": _size(64), "channels": _size(4096), "exponents": _size(18)}),
-    "valid_cnn": (
-        ValidCNN,
-        {"channels": _sizes(1, 3, 4096), "dense": _sizes(0, 8, 8192), "exponents": _size(18)},
-    ),
-    "pairs": (
-        PairNetwork,
-        {
-            "patterns": _patterns,
-            "features": _size(4096),
-            "dense": _sizes(0, 8, 8192),
-            "exponents": _size(18),
-        },
-    ),
-}
+    match architecture_of(architecture):
+        case CNNArchitecture() as sizes:
+            return CNN(sizes.layers, sizes.channels, sizes.exponents, sizes.outputs)
+        case ValidCNNArchitecture() as sizes:
+            return ValidCNN(sizes.channels, sizes.dense, sizes.exponents, sizes.outputs)
+        case PairArchitecture() as sizes:
+            return PairNetwork(sizes.patterns, sizes.features, sizes.dense, sizes.exponents, sizes.outputs)
 
 
 def count_weights(network: nn.Module) -> int:

@@ -26,34 +26,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
-from octofold_game.bitboards import OUTGROWN, POINTS, new_game, next_random, spawn
 from octofold_game.files import whole_file, write_text
 from octofold_players.ntuple import (
     FOUR_SIX_TUPLES,
     NTupleFileError,
     NTupleNetwork,
-    best_move,
     check_stages,
-    fetch,
     load_array,
     save_array,
-    stage_of,
-    total,
 )
 
 from octofold_training.curves import Curves, draw_curves
-from octofold_training.downgrading import guided_move
 from octofold_training.history import History
+from octofold_training.ntuple_episodes import Buffers, Learning, learn
 from octofold_training.options import option
+from octofold_training.schedules import cooling
 
 _CURVES = Curves({"recent_average": "Average score of the games that it learns from"})
-_LONGEST_EPISODE = 1 << 17  # moves; a game that reaches 65536 takes about 60,000
 _REMEMBERED = 1e-3  # share of the error sums that a new stage inherits: rates are kept, but change quickly
-_MOST_STAGES = 16
-_KEPT = 1024  # boards to begin a late stage with
-_U = np.uint64
 
 
 @dataclass(frozen=True)
@@ -84,9 +75,7 @@ class NTupleOptions:
 
     def rates(self, moves: float) -> float:
         """What all rates are multiplied by after that many moves: 1, and less in the cool-down."""
-        if not self.cool_down:
-            return 1.0
-        return min(1.0, max(0.0, 1 - moves / self.moves) / self.cool_down)
+        return cooling(moves, self.moves, self.cool_down)
 
     def next_change(self, moves: float) -> float:
         """How many moves the run has when its shape or its rates change next, or when it ends.
@@ -218,9 +207,9 @@ class NTupleLearner:
         return progress
 
     def _count(self, seconds: float) -> NTupleProgress:
-        counts = np.array([thread.counts for thread in self._threads])
+        counts = np.array([thread.buffers.counts for thread in self._threads])
         for thread in self._threads:
-            thread.counts[:] = 0
+            thread.buffers.counts[:] = 0
         episodes, played, learned, total = counts[:, :4].sum(axis=0).tolist()
         self.episodes += episodes
         self.moves += learned
@@ -229,155 +218,28 @@ class NTupleLearner:
         return NTupleProgress(episodes, played, learned, seconds, average, best, self.moves)
 
     def _run(self, thread: _Thread, moves: int) -> None:
-        _learn(
-            self._entries,
-            self.network.layout,
-            np.float32(self.options.rates(self.moves)),
-            np.float32(self.options.trace_decay),
-            self.options.shortest_restart,
-            self.options.late_share,
-            self.options.guided_share,
-            moves,
-            self._stop,
-            thread.random,
-            thread.states,
-            thread.afterstates,
-            thread.rewards,
-            thread.late_starts,
-            thread.late_counts,
-            thread.counts,
+        options = self.options
+        how = Learning(
+            np.float32(options.rates(self.moves)),
+            np.float32(options.trace_decay),
+            options.shortest_restart,
+            options.late_share,
+            options.guided_share,
         )
+        learn(self._entries, self.network.layout, how, moves, self._stop, thread.buffers)
 
 
 class _Thread:
-    """Buffers of one thread: an episode, a random state, and what it counted."""
+    """A thread's buffers, and where its random numbers come from."""
 
     def __init__(self, seed: int, number: int) -> None:
-        self.random = np.zeros(1, np.uint64)
+        self.buffers = Buffers.empty()
         self._seed = [seed, number]
         self.reseed(0)
-        self.states = np.empty(_LONGEST_EPISODE, np.uint64)
-        self.afterstates = np.empty(_LONGEST_EPISODE, np.uint64)
-        self.rewards = np.empty(_LONGEST_EPISODE, np.float32)
-        self.late_starts = np.empty((_MOST_STAGES, _KEPT), np.uint64)
-        self.late_counts = np.zeros(_MOST_STAGES, np.uint64)
-        self.counts = np.zeros(5, np.int64)  # episodes, whole games, moves, their scores, best score
 
     def reseed(self, moves: int) -> None:
-        self.random[:] = np.random.SeedSequence([*self._seed, moves]).generate_state(1, np.uint64)
-
-
-@njit(cache=True, nogil=True)
-def _learn(
-    entries,
-    layout,
-    rates,
-    trace_decay,
-    shortest_restart,
-    late_share,
-    guided_share,
-    moves,
-    stop,
-    random,
-    states,
-    afterstates,
-    rewards,
-    late_starts,
-    late_counts,
-    counts,
-):
-    """Play whole games, restarts included, until `counts` holds at least `moves` moves or `stop` is set."""
-    values = entries[:, 0]
-    symmetric = np.empty(8, np.uint64)
-    indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
-    late = guided = np.float64(0)  # games that are due to begin late, to be guided
-    turn = 0  # of the late stages to begin them
-    while counts[2] < moves and not stop[0]:
-        late += late_share * (late_counts[1] > 0)
-        from_start = late < 1
-        guide = False
-        if from_start:
-            board = new_game(random)
-        else:
-            late -= 1
-            guided += guided_share
-            guide = guided >= 1
-            guided -= guide
-            turn = turn % len(layout.stages) + 1
-            stage = turn if late_counts[turn] > 0 else 1
-            board = late_starts[stage, next_random(random) % min(late_counts[stage], _U(_KEPT))]
-        while True:
-            length = 0
-            score = 0
-            stage = stage_of(board, layout.stages)
-            while length < len(states):
-                if guide:
-                    move, afterstate, reward = guided_move(board, values, layout, symmetric, indices)
-                else:
-                    move, afterstate, reward = best_move(board, values, layout, symmetric, indices)
-                if move < 0:
-                    break
-                if reward >= OUTGROWN:
-                    score += reward & POINTS
-                    break
-                states[length] = board
-                afterstates[length] = afterstate
-                rewards[length] = reward
-                score += reward
-                length += 1
-                board = spawn(afterstate, random)
-                reached = stage_of(board, layout.stages)
-                if reached > stage:
-                    stage = reached
-                    late_starts[stage, late_counts[stage] % _U(_KEPT)] = board
-                    late_counts[stage] += _U(1)
-            _learn_backwards(
-                afterstates[:length], rewards, rates, trace_decay, entries, layout, symmetric, indices
-            )
-            counts[0] += 1
-            counts[2] += length
-            if from_start:
-                counts[1] += 1
-                counts[3] += score
-                counts[4] = max(counts[4], score)
-            from_start = False
-            if length < shortest_restart:
-                break
-            board = states[length // 2]
-
-
-@njit(cache=True, nogil=True)
-def _learn_backwards(afterstates, rewards, rates, trace_decay, entries, layout, symmetric, indices):
-    """Learn one episode from its end; two rows of `indices` take turns, so that one is loaded ahead."""
-    values = entries[:, 0]
-    target = np.float32(0)
-    last = len(afterstates) - 1
-    if last >= 0:
-        fetch(afterstates[last], values, layout, symmetric, indices[last & 1])
-    for step in range(last, -1, -1):
-        if step > 0:
-            ahead = step - 1
-            fetch(afterstates[ahead], values, layout, symmetric, indices[ahead & 1])
-        value = _update(entries, indices[step & 1], target, rates)
-        target = rewards[step] + (1 - trace_decay) * value + trace_decay * target
-
-
-@njit(cache=True, nogil=True)
-def _update(entries, indices, target, rates):
-    """Move the value of the afterstate at `indices` towards `target` and return it."""
-    value = total(entries[:, 0], indices)
-    error = target - value
-    size = abs(error)
-    share = rates * error / np.float32(len(indices))
-    for index in indices:
-        errors = entries[index, 1]
-        sizes = entries[index, 2]
-        rate = abs(errors) / sizes if sizes > 0 else np.float32(1)
-        entries[index, 0] += rate * share
-        value += rate * share
-        entries[index, 1] = errors + error
-        entries[index, 2] = sizes + size
-    return value
+        seed = np.random.SeedSequence([*self._seed, moves])
+        self.buffers.random[:] = seed.generate_state(1, np.uint64)
 
 
 def train(

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import field, fields, replace
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+import msgspec
+from octofold_game.structures import structured
 
 _LARGEST_SHARE = 0.1  # of a run; the first weights then keep less than e**-10 of an average over it
 
@@ -22,6 +26,29 @@ def option(
         default=default,
         metadata={"help": help, "minimum": minimum, "maximum": maximum, "fits_run": fits_run},
     )
+
+
+def checked(content: dict[str, Any], kind: type[Options]) -> Options:
+    """The options dataclass `kind`, with the values of `content` and defaults for the others.
+
+    Raises:
+        ValueError: an unknown name, a value of another type or out of bounds; the message says which.
+    """
+    hints = get_type_hints(kind)
+    known = [
+        (each.name, _bounded(hints[each.name], each.metadata), each.default)
+        for each in fields(kind)  # type: ignore[arg-type]
+    ]
+    structure = msgspec.defstruct(kind.__name__, known, forbid_unknown_fields=True)
+    return kind(**msgspec.structs.asdict(structured(content, structure)))
+
+
+def _bounded(kind: Any, metadata: Mapping[str, Any]) -> Any:
+    """The type of an option, and its bounds in msgspec's form if it is a number."""
+    if kind not in (int, float):
+        return kind
+    least, most = metadata["minimum"], metadata["maximum"]
+    return Annotated[kind, msgspec.Meta(ge=kind(least), le=None if most == math.inf else kind(most))]
 
 
 def fit_to_run(options: Options) -> tuple[Options, list[str]]:

@@ -14,13 +14,15 @@ from itertools import combinations
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import embedding_bag
 
+from octofold_training.architectures import Pattern
 from octofold_training.dense import dense_layers, through_dense
 
 _CELLS = np.arange(16).reshape(4, 4)
-PATTERNS = {
+PATTERNS: dict[Pattern, NDArray[np.int_]] = {
     "lines": np.concatenate([_CELLS, _CELLS.T]),
     "squares": np.array([_CELLS[r : r + 2, c : c + 2].ravel() for r in range(3) for c in range(3)]),
 }
@@ -40,7 +42,7 @@ class PairNetwork(nn.Module):
 
     def __init__(
         self,
-        patterns: Sequence[str],
+        patterns: Sequence[Pattern],
         features: int,
         dense: Sequence[int],
         exponents: int,

@@ -24,10 +24,11 @@ from octofold_training import checkpoints
 from octofold_training.checkpoints import Checkpoint
 from octofold_training.curves import Curves
 from octofold_training.encoding import fastest_type
-from octofold_training.environment import Environment
+from octofold_training.environment import Environment, RewardName
 from octofold_training.long_run import RunProgress, TrainingError
 from octofold_training.options import fit_to_run, option
 from octofold_training.rollouts import Rollouts, Turn, generalised_advantages
+from octofold_training.schedules import cooling
 from octofold_training.value_network import ValueNetwork
 
 CURVES = Curves(
@@ -65,7 +66,9 @@ class PPOOptions:
     kl_weight: float = option(0.05, "penalty for diverging from the network that the run starts from")
     max_gradient_norm: float = option(0.5, "longer gradients are shortened to this")
     temperature: float = option(0.5, "divides the logits where moves are drawn", minimum=0.01)
-    rewards: str = option("points", "'points': the score; 'merges': merges by tile, and a loss at the end")
+    rewards: RewardName = option(
+        "points", "'points': the score; 'merges': merges by tile, and a loss at the end"
+    )
     restart_share: float = option(0.5, "of games that start where a recent game stood, at most 1")
     warm_up_moves: int = option(1000, "moves of each game before the run, so that games differ in age")
     averaged: float = option(
@@ -139,8 +142,7 @@ class PPO:
 
     def rate(self) -> float:
         """Of the peak learning rates, what the next turn uses: 1, then a linear fall to 0."""
-        left = max(0.0, 1 - self.positions / self.options.positions)
-        return min(1.0, left / max(self.options.cool_down, 1e-9))
+        return cooling(self.positions, self.options.positions, self.options.cool_down)
 
     def warm_up(self) -> None:
         """Let the starting network play until the games are of all ages."""

@@ -14,9 +14,8 @@ from torch import Tensor, nn
 
 from octofold_training.encoding import OneHot
 from octofold_training.environment import Environment
+from octofold_training.networks import ILLEGAL
 from octofold_training.value_network import ValueNetwork
-
-_ILLEGAL = -1e9  # logit of an illegal move: probability 0, and no NaN where it is multiplied by 0
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class Rollouts:
     def log_policy(self, policy: nn.Module, views: Tensor, legal: Tensor) -> Tensor:
         """Log-probabilities `[N, 4]` of the moves of each view; an illegal one has probability 0."""
         logits = policy(self.encode(views)).float() / self._temperature
-        log_probabilities: Tensor = logits.masked_fill(~legal, _ILLEGAL).log_softmax(dim=1)
+        log_probabilities: Tensor = logits.masked_fill(~legal, ILLEGAL).log_softmax(dim=1)
         return log_probabilities
 
     @torch.no_grad()

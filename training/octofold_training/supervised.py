@@ -22,13 +22,15 @@ from octofold_players.ntuple import NTupleNetwork
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from octofold_training.architectures import Architecture
 from octofold_training.encoding import OneHot
 from octofold_training.long_run import RunProgress, TrainingError
 from octofold_training.micro_batches import MicroBatches
 from octofold_training.muon import HiddenMuon
-from octofold_training.networks import Architecture, build
+from octofold_training.networks import build
 from octofold_training.options import fit_to_run, option
 from octofold_training.positions import PositionPool
+from octofold_training.schedules import cooling
 
 _EXPONENTS = 16  # 0 to 15, which a teacher's games come to
 
@@ -144,8 +146,7 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         """Of the next update: a linear rise, a plateau, and a linear fall to 0 at the end of the run."""
         options = self.options
         rise = min(1.0, (self.positions + options.batch_size) / options.warm_up)
-        left = max(0.0, 1 - self.positions / options.positions)
-        return options.learning_rate * rise * min(1.0, left / max(options.cool_down, 1e-9))
+        return options.learning_rate * rise * cooling(self.positions, options.positions, options.cool_down)
 
     def learn(self, updates: int = 20) -> Progress:
         """Make `updates` updates. Raises `TrainingError` if the loss is no longer a number."""

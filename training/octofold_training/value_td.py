@@ -27,13 +27,12 @@ from octofold_players.ntuple import NTupleNetwork
 from torch import Tensor
 from torch.nn.functional import huber_loss, kl_div
 
+from octofold_training.architectures import Architecture
 from octofold_training.curves import Curves
 from octofold_training.long_run import TrainingError
-from octofold_training.networks import Architecture
+from octofold_training.networks import ILLEGAL
 from octofold_training.options import option
 from octofold_training.supervised import SupervisedOptions, SupervisedProgress, SupervisedRun
-
-_ILLEGAL = -1e9  # points of an illegal move: probability 0, and no NaN where it is multiplied by 0
 
 CURVES = Curves(
     {
@@ -126,7 +125,7 @@ class ValueLearning(SupervisedRun[ValueOptions, ValueProgress]):
 
         values, left_values = self._values(choices, left, views)
         rewards = choices.rewards.astype(np.float32)
-        worth = torch.from_numpy(np.where(choices.legal, rewards, np.float32(_ILLEGAL)))
+        worth = torch.from_numpy(np.where(choices.legal, rewards, np.float32(ILLEGAL)))
         valued = torch.from_numpy(choices.valued)
         worth[valued] += values
         targets = torch.from_numpy((teacher_values - rewards)[choices.valued])

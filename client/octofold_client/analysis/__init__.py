@@ -1,1 +1,1 @@
-"""What finished games show: how they ended, what a judge thinks of their moves, and all pictures."""
+"""Analyzes finished games: how they ended, which moves cost most, and pictures."""

@@ -1,6 +1,6 @@
-"""The look of all pictures, and how they are saved as PNG files.
+"""The style of all pictures, and saving them as PNG files.
 
-Needs matplotlib, which is not part of the base install; import it only when pictures are asked for.
+This module needs matplotlib, which is not part of the base installation. Import it only to draw.
 """
 
 from pathlib import Path
@@ -13,8 +13,8 @@ _INCHES, _DOTS_PER_INCH = (8.0, 4.5), 120
 
 
 def canvas(title: str, x: str, y: str) -> tuple[Figure, Axes]:
-    """An empty figure with a title and the names of its axes."""
-    # Without pyplot, which would look for a screen and keep every figure alive.
+    """An empty figure with a title and labeled axes."""
+    # pyplot would look for a screen and keep every figure in memory.
     figure = Figure(figsize=_INCHES, layout="tight")
     axes = figure.add_subplot()
     axes.set_title(title, loc="left", parse_math=False)
@@ -25,8 +25,12 @@ def canvas(title: str, x: str, y: str) -> tuple[Figure, Axes]:
 
 
 def save(figure: Figure, file: Path) -> None:
-    """Writes a PNG file. Raises `OSError`."""
+    """Write a PNG file.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     figure.tight_layout()
     with whole_file(file) as partial:
-        # A dated file would differ from run to run.
+        # Without metadata, equal pictures give equal files.
         figure.savefig(partial, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})

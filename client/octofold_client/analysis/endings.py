@@ -1,6 +1,6 @@
-"""Where games are lost: figures of their last positions, by stage and by how near the end was.
+"""Computes where games are lost: figures of the last positions, by stage and by distance from the end.
 
-A move costs as much as the judge values its own choice above it.
+The cost of a move is the judge's value of its own choice minus its value of the move.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ from octofold_client.evaluation.intervals import (
 )
 
 SCHEMA = 1
-"""Version of the JSON form; it grows when a field changes its meaning or goes."""
+"""Version of the JSON form; it grows when a field is removed or changes its meaning."""
 QUARTERS = ("0 to 25%", "25 to 50%", "50 to 75%", "75 to 100%", "100% or more")
 
 
@@ -37,61 +37,63 @@ class Ending:
 
     @classmethod
     def of(cls, episode: Episode) -> "Ending":
+        """The ending of a finished game."""
         tiles = np.where(episode.final_board > 0, 1 << episode.final_board.astype(np.int64), 0)
         return cls(episode.game, episode.score, episode.largest_tile, int(tiles.sum()))
 
     @property
     def quarter(self) -> int:
-        """Which of `QUARTERS`: how much lay beside the largest tile, of what doubles it."""
+        """Index into `QUARTERS`: the sum of the other tiles as a share of the largest tile."""
         return min(4, 4 * (self.tile_sum - self.largest_tile) // self.largest_tile)
 
 
 @dataclass(frozen=True)
 class Verdicts:
-    """What a judge said of positions; NaN and -1 of those that it was not asked about."""
+    """A judge's verdicts on positions; -1 and NaN for positions that were not judged."""
 
     choices: NDArray[np.int8]
-    """`[P]`"""
+    """`[P]`: the judge's own moves."""
     costs: NDArray[np.float64]
-    """`[P]`: worth of its choice less that of the move made; 0 where they are the same."""
+    """`[P]`: costs of the moves made; 0 if the judge makes the same move."""
     values: NDArray[np.float64]
-    """`[P, 4]`"""
+    """`[P, 4]`: values of the four moves."""
 
     @classmethod
     def none(cls, positions: int) -> "Verdicts":
+        """Verdicts with no position judged."""
         return cls(
             np.full(positions, -1, np.int8), np.full(positions, np.nan), np.full((positions, 4), np.nan)
         )
 
     @property
     def judged(self) -> NDArray[np.bool_]:
-        """`[P]`"""
+        """Whether each position was judged, `[P]`."""
         return self.choices >= 0
 
     def add(self, rows: NDArray[np.intp], made: NDArray[np.uint8], opinion: Opinion) -> None:
-        """Takes note of what the judge says of the positions `rows`, in which the moves `made` were made."""
+        """Enter the judge's opinion of the positions `rows`, in which the moves `made` were made."""
         index = np.arange(len(rows))
         best = opinion.values[index, opinion.choices]
         self.choices[rows], self.values[rows] = opinion.choices, opinion.values
-        # A vote may choose a move of less than the largest probability: that of another is then no gain.
+        # A vote may choose a move without the largest probability; a negative cost means nothing then.
         self.costs[rows] = np.maximum(0.0, best - opinion.values[index, made])
 
 
 @dataclass(frozen=True)
 class Group:
-    """Figures of the positions that have something in common."""
+    """Figures of a group of positions."""
 
     label: str
     positions: int
     empty_cells: float
-    """On average."""
+    """Average number of empty cells."""
     choices: float
-    """Legal moves, on average."""
+    """Average number of legal moves."""
     judged: int
     agreement: float | None
-    """The share of the judged positions in which the judge makes the same move; None without any."""
+    """Share of the judged positions in which the judge makes the same move; None without any."""
     agreement_interval: Interval | None
-    """95% interval; it allows for the positions of one game being alike."""
+    """95% interval, which takes into account that the positions of one game are similar."""
     cost: float | None
     """Average cost of a move."""
     cost_share: float | None
@@ -100,17 +102,17 @@ class Group:
 
 @dataclass(frozen=True)
 class CostlyMove:
-    """A move that a judge would not have made."""
+    """A move that the judge would not have made."""
 
     game: int
     move: int
-    """Moves made before: where `octofold replay` shows it."""
+    """Number of moves made before; the position that `octofold replay --move` shows."""
     board: list[int]
     made: int
     better: int
-    """The judge's own."""
+    """The judge's own move."""
     values: list[float | None]
-    """What the judge says of the four moves; None for one that is not legal."""
+    """The judge's values of the four moves; None for an illegal move."""
     cost: float
 
 
@@ -123,14 +125,14 @@ class Analysis:
     verdicts: Verdicts
 
     def by_stage(self) -> list[Group]:
-        """By the largest tile on the board, from the smallest."""
+        """Groups by the largest tile on the board, in ascending order."""
         largest = self.positions.boards.max(axis=1)
         return [
             self._group(str(1 << exponent), largest == exponent) for exponent in np.unique(largest).tolist()
         ]
 
     def by_distance(self) -> list[Group]:
-        """By the moves that were left, in steps that double, from the end backwards."""
+        """Groups by the number of moves left, in ranges that double, from the end backwards."""
         groups, first = [], 1
         most = int(self.positions.left.max())
         while first <= most:
@@ -142,18 +144,21 @@ class Analysis:
         return groups
 
     def whole(self) -> Group:
+        """All positions as one group."""
         return self._group("all", np.ones(len(self.positions), bool))
 
     def endings_by_tile(self) -> list[tuple[int, list[int]]]:
-        """For each largest tile, how many games ended in each of `QUARTERS`."""
+        """For each largest tile, the number of games that ended in each of `QUARTERS`."""
         counts: dict[int, list[int]] = {}
         for ending in self.endings:
             counts.setdefault(ending.largest_tile, [0] * len(QUARTERS))[ending.quarter] += 1
         return sorted(counts.items())
 
     def cost_of_a_game(self) -> tuple[float, Interval | None] | None:
-        """What the last moves of a game cost together, with its 95% interval: a bootstrap over games, since
-        the positions of one game are alike. Only of games all of whose positions were judged; None without.
+        """The average total cost of a game's last moves, and its 95% interval.
+
+        The interval is a bootstrap over games, because the positions of one game are similar. Only completely
+        judged games count; None without any.
         """
         indices, rows = np.unique(self.positions.games, return_inverse=True)
         judged = self.verdicts.judged
@@ -164,7 +169,7 @@ class Analysis:
         return float(costs.mean()), bootstrap_interval(costs)
 
     def costliest(self, count: int) -> Iterator[CostlyMove]:
-        """The `count` moves of the highest cost, from the highest; none that cost nothing."""
+        """The `count` moves of the highest cost, in descending order, without moves of cost 0."""
         costs = np.where(self.verdicts.judged, self.verdicts.costs, 0.0)
         for row in np.argsort(-costs, kind="stable")[:count].tolist():
             if costs[row] > 0:
@@ -224,6 +229,6 @@ class Analysis:
 
 
 def _share(games: NDArray[np.int64], same: NDArray[np.bool_]) -> Interval:
-    """The interval of the share of positions `[P]`, each of the game `games[i]`, for which `same` is true."""
+    """The interval of the share of True in `same` `[P]`; `games` `[P]` is the game of each position."""
     _, rows = np.unique(games, return_inverse=True)
     return clustered_share_interval(np.bincount(rows, same), np.bincount(rows))

@@ -1,4 +1,4 @@
-"""Asking a judge about the positions of finished games, a batch at a time."""
+"""Asks a judge about the positions of finished games in batches."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from octofold_client.contenders.judges import Judge
 
 
 def readable(judge: Judge, positions: Positions) -> int:
-    """How many of the positions the judge can be asked about: those within its largest exponent."""
+    """The number of positions that the judge can judge: those within its largest exponent."""
     return int(np.count_nonzero(positions.boards.max(axis=1) <= judge.largest_exponent))
 
 
@@ -21,10 +21,16 @@ def judge_positions(
     on_judged: Callable[[int], None] = lambda _: None,
     before_each: Callable[[], None] = lambda: None,
 ) -> None:
-    """Asks about every position that the judge can read, and fills in `verdicts`.
+    """Judge every position within the judge's largest exponent, and fill in `verdicts`.
 
-    `on_judged` is called with the number of positions of each batch; `before_each` before each batch. What
-    these raise ends the work, and the verdicts so far are kept.
+    An exception from a callback ends the work and keeps the verdicts so far.
+
+    Args:
+        judge: judge to ask.
+        positions: positions to judge.
+        verdicts: verdicts to fill in.
+        on_judged: called after each batch with its number of positions.
+        before_each: called before each batch.
     """
     rows = np.flatnonzero(positions.boards.max(axis=1) <= judge.largest_exponent)
     for start in range(0, len(rows), judge.boards_at_once):

@@ -1,6 +1,6 @@
 """The pictures of an evaluation and of its analysis: PNG files beside the reports.
 
-Needs matplotlib, which is not part of the base install; import it only when pictures are asked for.
+This module needs matplotlib, which is not part of the base installation. Import it only to draw.
 """
 
 from pathlib import Path
@@ -18,13 +18,13 @@ from octofold_client.evaluation.result import Evaluation
 
 _WIDE_INCHES = (11.0, 4.5)
 _FEW = 10
-"""A curve stops where fewer games than this are left: it would show single games, not the player."""
+"""A curve ends where fewer games than this are left, because it would then show single games."""
 _BLUE, _ORANGE = "#3b6fb6", "#d9822b"
 _SHADES = ("#dbe7f5", "#a9c4e4", "#6f9bd1", "#3b6fb6", "#1f3f6e")
 
 
 def figures(evaluation: Evaluation, climb: Climb) -> dict[str, Figure]:
-    """All pictures by name, for a notebook to show or `draw` to keep."""
+    """All pictures by name."""
     return {
         "score-distribution": _scores(evaluation),
         "survival-by-move": _survival(evaluation),
@@ -34,7 +34,11 @@ def figures(evaluation: Evaluation, climb: Climb) -> dict[str, Figure]:
 
 
 def draw(folder: Path, evaluation: Evaluation, climb: Climb) -> list[str]:
-    """Draws all pictures into `folder` and returns the names of their files. Raises `OSError`."""
+    """Save all pictures in `folder` and return the names of their files.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
     files = {f"{name}.png": figure for name, figure in figures(evaluation, climb).items()}
     for name, figure in files.items():
         save(figure, folder / name)
@@ -42,8 +46,10 @@ def draw(folder: Path, evaluation: Evaluation, climb: Climb) -> list[str]:
 
 
 def draw_analysis(folder: Path, analysis: Analysis, title: str, judge: Judge | None) -> str:
-    """Draws where games end, and what a judge says of the moves before, into one file of `folder`; returns
-    its name. Raises `OSError`.
+    """Save a picture of the endings and, if judged, of the costs in `folder`; return the name of its file.
+
+    Raises:
+        OSError: the file cannot be written.
     """
     figure = Figure(figsize=_WIDE_INCHES)
     judged = judge is not None and bool(analysis.verdicts.judged.any())
@@ -69,7 +75,7 @@ def _endings(axes: Axes, analysis: Analysis) -> None:
     axes.set_ylabel("games")
     axes.set_ylim(top=1.5 * float(below.max()))  # room for the legend
     axes.legend(
-        title="beside it, of what doubles it",
+        title="other tiles, as a share of it",
         ncols=2,
         loc="upper left",
         fontsize="small",

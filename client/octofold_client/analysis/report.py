@@ -1,7 +1,4 @@
-"""An analysis as Markdown: tables, and the costliest positions as boards.
-
-The same text goes to the terminal and to the file.
-"""
+"""The report of an analysis as Markdown: tables and the costliest positions."""
 
 import shlex
 from collections.abc import Sequence
@@ -34,7 +31,7 @@ def _endings(analysis: Analysis) -> str:
         for tile, counts in analysis.endings_by_tile()
     ]
     table = aligned([("ended at", "games", "share", *QUARTERS), *rows])
-    note = "The last columns: what lay beside the largest tile at the end, of what it takes to double it."
+    note = "The last columns group the games by the sum of the other tiles, as a share of the largest tile."
     return "\n".join([*table, "", note])
 
 
@@ -44,12 +41,12 @@ def _verdict(analysis: Analysis, judge: Judge) -> str:
         return f"{judge.name} judged none of the {whole.positions:,} positions."
     low, high = whole.agreement_interval
     said = (
-        f"{judge.name} would have made {whole.agreement:.1%} of the moves "
+        f"{judge.name} agrees with {whole.agreement:.1%} of the moves "
         f"(95% interval {100 * low:.1f} to {100 * high:.1f}%)."
     )
     if (cost := analysis.cost_of_a_game()) is not None:
         average, interval = cost
-        said += f" To it, the others cost {_worth(average, judge)} a game"
+        said += f" The other moves cost {_worth(average, judge)} per game"
         if interval is not None:
             said += f", 95% interval {_number(interval[0], judge)} to {_number(interval[1], judge)}"
         said += "."
@@ -65,7 +62,7 @@ def _groups(heading: str, groups: Sequence[Group], judge: Judge | None) -> str:
         for group in groups
     ]
     if judge is not None:
-        headings += ["agreement", "cost a move", "of all cost"]
+        headings += ["agreement", "cost per move", "share of cost"]
         for row, group in zip(rows, groups, strict=True):
             row.append("" if group.agreement is None else f"{group.agreement:.1%}")
             row.append("" if group.cost is None else _number(group.cost, judge))
@@ -82,8 +79,8 @@ def _costly(move: CostlyMove, folder: Path, judge: Judge) -> str:
     )
     return "\n".join(
         [
-            f"Game {move.game}, move {move.move:,}: {MOVE_NAMES[move.made]} was made, {judge.name} moves "
-            f"{MOVE_NAMES[move.better]}; cost {_worth(move.cost, judge)} ({values}).",
+            f"Game {move.game}, move {move.move:,}: the player moved {MOVE_NAMES[move.made]}, {judge.name} "
+            f"moves {MOVE_NAMES[move.better]}; cost {_worth(move.cost, judge)} ({values}).",
             "",
             "```",
             *("".join(f"{tile:>7}" for tile in tiles[row : row + 4]) for row in range(0, 16, 4)),

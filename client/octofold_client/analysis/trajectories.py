@@ -1,7 +1,6 @@
-"""Finished games stepped through again, many at once: how the score climbs, and how the games ended.
+"""Steps through many finished games at once: the growth of the score, and the last positions.
 
-It trusts the records; the referee checks whether they are true. It needs memory for `GAMES_AT_ONCE` games,
-however many there are.
+It trusts the records; only the referee checks them. It needs memory for `GAMES_AT_ONCE` games.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,15 +16,17 @@ GAMES_AT_ONCE = 2_048
 
 
 def batched(episodes: Iterable[Episode], size: int) -> Iterator[list[Episode]]:
-    """The same games in lists of `size`, the last perhaps shorter."""
+    """The games in lists of `size`; the last list may be shorter."""
     games = iter(episodes)
     while batch := list(islice(games, size)):
         yield batch
 
 
 class Climb:
-    """Score against move over many games: `running[n]` games make a move number n (from 0), and have the
-    score average `average[n]` and standard deviation `deviation[n]` after it.
+    """The score after each move, over many games.
+
+    `running[n]` games make move n (from 0). Their scores after it have the average `average[n]` and the
+    standard deviation `deviation[n]`.
     """
 
     def __init__(self) -> None:
@@ -35,14 +36,16 @@ class Climb:
 
     @property
     def average(self) -> NDArray[np.float64]:
+        """Average score after each move, of the games that made it."""
         return self._sums / self.running
 
     @property
     def deviation(self) -> NDArray[np.float64]:
+        """Standard deviation of the score after each move."""
         return np.sqrt(np.maximum(self._squares / self.running - self.average**2, 0.0))
 
     def add(self, episodes: Sequence[Episode]) -> None:
-        """Takes in more games, all of them at once in memory."""
+        """Add more games, which must fit into memory together."""
         missing = max(len(episode) for episode in episodes) - len(self.running)
         if missing > 0:
             self.running = np.pad(self.running, (0, missing))
@@ -54,21 +57,21 @@ class Climb:
 
 
 def scores_by_move(episodes: Sequence[Episode]) -> Iterator[NDArray[np.int64]]:
-    """After each move number, the scores of the games that made it: `[N]`, the longest game first."""
+    """For each move, the scores `[N]` after it of the games that made it, the longest game first."""
     for _, _, scores in _steps(_longest_first(episodes)):
         yield scores
 
 
 @dataclass(frozen=True)
 class Positions:
-    """Positions of finished games. Row `i` of every array belongs to the same one."""
+    """Positions of finished games; row `i` of each array belongs to the same position."""
 
     games: NDArray[np.int64]
-    """`[P]`: the game's index among those of its seed."""
+    """`[P]`: index of the game among those of its seed."""
     numbers: NDArray[np.int64]
-    """`[P]`: moves made before, from 0."""
+    """`[P]`: number of moves made before."""
     left: NDArray[np.int64]
-    """`[P]`: moves to the end of the game, this one included: 1 for its last."""
+    """`[P]`: number of moves to the end of the game, 1 for its last move."""
     boards: NDArray[np.uint8]
     """`[P, 16]`"""
     made: NDArray[np.uint8]
@@ -79,12 +82,12 @@ class Positions:
 
     @classmethod
     def joined(cls, parts: "Sequence[Positions]") -> "Positions":
-        """One after the other; at least one."""
+        """The positions of at least one part, one after the other."""
         return cls(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(cls)))
 
 
 def last_positions(episodes: Sequence[Episode], count: int) -> Positions:
-    """The boards before the last `count` moves of each game, all of a shorter one; by the games' indices."""
+    """The positions before the last `count` moves of each game, sorted by the games' indices."""
     games = _longest_first(episodes)
     lengths = np.array([len(game) for game in games], np.int64)
     parts = []
@@ -107,10 +110,12 @@ def _longest_first(episodes: Sequence[Episode]) -> list[Episode]:
 def _steps(
     games: Sequence[Episode],
 ) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64]]]:
-    """For each move number, the boards `[N, 16]` of the games that make it, their records of it `[N]` (see
-    `Episode.moves`), and the scores after it `[N]`; the longest game first, as in `games`.
+    """For each move, the boards `[N, 16]` of the games that make it, its records `[N]` and the scores `[N]`.
+
+    The records are as in `Episode.moves`, and the scores are those after the move. The longest game comes
+    first, as in `games`.
     """
-    # In this order, the games that still run are always the first rows.
+    # In this order, the games that still run are the first rows.
     lengths = [len(game) for game in games]
     moves = np.zeros((lengths[0], len(games)), np.uint8)
     for column, game in enumerate(games):
@@ -132,17 +137,18 @@ def _steps(
 
 @dataclass(frozen=True)
 class Walk:
-    """One game, position by position, from its two starting tiles to its end."""
+    """The positions of one game."""
 
     boards: NDArray[np.uint8]
-    """`[M + 1, 16]`: row `i` is the board after `i` moves, the spawn included."""
+    """`[M + 1, 16]`: the board after `i` moves, including the new tile."""
     scores: NDArray[np.int64]
-    """`[M + 1]`"""
+    """`[M + 1]`: the score after `i` moves."""
     moves: NDArray[np.uint8]
     """`[M]`: 0 to 3; move `i` is made on board `i`."""
 
     @classmethod
     def of(cls, episode: Episode) -> "Walk":
+        """The positions of a finished game."""
         log = np.frombuffer(episode.moves, np.uint8)
         moves = (log & 3).astype(np.uint8)
         boards, scores = [episode.start], [0]

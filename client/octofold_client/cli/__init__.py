@@ -1,4 +1,4 @@
-"""The command `octofold`: `command_line.py` parses, every subcommand has a file of its own."""
+"""The command `octofold`: `command_line.py` parses the arguments; each subcommand has its own file."""
 
 from octofold_client.cli.command_line import main
 

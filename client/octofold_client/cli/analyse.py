@@ -1,6 +1,6 @@
-"""`octofold analyse`: where the games of a result folder were lost, and which moves cost most.
+"""`octofold analyse`: shows where the games of a result folder were lost and which moves cost most.
 
-`analysis/endings.py` works out the figures, `analysis/report.py` writes them down.
+`analysis/endings.py` computes the figures, and `analysis/report.py` formats them.
 """
 
 import functools
@@ -39,53 +39,60 @@ from octofold_client.wording import counted
 
 FILE, REPORT = "analysis.json", "analysis.md"
 COSTLIEST_KEPT = 100
-"""Costly moves in the JSON file, however many are shown."""
+"""Number of costly moves in the JSON file."""
 
 
 def add(subcommands: "Subcommands") -> None:
+    """Add the subcommand."""
     parser = subcommands.add_parser(
         "analyse",
-        help="find out where games are lost",
-        description="Examines the last moves of every game of a result folder and prints how the games "
+        help="show where games were lost",
+        description="Examines the last moves of every game in a result folder and prints how the games "
         "ended. With --player or --model, also prints how often that judge agrees and which moves cost most.",
     )
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder of results")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="result folder")
     parser.add_argument(
         "--last",
         type=functools.partial(count, most=MOST_GAMES),
         default=50,
         metavar="K",
-        help="last moves of each game to examine (default %(default)s)",
+        help="number of last moves of each game to examine (default %(default)s)",
     )
     parser.add_argument(
         "--costliest",
         type=functools.partial(count, most=1000, least=0),
         default=5,
         metavar="N",
-        help="number of costly moves to show as boards (default %(default)s)",
+        help="number of costly moves to print as boards (default %(default)s)",
     )
     judge = parser.add_mutually_exclusive_group()
     judge.add_argument(
-        "--player", metavar="SPEC", help="judge: a player in this process, such as expectimax:depth=3"
+        "--player", metavar="SPEC", help="local player to use as the judge, such as expectimax:depth=3"
     )
     judge.add_argument(
-        "--model", default="", metavar="NAME", help="judge: a model of the server, NAME or NAME:N"
+        "--model",
+        default="",
+        metavar="NAME",
+        help="model of the server to use as the judge, NAME or NAME:VERSION",
     )
     add_server(parser)
     parser.add_argument(
-        "--plots", action="store_true", help="draw a picture beside the report (needs the extra plots)"
+        "--plots", action="store_true", help="save a picture beside the report (needs the extra plots)"
     )
     parser.set_defaults(run=analyse)
 
 
 def analyse(options: Namespace) -> None:
-    """Prints where the games of a result folder were lost, and writes it beside them.
+    """Print where the games of a result folder were lost, and write an analysis into the folder.
 
-    Ctrl-C ends the judging; what was judged is printed and written. Raises `EvaluationError` where there is
-    no evaluation or no judge of that name, and as `Client` does.
+    Ctrl-C ends the judging; the verdicts so far are printed and written.
+
+    Raises:
+        EvaluationError: the folder is not a result folder, or the judge is unknown.
+        OctofoldError: a call to the server failed.
     """
     folder, conditions = ResultFolder.of_evaluation(options.folder)
-    # Asked before minutes of work rather than after them.
+    # Fail before minutes of work, not after them.
     pictures = pictures_of("octofold_client.analysis.pictures") if options.plots else None
     with ExitStack() as stack:
         judge = _judge_of(options, stack)
@@ -102,15 +109,18 @@ def analyse(options: Namespace) -> None:
     print()
     before = None if verdicts.judged.any() else _judged_before(folder.path)
     if before is not None:
-        # Minutes of work of a judge are not thrown away for figures that take a second.
-        print(f"{folder.path / FILE} keeps {before}; name a judge to replace it.", file=sys.stderr)
+        # Do not replace minutes of judging by figures that take a second.
+        print(
+            f"{folder.path / FILE} is unchanged: it contains {before}; name a judge to replace it.",
+            file=sys.stderr,
+        )
     else:
         names = [] if pictures is None else [pictures.draw_analysis(folder.path, analysis, title, judge)]
         _write(folder.path, f"{text}{_links(names)}\n", _described(conditions, judge, options.last), analysis)
         for name in (FILE, REPORT, *names):
             print(f"written: {folder.path / name}")
     if judge is None and before is None:
-        print("Name a judge with --player or --model, and it says which moves cost most.", file=sys.stderr)
+        print("To see which moves cost most, name a judge with --player or --model.", file=sys.stderr)
     if interrupted:
         raise KeyboardInterrupt
 
@@ -125,13 +135,13 @@ def _links(pictures: Sequence[str]) -> str:
 
 
 def _judged_before(folder: Path) -> str | None:
-    """Which judged analysis the folder holds, in words; None if it holds none."""
+    """A description of the judged analysis in the folder; None without one."""
     try:
         kept = json.loads((folder / FILE).read_text(encoding="utf-8"))
         if not kept["judged"]:
             return None
         return f"the analysis of the last {kept['last_moves']} moves by {kept['judge']['name']}"
-    except (OSError, ValueError, KeyError, TypeError):  # there is none, or none that can be read
+    except (OSError, ValueError, KeyError, TypeError):  # missing or unreadable
         return None
 
 
@@ -150,12 +160,12 @@ def _read(folder: ResultFolder, last: int) -> tuple[list[Ending], Positions]:
         endings += [Ending.of(episode) for episode in episodes]
         parts.append(last_positions(episodes, last))
     if not parts:
-        raise EvaluationError(f"{folder.replays} holds no finished game")
+        raise EvaluationError(f"{folder.replays} contains no finished games")
     return endings, Positions.joined(parts)
 
 
 def _judge(judge: Judge, positions: Positions, verdicts: Verdicts) -> bool:
-    """Asks about every position that the judge can read; False if Ctrl-C came in between."""
+    """Judge every position within the judge's largest exponent; return False after Ctrl-C."""
     display = display_on(Console(stderr=True))
     try:
         with (

@@ -1,4 +1,4 @@
-"""Flags that several subcommands share, and how their values are written."""
+"""Flags that several subcommands share, and the parsers of their values."""
 
 import argparse
 import functools
@@ -14,17 +14,17 @@ Subcommands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 DEFAULT_TARGET = "127.0.0.1:50051"
 RESULTS = Path("results")
-"""Where the folders of results go that no --out names."""
+"""Parent of the result folders if --out is not given."""
 PARALLEL, LOCAL_PARALLEL = 1024, 64
-"""Games at a time. A server wants large batches; a slow local player should rather finish some games soon,
-so that there is something to see.
-"""
+"""Games at a time. A server needs large batches. A slow local player plays fewer games at a time, so that the
+first ones finish soon."""
 MOST_GAMES = 10**9
 MOST_PARALLEL = 2 * 65_536
-"""Two half-groups, each of as many boards as a server takes in one call."""
+"""Two groups, each with as many boards as a server accepts in one call."""
 
 
 def add_server(parser: argparse.ArgumentParser) -> None:
+    """Add `--target` and the flags of `add_credentials`."""
     parser.add_argument(
         "--target",
         default=DEFAULT_TARGET,
@@ -35,25 +35,27 @@ def add_server(parser: argparse.ArgumentParser) -> None:
 
 
 def add_servers(parser: argparse.ArgumentParser) -> None:
+    """Add `--target` for several servers, and the flags of `add_credentials`."""
     parser.add_argument(
         "--target",
         type=listed,
         default=[DEFAULT_TARGET],
         dest="targets",
         metavar="HOST:PORT[,HOST:PORT ...]",
-        help=f"addresses of the servers that share the games (default {DEFAULT_TARGET})",
+        help=f"addresses of the servers to share the games (default {DEFAULT_TARGET})",
     )
     add_credentials(parser)
 
 
 def add_credentials(parser: argparse.ArgumentParser) -> None:
-    security = parser.add_argument_group("security, for a server that requires it")
+    """Add the flags that `credentials_of` reads."""
+    security = parser.add_argument_group("security")
     security.add_argument("--tls", action="store_true", help="use TLS (implied by the next three options)")
     security.add_argument(
         "--tls-ca",
         type=Path,
         metavar="FILE",
-        help="CA certificates to trust (PEM; default: the system's)",
+        help="CA certificates to trust (PEM; default: the system's CA certificates)",
     )
     security.add_argument("--tls-certificate", type=Path, metavar="FILE", help="client certificate (PEM)")
     security.add_argument(
@@ -68,7 +70,12 @@ def add_credentials(parser: argparse.ArgumentParser) -> None:
 
 
 def credentials_of(options: argparse.Namespace) -> Credentials:
-    """The credentials that the flags of `add_credentials` name."""
+    """The credentials from the flags of `add_credentials`.
+
+    Raises:
+        InvalidRequest: the flags contradict each other, or the token is invalid.
+        OSError: a file cannot be read.
+    """
     return Credentials.from_files(
         tls=options.tls,
         authorities=options.tls_ca,
@@ -79,6 +86,7 @@ def credentials_of(options: argparse.Namespace) -> Credentials:
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add `--model` and `--version`."""
     parser.add_argument(
         "--model",
         default="",
@@ -86,22 +94,24 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         help="model, NAME or NAME:VERSION (default: the server's default model)",
     )
     parser.add_argument(
-        "--version", default="", metavar="N", help="version of the model (default: the newest that is ready)"
+        "--version", default="", metavar="N", help="version of the model (default: the newest ready version)"
     )
 
 
 def add_players(parser: argparse.ArgumentParser) -> None:
+    """Add `--player`, which may be repeated."""
     parser.add_argument(
         "--player",
         action="append",
         default=[],
         dest="players",
         metavar="SPEC",
-        help="player in this process, such as random or expectimax:depth=2 (docs/players.md lists them)",
+        help="local player, such as expectimax:depth=2; may be repeated (docs/players.md lists all)",
     )
 
 
 def add_games(parser: argparse.ArgumentParser) -> None:
+    """Add `--games`, `--seed`, `--parallel` and `--out`."""
     parser.add_argument(
         "--games",
         type=functools.partial(count, most=MOST_GAMES),
@@ -114,40 +124,41 @@ def add_games(parser: argparse.ArgumentParser) -> None:
         type=seed,
         default=0,
         metavar="N",
-        help="seed of the games: the same seed gives the same tiles (default 0)",
+        help="seed of the new tiles; equal seeds give equal tiles (default 0)",
     )
     parser.add_argument(
         "--parallel",
         type=functools.partial(count, most=MOST_PARALLEL),
         metavar="N",
-        help=f"games at a time (default {PARALLEL}; {LOCAL_PARALLEL} for a local player)",
+        help=f"number of games at a time (default {PARALLEL}; {LOCAL_PARALLEL} for a local player)",
     )
     parser.add_argument(
         "--out",
         type=Path,
         metavar="DIR",
-        help="folder for replays and result (default: a new one in results)",
+        help="folder for replays and result (default: a new folder in results)",
     )
 
 
 def asked_for(text: str, version: str = "") -> tuple[str, str]:
-    """The name and version that NAME or NAME:VERSION mean; `version` where it says none.
+    """The name and version in NAME or NAME:VERSION; `version` if the text has no version.
 
-    Raises `EvaluationError` where both say a version, and not the same.
+    Raises:
+        EvaluationError: the text and `version` name different versions.
     """
     name, _, own = text.partition(":")
     if own and version and own != version:
-        raise EvaluationError(f"{text} asks for version {own}, and --version for {version}")
+        raise EvaluationError(f"{text} means version {own}, but --version is {version}")
     return name, own or version
 
 
 def listed(text: str) -> list[str]:
-    """The names in a list with commas; none may be empty or repeated."""
+    """The names in a comma-separated list; none may be empty or repeated."""
     names = text.split(",")
     if not all(names):
-        raise argparse.ArgumentTypeError(f"{text!r} has an empty name")
+        raise argparse.ArgumentTypeError(f"{text!r} contains an empty name")
     if len(set(names)) < len(names):
-        raise argparse.ArgumentTypeError(f"{text} names something twice")
+        raise argparse.ArgumentTypeError(f"{text} contains a name twice")
     return names
 
 

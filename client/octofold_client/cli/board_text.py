@@ -1,7 +1,4 @@
-"""Boards as people type them: sixteen exponents or tiles, separated by spaces or commas.
-
-Text becomes `[N, 16] uint8`; an error names the line and the cell of the first wrong number.
-"""
+"""Parses boards that people type: sixteen exponents or tiles, separated by spaces or commas."""
 
 from collections.abc import Iterable
 
@@ -11,20 +8,27 @@ from octofold_game.rules import LARGEST_EXPONENT
 
 
 class BoardTextError(ValueError):
-    """Text that is not a board; the message names the line, counted from 1, and the cell, from 0."""
+    """The text is not a board; the message names the line (from 1) and the cell (from 0)."""
 
 
 def parse_board(
     text: str, *, tiles: bool = False, largest_exponent: int = LARGEST_EXPONENT, where: str = "board"
 ) -> list[int]:
-    """The 16 exponents of one board, row-major from the top left.
+    """The 16 exponents of one board, row by row from the top left.
 
-    `tiles` reads 0, 2, 4, 8 ... instead of 0, 1, 2, 3 ...; `where` opens the message of a `BoardTextError`.
+    Args:
+        text: 16 numbers.
+        tiles: whether the numbers are tiles (0, 2, 4, 8 ...) instead of exponents (0, 1, 2, 3 ...).
+        largest_exponent: largest allowed exponent.
+        where: start of error messages.
+
+    Raises:
+        BoardTextError: the text is not a board.
     """
-    # Between commas nothing means an empty cell, while any run of spaces is one separator.
+    # Nothing between two commas is an empty cell; several spaces are one separator.
     words = [word.strip() for word in text.split(",")] if "," in text else text.split()
     if len(words) != 16:
-        raise BoardTextError(f"{where}: {len(words)} cells where a board has 16")
+        raise BoardTextError(f"{where}: a board has 16 cells, got {len(words)}")
     parse_cell = _parse_tile if tiles else _parse_exponent
     return [parse_cell(word, largest_exponent, f"{where}, cell {cell}") for cell, word in enumerate(words)]
 
@@ -32,7 +36,11 @@ def parse_board(
 def parse_lines(
     lines: Iterable[str], *, tiles: bool = False, largest_exponent: int = LARGEST_EXPONENT
 ) -> NDArray[np.uint8]:
-    """One board a line as `[N, 16] uint8`; blank lines are skipped but counted. Raises `BoardTextError`."""
+    """The boards in `lines`, one in each line, as `[N, 16] uint8`; blank lines are skipped.
+
+    Raises:
+        BoardTextError: a line is not a board.
+    """
     boards = [
         parse_board(line, tiles=tiles, largest_exponent=largest_exponent, where=f"line {number}")
         for number, line in enumerate(lines, start=1)
@@ -44,7 +52,7 @@ def parse_lines(
 def _parse_exponent(word: str, largest_exponent: int, where: str) -> int:
     value = _parse_number(word, "an exponent", where)
     if value > largest_exponent:
-        hint = " (if these are tiles, say --tiles)" if value in _TILES else ""
+        hint = " (use --tiles if these are tiles)" if value in _TILES else ""
         raise BoardTextError(f"{where}: {word} is above the largest exponent, {largest_exponent}{hint}")
     return value
 
@@ -67,5 +75,5 @@ def _parse_number(word: str, kind: str, where: str) -> int:
         return 0
     if not (word.isascii() and word.isdigit()):
         raise BoardTextError(f"{where}: {word!r} is not {kind}")
-    # int() refuses thousands of digits with an error of its own; no cell needs more than six.
+    # int() refuses thousands of digits; no cell needs more than six.
     return int(word) if len(word) <= 12 else 10**12

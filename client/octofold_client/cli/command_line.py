@@ -1,7 +1,7 @@
-"""The command `octofold`: next moves, evaluations and a server's models, from a terminal.
+"""The command `octofold`: parses the command line, runs a subcommand and reports errors.
 
-Every failure that can be foreseen ends as one line, `octofold: ...`, and exit code 1; a wrong command line
-ends with 2, Ctrl-C with 130. Each subcommand has a file of its name.
+Every expected error prints one line, `octofold: ...`, and exits with 1; a wrong command line exits with 2 and
+Ctrl-C with 130.
 """
 
 import argparse
@@ -40,12 +40,12 @@ SUBCOMMANDS = (move, evaluate, compare, play, verify, replay, report, analyse, l
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one subcommand and returns the exit code."""
+    """Run one subcommand and return the exit code."""
     options = _parse(sys.argv[1:] if arguments is None else list(arguments))
     if options is None:
         return 0
-    # A terminal that closes or a supervisor that ends us must not leave a server behind. A signal that is
-    # ignored stays so: in this way nohup says that the program is to outlive its terminal.
+    # SIGTERM and SIGHUP must stop a server that this program started. An ignored signal stays ignored,
+    # because nohup uses it to keep the program running without its terminal.
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _exit)
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("octofold: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has left; nothing more can be said, not even at exit.
+        # The reader of our output has closed the pipe; Python must not write to it at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILURE
     except (OctofoldError, BoardError, BoardTextError, ReplayError, OSError) as error:
@@ -70,10 +70,10 @@ def _exit(number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace | None:
-    """The options of a subcommand; None after `octofold` alone, which prints the help."""
+    """The options of a subcommand; None for `octofold` alone, which prints the help."""
     parser = Parser(
         prog="octofold",
-        description="Asks a server of 2048 models for moves, and measures how strong and how fast they are.",
+        description="Asks a server for 2048 moves, and measures how strong and how fast its models are.",
     )
     parser.add_argument("--version", action="version", version=f"octofold {version('octofold')}")
     subcommands = parser.add_subparsers(metavar="COMMAND")
@@ -83,9 +83,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace | None:
         parser.print_help()
         return None
     if not arguments[0].startswith("-") and arguments[0] not in subcommands.choices:
-        parser.error(
-            f"there is no subcommand {arguments[0]!r}{did_you_mean(arguments[0], subcommands.choices)}"
-        )
+        parser.error(f"unknown subcommand {arguments[0]!r}{did_you_mean(arguments[0], subcommands.choices)}")
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
         subcommands.choices.get(arguments[0], parser).refuse(unknown)

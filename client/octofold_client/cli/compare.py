@@ -1,6 +1,6 @@
-"""`octofold compare`: which of two players is better, and how sure that is.
+"""`octofold compare`: compares two players on the same games.
 
-`evaluation/comparison.py` works out the figures, `evaluation/sequential.py` says when to stop.
+`evaluation/comparison.py` computes the figures, and `evaluation/sequential.py` decides when to stop.
 """
 
 import functools
@@ -29,18 +29,19 @@ from octofold_client.evaluation.sequential import next_look
 
 
 def add(subcommands: "Subcommands") -> None:
+    """Add the subcommand."""
     parser = subcommands.add_parser(
         "compare",
-        help="find out which of two players is better, and how sure that is",
+        help="compare two players on the same games",
         usage="%(prog)s [A] [B] [--player SPEC] [--player SPEC] [options]",
-        description="Compares two result folders, or two models of a server or local players, on the same "
-        "games: the average difference, its 95% interval and a plain sentence.",
+        description="Compares two result folders, models or local players on the same games. Prints the "
+        "average difference in score and its 95% interval.",
     )
     parser.add_argument(
         "sides",
         nargs="*",
         metavar="A B",
-        help="two folders of results, or two models, NAME or NAME:VERSION; --player replaces one or both",
+        help="two result folders, or two models, NAME or NAME:VERSION; --player replaces one or both",
     )
     add_players(parser)
     add_servers(parser)
@@ -48,36 +49,37 @@ def add(subcommands: "Subcommands") -> None:
     parser.add_argument(
         "--until-decided",
         action="store_true",
-        help="play on until the interval excludes zero, with a false-positive rate of at most 5%%",
+        help="play until the interval excludes zero, with a false-positive rate of at most 5%%",
     )
     parser.add_argument(
         "--limit",
         type=functools.partial(count, most=MOST_GAMES),
         default=10_000,
         metavar="N",
-        help="maximum games of --until-decided (default %(default)s)",
+        help="maximum number of games with --until-decided (default %(default)s)",
     )
     parser.set_defaults(run=compare)
 
 
 def compare(options: Namespace) -> None:
-    """Compares two result folders as they are, or plays the games of two models or local players first.
+    """Compare two result folders, or play the games of two models or local players and compare those.
 
-    Raises `EvaluationError` for two sides that cannot be compared.
+    Raises:
+        EvaluationError: the two sides cannot be compared.
     """
     sides = [*options.sides, *options.players]
     if len(sides) != 2:
-        raise EvaluationError(f"compare takes two sides, such as A B or A --player SPEC, not {len(sides)}")
+        raise EvaluationError(f"compare needs two sides, such as A B or A --player SPEC, got {len(sides)}")
     folders = [Path(side) for side in options.sides if _means_folder(side)]
     if len(folders) == 2:
         if options.until_decided:
-            raise EvaluationError("--until-decided plays games: name two models, not two folders of results")
+            raise EvaluationError("--until-decided plays games and needs two players, not two result folders")
         comparison = _of_folders(*folders)
     elif folders:
         other = next(side for side in (*options.players, *options.sides) if not _means_folder(side))
         raise EvaluationError(
-            f"{existing(folders[0])} is a folder of results, and {other} is not a folder: compare two "
-            "folders, or two players"
+            f"cannot compare the result folder {existing(folders[0])} with {other}: give two result folders "
+            "or two players"
         )
     else:
         comparison = _of_contenders(options)
@@ -85,7 +87,7 @@ def compare(options: Namespace) -> None:
 
 
 def _means_folder(side: str) -> bool:
-    """Whether a side is a folder of results; one with a slash in it is, even if it does not exist."""
+    """Whether a side means a result folder: it is a folder, or contains a slash."""
     return Path(side).is_dir() or os.sep in side
 
 
@@ -93,8 +95,7 @@ def _of_folders(first: Path, second: Path) -> Comparison:
     (_, ours), (_, theirs) = (ResultFolder.of_evaluation(folder) for folder in (first, second))
     if ours.seed != theirs.seed:
         raise EvaluationError(
-            f"{first} holds games of seed {ours.seed}, {second} of seed {theirs.seed}: "
-            "only the same games can be compared"
+            f"cannot compare different games: {first} has seed {ours.seed}, {second} has seed {theirs.seed}"
         )
     names = [side.player for side in (ours, theirs)]
     if names[0] == names[1]:
@@ -116,11 +117,11 @@ def _of_contenders(options: Namespace) -> Comparison:
         )
     except (Unavailable, UnknownModel) as error:
         sides = " and ".join(options.sides)
-        raise EvaluationError(f"{error} ({sides}: no such folder here, so a model is meant)") from None
+        raise EvaluationError(f"{error} ({sides}: not a folder, so read as a model)") from None
     with stack:
         first, second = players.contenders
         if Conditions.of(first, 0) == Conditions.of(second, 0):
-            raise EvaluationError(f"both are {first.title}")
+            raise EvaluationError(f"both sides are {first.title}")
         folders = [games.folder_of(contender, alone=False) for contender in players.contenders]
         number = next_look(0, options.limit) if options.until_decided else games.number
         while True:

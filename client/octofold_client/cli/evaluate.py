@@ -1,4 +1,4 @@
-"""`octofold evaluate`: plays full games against servers, or by local players, and prints how they went."""
+"""`octofold evaluate`: plays full games with served models or local players, and prints the results."""
 
 from argparse import Namespace
 
@@ -16,12 +16,13 @@ from octofold_client.errors import EvaluationError
 
 
 def add(subcommands: "Subcommands") -> None:
+    """Add the subcommand."""
     parser = subcommands.add_parser(
         "evaluate",
-        help="play games and measure how strong a player is",
-        description="Plays full games with the moves of a server, or of a player in this process, and prints "
-        "scores and tiles with their intervals. Every move is kept: after Ctrl-C or a lost connection, the "
-        "same command continues where it stopped.",
+        help="measure how strong a player is",
+        description="Plays full games with the moves of a server or of a local player, and prints scores and "
+        "tiles with 95% intervals. Every move is kept: after Ctrl-C or a lost connection, the same command "
+        "continues where it stopped.",
     )
     add_servers(parser)
     parser.add_argument(
@@ -30,10 +31,10 @@ def add(subcommands: "Subcommands") -> None:
         default=[],
         dest="models",
         metavar="NAME[,NAME ...]",
-        help="models, played one after the other; NAME:N is version N (default: the server's default model)",
+        help="models to play one after the other, NAME or NAME:VERSION (default: the server's default model)",
     )
     parser.add_argument(
-        "--version", default="", metavar="N", help="version of the models (default: the newest that is ready)"
+        "--version", default="", metavar="N", help="version of the models (default: the newest ready version)"
     )
     add_players(parser)
     add_games(parser)
@@ -41,14 +42,17 @@ def add(subcommands: "Subcommands") -> None:
 
 
 def evaluate(options: Namespace) -> None:
-    """Plays games against running servers or by local players, one model or player after the other, and
-    prints how they went.
+    """Play games with one model or local player after the other, and print the results.
+
+    Raises:
+        EvaluationError: the flags contradict each other, or the folder is not usable.
+        OctofoldError: a call to the server failed.
     """
     games = Games.of(options)
-    # The server's default model plays only where nobody is named at all.
+    # The server's default model plays only if no model and no player is named.
     models = options.models or ([] if options.players else [""])
     if options.version and not models:
-        raise EvaluationError("--version is of a server's model, and only local players are to play")
+        raise EvaluationError("--version needs a model of a server, but only local players are named")
     wanted = [asked_for(model, options.version) for model in models]
     with Players(options.targets, wanted, credentials_of(options), options.players) as players:
         alone = len(players.contenders) == 1

@@ -1,4 +1,4 @@
-"""The flags of `octofold loadtest`, how their values are written, and the options that they mean."""
+"""The flags of `octofold loadtest`, the parsers of their values, and the resulting options."""
 
 import argparse
 import functools
@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"[0-9]*\.?[0-9]+")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags that only a load test has."""
+    """Add the flags that only a load test has."""
     _add_loads(parser)
     _add_measurement(parser)
     parser.add_argument(
@@ -27,33 +27,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=form,
         default=Form("unary"),
         metavar="FORM",
-        help="form of the calls: unary, packed:N (N boards a call), stream:N, or oip:N (Open Inference "
-        "Protocol); default unary",
+        help="form of the calls: unary, packed:N (N boards per call), stream:N, or oip:N (Open Inference "
+        "Protocol) (default unary)",
     )
     parser.add_argument(
         "--boards",
         type=Path,
         metavar="FILE",
-        help="replay file or folder of results whose positions are asked about (default: those of a greedy "
-        "player's games)",
+        help="replay file or result folder to take the boards from (default: games of a greedy player)",
     )
     parser.add_argument(
         "--games",
         action="store_true",
-        help="let every caller play games of its own, as evaluations do; as many at a time as the form has "
-        "boards",
+        help="let each caller play its own games, as many at a time as the form has boards per call",
     )
     parser.add_argument(
         "--seed",
         type=functools.partial(_whole, most=2**64 - 1, least=0),
         default=0,
         metavar="N",
-        help="seed of boards, games and random arrivals (default %(default)s)",
+        help="seed of boards, games and arrivals (default %(default)s)",
     )
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="folder for the result (default: a new one in results)"
+        "--out", type=Path, metavar="DIR", help="folder for the result (default: a new folder in results)"
     )
-    parser.add_argument("--plots", action="store_true", help="draw pictures, too (needs the extra plots)")
+    parser.add_argument("--plots", action="store_true", help="save pictures, too (needs the extra plots)")
 
 
 def _add_loads(parser: argparse.ArgumentParser) -> None:
@@ -62,40 +60,40 @@ def _add_loads(parser: argparse.ArgumentParser) -> None:
         "--concurrency",
         type=concurrencies,
         metavar="LEVELS",
-        help="closed loop: number of callers, each of which asks again once it is answered. A number, a list "
-        "such as 1,4,16, or a range: 4:16:4 in steps of 4, 1:128:2x doubling (the default)",
+        help="closed loop: number of callers, each of which sends its next call after an answer. A number, a "
+        "list such as 1,4,16, or a range: 4:16:4 adds 4, 1:128:2x doubles (default 1:128:2x)",
     )
     load.add_argument(
         "--rate",
         type=rates,
         metavar="LEVELS",
-        help="open loop: calls a second, sent whether or not earlier ones are answered; levels as above",
+        help="open loop: calls per second, sent without waiting for answers; levels as above",
     )
     load.add_argument(
         "--slo",
         type=limit,
         metavar="pN=TIME",
-        help="search for the highest rate that keeps this limit, such as p99=20ms, without an error",
+        help="search for the highest rate that keeps this latency limit without an error, such as p99=20ms",
     )
     parser.add_argument(
         "--arrivals",
         choices=("poisson", "constant"),
         default="poisson",
-        help="how the calls of an open loop are spread: at random or evenly (default %(default)s)",
+        help="spread the calls of an open loop at random or evenly (default %(default)s)",
     )
     parser.add_argument(
         "--think",
         type=duration,
         default=0.0,
         metavar="TIME",
-        help="average pause of a caller before each call, such as 50ms (default: no pause)",
+        help="average pause of a caller before each call, such as 50ms (default 0s)",
     )
     parser.add_argument(
         "--processes",
         type=functools.partial(_whole, most=MOST_PROCESSES),
         default=1,
         metavar="N",
-        help="number of load-generating processes, each with a connection (default %(default)s)",
+        help="number of load-generating processes, each with its own connection (default %(default)s)",
     )
 
 
@@ -105,7 +103,7 @@ def _add_measurement(parser: argparse.ArgumentParser) -> None:
         type=duration,
         default=1.0,
         metavar="TIME",
-        help="time in which the load grows to its full size; not measured (default 1s)",
+        help="time for the load to grow to its full size; not measured (default 1s)",
     )
     parser.add_argument(
         "--window",
@@ -131,8 +129,11 @@ def _add_measurement(parser: argparse.ArgumentParser) -> None:
 
 
 def options_of(flags: argparse.Namespace) -> LoadTestOptions:
-    """What the flags of `add_arguments` say. Raises as `LoadTestOptions` does, and `EvaluationError` for a
-    file of boards that is not there.
+    """The options from the flags of `add_arguments`.
+
+    Raises:
+        LoadTestError: the options contradict each other.
+        EvaluationError: the file of boards does not exist.
     """
     levels = {"concurrency": tuple(flags.concurrency)} if flags.concurrency else {}
     return LoadTestOptions(
@@ -152,7 +153,7 @@ def options_of(flags: argparse.Namespace) -> LoadTestOptions:
 
 
 def concurrencies(text: str) -> list[int]:
-    """Levels that are whole numbers."""
+    """The whole numbers that a text of levels means."""
     found = levels(text, MOST_CALLERS)
     for value in found:
         if value != int(value):
@@ -161,13 +162,14 @@ def concurrencies(text: str) -> list[int]:
 
 
 def rates(text: str) -> list[float]:
-    """Levels that are calls a second."""
+    """The rates, in calls per second, that a text of levels means."""
     return levels(text, MOST_RATE)
 
 
 def levels(text: str, most: float) -> list[float]:
-    """The numbers that 8, 1,4,16, 4:16:4 (adding) and 1:128:2x (multiplying) mean; the end of a range is
-    included where it is met. Each is above 0 and at most `most`.
+    """The numbers that a text such as 8, 1,4,16, 4:16:4 (adding) or 1:128:2x (multiplying) means.
+
+    Each is above 0 and at most `most`. A range includes its end if a step reaches it.
     """
     found: list[float] = []
     for part in text.split(","):
@@ -186,7 +188,7 @@ def levels(text: str, most: float) -> list[float]:
 
 
 def limit(text: str) -> Limit:
-    """The limit that pN=TIME means, such as p99.9=250ms; max=TIME means p100."""
+    """The limit that pN=TIME means, such as p99.9=250ms; max=TIME is p100=TIME."""
     name, equals, time = text.partition("=")
     percent = "100" if name == "max" else name.removeprefix("p") if name.startswith("p") else ""
     if not equals or not _NUMBER.fullmatch(percent) or not 0 < float(percent) <= 100:
@@ -195,7 +197,7 @@ def limit(text: str) -> Limit:
 
 
 def form(text: str) -> Form:
-    """What `Form.parse` reads."""
+    """The form that `Form.parse` reads."""
     try:
         return Form.parse(text)
     except InvalidRequest as error:
@@ -203,7 +205,7 @@ def form(text: str) -> Form:
 
 
 def duration(text: str) -> float:
-    """Seconds of 300us, 20ms, 1.5s."""
+    """The seconds that a text such as 300us, 20ms or 1.5s means."""
     match = _TIME.fullmatch(text)
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 20ms or 1.5s")
@@ -211,7 +213,7 @@ def duration(text: str) -> float:
 
 
 def positive_duration(text: str) -> float:
-    """The same, above 0."""
+    """The seconds, which must be above 0."""
     seconds = duration(text)
     if not seconds:
         raise argparse.ArgumentTypeError(f"{text} is not above 0")

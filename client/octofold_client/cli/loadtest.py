@@ -1,7 +1,7 @@
 """`octofold loadtest`: measures throughput and latency of a server under load.
 
-The table goes to standard output, progress to standard error, the result into a folder after every step.
-Failures are raised; `command_line.py` turns them into one line and an exit code.
+It prints the table to standard output and progress to standard error, and writes the result into a folder
+after every step.
 """
 
 import json
@@ -39,11 +39,12 @@ from octofold_client.terminal.interrupts import DeferredInterrupts
 
 
 def add(subcommands: "Subcommands") -> None:
+    """Add the subcommand."""
     parser = subcommands.add_parser(
         "loadtest",
         help="measure throughput and latency of a server under load",
-        description="Loads a server step by step, each step until three measurements agree, and prints rates "
-        "and latencies. Ctrl-C keeps what was measured.",
+        description="Loads a server step by step, each step until three windows agree, and prints rates and "
+        "latencies. Ctrl-C ends the test and keeps the results so far.",
     )
     add_server(parser)
     add_model(parser)
@@ -52,12 +53,17 @@ def add(subcommands: "Subcommands") -> None:
 
 
 def loadtest(flags: Namespace) -> None:
-    """Makes the loads that the flags name, or searches for the highest rate, and prints what came of it.
+    """Measure the loads that the flags name, or search for the highest rate, and print the result.
 
-    What was measured is kept whatever ends the test.
+    The steps measured so far are kept, whatever ends the test.
+
+    Raises:
+        LoadTestError: the test cannot start or continue.
+        EvaluationError: the folder or the file of boards is not usable.
+        OctofoldError: the server cannot be reached or does not have the model.
     """
     options = options_of(flags)
-    # Asked before minutes of work rather than after them.
+    # Fail before minutes of work, not after them.
     draw = pictures_of("octofold_client.loadtest.pictures").draw if flags.plots else None
     credentials = credentials_of(flags)
     with Servers([flags.target], credentials) as servers:
@@ -99,7 +105,7 @@ def loadtest(flags: Namespace) -> None:
 
 
 class _KeepingProgress(Progress):
-    """Writes the result's file after every step, before anything else can happen."""
+    """Writes the result file after every step."""
 
     def __init__(self, test: LoadTest, folder: Path, expected: int | None) -> None:
         super().__init__(test, display_on(Console(stderr=True)), expected)
@@ -107,6 +113,7 @@ class _KeepingProgress(Progress):
         self._kept = test
 
     def measured(self, step: Step) -> None:
+        """Write the result file and show the step."""
         _write_result(self._kept, self._folder)
         super().measured(step)
 

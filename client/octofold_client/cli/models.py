@@ -1,4 +1,4 @@
-"""`octofold models`: what a server has."""
+"""`octofold models`: lists the models of a server."""
 
 from argparse import Namespace
 
@@ -8,13 +8,14 @@ from octofold_client.rpc.answers import ModelVersion
 
 
 def add(subcommands: "Subcommands") -> None:
+    """Add the subcommand."""
     parser = subcommands.add_parser("models", help="list the models of a server")
     add_server(parser)
     parser.set_defaults(run=models)
 
 
 def models(options: Namespace) -> None:
-    """Prints every model version of a server, with the reason of those that are not ready."""
+    """Print every model version of a server; a version that is not ready with its reason."""
     with Servers([options.target], credentials_of(options)) as servers:
         for model in servers.models:
             print(f"{model.name} (default)" if model.is_default else model.name)
@@ -25,10 +26,10 @@ def models(options: Namespace) -> None:
 def _described(version: ModelVersion) -> str:
     if not version.ready:
         return f"{version.state}: {version.reason}" if version.reason else version.state
-    card = version.card or {}
-    parts = ["ready", version.precision]
-    if isinstance(weights := card.get("weights"), int):
-        parts.append(f"{weights:,} weights")
-    if rule := card.get("decision_rule"):
-        parts.append(f"{rule} of {card.get('symmetries')}" if card.get("symmetries") else str(rule))
+    card, parts = version.card, ["ready", version.precision]
+    if card is not None and card.weights:
+        parts.append(f"{card.weights:,} weights")
+    if card is not None and card.decision_rule is not None:
+        views = f" of {card.symmetries}" if card.symmetries else ""
+        parts.append(f"{card.decision_rule}{views}")
     return ", ".join(part for part in parts if part)

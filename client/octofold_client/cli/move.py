@@ -1,4 +1,4 @@
-"""`octofold move`: the next move for a board, or for each line of a file of boards."""
+"""`octofold move`: prints the next move for a board, or for each line of a file of boards."""
 
 import sys
 from argparse import Namespace
@@ -13,11 +13,12 @@ BOARDS_A_CALL = 4096
 
 
 def add(subcommands: "Subcommands") -> None:
+    """Add the subcommand."""
     parser = subcommands.add_parser(
         "move",
         help="print the next move for a board, or for a file of boards",
-        description="Prints the move for the board on the command line, or for each line of standard input "
-        "(16 columns, separated by commas or spaces) one line of CSV.",
+        description="Prints the move for the board on the command line, or one line of CSV for each line of "
+        "standard input (16 columns, separated by commas or spaces).",
     )
     parser.add_argument(
         "board",
@@ -25,7 +26,7 @@ def add(subcommands: "Subcommands") -> None:
         help="16 exponents, row by row: 0 is empty, 1 is tile 2, 2 is tile 4 ... (default: standard input)",
     )
     parser.add_argument(
-        "--tiles", action="store_true", help="read cells as tiles 0, 2, 4, 8 ... instead of exponents"
+        "--tiles", action="store_true", help="read tiles (0, 2, 4, 8 ...) instead of exponents"
     )
     add_server(parser)
     add_model(parser)
@@ -33,7 +34,12 @@ def add(subcommands: "Subcommands") -> None:
 
 
 def move(options: Namespace) -> None:
-    """Prints the move for the board on the command line, or a line of CSV for each on standard input."""
+    """Print the move for the board on the command line, or one line of CSV for each line of standard input.
+
+    Raises:
+        BoardTextError: a line is not a board.
+        OctofoldError: a call failed.
+    """
     one = parse_board(" ".join(options.board), tiles=options.tiles) if options.board else None
     with Servers([options.target], credentials_of(options)) as servers:
         served = servers.select(*asked_for(options.model, options.version))
@@ -44,7 +50,7 @@ def move(options: Namespace) -> None:
             print(f"{_name(answer.move)}  ({', '.join(f'{name} {share:.1%}' for name, share in shares)})")
             return
         if sys.stdin.isatty():
-            print("Type boards, one a line and 16 columns each; Ctrl-D ends them.", file=sys.stderr)
+            print("Type boards of 16 columns, one per line; end with Ctrl-D.", file=sys.stderr)
         boards = parse_lines(
             sys.stdin, tiles=options.tiles, largest_exponent=served.largest_exponent or LARGEST_EXPONENT
         )

@@ -1,4 +1,4 @@
-"""`octofold play`: an evaluation with a server of its own."""
+"""`octofold play`: starts a server, evaluates a model on it and stops it."""
 
 from argparse import Namespace
 from collections.abc import Iterator
@@ -21,11 +21,12 @@ DEFAULT_MODELS = Path("models")
 
 
 def add(subcommands: "Subcommands") -> None:
+    """Add the subcommand."""
     parser = subcommands.add_parser(
         "play",
         help="start a server, evaluate a model on it, stop it",
         description="Starts a server on a free loopback port, evaluates a model on it and stops it. The "
-        "server reads OCTOFOLD_DEVICE and the other environment variables of octofold-serve.",
+        "server reads the environment variables of octofold-serve, such as OCTOFOLD_DEVICE.",
     )
     parser.add_argument(
         "--models",
@@ -40,10 +41,15 @@ def add(subcommands: "Subcommands") -> None:
 
 
 def play(options: Namespace) -> None:
-    """Plays games against a server of its own, which it stops whatever happens.
+    """Start a server, play games on it, and always stop it.
 
-    Without --out, an evaluation that was interrupted is finished, and one that is complete, or that another
-    program is at, is left alone: the next goes into a folder of its own beside it.
+    Without --out, it continues an interrupted evaluation. If the evaluation is complete or in use by another
+    program, it starts a new one in another folder.
+
+    Raises:
+        EvaluationError: the model repository or the folder is not usable.
+        ServerDied: the server ended.
+        OctofoldError: a call failed.
     """
     games = Games.of(options)
     if not options.out:
@@ -60,7 +66,7 @@ def play(options: Namespace) -> None:
                         show(folder, players.play(contender, folder, games))
                         return
         except OctofoldError:
-            server.check()  # a server that died says more than the call that it left unanswered
+            server.check()  # if the server died, its log says more than the error of the call
             raise
 
 
@@ -69,14 +75,16 @@ def _check_models(folder: Path) -> None:
         existing(folder)
     elif not folder.is_dir():
         raise EvaluationError(
-            f"there is no folder {folder}: run this in a clone of Octofold, whose folder models holds the "
-            "models that ship (a wheel has none), or name a model repository with --models"
+            f"there is no folder {folder}: run this in a clone of Octofold, which contains models, or give a "
+            "model repository with --models"
         )
 
 
 def _folders(contender: Contender, games: Games) -> Iterator[ResultFolder]:
-    """The folder of --out; without it, NAME, NAME-2, NAME-3 ... as far as they are new, or hold the same
-    games and are not finished.
+    """The folders to try in turn.
+
+    These are the folder of --out, or those of NAME, NAME-2, NAME-3 ... that are new or contain the same
+    evaluation, not yet finished.
     """
     if games.out:
         yield ResultFolder(games.out)

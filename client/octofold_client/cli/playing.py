@@ -1,4 +1,4 @@
-"""Playing games into a result folder, with progress on the terminal: for evaluate, compare and play."""
+"""Plays games into a result folder and shows progress; used by evaluate, compare and play."""
 
 import re
 import sys
@@ -31,23 +31,27 @@ from octofold_client.wording import counted
 
 @dataclass(frozen=True)
 class Games:
-    """Which games are played, and where they are kept."""
+    """Which games to play, and where to keep them."""
 
     number: int
     seed: int
     parallel: int | None
-    """Games at a time; None: as many as suit the player."""
+    """Games at a time; None for the default of the player's kind."""
     out: Path | None
 
     @classmethod
     def of(cls, options: Namespace) -> Self:
-        """What the flags of `add_games` say. Raises `EvaluationError` for an --out that cannot be written."""
+        """The games from the flags of `add_games`.
+
+        Raises:
+            EvaluationError: the folder of --out cannot be written.
+        """
         if options.out:
             check_writable(options.out)
         return cls(options.games, options.seed, options.parallel, options.out)
 
     def folder_of(self, contender: Contender, *, alone: bool) -> ResultFolder:
-        """Where the games of a contender belong; below --out, a folder for each of several."""
+        """The folder for the games of a contender; a subfolder of --out unless it is `alone`."""
         name = folder_name("evaluate", contender, self.seed)
         if not self.out:
             return ResultFolder(RESULTS / name)
@@ -55,9 +59,9 @@ class Games:
 
 
 class Players:
-    """Models of servers and local players that are ready to play; a context manager.
+    """Served models and local players that are ready to play; a context manager.
 
-    Signals wait until `check` is called, which happens while games are played and calls are awaited.
+    Signals take effect only in `check`, which is called while games are played and calls are awaited.
     """
 
     def __init__(
@@ -72,11 +76,16 @@ class Players:
         self._credentials = credentials
         self._specs = specs
         self.contenders: list[ServedModel | LocalPlayer] = []
-        """The models in their order, then the local players in theirs."""
+        """First the models, then the local players."""
 
     def __enter__(self) -> Self:
-        """Connects to the servers and finds the models. Raises as `Servers` and `local_player` do."""
-        # First: what a player needs may take seconds to load, and Ctrl-C is to end that at once.
+        """Connect to the servers and find the models.
+
+        Raises:
+            EvaluationError: a local player is unknown, or two servers have different model files.
+            OctofoldError: no server answers, or a model is unknown.
+        """
+        # Before signals are deferred: loading a player may take seconds, and Ctrl-C must end it at once.
         local = [local_player(spec) for spec in self._specs]
         with ExitStack() as stack:
             self.check = stack.enter_context(DeferredInterrupts()).check
@@ -90,7 +99,7 @@ class Players:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self._stack.__exit__(*raised)  # type: ignore[arg-type]  # handed on as they are
+        self._stack.__exit__(*raised)  # type: ignore[arg-type]  # passed on unchanged
 
     def play(
         self,
@@ -99,9 +108,11 @@ class Players:
         games: Games,
         number: int | None = None,
     ) -> Evaluation:
-        """Plays `number` games (default: that of `games`) into `folder`, with progress on standard error.
+        """Play `number` games (default: `games.number`) into `folder`, with progress on standard error.
 
-        Raises as `evaluation.evaluate` does, after a line that says what is kept.
+        Raises:
+            OctofoldError: the evaluation failed; a line on standard error has reported the kept games.
+            KeyboardInterrupt: as for any other error.
         """
         number = number or games.number
         title = f"{contender.title}: {counted(number, 'game')}, seed {games.seed}"
@@ -127,15 +138,18 @@ class Players:
                 )
         except (KeyboardInterrupt, OctofoldError):
             if progress.done or progress.running:
-                kept = f"{progress.done:,} of {counted(number, 'game')} are kept in {folder.path}"
+                kept = f"{progress.done:,} of {counted(number, 'game')} finished"
                 if progress.running:
-                    kept += f", and the {progress.running:,} that were running"
-                print(f"{kept}; the same command goes on from there.", file=sys.stderr)
+                    kept += f", {progress.running:,} more begun"
+                print(
+                    f"{kept}; all are kept in {folder.path}, and the same command continues them.",
+                    file=sys.stderr,
+                )
             raise
 
 
 def show(folder: ResultFolder, evaluation: Evaluation) -> None:
-    """Prints the table of an evaluation and where its files lie."""
+    """Print the table of an evaluation and the paths of its files."""
     print_report(evaluation.summary, evaluation.title, Console())
     print()
     print(_pace(evaluation))
@@ -145,8 +159,8 @@ def show(folder: ResultFolder, evaluation: Evaluation) -> None:
 
 
 def folder_name(command: str, contender: Contender, seed: int) -> str:
-    """Such as "evaluate-cnn5-v3-seed1"."""
-    # A local player's name may hold a path.
+    """A folder name such as "evaluate-cnn5-v3-seed1"."""
+    # A local player's name may contain a path.
     model = re.sub(r"[^\w.,=-]+", "-", contender.model)
     version = f"v{contender.version.version}"
     if isinstance(contender, LocalPlayer) and not contender.names_itself and contender.sha256:
@@ -155,14 +169,16 @@ def folder_name(command: str, contender: Contender, seed: int) -> str:
 
 
 def _missing(target: str, reason: OctofoldError) -> None:
-    print(f"{target} is not asked: {reason}", file=sys.stderr)
+    print(f"continuing without {target}: {reason}", file=sys.stderr)
 
 
 def _pace(evaluation: Evaluation) -> str:
     run = evaluation.run
     if run is None or run.moves_per_second is None:
-        return "All games were played by an earlier run."
+        return "An earlier run played all games."
     pace = f"{run.moves_per_second:,.0f} moves/s over {run.seconds:,.1f} s"
     inference = run.inference_us / run.requests / 1000
     queue = run.queue_us / run.requests / 1000
-    return f"pace:    {pace}; a call queued for {queue:.1f} ms and computed for {inference:.1f} ms"
+    return (
+        f"pace:    {pace}; on average, a call queued for {queue:.1f} ms and computed for {inference:.1f} ms"
+    )

@@ -1,4 +1,4 @@
-"""`octofold ready`: whether a server is ready, by the exit code."""
+"""`octofold ready`: exits with 0 if the server is ready, and with 1 otherwise."""
 
 from argparse import Namespace
 
@@ -11,18 +11,23 @@ READY_SECONDS = 3.0
 
 
 def add(subcommands: "Subcommands") -> None:
+    """Add the subcommand."""
     parser = subcommands.add_parser(
         "ready",
         help="exit 0 if the server is ready, 1 otherwise",
-        description="Exits with 0 when the server reports that it serves, and with 1 when it does not within "
-        f"{READY_SECONDS:g} seconds: while it starts or drains, or when there is no server.",
+        description=f"Exits with 0 if the server reports SERVING within {READY_SECONDS:g} seconds, and "
+        "with 1 otherwise: it is starting or draining, or no server answers.",
     )
     add_server(parser)
     parser.set_defaults(run=ready)
 
 
 def ready(options: Namespace) -> None:
-    """Returns when the server says that it serves; raises `Unavailable` when it does not within seconds."""
+    """Return once the server reports SERVING.
+
+    Raises:
+        Unavailable: it did not within `READY_SECONDS`.
+    """
     credentials = credentials_of(options)
     with Client(options.target, credentials=credentials) as client:
         try:

@@ -1,7 +1,4 @@
-"""`octofold replay`: steps through a recorded game on a terminal.
-
-`terminal/viewer.py` decides what is shown and what the keys do.
-"""
+"""`octofold replay`: steps through a recorded game on a terminal; `terminal/viewer.py` is its screen."""
 
 import functools
 import sys
@@ -39,13 +36,14 @@ from octofold_client.terminal.viewer import Cursor, Thought, draw
 
 
 def add(subcommands: "Subcommands") -> None:
+    """Add the subcommand."""
     parser = subcommands.add_parser(
         "replay",
         help="step through a game on the terminal",
         description="Shows a game move by move, forwards and backwards. With --target or --model, also shows "
-        "the probabilities and votes that a model gives to each move.",
+        "a model's probability and votes for each move.",
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="replay file or folder of results")
+    parser.add_argument("file", type=Path, metavar="FILE", help="replay file or result folder")
     parser.add_argument(
         "--game",
         type=_game,
@@ -69,9 +67,11 @@ def add(subcommands: "Subcommands") -> None:
 
 
 def replay(options: Namespace) -> None:
-    """Steps through one game of a replay file, with what a model thinks of each move if one is named.
+    """Step through one game of a replay file; if a model is named, show its probabilities and votes.
 
-    Raises `EvaluationError` where there is no such game or no terminal, and as `Client` does.
+    Raises:
+        EvaluationError: the file does not contain the game, or this is not a terminal.
+        OctofoldError: the server cannot be reached, or does not have the model.
     """
     file = replays_of(options.file)
     episode = chosen(file, options.game)
@@ -90,7 +90,11 @@ def replay(options: Namespace) -> None:
 
 
 def chosen(file: Path, which: str | int) -> Episode:
-    """The game with the `"best"` or the `"worst"` score, the first of equals, or the one with this index."""
+    """The first game with the `"best"` or the `"worst"` score, or the game with this index.
+
+    Raises:
+        EvaluationError: the file does not contain the game.
+    """
     found: Episode | None = None
     largest = -1
     for episode in read_replays(file):
@@ -104,14 +108,14 @@ def chosen(file: Path, which: str | int) -> Episode:
         ):
             found = episode
     if found is None:
-        raise EvaluationError(f"{file} holds no game")
+        raise EvaluationError(f"{file} contains no games")
     if isinstance(which, int):
-        raise EvaluationError(f"{file} holds no game {which}; its last is game {largest}")
+        raise EvaluationError(f"{file} does not contain game {which}; its last game is {largest}")
     return found
 
 
 class _Thinker:
-    """Asks for each position once, and says instead of raising why there is no answer."""
+    """Asks a model about each position once."""
 
     def __init__(self, client: Client, served: ServedModel, walk: Walk) -> None:
         self._client = client
@@ -120,6 +124,7 @@ class _Thinker:
         self._known: dict[int, NextMove] = {}
 
     def think(self, at: int) -> Thought:
+        """The model's answer for the position after `at` moves, or the message of the error."""
         try:
             if at not in self._known:
                 self._known[at] = self._client.next_move(
@@ -149,7 +154,7 @@ def _step_through(title: str, walk: Walk, cursor: Cursor, think: Callable[[int],
             now = time.monotonic()
             if cursor.playing and now >= due:
                 cursor.advance()
-            # What could not be shown in time is not made up for.
+            # Do not catch up on moves that were late.
             if not cursor.playing or now >= due:
                 due = now + (cursor.pause_seconds or 0.0)
 

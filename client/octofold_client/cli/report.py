@@ -1,4 +1,4 @@
-"""`octofold report`: result, report and pictures of a result folder, written anew from its replays."""
+"""`octofold report`: rebuilds result, report and pictures of a result folder from its replays."""
 
 import sys
 from argparse import Namespace
@@ -19,26 +19,30 @@ from octofold_client.terminal.tables import print_report
 
 
 def add(subcommands: "Subcommands") -> None:
+    """Add the subcommand."""
     parser = subcommands.add_parser(
         "report",
-        help="rebuild result, report and pictures from the replays of a folder",
-        description="Rebuilds result.json and report.md from the replays of a result folder, and prints the "
-        "table. Works for unfinished evaluations too.",
+        help="rebuild the result, report and pictures of a result folder",
+        description="Rebuilds result.json and report.md from the replays in a result folder, and prints the "
+        "table. Also works for unfinished evaluations.",
     )
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder of results")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="result folder")
     parser.add_argument(
-        "--plots", action="store_true", help="draw pictures beside them (needs the extra plots)"
+        "--plots", action="store_true", help="save pictures beside the report (needs the extra plots)"
     )
     parser.set_defaults(run=report)
 
 
 def report(options: Namespace) -> None:
-    """Writes the result and the report of a folder anew from its replays, with pictures if asked, and prints
-    the table.
+    """Rebuild the result, the report and, if asked, the pictures of a folder, and print the table.
+
+    Raises:
+        EvaluationError: the folder is not a result folder, or contains no finished games.
+        ReplayError: the replay file is damaged.
     """
     folder, conditions = ResultFolder.of_evaluation(options.folder)
     earlier = earlier_run(folder)
-    # Asked before minutes of work rather than after them.
+    # Fail before minutes of work, not after them.
     draw = pictures_of("octofold_client.analysis.pictures").draw if options.plots else None
     climb = Climb()
     games = []
@@ -47,7 +51,7 @@ def report(options: Namespace) -> None:
         if draw is not None:
             climb.add(episodes)
     if not games:
-        raise EvaluationError(f"{folder.replays} holds no finished game")
+        raise EvaluationError(f"{folder.replays} contains no finished games")
     games.sort(key=lambda game: game.game)
     evaluation = Evaluation(conditions, tuple(games), Summary.of(games), *earlier)
     drawn = [] if draw is None else draw(folder.path, evaluation, climb)

@@ -1,1 +1,1 @@
-"""Who plays the games of an evaluation, or judges them: a served model, or a player in this process."""
+"""The players and judges of an evaluation: served models and local players."""

@@ -1,4 +1,4 @@
-"""The interface of everything that can play an evaluation's games."""
+"""The interface of the players of an evaluation."""
 
 from typing import Protocol
 
@@ -6,22 +6,24 @@ from octofold_client.rpc.answers import ModelVersion
 
 
 class Contender(Protocol):
-    """A model version of a server, or a player in this process."""
+    """A served model version or a local player."""
 
     @property
-    def model(self) -> str: ...
+    def model(self) -> str:
+        """Name of the model or player."""
 
     @property
-    def version(self) -> ModelVersion: ...
+    def version(self) -> ModelVersion:
+        """Version of the model; of a local player, the version of its package."""
 
     @property
     def title(self) -> str:
-        """The name that people see."""
+        """Name for people."""
 
     @property
     def largest_exponent(self) -> int | None:
-        """Games end when they exceed it; None if unknown."""
+        """Largest exponent that it can play with; a game ends when it exceeds this. None if unknown."""
 
     @property
     def sha256(self) -> str | None:
-        """Digest of what decides the moves; None if unknown."""
+        """Digest of everything that determines the moves; None if unknown."""

@@ -1,10 +1,10 @@
-"""A digest of a player in this process: of its code, its options and all that it holds.
+"""Computes the digest of a local player from its code, its options and its data.
 
-Two players with the same digest play the same games. So an evaluation that goes on in the folder of an
-earlier one can tell whether the player is still the same.
+Two players with the same digest play the same games. An evaluation that continues in an existing folder uses
+the digest to check that the player is the same.
 
-The code counts by its bytecode, as deep as it lies outside of installed packages: the class and its bases,
-and the functions, classes and values that they name. Of installed packages the name and the version count.
+The digest covers the bytecode of the class, its bases, and the functions, classes and values that they name.
+For installed packages, it covers only name and version.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ INSTALLED = tuple(
     Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")
 )
 MOST_OBJECTS = 100_000
-"""A player that holds more objects than this has no digest: looking at all of them would take minutes."""
+"""A player with more objects than this has no digest, because it would take minutes."""
 MOST_FILES = 1_000
-"""Nor has one that uses a package of more source files than this."""
+"""A player that uses a package with more source files than this has no digest."""
 _NOT_BEHAVIOR = frozenset(
     {
         "__abstractmethods__",
@@ -58,16 +58,17 @@ _NOT_BEHAVIOR = frozenset(
         "_abc_impl",
     }
 )
-"""Entries of a class's namespace that say nothing about what it does."""
+"""Entries of a class's namespace that do not affect its behavior."""
 
 
 class _Unknown(Exception):
-    """Something that cannot be looked into."""
+    """The digest cannot cover an object."""
 
 
 def digest(player: object) -> str | None:
-    """The SHA-256 digest of everything that decides what `player` does, in hexadecimal; None if part of it
-    cannot be looked into.
+    """The SHA-256 digest of everything that determines a player's moves, in hexadecimal.
+
+    None if the digest cannot cover a part of the player.
     """
     try:
         return _Walk().digest(player)
@@ -76,14 +77,15 @@ def digest(player: object) -> str | None:
 
 
 class _Walk:
-    """Feeds an object, and what it refers to, into a hash: each object once, in a fixed order."""
+    """Feeds an object and everything that it refers to into a hash, each object once and in a fixed order."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
         self._seen: dict[int, int] = {}
-        self._kept: list[object] = []  # an id is reused once its object is gone
+        self._kept: list[object] = []  # keeps the objects alive, because Python reuses ids
 
     def digest(self, root: object) -> str:
+        """The digest of `root`, in hexadecimal."""
         self._feed(root)
         return self._hash.hexdigest()
 
@@ -118,7 +120,7 @@ class _Walk:
         elif type(value) is dict:
             self._feed_mapping("dict", value)
         elif type(value) in (set, frozenset):
-            # No order of their own; each member is hashed by itself.
+            # Sets have no order, so each member gets a digest of its own.
             self._say(type(value).__name__, ",".join(sorted(_Walk().digest(member) for member in value)))
         elif isinstance(value, Enum):
             self._say("enum", f"{type(value).__qualname__}.{value.name}")
@@ -145,7 +147,7 @@ class _Walk:
         elif isinstance(value, property):
             self._feed_all("property", (value.fget, value.fset))
         elif callable(value) and isinstance(inner := _wrapped(value), FunctionType):
-            # Compiled by numba, or cached by functools: what it has compiled or cached changes nothing.
+            # Compiled by numba or cached by functools; the compiled code and the cache do not matter.
             self._feed_all("wrapped", (type(value).__qualname__, inner))
         else:
             self._feed_instance(value)
@@ -157,7 +159,7 @@ class _Walk:
             self._feed(value)
 
     def _feed_mapping(self, kind: str, values: Mapping[Any, Any]) -> None:
-        """Names in alphabetical order, since the order of assignment does not matter."""
+        """Feed a mapping, with its names in alphabetical order: the order of assignment does not matter."""
         names = sorted(key for key in values if isinstance(key, str))
         others = [key for key in values if not isinstance(key, str)]
         self._feed_all(kind, (part for key in (*names, *others) for part in (key, values[key])))
@@ -180,7 +182,7 @@ class _Walk:
         for cell in function.__closure__ or ():
             try:
                 self._feed(cell.cell_contents)
-            except ValueError:  # not filled yet
+            except ValueError:  # not yet assigned
                 self._say("empty cell")
         for name in sorted(_names(function.__code__)):
             if name in function.__globals__:
@@ -194,20 +196,20 @@ class _Walk:
         self._feed_all("constants", code.co_consts)
 
     def _feed_instance(self, value: Any) -> None:
-        """By its class, and by what pickle would keep of it."""
+        """Feed the class of an object and the state that pickle would store."""
         if isinstance(value, MemberDescriptorType | GetSetDescriptorType):
             return self._say("descriptor", value.__name__)
         self._say("instance")
         self._feed(type(value))
         try:
             if _is_tensor(value):
-                # What pickle keeps of a tensor is not the same bytes each time.
+                # Pickle does not store a tensor as the same bytes each time.
                 return self._feed(value.numpy(force=True))
             reduce = dispatch_table.get(type(value))
             reduced = reduce(value) if reduce else value.__reduce_ex__(4)
-        except Exception:  # a lock, an open connection, an object of a library that cannot say what it holds
+        except Exception:  # a lock, an open connection or another object without a readable state
             raise _Unknown from None
-        if isinstance(reduced, str):  # it is known by this name in its module
+        if isinstance(reduced, str):  # the name of a global in its module
             return self._say("name", reduced)
         return self._feed_all("kept", (list(p) if isinstance(p, Iterator) else p for p in reduced))
 
@@ -231,7 +233,7 @@ def _wrapped(value: Any) -> Any:
 
 
 def _names(code: CodeType) -> set[str]:
-    """The global names and attributes that a function and those inside of it may look up."""
+    """The names and attributes that a function and its inner functions may look up."""
     names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -241,7 +243,7 @@ def _names(code: CodeType) -> set[str]:
 
 @functools.cache
 def _installed(module: str) -> bool:
-    """Whether the module comes with Python or an installed package, whose version says what it does."""
+    """Whether the module is part of Python or of an installed package, so that its version identifies it."""
     found = sys.modules.get(module)
     if module == "builtins" or found is None:
         return module == "builtins"

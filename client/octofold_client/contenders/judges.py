@@ -1,4 +1,4 @@
-"""Judges say what moves are worth: a player in this process, or a model of a server.
+"""Judges: local players and served models that value moves.
 
 Each judge has its own unit: points for an n-tuple network, a probability for a policy network.
 """
@@ -24,33 +24,38 @@ _SERVED_BOARDS_AT_ONCE = 1024
 
 @dataclass(frozen=True)
 class Opinion:
-    """What a judge says of N boards, none of which is over."""
+    """A judge's opinion of N boards, on each of which a move is legal."""
 
     choices: NDArray[np.int8]
-    """`[N]`: its own move."""
+    """`[N]`: the judge's own moves."""
     values: NDArray[np.float64]
-    """`[N, 4]`: what each move is worth to it; that of an illegal one means nothing."""
+    """`[N, 4]`: the value of each move; arbitrary for illegal moves."""
 
 
 @dataclass(frozen=True)
 class Judge:
-    """Somebody who is asked about positions, `boards_at_once` at a time."""
+    """A local player or a served model that values moves."""
 
     name: str
     sha256: str | None
     unit: str
-    """What its values are counted in."""
+    """Unit of its values."""
     largest_exponent: int
     boards_at_once: int
+    """Maximum number of boards for `ask`."""
     ask: Callable[[NDArray[np.uint8]], Opinion]
 
 
 def local_judge(spec: str) -> Judge:
-    """The player of that spec. Raises `EvaluationError` as `local_player` does, and where it only moves."""
+    """The local player of a spec, as a judge.
+
+    Raises:
+        EvaluationError: the player is unknown, or it does not value moves.
+    """
     contender = local_player(spec)
     player = contender.player
     if not isinstance(player, ValuingPlayer):
-        raise EvaluationError(f"{contender.title} cannot judge: it does not say what moves are worth")
+        raise EvaluationError(f"{contender.title} cannot judge: it has no method action_values")
     return Judge(
         contender.title,
         contender.sha256,
@@ -62,7 +67,7 @@ def local_judge(spec: str) -> Judge:
 
 
 def served_judge(client: Client, selected: ServedModel) -> Judge:
-    """This model version of the server of `client`."""
+    """A served model version, as a judge."""
     return Judge(
         selected.title,
         selected.sha256,

@@ -1,8 +1,8 @@
-"""Players in this process, named by specs such as `expectimax:depth=2`.
+"""Local players, which run in this process and are named by specs such as `expectimax:depth=2`.
 
-Installed packages name players by entry points of the group `octofold.players`. Each of these is a dataclass
-that implements `octofold_game.player.Player`; its fields are the options. The client imports a player, and
-what it needs (numba, for those of Octofold), only when it is asked for.
+Installed packages register players as entry points of the group `octofold.players`. Each is a dataclass that
+implements `octofold_game.player.Player`; its fields are the options. The client imports a player and its
+requirements (numba for the players of Octofold) only when it is used.
 """
 
 from collections.abc import Callable, Iterable
@@ -32,14 +32,15 @@ _READ: dict[Any, tuple[Callable[[str], Any], str]] = {
 
 
 class LocalPlayer:
-    """A `Contender` in this process.
+    """A player in this process, as a `Contender`.
 
     Args:
-        player: who plays.
-        package_version: of the package that the player comes from; empty for one of the program's own.
-        spec: the text that named the player; empty for one that was handed over.
+        player: the player.
+        package_version: version of the player's package; empty for a player of the calling program.
+        spec: the spec of the player; empty for a player of the calling program.
 
-    Raises `EvaluationError` for something that is not a player.
+    Raises:
+        EvaluationError: the object is not a player.
     """
 
     def __init__(self, player: Player, package_version: str = "", spec: str = "") -> None:
@@ -47,24 +48,27 @@ class LocalPlayer:
         own = getattr(player, "sha256", None)
         self.player = player
         self.names_itself = own is not None
-        """Its name and its digest say all that decides its moves."""
+        """Whether the player has its own digest; its name is then complete, too."""
         self.package_version = package_version
-        # Now, before it plays: what it learns or caches on the way must not make another player of it.
+        # Before it plays, because a player may learn or cache something during its games.
         self.sha256: str | None = digest(player) if own is None else own
-        """Digest of what decides its moves: its own, else that of its code and contents; None if unknown."""
-        # A player that does not identify itself may leave its options out of its name.
+        """The player's own digest, or the digest of its code and data; None if unknown."""
+        # The name of a player without its own digest may leave out its options.
         self.title = spec if own is None and ":" in spec else player.name
 
     @property
     def model(self) -> str:
+        """Name of the player."""
         return self.title
 
     @property
     def version(self) -> ModelVersion:
+        """Version of the player's package."""
         return ModelVersion(self.package_version, "ready", "", "", None)
 
     @property
     def largest_exponent(self) -> int:
+        """Largest exponent that the player can play with."""
         return getattr(self.player, "largest_exponent", LARGEST_EXPONENT)
 
 
@@ -76,21 +80,19 @@ def _check(player: object) -> None:
         raise EvaluationError(f"{kind} is not a player: it has no method next_moves(boards)")
     name = getattr(player, "name", None)
     if not isinstance(name, str) or not name:
-        raise EvaluationError(
-            f'{kind} has no name: give it one that tables and files can show, such as name = "{kind.lower()}"'
-        )
+        raise EvaluationError(f'{kind} has no name: give it an attribute such as name = "{kind.lower()}"')
 
 
 def local_player(spec: str) -> LocalPlayer:
     """The player that `KIND` or `KIND:OPTION=VALUE,...` means; an option without a default needs no name.
 
-    Raises `EvaluationError`, saying what there is, for an unknown player or option, for a value that is none,
-    and where a package is missing that the player needs.
+    Raises:
+        EvaluationError: the player or an option is unknown, a value is invalid, or a package is missing.
     """
     kind, _, words = spec.partition(":")
     known = {entry.name: entry for entry in entry_points(group=GROUP)}
     if kind not in known:
-        raise EvaluationError(f"there is no player {kind or spec!r}{_hint(kind, known)}")
+        raise EvaluationError(f"unknown player {kind or spec!r}{_hint(kind, known)}")
     player = _load(known[kind])
     options = _options(kind, player, words)
     try:
@@ -98,7 +100,7 @@ def local_player(spec: str) -> LocalPlayer:
     except (ValueError, OSError) as error:
         raise EvaluationError(f"player {spec}: {error}") from None
     distribution = known[kind].dist
-    assert distribution is not None  # of an entry point that was found among the installed packages
+    assert distribution is not None  # the entry point comes from an installed package
     return LocalPlayer(made, distribution.version, spec)
 
 
@@ -146,4 +148,4 @@ def _required(options: Any) -> list[str]:
 
 def _hint(word: str, known: Iterable[str]) -> str:
     names = sorted(known)
-    return f" (there {'is' if len(names) == 1 else 'are'} {listed(names)}){did_you_mean(word, names)}"
+    return f" (choose from {listed(names)}){did_you_mean(word, names)}"

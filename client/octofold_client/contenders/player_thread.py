@@ -1,7 +1,4 @@
-"""A local player asked as a server is asked: boards are sent, moves come back, and one can leave in between.
-
-It implements an evaluation's `Source`.
-"""
+"""Runs a local player in a thread, so that an evaluation can use it like a server and stop at any time."""
 
 import time
 from collections.abc import Callable
@@ -16,13 +13,13 @@ from octofold_client.contenders.player_specs import LocalPlayer
 from octofold_client.rpc.answers import NextMoves
 
 BOARDS_AT_ONCE = 32
-"""A search of many boards may take minutes; between two such slices, it can be given up."""
+"""Boards in a slice. A search of many boards may take minutes; it can be stopped between two slices."""
 
 
 class PlayerThread:
-    """Answers by a local player, in a thread of its own: what a `Client` is to a served model.
+    """An evaluation's `Source` of a local player, with its own thread; a context manager.
 
-    A context manager; leaving it gives up what was not answered.
+    Leaving the block stops the player after the current slice.
     """
 
     def __init__(self, contender: LocalPlayer) -> None:
@@ -32,10 +29,10 @@ class PlayerThread:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="octofold-player")
 
     def server_version(self) -> None:
-        """No server, no version."""
+        """None, because no server is involved."""
 
     def begin_next_moves(self, boards: NDArray[np.uint8], *, with_probabilities: bool) -> "PendingMoves":
-        """Begins to choose moves for `[N, 16]` boards and returns at once; there are no probabilities."""
+        """Begin to choose moves for boards `[N, 16]` and return at once; probabilities are not available."""
         assert not with_probabilities
         return PendingMoves(self._thread.submit(self._answer, boards))
 
@@ -70,13 +67,15 @@ class PlayerThread:
 
 
 class PendingMoves:
-    """Moves that a local player is working out; implements `lockstep.Answer`."""
+    """Moves that a local player is choosing; implements `lockstep.Answer`."""
 
     def __init__(self, future: "Future[NextMoves]") -> None:
         self._future = future
 
     def result(self) -> NextMoves:
+        """Wait for the moves."""
         return self._future.result()
 
     def add_done_callback(self, callback: Callable[[], None]) -> None:
+        """Call `callback` in the player's thread when the moves are ready."""
         self._future.add_done_callback(lambda _: callback())

@@ -1,7 +1,7 @@
-"""Which model version of a server a program means.
+"""Selects a model version of a server.
 
-A server is asked once, before the work starts. So a misspelled name is answered with the names that exist,
-and one version plays all games of an evaluation even if a newer one is published meanwhile.
+This happens once, before the work starts. A misspelled name fails early, with the known names, and one
+version plays all games of an evaluation even if a newer one is published in the meantime.
 """
 
 from collections.abc import Sequence
@@ -19,32 +19,30 @@ from octofold_client.wording import listed
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A model version that is ready to answer."""
+    """A ready model version of a server."""
 
     model: str
     version: ModelVersion
 
     @property
     def title(self) -> str:
+        """Name for people."""
         return f"{self.model} version {self.version.version}"
 
     @property
     def largest_exponent(self) -> int | None:
-        """The largest that the model's card allows; None when the card does not say."""
-        value = (self.version.card or {}).get("largest_exponent")
-        return value if isinstance(value, int) else None
+        """Largest exponent that the model accepts, from its card; None if unknown."""
+        return None if self.version.card is None else self.version.card.largest_exponent
 
     @property
     def sha256(self) -> str | None:
-        """Digest of the file that answers, by the card; None when the card does not say."""
-        precisions = (self.version.card or {}).get("precisions")
-        entry = precisions.get(self.version.precision) if isinstance(precisions, dict) else None
-        digest = entry.get("sha256") if isinstance(entry, dict) else None
-        return digest if isinstance(digest, str) else None
+        """Digest of the model file, from the card; None if unknown."""
+        files = {} if self.version.card is None else self.version.card.precisions
+        return next((file.sha256 for name, file in files.items() if name == self.version.precision), None)
 
 
 class ServedSource:
-    """The moves of one model version, whatever is published meanwhile: an evaluation's `Source`."""
+    """An evaluation's `Source` of one model version."""
 
     def __init__(self, client: Client, served: ServedModel) -> None:
         self.target = client.target
@@ -52,22 +50,25 @@ class ServedSource:
         self._model, self._version = served.model, served.version.version
 
     def server_version(self) -> str | None:
+        """Version of the server's program; None if unknown."""
         return self._client.server_version()
 
     def begin_next_moves(
         self, boards: NDArray[np.uint8], *, with_probabilities: bool
     ) -> PendingAnswer[NextMoves]:
-        """Sends `[N, 16]` boards and returns at once."""
+        """Send boards `[N, 16]` and return at once."""
         return self._client.begin_next_moves(
             boards, with_probabilities=with_probabilities, model=self._model, version=self._version
         )
 
 
 def select(models: Sequence[Model], name: str = "", version: str = "") -> ServedModel:
-    """The version that a call with this `name` and `version` (empty: default, newest) would be answered by.
+    """The version that answers a call with this `name` and `version`.
+
+    An empty name means the default model, and an empty version means the newest ready version.
 
     Raises:
-        UnknownModel: there is none, or it is not ready; the message says what there is.
+        UnknownModel: the version does not exist or is not ready; the message lists those that do.
     """
     if name:
         model = next((model for model in models if model.name == name), None)
@@ -79,7 +80,7 @@ def select(models: Sequence[Model], name: str = "", version: str = "") -> Served
         model = next((model for model in models if model.is_default), None)
         if model is None:
             raise UnknownModel(
-                f"the server has no default model; name one of {listed(m.name for m in models)}"
+                f"the server has no default model; choose from {listed(m.name for m in models)}"
             )
     if not version:
         newest = model.newest_ready

@@ -1,1 +1,1 @@
-"""Evaluations: playing the games, keeping them, and the figures with their intervals."""
+"""Evaluations: play games, keep them, and compute figures with intervals."""

@@ -1,7 +1,4 @@
-"""Two players on the same games: by how much one scores more, and how sure that is.
-
-Both played the same games of the same seed, so each game is a pair.
-"""
+"""Compares two players on the same games of the same seed: the average difference and its interval."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,17 +15,17 @@ from octofold_client.wording import counted
 
 @dataclass(frozen=True)
 class Comparison:
-    """What the games that both players finished say."""
+    """The comparison of two players over the games that both finished."""
 
     first: str
     second: str
     first_scores: NDArray[np.int64]
-    """`[N]`; element `i` of both is the same game."""
+    """`[N]`; element `i` of both arrays is the same game."""
     second_scores: NDArray[np.int64]
     interval: Interval | None
-    """95% interval of the average difference, second minus first; None if there are too few games."""
+    """95% interval of the average difference, second minus first; None for too few games."""
     looked_at_on_the_way: bool
-    """The interval is that of the sequential test, which holds whenever the games stop."""
+    """Whether the interval is that of the sequential test, which is valid at any stop."""
 
     @classmethod
     def of(
@@ -39,13 +36,14 @@ class Comparison:
         second_scores: Mapping[int, int],
         looked_at_on_the_way: bool = False,
     ) -> "Comparison":
-        """Compares two players by name and score of each game index, over the games that both have.
+        """Compare two players by name and by their scores by game index.
 
-        Raises `EvaluationError` when there is no such game.
+        Raises:
+            EvaluationError: the players have no game in common.
         """
         games = sorted(first_scores.keys() & second_scores.keys())
         if not games:
-            raise EvaluationError(f"{first} and {second} have no game in common")
+            raise EvaluationError(f"{first} and {second} have no games in common")
         ours = np.array([first_scores[game] for game in games])
         theirs = np.array([second_scores[game] for game in games])
         interval_of = sequential.interval if looked_at_on_the_way else bootstrap_interval
@@ -53,27 +51,28 @@ class Comparison:
 
     @property
     def games(self) -> int:
+        """Number of games that both players finished."""
         return len(self.first_scores)
 
     @property
     def difference(self) -> float:
-        """By how much the second scores more, on average."""
+        """Average difference in score, second minus first."""
         return float(np.mean(self.second_scores - self.first_scores))
 
     @property
     def won_by_second(self) -> float:
-        """The share of the games in which the second scored more; equal scores count as half."""
+        """Share of the games in which the second player scored more; equal scores count half."""
         return float(np.mean((np.sign(self.second_scores - self.first_scores) + 1) / 2))
 
     @property
     def decided(self) -> bool:
-        """The interval excludes zero."""
+        """Whether the interval excludes zero."""
         return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
 
     @property
     def sentence(self) -> str:
         """The result in words."""
-        # The better one is named: "3,000 less" is harder to read.
+        # Name the better player: "3,000 less" is harder to read.
         better, sign = (self.second, 1) if self.difference >= 0 else (self.first, -1)
         amount = f"{round(abs(self.difference)):,}"
         interval = ""

@@ -1,7 +1,4 @@
-"""Evaluations: games of one model version on one seed, kept as they finish and summed up at the end.
-
-It connects the games in lockstep, the folder that keeps them, and the figures.
-"""
+"""Evaluates one player on the games of one seed: plays, keeps each finished game and summarizes them."""
 
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -22,7 +19,7 @@ from octofold_client.evaluation.summary import GameSummary, Summary
 
 
 class Progress(Protocol):
-    """Wants to know how an evaluation goes."""
+    """Observes the progress of an evaluation."""
 
     def resume(self, finished: list[GameSummary], /) -> None:
         """Called once, before the first step, with the games that earlier runs finished."""
@@ -31,18 +28,21 @@ class Progress(Protocol):
         """Called after each step, with its finished games."""
 
     def remark(self, text: str, /) -> None:
-        """Something that people should know."""
+        """Called with a message for people."""
 
 
 class Source(Protocol):
-    """Where moves come from: a `Client`, or a player in this process."""
+    """Supplies moves: a served model or a local player."""
 
     @property
-    def target(self) -> str: ...
+    def target(self) -> str:
+        """The server's address or the player's title, for messages."""
 
-    def server_version(self) -> str | None: ...
+    def server_version(self) -> str | None:
+        """Version of the server's program; None if unknown."""
 
-    def begin_next_moves(self, boards: NDArray[np.uint8], *, with_probabilities: bool) -> Answer: ...
+    def begin_next_moves(self, boards: NDArray[np.uint8], *, with_probabilities: bool) -> Answer:
+        """Begin to choose moves for boards `[N, 16]`, and return at once."""
 
 
 def evaluate(
@@ -56,19 +56,27 @@ def evaluate(
     progress: Progress,
     while_waiting: Callable[[], None] = lambda: None,
 ) -> Evaluation:
-    """Plays those of the games 0 .. `games` - 1 that `folder` does not hold yet, then writes the result.
-    Those that an earlier run left unfinished go on from where they stood.
+    """Play the games 0 to `games` - 1 that are not yet in `folder`, and write the result.
 
-    Every one of `sources` must answer with the moves of `contender`; they share the games, and those of a
-    server that fails go on at the others. At most `parallel` games run at a time. `while_waiting` is
-    called between any two steps and every moment between them; what it raises ends the evaluation, with all
-    games kept, the unfinished ones too.
+    Games that an earlier run left unfinished continue. If a source fails, its games continue at the others.
+    All games are kept whatever ends the evaluation, including the unfinished ones.
+
+    Args:
+        sources: sources that share the games; each must answer with the moves of `contender`.
+        contender: the player.
+        folder: folder for games and result.
+        seed: seed of the new tiles.
+        games: number of games.
+        parallel: maximum number of games at a time.
+        progress: observer.
+        while_waiting: called between steps and every 0.2 s during a step; an exception from it ends the
+            evaluation.
 
     Raises:
-        OtherEvaluation: the folder holds games of other conditions.
-        FolderInUse: another program is playing games into it.
-        OctofoldError: the last server failed; all games are kept in the folder.
-        ReplayError: the folder's replay file is damaged.
+        OtherEvaluation: the folder contains games of other conditions.
+        FolderInUse: another program is playing games into the folder.
+        OctofoldError: the last source failed.
+        ReplayError: a replay file of the folder is damaged.
         OSError: the folder cannot be written.
     """
     conditions = Conditions.of(contender, seed)
@@ -76,7 +84,7 @@ def evaluate(
     programs = sorted({program for source in sources if (program := source.server_version()) is not None})
     with folder.open(conditions) as kept:
         done = {game.game: game for game in kept.games if game.game < games}
-        # Of a player that has learnt of larger tiles since, games begin anew.
+        # If the player can now play with larger tiles, its unfinished games begin again.
         unfinished = [episode for episode in kept.unfinished if episode.largest_exponent == largest]
         begun = {episode.game: episode for episode in unfinished if episode.game < games}
         beyond = [episode for episode in unfinished if episode.game >= games]
@@ -89,9 +97,7 @@ def evaluate(
             parallel,
             largest,
             while_waiting,
-            lambda server, error: progress.remark(
-                f"{sources[server].target} is asked no more, its games go on elsewhere: {error}"
-            ),
+            lambda server, error: progress.remark(f"continuing without {sources[server].target}: {error}"),
             lambda left: kept.leave(left + beyond),
         )
         run = _follow(steps, kept, done, progress, while_waiting)
@@ -114,7 +120,7 @@ def _follow(
     progress: Progress,
     while_waiting: Callable[[], None],
 ) -> Run:
-    """Makes all steps; keeps the games that finish, and adds them to `done`."""
+    """Make all steps, keep the games that finish, and add them to `done`."""
     started = time.monotonic()
     moves = requests = queue_us = inference_us = 0
     with closing(steps):

@@ -1,10 +1,10 @@
-"""How long an evaluation will still take, from its finished games and from those that still run.
+"""Estimates the remaining time of an evaluation from its finished games and its running games.
 
-The games that end first are the short ones, so the finished games alone promise far too little. Here a
-running game counts too: its length is censored, that is, known to exceed the moves made so far.
+Short games finish first, so the finished games alone would give far too short a time. A running game counts
+as a censored length: it is known to exceed the moves made so far.
 
-Kaplan and Meier, "Nonparametric estimation from incomplete observations", 1958, give the share of games that
-last longer than n moves. Beyond the longest finished game the data say nothing; the curve goes on there as an
+Kaplan and Meier, "Nonparametric estimation from incomplete observations", 1958, estimate the share of games
+that last longer than n moves. Beyond the longest finished game, without data, the curve continues as an
 exponential (Brown, Hollander and Korwar, "Nonparametric tests of independence for censored data", 1974).
 """
 
@@ -18,11 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 
 FEWEST_FINISHED = 5
 ENOUGH_ENDED = 0.2
-"""The share of the games begun that must have ended; before, the exponential would decide everything."""
+"""The share of begun games that must have ended; with fewer, the exponential would decide everything."""
 SURE = 0.9
-"""The probability that no game lasts longer than `Lengths.longest_left` says."""
+"""The probability that no game lasts longer than `Lengths.longest_left` estimates."""
 MOST_AGES = 512
-"""Running games that are looked at one by one; of more, a sample of this size stands for all."""
+"""The number of running games to compute with; a sample of this size represents more games."""
 
 
 @dataclass(frozen=True)
@@ -30,20 +30,21 @@ class Lengths:
     """A distribution of the number of moves of a game."""
 
     moves: NDArray[np.int64]
-    """`[K]`: the lengths of finished games, each once, from the shortest."""
+    """`[K]`: the distinct lengths of finished games, in ascending order."""
     lasting: NDArray[np.float64]
-    """`[K]`: the share of all games that last longer than that; above 0."""
+    """`[K]`: the share of all games that last longer than `moves`; above 0."""
     hazard: float
-    """Beyond the last of `moves`: the share of the games left that end with each move."""
+    """Beyond the last of `moves`: the share of the remaining games that end with each move."""
 
     @classmethod
     def of(cls, finished: ArrayLike, running: ArrayLike) -> tuple[Lengths, Lengths] | None:
-        """Two guesses from the lengths of finished games and the moves that running ones have made: that
-        games end soon, and that they last. They differ beyond the longest finished game. There, games go on
-        ending as fast as they did on the whole, or since half of the finished ones had ended: whichever is
-        faster for the first guess, and slower for the second.
+        """Two estimates from the lengths of finished games and the moves of running games: short and long.
 
-        None while too few games have ended to say anything.
+        They differ beyond the longest finished game. Two rates at which games end there are possible: the
+        rate over all moves, and the rate since half of the finished games had ended. The short estimate uses
+        the higher rate, the long one the lower.
+
+        None if too few games have ended.
         """
         ended, ages = np.sort(np.asarray(finished, np.int64)), np.sort(np.asarray(running, np.int64))
         begun = len(ended) + len(ages)
@@ -51,14 +52,14 @@ class Lengths:
             return None
         moves, ends = np.unique(ended, return_counts=True)
         as_long = begun - np.searchsorted(ended, moves) - np.searchsorted(ages, moves)
-        # Where the longest game of all has ended, half a game stands for the longer ones not yet seen.
+        # If the longest of all games has ended, half a game stands for longer ones not yet observed.
         lasting = np.maximum(np.cumprod(1 - ends / as_long), 0.5 / begun)
         half = int(np.searchsorted(moves, ended[len(ended) // 2]))
         hazards = [
             log(share / lasting[-1]) / max(1, int(moves[-1] - since))
             for since, share in ((0, 1.0), (moves[half], lasting[half]))
         ]
-        # At least as if one more game had just ended: nothing is said to last for ever.
+        # At least as high as if one more game had just ended, so that no estimate is infinite.
         soon, late = (max(hazard, 1 / (begun * int(moves[-1]))) for hazard in (max(hazards), min(hazards)))
         return cls(moves, lasting, soon), cls(moves, lasting, late)
 
@@ -70,11 +71,11 @@ class Lengths:
         return share
 
     def moves_left(self, ages: ArrayLike) -> NDArray[np.float64]:
-        """How many more moves a game is expected to make that has made each of `ages`."""
+        """The expected number of further moves of games that have made `ages` moves."""
         asked = np.asarray(ages, np.float64)
         edges = np.concatenate([[0], self.moves])
         shares = self.share_lasting(edges)
-        # What lies beyond each edge, below the curve: steps, and behind the last one the exponential.
+        # The area under the curve beyond each edge: steps, and an exponential after the last one.
         beyond = (
             np.append(np.cumsum((shares[:-1] * np.diff(edges))[::-1])[::-1], 0.0) + shares[-1] / self.hazard
         )
@@ -84,8 +85,9 @@ class Lengths:
         return np.where(asked < edges[-1], within / share, 1 / self.hazard)
 
     def longest_left(self, ages: ArrayLike, waiting: int) -> float:
-        """How many more moves the longest game makes at most, with probability `SURE`, of games that have
-        made `ages` moves and of `waiting` new ones.
+        """The further moves that no game exceeds with probability `SURE`.
+
+        The games are those that have made `ages` moves, and `waiting` new games.
         """
         asked = np.asarray(ages, np.float64)
         each = 1.0
@@ -113,17 +115,18 @@ class Lengths:
 def seconds_left(
     finished: ArrayLike, running: ArrayLike, waiting: int, moves_per_second: float
 ) -> tuple[float, float] | None:
-    """The least and the most time that an evaluation is likely to take; None while nobody can know.
+    """The shortest and the longest likely remaining time of an evaluation; None while it is unknown.
 
-    The least: games end soon, no server is ever idle, so that only the sum of all moves counts, and it is
-    among the smallest tenth. The most: games last, each goes on at the pace that it has now, and they are as
-    badly spread over time as they can be (Graham, "Bounds for certain multiprocessing anomalies", 1966).
+    The shortest time assumes that games end soon, that no server is ever idle, and that the sum of all moves
+    is at its 10% quantile. The longest time assumes that games last, that each continues at its current pace,
+    and that they are spread over time as badly as possible (Graham, "Bounds for certain multiprocessing
+    anomalies", 1966).
 
     Args:
-        finished: the lengths of the finished games, in moves.
-        running: the moves that the running games have made.
-        waiting: games that have not begun.
-        moves_per_second: of all running games together.
+        finished: lengths of the finished games, in moves.
+        running: moves made by the running games.
+        waiting: number of games that have not begun.
+        moves_per_second: pace of all running games together.
     """
     lengths = Lengths.of(finished, running)
     if lengths is None or moves_per_second <= 0:
@@ -140,7 +143,8 @@ def seconds_left(
 
 
 def _lower(games: int) -> float:
-    """The 10% quantile of the average of so many exponential variables of mean 1, by Wilson and Hilferty,
-    "The distribution of chi-square", 1931.
+    """The 10% quantile of the average of `games` exponential variables of mean 1.
+
+    Wilson and Hilferty, "The distribution of chi-square", 1931.
     """
     return (1 - 1 / (9 * games) - 1.2816 / (3 * games**0.5)) ** 3 if games else 1.0

@@ -1,9 +1,9 @@
-"""Many games at once against one server or several, a batch a step, so that neither side waits for the other.
+"""Plays many games at once against one or more servers, so that neither side waits for the other.
 
-The games are split into groups, two for each server. While a server answers one group, the moves of another
-are made here and its next boards are sent, so that a batch always waits at every server. A group goes to
-whichever server is free: the faster one answers more often, and one that dies leaves its groups, with their
-games as they stand, to the others. A game's course depends only on its seed, its index and the player.
+The games are split into groups, two for each server. While a server answers one group, the client makes the
+moves of another and sends its next boards, so that a batch always waits at each server. A group goes to any
+free server, so a faster server answers more groups. If a server fails, the others continue its games. A game
+depends only on its seed, its index and the player.
 """
 
 from collections import deque
@@ -26,10 +26,11 @@ SLICE_SECONDS = 0.2
 class Answer(Protocol):
     """An answer that may still be on its way."""
 
-    def result(self) -> NextMoves: ...
+    def result(self) -> NextMoves:
+        """Wait for the answer and return it, or raise the error of the call."""
 
     def add_done_callback(self, callback: Callable[[], None]) -> None:
-        """`callback` is called once the answer, or the first failure, is there; perhaps by another thread."""
+        """Call `callback` when the answer or the first failure has arrived, perhaps in another thread."""
 
 
 Ask = Callable[[NDArray[np.uint8]], Answer]
@@ -38,12 +39,12 @@ Ask = Callable[[NDArray[np.uint8]], Answer]
 
 @dataclass(frozen=True)
 class Standing:
-    """The games that have begun and not finished, in no order."""
+    """The games that have begun and not finished, in no particular order."""
 
     lengths: NDArray[np.int64]
     """`[R]`: moves made so far."""
     scores: NDArray[np.int64]
-    """`[R]`"""
+    """`[R]`: scores so far."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +52,14 @@ class Step:
     """The result of one answered batch."""
 
     moves: int
-    """Moves made: one for each board of the batch."""
+    """Moves made, one for each board of the batch."""
     finished: list[Episode]
     running: int
     """Games now running, in all groups."""
     best_tile: int
     """The largest tile on this group's boards."""
     standing: Callable[[], Standing]
-    """How the unfinished games stand; to be called before the next step, and only when it is needed."""
+    """Computes the state of the unfinished games; valid until the next step."""
     queue_us: int
     inference_us: int
 
@@ -68,7 +69,7 @@ class _Server:
     ask: Ask
     number: int
     answered: int = 0
-    """Boards so far: of two that are free, the one with more is the faster."""
+    """Boards answered so far; of two free servers, the one with more is faster."""
     lost: bool = False
 
 
@@ -88,15 +89,21 @@ def play(
     on_lost: Callable[[int, OctofoldError], None] = lambda _server, _error: None,
     on_left: Callable[[list[Episode]], None] = lambda _unfinished: None,
 ) -> Generator[Step, None, None]:
-    """Plays the games with these indices of `seed`, at most `parallel` (at least 1) at a time; an unfinished
-    `Episode` goes on from where it stands.
+    """Play games and yield a step for each answered batch.
 
-    `while_waiting` is called every 0.2 s while no answer comes; `on_lost` with the index in `asks` of a
-    server that failed, which is asked no more, as long as others are left; `on_left`, whatever ends the
-    iterator, with the games that had begun and have not finished.
+    Args:
+        asks: sends boards to each server.
+        seed: seed of the games.
+        games: indices of new games, and unfinished games to continue.
+        parallel: maximum number of games at a time, at least 1.
+        largest_exponent: a game ends when it exceeds this exponent.
+        while_waiting: called every 0.2 s while no answer comes; an exception from it ends the games.
+        on_lost: called with the index of a server that failed and its error, if other servers are left.
+        on_left: called at the end, whatever its cause, with the games that have begun and not finished.
 
-    Raises what `while_waiting` raises, the failure of the last server, and `BrokenAnswer` for a move that is
-    not legal.
+    Raises:
+        BrokenAnswer: a move is illegal.
+        OctofoldError: the last server failed.
     """
     table = _Table(asks, seed, games, parallel, largest_exponent)
     try:
@@ -104,7 +111,7 @@ def play(
         while table.in_flight:
             server, group, answer = table.next_answer(while_waiting)
             try:
-                # What a lost server still says is not waited for: another will be asked the same.
+                # Do not wait for a lost server; another server will get the same boards.
                 answered = None if server.lost else answer.result()
             except BrokenAnswer:
                 raise
@@ -122,14 +129,14 @@ def play(
                 finished = group.episodes.step(answered.moves)
             except ValueError as error:
                 raise BrokenAnswer(f"the moves cannot be played: {error}") from None
-            table.send()  # before anything else: the server is to have work meanwhile
+            table.send()  # first of all, so that the server has work
             yield table.step(group, answered, finished)
     finally:
         on_left(table.unfinished())
 
 
 class _Table:
-    """Where the games are: waiting, in a group that is ready, or with a server."""
+    """The state of all games: waiting, in a group that is ready to send, or at a server."""
 
     def __init__(
         self,
@@ -152,7 +159,7 @@ class _Table:
         self._answers: SimpleQueue[tuple[_Server, _Group, Answer]] = SimpleQueue()
 
     def send(self) -> None:
-        """Fills the groups that are ready with games that wait, and sends them to free servers."""
+        """Fill the ready groups with waiting games, and send them to free servers."""
         while self.ready and self.free:
             group = self.ready.popleft()
             room = group.places - len(group.episodes.running)
@@ -168,7 +175,7 @@ class _Table:
                 answer.add_done_callback(partial(self._answers.put, (server, group, answer)))
 
     def next_answer(self, while_waiting: Callable[[], None]) -> tuple[_Server, _Group, Answer]:
-        """Waits for an answer, of whichever group."""
+        """Wait for the answer to any group."""
         while True:
             try:
                 found = self._answers.get(timeout=SLICE_SECONDS)
@@ -179,14 +186,14 @@ class _Table:
                 return found
 
     def lose(self, server: _Server, error: OctofoldError) -> None:
-        """Asks this server no more. Raises the error if it was the last one."""
+        """Stop using this server, and raise the error if it was the last one."""
         server.lost = True
         self.free = [other for other in self.free if other is not server]
         if all(other.lost for other in self._servers):
             raise error
 
     def step(self, group: _Group, answered: NextMoves, finished: list[Episode]) -> Step:
-        """What people are told after an answer to `group`."""
+        """The step for an answer to `group`."""
         boards = group.episodes.boards
         return Step(
             moves=len(answered.moves),

@@ -1,10 +1,10 @@
-"""Markdown tables whose columns line up, so that they read well as plain text too."""
+"""Markdown tables with aligned columns, which are also readable as plain text."""
 
 from collections.abc import Sequence
 
 
 def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a Markdown table; the first column to the left, the others to the right."""
+    """The lines of a Markdown table; the first column is aligned left, the others right."""
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     first, *others = widths
     lines = [

@@ -1,7 +1,6 @@
-"""The table of an evaluation: average, median, best and the share of games that reached each tile.
+"""The report of an evaluation: average, median, best score and the share of games that reached each tile.
 
-`terminal/tables.py` draws the same rows on a terminal. All intervals are 95%: bootstrap for the average,
-order statistics for the median, Wilson's for shares (see `summary.py`).
+`terminal/tables.py` draws the same rows on a terminal. `summary.py` describes the intervals.
 """
 
 from collections.abc import Iterable
@@ -15,14 +14,14 @@ from octofold_client.evaluation.summary import Summary
 
 HEADINGS = ("", "measured", "95% interval")
 INTERVALS = (
-    "Intervals: bootstrap for the average score, order statistics for the median, normal for the moves a "
+    "Intervals: bootstrap for the average score, order statistics for the median, normal for the moves per "
     "game, Wilson's for shares."
 )
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table; `share` is None for lines that are no share."""
+    """One row of the table; `share` is None if the row is not a share."""
 
     label: str
     measured: str
@@ -31,13 +30,13 @@ class Row:
 
 
 def rows_of(summary: Summary) -> tuple[list[Row], list[Row]]:
-    """The lines about scores and lengths, and the lines about tiles."""
+    """The rows about scores and lengths, and the rows about tiles."""
     figures = [
         Row("average score", f"{summary.average:,.0f}", _counts(summary.average_bootstrap_interval)),
         Row("standard error", _count(summary.average_standard_error), ""),
         Row("median score", f"{summary.median:,.0f}", _counts(summary.median_interval)),
         Row("best score", f"{summary.best:,}", ""),
-        Row("moves a game", f"{summary.moves_per_game:,.0f}", _counts(summary.moves_per_game_interval)),
+        Row("moves per game", f"{summary.moves_per_game:,.0f}", _counts(summary.moves_per_game_interval)),
     ]
     tiles = [
         Row(f"reached {row.tile}", f"{row.share:.1%}", _percents(row.interval), row.share)
@@ -47,7 +46,7 @@ def rows_of(summary: Summary) -> tuple[list[Row], list[Row]]:
 
 
 def report(evaluation: Evaluation, pictures: Iterable[str] = ()) -> str:
-    """The Markdown file beside the result: the table, the largest tiles, what the figures depend on.
+    """The report as Markdown: the table, the largest tiles and the conditions.
 
     `pictures` are the names of image files beside it.
     """
@@ -76,7 +75,7 @@ def report(evaluation: Evaluation, pictures: Iterable[str] = ()) -> str:
 
 
 def markdown(summary: Summary, title: str) -> str:
-    """The table as Markdown under `title`, with a line on outgrown games where there are any."""
+    """The table as Markdown under `title`, with a note about outgrown games if there are any."""
     figures, tiles = rows_of(summary)
     cells = [HEADINGS, *((row.label, row.measured, row.interval) for row in figures + tiles)]
     table = "\n".join([f"**{title}**", "", *aligned(cells)])
@@ -84,20 +83,20 @@ def markdown(summary: Summary, title: str) -> str:
 
 
 def missing_note(games: int) -> str:
-    """One sentence on figures that cannot be trusted, since the evaluation was not finished."""
+    """A warning that the averages of an unfinished evaluation are too low."""
     return (
         f"The evaluation is not finished: {games:,} earlier game{' is' if games == 1 else 's are'} missing. "
-        "Long games end last, so that all averages here are too low."
+        "Long games finish last, so all averages are too low."
     )
 
 
 def outgrown_note(summary: Summary) -> str:
-    """One sentence that counts and names the games that ended above the model's largest tile."""
+    """A sentence that names the games that ended because they exceeded the model's largest tile."""
     count = len(summary.outgrown_games)
     named = ", ".join(map(str, summary.outgrown_games[:20])) + (", ..." if count > 20 else "")
     if count == 1:
-        return f"1 game outgrew the model's largest tile and ended there: game {named}."
-    return f"{count} games outgrew the model's largest tile and ended there: games {named}."
+        return f"1 game ended because it exceeded the model's largest tile: game {named}."
+    return f"{count} games ended because they exceeded the model's largest tile: games {named}."
 
 
 def _count(value: float | None) -> str:

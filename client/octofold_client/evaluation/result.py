@@ -5,33 +5,38 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from octofold_game.model import Card, CardError, card_of
+
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder
 from octofold_client.evaluation.summary import GameSummary, Summary
+from octofold_client.wording import counted
 
 SCHEMA = 2
-"""Version of the JSON result's form; it grows when a field changes its meaning or goes."""
+"""Version of the JSON form; it grows when a field is removed or changes its meaning."""
 _READABLE = (1, SCHEMA)
-"""Schema 1 had fewer figures, but what they depend on, and the run, in the same fields."""
+"""Schema 1 had fewer figures, but conditions and run in the same fields."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """How the run went that finished the evaluation; the moves of earlier runs are in none of its figures."""
+    """The figures of the run that finished the evaluation, without the moves of earlier runs."""
 
     moves: int
     seconds: float
     requests: int
     queue_us: int
-    """Sum over the requests, as the server measured it."""
+    """Sum over the requests, as measured by the server."""
     inference_us: int
 
     @property
     def moves_per_second(self) -> float | None:
-        """None when all games were there already."""
+        """Moves per second; None if all games were played by earlier runs."""
         return self.moves / self.seconds if self.moves else None
 
     def to_json(self) -> dict[str, Any]:
+        """The figures as plain JSON values."""
         return {
             "moves": self.moves,
             "seconds": round(self.seconds, 3),
@@ -44,38 +49,40 @@ class Run:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """All games of an evaluation, what they depend on, and what they say about the model."""
+    """The result of an evaluation: its conditions, games and figures."""
 
     conditions: Conditions
     games: tuple[GameSummary, ...]
-    """In the order of their index, those of earlier runs included."""
+    """In the order of their index, including those of earlier runs."""
     summary: Summary
-    card: dict[str, Any] | None
-    """The model's; None when the server could not read it, or when only the replays are left."""
+    card: Card | None
+    """The model card; None if the server could not read it, or if only the replays are left."""
     server_version: str | None
-    """Version of the program that served, of each program if they differed; None if unknown."""
+    """Version of the server's program, or all versions if they differed; None if unknown."""
     run: Run | None
-    """None when only the replays are left."""
+    """None if only the replays are left."""
 
     @property
     def title(self) -> str:
-        games = f"{self.summary.games:,} game{'' if self.summary.games == 1 else 's'}"
+        """Player, number of games and seed."""
+        games = counted(self.summary.games, "game")
         return f"{self.conditions.player}: {games}, seed {self.conditions.seed}"
 
     @property
     def missing_games(self) -> int:
-        """Games that an unfinished evaluation has not got, though it has later ones; 0 when it ended well.
+        """Number of games without a result although a later game has one; 0 for a finished evaluation.
 
-        They are the long ones, which were still running: averages over the others are too low.
+        The missing games are long, because they were still running. Averages over the others are too low.
         """
         return self.games[-1].game + 1 - len(self.games)
 
     @property
     def decision_rule(self) -> str | None:
-        return (self.card or {}).get("decision_rule")
+        """The model's decision rule, from its card; None if unknown."""
+        return None if self.card is None else self.card.decision_rule
 
     def to_json(self) -> dict[str, Any]:
-        """The result file's content."""
+        """The content of the result file."""
         return {
             "schema": SCHEMA,
             **self.conditions.to_json(),
@@ -86,14 +93,15 @@ class Evaluation:
             "statistics": self.summary.to_json(),
             "run": None if self.run is None else self.run.to_json(),
             "scores": [asdict(game) for game in self.games],
-            "card": self.card,
+            "card": None if self.card is None else msgspec.to_builtins(self.card),
         }
 
 
-def earlier_run(folder: ResultFolder) -> tuple[dict[str, Any] | None, str | None, Run | None]:
-    """Card, server version and run that the folder's result file names; all None where there is no such file.
+def earlier_run(folder: ResultFolder) -> tuple[Card | None, str | None, Run | None]:
+    """The card, server version and run in the folder's result file; all None without the file.
 
-    Raises `EvaluationError` for a result of a version that this program does not read, or a damaged one.
+    Raises:
+        EvaluationError: the file is damaged, or its version is unknown.
     """
     try:
         result = read_result(folder.result)
@@ -103,13 +111,19 @@ def earlier_run(folder: ResultFolder) -> tuple[dict[str, Any] | None, str | None
         run = result["run"]
         if run is not None:
             run = Run(**{name: run[name] for name in Run.__dataclass_fields__})
-        return result["card"], result.get("server_version"), run
-    except (KeyError, TypeError) as error:
+        card = None if result["card"] is None else card_of(result["card"])
+        return card, result.get("server_version"), run
+    except (KeyError, TypeError, CardError) as error:
         raise EvaluationError(f"{folder.result} is damaged: {error!r}") from None
 
 
 def read_result(file: Path) -> dict[str, Any]:
-    """A result file's content. Raises `EvaluationError` for anything else, and `OSError`."""
+    """The content of a result file.
+
+    Raises:
+        EvaluationError: the file is damaged, or its version is unknown.
+        OSError: the file cannot be read.
+    """
     try:
         result: Any = json.loads(file.read_text(encoding="utf-8"))
     except ValueError:
@@ -117,5 +131,7 @@ def read_result(file: Path) -> dict[str, Any]:
     if not isinstance(result, dict) or "schema" not in result:
         raise EvaluationError(f"{file} is not the result of an evaluation")
     if result["schema"] not in _READABLE:
-        raise EvaluationError(f"{file}: schema {result['schema']}, this program reads {SCHEMA}")
+        raise EvaluationError(
+            f"{file} has schema {result['schema']}, but this program reads schema {SCHEMA} and earlier"
+        )
     return result

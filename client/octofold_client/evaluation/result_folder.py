@@ -1,7 +1,7 @@
-"""The folder of an evaluation: its conditions, the replay of every finished game, the result and the report.
+"""The folder of an evaluation: conditions, replays of all games, result and report.
 
-The replays grow game by game, so that nothing finished is lost when a run ends early; games that were running
-are kept as they stood. Every other file is written under another name and then renamed.
+Each game is written when it finishes, so no finished game is lost when a run ends early. Unfinished games are
+kept in a second replay file. All other files are written under another name and then renamed.
 """
 
 import json
@@ -27,14 +27,14 @@ _ELSEWHERE = "choose another folder"
 
 @dataclass(frozen=True)
 class Conditions:
-    """What decides how the games go: games of different conditions never share a folder."""
+    """Everything that determines the games; games of different conditions never share a folder."""
 
     model: str
     version: str
     precision: str
     """Empty for a local player."""
     sha256: str | None
-    """Digest of the model file that answers, by its card, or of a local player; see `identity.py`."""
+    """Digest of the model file from the card, or of a local player (`contenders/identity.py`)."""
     seed: int
 
     @classmethod
@@ -45,15 +45,16 @@ class Conditions:
 
     @property
     def player(self) -> str:
-        """For people. A player of somebody's own has no version."""
+        """The player's name, with its version if it has one."""
         return f"{self.model} version {self.version}" if self.version else self.model
 
     @property
     def anonymous(self) -> bool:
-        """A local player whose moves depend on something that has no digest."""
+        """Whether this is a local player that has no digest."""
         return not self.precision and self.sha256 is None
 
     def to_json(self) -> dict[str, Any]:
+        """The conditions as plain JSON values."""
         return asdict(self)
 
 
@@ -64,12 +65,13 @@ class ResultFolder:
     def of_evaluation(cls, path: Path) -> tuple["ResultFolder", Conditions]:
         """The folder of an evaluation that has begun, and its conditions.
 
-        Raises `EvaluationError` where there is no folder, or none of an evaluation.
+        Raises:
+            EvaluationError: the folder does not exist or does not contain an evaluation.
         """
         folder = cls(existing(path))
         conditions = folder.conditions()
         if conditions is None:
-            raise EvaluationError(f"{path} holds no evaluation")
+            raise EvaluationError(f"{path} is not a result folder")
         return folder, conditions
 
     def __init__(self, path: Path) -> None:
@@ -81,9 +83,10 @@ class ResultFolder:
         self._conditions = path / "conditions.json"
 
     def conditions(self) -> Conditions | None:
-        """Those of the games in the folder; None when it holds no evaluation.
+        """The conditions of the games in the folder; None if it contains no evaluation.
 
-        Raises `EvaluationError` when the file that says so is not what it should be.
+        Raises:
+            EvaluationError: the file of conditions is damaged.
         """
         try:
             return Conditions(**json.loads(self._conditions.read_text()))
@@ -91,17 +94,17 @@ class ResultFolder:
             return None
         except (ValueError, TypeError):
             raise EvaluationError(
-                f"{self._conditions} is damaged; it should say whose games are here"
+                f"{self._conditions} is damaged; it should contain the conditions of the games"
             ) from None
 
     @contextmanager
     def open(self, conditions: Conditions) -> Iterator["KeptGames"]:
-        """The games that the folder holds, ready to take more of the same conditions; one program at a time.
+        """Open the folder to add games of these conditions; only one program can do so at a time.
 
         Raises:
-            FolderInUse: another program has it open.
+            FolderInUse: another program has opened the folder.
             OtherEvaluation: its games were played under other conditions.
-            EvaluationError: it cannot be written, or holds replays without saying of what.
+            EvaluationError: the folder cannot be written, or contains replays without conditions.
             ReplayError: a replay file is damaged.
         """
         check_writable(self.path)
@@ -114,42 +117,50 @@ class ResultFolder:
             before = self.conditions()
             if before is None:
                 if games:
-                    raise EvaluationError(f"nothing says whose games {self.replays} holds; {_ELSEWHERE}")
+                    raise EvaluationError(
+                        f"{self.replays} contains games, but {self._conditions} is missing; {_ELSEWHERE}"
+                    )
                 _write_json(self._conditions, conditions.to_json())
             elif before != conditions:
                 raise OtherEvaluation(
-                    f"{self.path} holds games of {differences(before, conditions)}; {_ELSEWHERE}"
+                    f"{self.path} contains games of {differences(before, conditions)}; {_ELSEWHERE}"
                 )
             elif conditions.anonymous and (games or self.unfinished.exists()):
                 raise OtherEvaluation(
-                    f"{self.path} holds games of {conditions.player}, and nothing shows whether it was "
-                    f"this very player: give it an attribute sha256 that identifies it, or {_ELSEWHERE}"
+                    f"{self.path} contains games of a player named {conditions.player}, but it may have been "
+                    f"another one: give the player an attribute sha256 that identifies it, or {_ELSEWHERE}"
                 )
             yield KeptGames(games, writer, self.unfinished)
 
     def finished(self) -> Iterator[Episode]:
-        """The games in the folder, in the order in which they ended, one at a time.
+        """Yield the finished games in the order in which they finished.
 
-        Raises `EvaluationError` where there is no evaluation, and `ReplayError` for a damaged replay file, or
-        one that holds a game twice, of another seed, or without a move.
+        Raises:
+            EvaluationError: the folder contains no evaluation.
+            ReplayError: the replay file is damaged, or contains a game twice, of another seed or without
+                moves.
         """
         conditions, seen = self.conditions(), set[int]()
         try:
             for episode in read_replays(self.replays):
                 named = f"{self.replays}: game {episode.game} of seed {episode.seed}"
                 if episode.game in seen:
-                    raise ReplayError(f"{named} is there twice", episode.game)
+                    raise ReplayError(f"{named} occurs twice", episode.game)
                 if conditions is not None and episode.seed != conditions.seed:
-                    raise ReplayError(f"{named} is among games of seed {conditions.seed}", episode.game)
+                    raise ReplayError(f"{named} has another seed than {conditions.seed}", episode.game)
                 if not episode.moves:
                     raise ReplayError(f"{named} has no moves", episode.game)
                 seen.add(episode.game)
                 yield episode
         except (FileNotFoundError, NotADirectoryError):
-            raise EvaluationError(f"{self.path} holds no evaluation: there is no {self.replays}") from None
+            raise EvaluationError(f"{self.path} is not a result folder: {self.replays} is missing") from None
 
     def write_result(self, result: dict[str, Any], report: str) -> None:
-        """Replaces the result and the report, each in one step. Raises `OSError`."""
+        """Replace the result and the report, each in one step.
+
+        Raises:
+            OSError: a file cannot be written.
+        """
         _write_json(self.result, result)
         write_text(self.report, report)
 
@@ -159,49 +170,65 @@ class KeptGames:
 
     def __init__(self, games: list[GameSummary], writer: ReplayWriter, unfinished: Path) -> None:
         self.games = games
-        """Those that earlier runs finished, in that order."""
-        # A run that was killed may have finished some of those that the one before it left.
+        """The finished games, in the order in which they finished."""
+        # A run that was killed may have finished games that are still in the file of unfinished ones.
         finished = {game.game for game in games}
         self.unfinished = [
             episode
             for episode in (read_replays(unfinished) if unfinished.exists() else ())
             if episode.game not in finished
         ]
-        """Those that the last run left, as they stood."""
+        """The games that the last run left unfinished."""
         self._writer = writer
         self._unfinished_file = unfinished
 
     def append(self, episodes: list[Episode]) -> list[GameSummary]:
-        """Writes finished games to the replay file at once. Raises `OSError`."""
+        """Write finished games to the replay file, unbuffered, and return their summaries.
+
+        Raises:
+            OSError: a game could not be written.
+        """
         for episode in episodes:
             self._writer.append(episode)
         return [GameSummary.of(episode) for episode in episodes]
 
     def leave(self, episodes: Sequence[Episode]) -> None:
-        """Keeps games as they stand for the next run, in place of those of the last. Raises `OSError`."""
+        """Keep unfinished games for the next run, in place of those of the last run.
+
+        Raises:
+            OSError: the games cannot be written.
+        """
         if not episodes:
             self._unfinished_file.unlink(missing_ok=True)
             return
         with whole_file(self._unfinished_file) as partial:
-            partial.unlink(missing_ok=True)  # of a run that was killed: a writer would go on behind it
+            partial.unlink(missing_ok=True)  # left by a killed run; the writer would append to it
             with ReplayWriter(partial) as writer:
                 for episode in episodes:
                     writer.append(episode)
 
 
 def check_writable(folder: Path) -> None:
-    """Makes the folder where it is missing. Raises `EvaluationError` when files cannot be made in it."""
+    """Create the folder if it is missing, and check that files can be written in it.
+
+    Raises:
+        EvaluationError: they cannot.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        error.filename = None  # of a temporary file
+        error.filename = None  # the name of the temporary file means nothing to the user
         raise EvaluationError(f"cannot write into {folder}: {described(error)}") from None
 
 
 def existing(path: Path) -> Path:
-    """The same path. Raises `EvaluationError` where there is nothing, naming what is there instead."""
+    """The same path.
+
+    Raises:
+        EvaluationError: it does not exist; the message suggests a similar name.
+    """
     if path.exists():
         return path
     parent = path.parent
@@ -212,12 +239,16 @@ def existing(path: Path) -> Path:
 
 
 def replays_of(path: Path) -> Path:
-    """The replay file itself, or that of a result folder. Raises `EvaluationError` where there is neither."""
+    """The path of a replay file: the path itself, or the file in a result folder.
+
+    Raises:
+        EvaluationError: the path does not exist.
+    """
     return ResultFolder(path).replays if existing(path).is_dir() else path
 
 
 def differences(before: Conditions, now: Conditions) -> str:
-    """Such as "seed 1, not 0"; of a digest only its first digits."""
+    """The differences in words, such as "seed 1, not 0"; digests are shortened."""
 
     def shown(name: str, value: Any) -> str:
         if value is None:
@@ -233,7 +264,7 @@ def differences(before: Conditions, now: Conditions) -> str:
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
-    # Piece by piece: as one text, a result of many games is larger than everything else in memory.
+    # json.dump writes in pieces; the text of many games would need more memory than everything else.
     with whole_file(path) as partial, partial.open("w", encoding="utf-8") as file:
         json.dump(content, file, indent=2)
         file.write("\n")

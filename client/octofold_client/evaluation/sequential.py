@@ -1,8 +1,8 @@
-"""When paired games have decided which player is better, however often one looks on the way.
+"""Decides which of two players is better while their games are still being played.
 
-An ordinary 95% interval that is looked at again and again excludes zero sooner or later, even if the players
-are equal. The interval of a confidence sequence is valid at all looks together: it has a false-positive rate
-of at most 5%, whenever a run stops.
+If an ordinary 95% interval is checked again and again, it excludes zero sooner or later, even for equal
+players. The interval of a confidence sequence is valid at all checks together: its false-positive rate is at
+most 5%, whenever the games stop.
 """
 
 from math import log
@@ -13,16 +13,16 @@ from numpy.typing import ArrayLike, NDArray
 from octofold_client.evaluation.intervals import Interval
 
 ERROR_RATE = 0.05
-"""The share of runs, at most, in which the interval ever excludes the truth."""
+"""The maximum share of runs in which the interval ever excludes the true difference."""
 FIRST_LOOK = 100
-"""Pairs before which nothing is decided: the guarantee rests on averages of many."""
+"""Number of pairs before the first check; the guarantee holds for averages of many pairs."""
 _SHARPEST = 1_000
-"""Pairs at which the interval is narrowest compared with an ordinary one."""
+"""Number of pairs at which the interval is narrowest compared with an ordinary one."""
 _RHO_SQUARED = (-2 * log(ERROR_RATE) + log(1 - 2 * log(ERROR_RATE))) / _SHARPEST
 
 
 def margin(pairs: ArrayLike, deviation: ArrayLike) -> NDArray[np.float64]:
-    """Half the width of the interval of the average after `pairs` differences of this standard deviation.
+    """Half the width of the interval after `pairs` differences with this standard deviation.
 
     The asymptotic confidence sequence of Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, "Time-uniform
     central limit theory and asymptotic confidence sequences", 2021, theorem 2.2 and appendix B.2.
@@ -35,7 +35,7 @@ def margin(pairs: ArrayLike, deviation: ArrayLike) -> NDArray[np.float64]:
 
 
 def interval(differences: ArrayLike) -> Interval | None:
-    """The interval of the average of `[N]` differences; None before `FIRST_LOOK` of them."""
+    """The interval of the average of `[N]` differences; None for fewer than `FIRST_LOOK`."""
     sample = np.asarray(differences, np.float64)
     if len(sample) < FIRST_LOOK:
         return None
@@ -44,5 +44,5 @@ def interval(differences: ArrayLike) -> Interval | None:
 
 
 def next_look(pairs: int, limit: int) -> int:
-    """How many pairs to have at the look after the one at `pairs`: half as many again, up to `limit`."""
+    """The number of pairs at the check after `pairs`: half as many more, at most `limit`."""
     return min(limit, max(FIRST_LOOK, pairs + pairs // 2))

@@ -1,4 +1,4 @@
-"""Connections to the servers that share an evaluation: one each, and each is asked for its models once."""
+"""Connects to the servers that share an evaluation, and asks each for its models once."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -15,30 +15,32 @@ from octofold_client.rpc.credentials import Credentials
 from octofold_client.rpc.unreachable import explain_tls, speaks_tls
 
 FIRST_SECONDS, FIRST_RETRY = 10.0, RetryPolicy(attempts=3)
-"""For the first call, which finds out whether a server is there, and should give up soon."""
+"""Deadline and retries of the first call, which fails soon if no server answers."""
 
 
 def diagnose(error: OctofoldError, target: str, credentials: Credentials) -> OctofoldError:
-    """`error` of a first call, or what a TLS handshake with `target` shows to be the reason."""
+    """The error of a first call, or a clearer one if a TLS handshake with `target` shows the reason."""
     if not isinstance(error, Unavailable):
         return error
     if credentials.tls:
         reason = explain_tls(target, credentials.authorities)
         return error if reason is None else Unavailable(reason)
     if speaks_tls(target):
-        return Unavailable(f"{target} speaks TLS: use --tls, or --tls-ca FILE if its CA is not the system's")
+        return Unavailable(
+            f"{target} uses TLS: use --tls, or --tls-ca FILE if the system does not trust its CA"
+        )
     return error
 
 
 class Servers:
-    """The servers at `targets`, of which at least one must be there; a context manager.
+    """Connections to one or more servers; a context manager.
 
     Args:
         targets: addresses, at least one.
-        credentials: for all of them.
-        while_waiting: called every 0.2 s while a call waits; what it raises ends that call.
-        on_missing: called with the address of a server that is not there, and the reason. Without it, every
-            server must be there.
+        credentials: credentials for all servers.
+        while_waiting: called every 0.2 s while a call waits; an exception from it ends the call.
+        on_missing: called with the address of a server that does not answer, and the reason. Without it,
+            every server must answer.
     """
 
     def __init__(
@@ -55,8 +57,10 @@ class Servers:
         self._answering: list[tuple[Client, tuple[Model, ...]]] = []
 
     def __enter__(self) -> Self:
-        """Connects, and asks every server for its models. Raises as `Client.list_models` does where no
-        server is there.
+        """Connect to all servers and ask them for their models.
+
+        Raises:
+            OctofoldError: no server answers, or one does not and `on_missing` is not given.
         """
         with ExitStack() as stack:
             missing: list[tuple[str, OctofoldError]] = []
@@ -96,22 +100,22 @@ class Servers:
         return self._answering[0][1]
 
     def select(self, name: str = "", version: str = "") -> ServedModel:
-        """The version that all servers answer with; `name` and `version` may be empty, as in a request.
+        """The model version that all servers use for `name` and `version`, which may be empty.
 
         Raises:
-            UnknownModel: a server lacks it, or it is not ready there.
-            EvaluationError: two servers answer with different files.
+            UnknownModel: a server does not have the version, or it is not ready.
+            EvaluationError: two servers have different model files.
         """
         first, *others = [select(models, name, version) for _, models in self._answering]
         wanted = Conditions.of(first, 0)
         for (client, _), served in zip(self._answering[1:], others, strict=True):
             if (conditions := Conditions.of(served, 0)) != wanted:
                 raise EvaluationError(
-                    f"{client.target} answers with another {served.title} than {self.client.target}: "
+                    f"{client.target} and {self.client.target} have different files of {served.title}: "
                     f"{differences(wanted, conditions)}"
                 )
         return first
 
     def sources(self, served: ServedModel) -> list[ServedSource]:
-        """Where the moves of this version come from: one source a server."""
+        """One source of this version's moves for each server."""
         return [ServedSource(client, served) for client, _ in self._answering]

@@ -1,8 +1,7 @@
-"""What a set of finished games says about their player: averages and shares with their 95% intervals.
+"""Summarizes finished games: averages and shares with 95% intervals.
 
-`report.py` shows these figures to people. The average has two
-intervals, a normal one (mean ± 1.96 standard errors) and a bootstrap one; the median's runs between order
-statistics, the shares' are Wilson's.
+The average has two intervals, a normal one (mean ± 1.96 standard errors) and a bootstrap one. The interval of
+the median lies between order statistics, and those of shares are Wilson's. `report.py` formats the figures.
 """
 
 from collections import Counter
@@ -30,21 +29,22 @@ class GameSummary:
     """One finished game."""
 
     game: int
-    """Its index among the games of its seed."""
+    """Index among the games of the seed."""
     score: int
     largest_tile: int
     moves: int
     outgrown: bool
-    """The game ended because it made a tile above the model's largest."""
+    """Whether the game ended because it exceeded the model's largest tile."""
 
     @classmethod
     def of(cls, episode: Episode) -> "GameSummary":
+        """The summary of a finished game."""
         return cls(episode.game, episode.score, episode.largest_tile, len(episode), episode.outgrown)
 
 
 @dataclass(frozen=True)
 class TileShare:
-    """How many of the games meet a condition on `tile`: it is their largest, or they reached it."""
+    """The games whose largest tile is `tile`, or that reached it."""
 
     tile: int
     games: int
@@ -53,15 +53,17 @@ class TileShare:
 
     @classmethod
     def of(cls, tile: int, games: int, of: int) -> "TileShare":
+        """The share of `games` in all games `of` the evaluation."""
         return cls(tile, games, games / of, share_interval(games, of))
 
     def to_json(self) -> dict[str, Any]:
+        """The figures as plain JSON values."""
         return {"tile": self.tile, "games": self.games, "share": self.share, "interval": list(self.interval)}
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The figures of `games` finished games; every interval is of 95%, None where too few games give one."""
+    """The figures of finished games, with 95% intervals; an interval is None for too few games."""
 
     games: int
     average: float
@@ -74,15 +76,15 @@ class Summary:
     moves_per_game: float
     moves_per_game_interval: Interval | None
     reached: tuple[TileShare, ...]
-    """The games that made each of `TILES`, or a larger tile."""
+    """For each of `TILES`, the games that reached it."""
     largest_tiles: tuple[TileShare, ...]
-    """The games whose largest tile it is, from the smallest to the largest that there is; sums to all."""
+    """For each largest tile, in ascending order, the games that ended with it."""
     outgrown_games: tuple[int, ...]
 
     @classmethod
     def of(cls, games: Sequence[GameSummary]) -> "Summary":
-        """Summarises at least one finished game, in any order."""
-        # In one order, so that the same games give the same figures to the last bit.
+        """Summarize at least one finished game, in any order."""
+        # Sorted, so that equal games give equal figures to the last bit.
         games = sorted(games, key=lambda game: game.game)
         scores = [game.score for game in games]
         lengths = [game.moves for game in games]
@@ -107,7 +109,7 @@ class Summary:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The figures as plain JSON values, intervals as `[low, high]` or null."""
+        """The figures as plain JSON values; intervals are `[low, high]` or null."""
         return {
             "average": self.average,
             "average_standard_error": self.average_standard_error,

@@ -1,6 +1,6 @@
-"""Measures throughput and latency of a server: closed and open loops from several processes, until steady.
+"""Measures throughput and latency of a server with closed and open loops from several processes.
 
-`octofold loadtest` is a thin layer on these parts; docs/loadtest.md shows how to use them from Python.
+`octofold loadtest` uses these parts; docs/loadtest.md shows how to use them from Python.
 """
 
 from octofold_client.loadtest.boards import played_boards, replayed_boards

@@ -1,7 +1,7 @@
-"""When an open loop sends its calls, whatever becomes of earlier ones.
+"""Computes when an open loop sends its calls.
 
-Arrivals are drawn on a clock that ticks once per expected call, and then converted to seconds: a ramp only
-changes how fast that clock goes.
+Arrivals are drawn on a clock that ticks once per expected call, and then converted to seconds. A ramp only
+changes the speed of that clock.
 """
 
 from collections.abc import Iterator
@@ -11,13 +11,13 @@ from random import Random
 
 
 def constant(process: int, processes: int) -> Iterator[float]:
-    """Ticks at equal distances; those of several processes fall between each other's."""
+    """Ticks at equal distances; the ticks of several processes alternate."""
     first = process / processes
     return (first + number for number in count())
 
 
 def poisson(generator: Random) -> Iterator[float]:
-    """Ticks with independent exponential gaps of mean 1. Those of several processes are Poisson again."""
+    """Ticks with independent exponential gaps of mean 1. Several processes together are Poisson again."""
     tick = 0.0
     while True:
         tick += generator.expovariate(1.0)
@@ -25,9 +25,9 @@ def poisson(generator: Random) -> Iterator[float]:
 
 
 def in_seconds(ticks: Iterator[float], rate: float, ramp_seconds: float) -> Iterator[float]:
-    """The seconds after the start at which ticks fall when the clock goes at `rate` a second.
+    """Convert ticks to seconds after the start, for a clock that reaches `rate` ticks per second.
 
-    While the ramp lasts, its speed grows from 0 in proportion to time. For Poisson ticks this makes the
+    During the ramp, the speed of the clock grows linearly from 0. With Poisson ticks, this is the
     inhomogeneous Poisson process of that rate (Çinlar, Introduction to Stochastic Processes, 1975, 4.7).
     """
     on_ramp = rate * ramp_seconds / 2

@@ -1,4 +1,4 @@
-"""The boards that a load test asks about: positions of real games, recorded or played on the way."""
+"""The boards of a load test: positions of real games, recorded or played during the test."""
 
 from collections.abc import Iterator
 from itertools import count, cycle, islice
@@ -15,41 +15,46 @@ from octofold_client.analysis.trajectories import last_positions
 from octofold_client.errors import LoadTestError
 
 BOARDS = 4096
-"""Enough that nothing on the way profits from having seen a board before."""
+"""So many that no cache helps."""
 _GAMES_AT_ONCE, _GAMES_OF_A_FILE = 64, 100
 
 Boards = NDArray[np.uint8]
 
 
 class Source(Protocol):
-    """Where one caller gets its boards from."""
+    """Supplies the boards of one caller."""
 
     def boards(self) -> Boards:
-        """`[N, 16]`: what to ask about now."""
+        """The boards of the next call, `[N, 16]`."""
 
     def answered(self, moves: NDArray[np.int8]) -> None:
-        """Takes `[N]` moves for these boards. Raises `ValueError` for moves that cannot be made."""
+        """Take the moves `[N]` for these boards.
+
+        Raises:
+            ValueError: a move is illegal.
+        """
 
 
 class Recorded:
-    """Boards `[M, 16]`, `n` at a time, over and over; `caller` decides where to start."""
+    """Cycles through boards `[M, 16]`, `n` at a time; each `caller` starts at another place."""
 
     def __init__(self, boards: Boards, n: int, caller: int) -> None:
         whole = np.resize(boards, (max(1, len(boards) // n) * n, 16))
         parts = whole.reshape(-1, n, 16)
-        # A stride of the golden ratio keeps any number of callers apart.
+        # The golden ratio spreads the starting places evenly for any number of callers.
         self._parts = cycle(np.roll(parts, -int(caller * 0.618034 * len(parts)), axis=0))
 
     def boards(self) -> Boards:
+        """The next boards `[n, 16]`."""
         part: Boards = next(self._parts)
         return part
 
     def answered(self, moves: NDArray[np.int8]) -> None:
-        """What becomes of a recorded board does not matter."""
+        """Do nothing: recorded boards do not depend on the moves."""
 
 
 class Playing:
-    """`n` games of `seed` at a time, as they go; `caller` of `callers` decides which."""
+    """Plays `n` games of `seed` at a time; each of `callers` callers plays other games."""
 
     def __init__(self, seed: int, n: int, caller: int, callers: int, largest_exponent: int) -> None:
         self._games: Iterator[int] = count(caller, callers)
@@ -57,18 +62,24 @@ class Playing:
         self._episodes = Episodes(seed, islice(self._games, n), largest_exponent)
 
     def boards(self) -> Boards:
+        """The boards of the running games, `[n, 16]`."""
         return self._episodes.boards
 
     def answered(self, moves: NDArray[np.int8]) -> None:
+        """Make the moves `[n]`, and replace each game that ended with a new one.
+
+        Raises:
+            ValueError: a move is illegal.
+        """
         ended = self._episodes.step(moves)
         if ended:
             self._episodes.start(islice(self._games, len(ended)))
 
 
 def played_boards(largest_exponent: int, number: int = BOARDS, seed: int = 0) -> Boards:
-    """`[number, 16]`: all positions of games, in random order, by a player that takes the largest reward.
+    """Positions of a greedy player's games in random order: `[number, 16]`.
 
-    They are those of the first few hundred moves. How long a model takes does not depend on its boards.
+    They are from the first few hundred moves. A model takes the same time for every board.
     """
     episodes = Episodes(seed, range(_GAMES_AT_ONCE), largest_exponent)
     next_game = count(_GAMES_AT_ONCE)
@@ -82,10 +93,12 @@ def played_boards(largest_exponent: int, number: int = BOARDS, seed: int = 0) ->
 
 
 def replayed_boards(replays: Path, largest_exponent: int, number: int = BOARDS, seed: int = 0) -> Boards:
-    """`[at most number, 16]`: positions of the first hundred games of a replay file, in random order.
+    """Positions of the first hundred games of a replay file, in random order: `[at most number, 16]`.
 
-    Raises `LoadTestError` where it holds no board that the model takes, `ReplayError` for a damaged file, and
-    `OSError`.
+    Raises:
+        LoadTestError: the file contains no board that the model accepts.
+        ReplayError: the file is damaged.
+        OSError: the file cannot be read.
     """
     games = list(islice(read_replays(replays), _GAMES_OF_A_FILE))
     boards = np.empty((0, 16), np.uint8)
@@ -93,7 +106,7 @@ def replayed_boards(replays: Path, largest_exponent: int, number: int = BOARDS, 
         boards = last_positions(games, max(map(len, games))).boards
         boards = boards[boards.max(axis=1) <= largest_exponent]
     if not len(boards):
-        raise LoadTestError(f"{replays} holds no board that the model takes")
+        raise LoadTestError(f"{replays} contains no board that the model accepts")
     return _sample(boards, number, seed)
 
 

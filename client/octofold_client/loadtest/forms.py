@@ -1,6 +1,6 @@
-"""The forms of call that ask the service for moves: unary, packed, streamed, Open Inference.
+"""The forms of calls for moves: unary, packed, streamed and Open Inference.
 
-Each sends its boards once, without retries, and raises `CallFailed` if anything goes wrong.
+Each sends its boards once, without retries, and raises `CallFailed` if the call fails.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import grpc
 import numpy as np
 from google.protobuf.message import Message
 from numpy.typing import NDArray
+from octofold_game.model import BOARDS, MOVE
 from octofold_proto import messages
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference import grpc_service_pb2_grpc
@@ -28,9 +29,9 @@ Boards = NDArray[np.uint8]
 Moves = NDArray[np.int8]
 
 BROKEN_ANSWER = "BROKEN_ANSWER"
-"""Counted among the status codes: OK, but not an answer to the question."""
+"""Counted like a status code: the status was OK, but the answer does not fit the question."""
 MOST_BOARDS = 65_536
-"""In a call: more than that a server refuses, unless it was told otherwise."""
+"""Boards in a call; a server with default options refuses more."""
 
 
 @dataclass(frozen=True)
@@ -42,19 +43,19 @@ class Form:
 
     @classmethod
     def parse(cls, text: str) -> Form:
-        """The form that NAME or NAME:BOARDS means. Raises `InvalidRequest`, naming the known forms."""
+        """The form that NAME or NAME:BOARDS means.
+
+        Raises:
+            InvalidRequest: the form is unknown, or its number of boards is not allowed.
+        """
         name, colon, boards = text.partition(":")
         if name not in ASKERS:
-            raise InvalidRequest(
-                f"{text} is not a form of call; there are {', '.join(ASKERS)}, such as packed:16"
-            )
+            raise InvalidRequest(f"{text} is not a form of call; use {', '.join(ASKERS)}, such as packed:16")
         if colon and not (boards.isdecimal() and 1 <= int(boards) <= MOST_BOARDS):
-            raise InvalidRequest(f"{text}: {boards!r} is not a number of boards, 1 to {MOST_BOARDS:,}")
+            raise InvalidRequest(f"{text}: {boards!r} is not a number of boards from 1 to {MOST_BOARDS:,}")
         form = cls(name, int(boards) if colon else 1)
         if form.name == "unary" and form.boards > 1:
-            raise InvalidRequest(
-                f"{text}: a unary call asks about one board; packed:{form.boards} about more"
-            )
+            raise InvalidRequest(f"{text}: a unary call has one board; use packed:{form.boards} for more")
         return form
 
     def __str__(self) -> str:
@@ -63,7 +64,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Destination:
-    """What a call needs to know besides its boards."""
+    """The arguments of a call besides its boards."""
 
     model: str
     version: str
@@ -72,7 +73,7 @@ class Destination:
 
 
 class CallFailed(Exception):
-    """A call that was not answered; `code` is the name of its gRPC status, or `BROKEN_ANSWER`."""
+    """The call failed; `code` is the name of its gRPC status, or `BROKEN_ANSWER`."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -80,20 +81,25 @@ class CallFailed(Exception):
 
 
 class Asker(Protocol):
-    """Asks in one form, over one channel, any number of calls at a time."""
+    """Makes calls of one form over one channel, any number at a time."""
 
     async def ask(self, boards: Boards) -> Moves:
-        """The moves `[N]` for boards `[N, 16]`. Raises `CallFailed`."""
+        """The moves `[N]` for boards `[N, 16]`.
+
+        Raises:
+            CallFailed: the call failed.
+        """
 
     async def close(self) -> None:
-        """Ends what it keeps open."""
+        """End an open stream."""
 
 
 @dataclass(frozen=True)
 class OneCall:
-    """A call for each question: how to ask it, and the moves in an answer, by the number of boards.
+    """Makes one call for each question.
 
-    A `ValueError` of the latter means that the answer does not fit.
+    `question` makes the request. `moves` reads the answer to so many boards, and raises `ValueError` if it
+    does not fit.
     """
 
     method: Any
@@ -102,6 +108,7 @@ class OneCall:
     moves: Callable[[Any, int], Moves]
 
     async def ask(self, boards: Boards) -> Moves:
+        """The moves `[N]` for boards `[N, 16]`, by one call."""
         question, to = self.question(self.to, boards), self.to
         try:
             answer = await self.method(question, timeout=to.timeout_seconds, metadata=to.metadata)
@@ -110,11 +117,11 @@ class OneCall:
         return _fitting(self.moves, answer, len(boards))
 
     async def close(self) -> None:
-        """There is nothing between two calls."""
+        """Do nothing: no stream is open."""
 
 
 def unary(channel: grpc.aio.Channel, to: Destination) -> Asker:
-    """NextMove: one board."""
+    """NextMove: one board in a call."""
     return OneCall(_octofold(channel).NextMove, to, _one_board, _one_move)
 
 
@@ -124,13 +131,13 @@ def packed(channel: grpc.aio.Channel, to: Destination) -> Asker:
 
 
 def open_inference(channel: grpc.aio.Channel, to: Destination) -> Asker:
-    """ModelInfer of the Open Inference Protocol, boards and moves as raw bytes."""
+    """ModelInfer of the Open Inference Protocol: boards and moves as raw bytes."""
     stub = grpc_service_pb2_grpc.GRPCInferenceServiceStub(channel)
     return OneCall(stub.ModelInfer, to, _boards_tensor, _move_tensor)
 
 
 class Streamed:
-    """StreamNextMoves: every question on one stream, which is opened anew when it has ended."""
+    """StreamNextMoves: all questions on one stream, which is opened again after it has ended."""
 
     def __init__(self, channel: grpc.aio.Channel, to: Destination) -> None:
         self._method = _octofold(channel).StreamNextMoves
@@ -141,6 +148,7 @@ class Streamed:
         self._reading: asyncio.Task[None] | None = None
 
     async def ask(self, boards: Boards) -> Moves:
+        """The moves `[N]` for boards `[N, 16]`, by one message of the stream."""
         if self._reading is None or self._reading.done():
             self._questions = asyncio.Queue()
             self._reading = asyncio.create_task(self._read_answers(self._questions))
@@ -160,6 +168,7 @@ class Streamed:
         return _fitting(_many_moves, response, len(boards))
 
     async def close(self) -> None:
+        """End the stream."""
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.wait([self._reading])
@@ -195,7 +204,7 @@ ASKERS: dict[str, Callable[[grpc.aio.Channel, Destination], Asker]] = {
 
 
 def asker_of(form: Form, channel: grpc.aio.Channel, to: Destination) -> Asker:
-    """What asks in this form. Make it inside a running event loop."""
+    """The asker for this form; call this inside a running event loop."""
     return ASKERS[form.name](channel, to)
 
 
@@ -221,8 +230,8 @@ def _many_moves(answer: pb.NextMovesResponse, n: int) -> Moves:
 
 def _boards_tensor(to: Destination, boards: Boards) -> oip.ModelInferRequest:
     question = oip.ModelInferRequest(model_name=to.model, model_version=to.version)
-    question.inputs.add(name="boards", datatype="UINT8", shape=boards.shape)
-    question.outputs.add(name="move")
+    question.inputs.add(name=BOARDS.name, datatype="UINT8", shape=boards.shape)
+    question.outputs.add(name=MOVE.name)
     question.raw_input_contents.append(messages.boards_to_bytes(boards))
     return question
 

@@ -1,7 +1,7 @@
-"""A histogram of latencies that keeps percentiles to a third of a percent, however many there are.
+"""A histogram of latencies whose percentiles are exact to 0.4% for any number of values.
 
-Log-linear, like HdrHistogram: values that share their leading bits share a bucket. Histograms of several
-processes or windows add up.
+It is log-linear, like HdrHistogram: values with the same leading bits share a bucket. The histograms of
+several processes or windows can be added.
 """
 
 from __future__ import annotations
@@ -12,24 +12,28 @@ from math import ceil
 from typing import Any
 
 PRECISION_BITS = 9
-"""A value is known by this many leading bits, and so to 1 part in 256 at worst."""
+"""Number of leading bits that are kept of a value, for an error of at most 1 part in 256."""
 
 
 class Histogram:
-    """Counts of integers, here microseconds. Count, mean and largest are exact.
+    """Counts of integers, here microseconds. Count, mean and maximum are exact.
 
     Gil Tene, HdrHistogram, https://hdrhistogram.github.io/HdrHistogram/
     """
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
-        """By the largest value of a bucket."""
+        """Counts by the largest value of each bucket."""
         self.count = 0
         self.sum = 0
         self.max = 0
 
     def record(self, value: int) -> None:
-        """Takes in one value. Raises `ValueError` for a negative one."""
+        """Count one value.
+
+        Raises:
+            ValueError: the value is negative.
+        """
         if value < 0:
             raise ValueError(f"{value} is negative")
         shift = max(0, value.bit_length() - PRECISION_BITS)
@@ -39,7 +43,7 @@ class Histogram:
         self.max = max(self.max, value)
 
     def add(self, other: Histogram) -> None:
-        """Takes in all values of another histogram."""
+        """Count all values of another histogram."""
         self._counts.update(other._counts)
         self.count += other.count
         self.sum += other.sum
@@ -47,12 +51,13 @@ class Histogram:
 
     @property
     def mean(self) -> float | None:
-        """None without values."""
+        """The mean; None without values."""
         return self.sum / self.count if self.count else None
 
     def percentile(self, percent: float) -> int | None:
-        """A value that at least `percent` (above 0, up to 100) of the values do not exceed: the smallest
-        such, or up to 1 part in 256 more. None without values.
+        """The smallest value that `percent` of the values do not exceed, or up to 1 part in 256 more.
+
+        `percent` is above 0 and at most 100. Returns None without values.
         """
         rank = ceil(self.count * percent / 100)
         seen = 0
@@ -63,15 +68,16 @@ class Histogram:
         return None
 
     def rows(self) -> list[tuple[int, int]]:
-        """The buckets that hold something: the largest value that belongs there, and how many do."""
+        """The largest possible value and the count of each bucket that is not empty, in order."""
         return sorted(self._counts.items())
 
     def to_json(self) -> dict[str, Any]:
+        """The histogram as plain JSON values."""
         return {"count": self.count, "sum": self.sum, "max": self.max, "buckets": self.rows()}
 
 
 def merged(histograms: Iterable[Histogram]) -> Histogram:
-    """All values of several."""
+    """The sum of several histograms."""
     total = Histogram()
     for histogram in histograms:
         total.add(histogram)

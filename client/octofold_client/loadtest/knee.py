@@ -1,19 +1,18 @@
-"""The search for the highest rate that keeps a limit.
-
-It is a generator: it yields a rate to try, and is sent whether that rate kept the limit.
-"""
+"""Searches for the highest rate that keeps a limit."""
 
 from collections.abc import Generator
 
 PRECISION = 1.05
-"""The search ends when the lowest rate that failed is at most so many times the highest that held."""
+"""The search ends when the lowest rate that failed is at most this many times the highest that did not."""
 FARTHEST = 1024
-"""How far below the first rate it looks before it says that none holds."""
+"""The search gives up at this fraction of the first rate."""
 
 
 def highest_rate(first: float) -> Generator[float, bool, float | None]:
-    """Doubles or halves the rate from `first` on until one held and one failed, then halves what lies between
-    them, in proportion. Returns the highest rate that held; None where none did.
+    """Yield rates to try; the caller sends whether each rate kept the limit.
+
+    The search doubles or halves the rate, starting at `first`, until one rate kept the limit and one failed.
+    Then it tries their geometric mean again and again. Returns the highest rate that kept the limit, or None.
     """
     held: float | None = None
     failed: float | None = None

@@ -1,4 +1,4 @@
-"""What load to make, and how one process does it: closed and open loops in an event loop.
+"""Generates the load in one process: closed and open loops on an event loop.
 
 All times are of `time.monotonic`, which all processes of a machine share.
 """
@@ -20,28 +20,31 @@ from octofold_client.loadtest import arrivals
 from octofold_client.loadtest.boards import Source
 from octofold_client.loadtest.forms import BROKEN_ANSWER, Asker, CallFailed
 from octofold_client.loadtest.histogram import Histogram, merged
+from octofold_client.wording import counted
 
 LATE_SECONDS = 0.001
 """A call of an open loop is late when it is sent later than this after its intended time."""
 PAUSE_SECONDS = 0.1
-"""What a caller of a closed loop waits after a failure: a server that refuses is not to be hammered."""
+"""Pause of a caller of a closed loop after a failure, so that it does not flood the server."""
 
 
 @dataclass(frozen=True)
 class Closed:
-    """`callers` that each ask again once they are answered, after thinking for `think_seconds` on average
-    (exponentially distributed)."""
+    """Callers that each send the next call after an answer and a pause.
+
+    The pauses are exponentially distributed with an average of `think_seconds`.
+    """
 
     callers: int
     think_seconds: float = 0.0
 
     def __str__(self) -> str:
-        return f"{self.callers:,} caller{'' if self.callers == 1 else 's'}"
+        return counted(self.callers, "caller")
 
 
 @dataclass(frozen=True)
 class Open:
-    """`rate` calls a second, whether or not those before are answered."""
+    """`rate` calls per second, sent without waiting for answers, at random times or evenly."""
 
     rate: float
     poisson: bool = True
@@ -54,7 +57,7 @@ Load = Closed | Open
 
 
 def per_second(rate: float) -> str:
-    """A rate as people read it: three digits at least, and no more than whole numbers."""
+    """A rate with at least three digits, and without decimals from 100 on."""
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
@@ -74,7 +77,7 @@ class Share:
         return range(self.process, callers, self.processes)
 
     def send_times(self, ramp_seconds: float) -> Iterator[float]:
-        """When to send, in seconds after the start. Only for an open loop."""
+        """The times of an open loop's calls, in seconds after the start."""
         assert isinstance(self.load, Open)
         if self.load.poisson:
             ticks = arrivals.poisson(Random(f"{self.seed}/{self.process}/{self.load.rate}"))
@@ -85,7 +88,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Schedule:
-    """A ramp from `begin`, then windows, one behind the other."""
+    """A ramp from `begin`, then one window after the other."""
 
     begin: float
     ramp_seconds: float
@@ -94,7 +97,7 @@ class Schedule:
 
 @dataclass
 class Counts:
-    """What happened in one window. Calls count where they end, sends where they begin."""
+    """The counts of one window. An answer counts in the window of its arrival."""
 
     seconds: float = 0.0
     sent: int = 0
@@ -104,29 +107,31 @@ class Counts:
     latencies: Histogram = field(default_factory=Histogram)
     """Latencies of the answered calls, in microseconds."""
     errors: Counter[str] = field(default_factory=Counter)
-    """By status code."""
+    """Failed calls by status code."""
     last_error: str = ""
     cpu_shares: tuple[float, ...] = ()
-    """CPU time over time of each process."""
+    """CPU time over wall time of each process."""
 
     @property
     def answered(self) -> int:
+        """Number of answered calls."""
         return self.latencies.count
 
     @property
     def calls_per_second(self) -> float:
+        """Answered calls per second."""
         return self.answered / self.seconds if self.seconds else 0.0
 
     @classmethod
     def of_processes(cls, parts: Sequence[Counts]) -> Counts:
-        """The same window in several processes."""
+        """The sum of the same window in several processes."""
         return cls._sum(
             parts, max(part.seconds for part in parts), tuple(s for part in parts for s in part.cpu_shares)
         )
 
     @classmethod
     def of_windows(cls, parts: Sequence[Counts]) -> Counts:
-        """Several windows of the same processes, one behind the other."""
+        """The sum of consecutive windows of the same processes."""
         seconds = sum(part.seconds for part in parts)
         weighted = [[share * part.seconds for share in part.cpu_shares] for part in parts]
         return cls._sum(
@@ -148,11 +153,11 @@ class Counts:
 
 
 Windows = Generator[Counts, None, None]
-"""The counts of the ramp, then those of every window, once it is over; closing it ends the load."""
+"""Yields the counts of the ramp and then of each window, at its end. Closing the generator ends the load."""
 
 
 class Recorder:
-    """The counts of the window that is open."""
+    """Counts the calls of the current window."""
 
     def __init__(self) -> None:
         self._open()
@@ -162,19 +167,22 @@ class Recorder:
         self._since, self._cpu = time.monotonic(), time.process_time()
 
     def sent(self, late_seconds: float = 0.0) -> None:
+        """Count a call that was sent this long after its intended time."""
         self._counts.sent += 1
         self._counts.late += late_seconds > LATE_SECONDS
 
     def answered(self, boards: int, seconds: float) -> None:
+        """Count an answered call with its latency in seconds."""
         self._counts.boards += boards
         self._counts.latencies.record(round(seconds * 1e6))
 
     def failed(self, code: str, message: str) -> None:
+        """Count a failed call."""
         self._counts.errors[code] += 1
         self._counts.last_error = f"{code}: {' '.join(message.split())}"
 
     def take(self) -> Counts:
-        """Closes the window and opens the next."""
+        """End the window, begin the next one, and return the counts."""
         counts, since, cpu = self._counts, self._since, self._cpu
         self._open()
         counts.seconds = self._since - since
@@ -189,8 +197,15 @@ async def generate(
     schedule: Schedule,
     report: Callable[[Counts], None],
 ) -> None:
-    """Makes the load until it is cancelled. `report` is told the counts of the ramp, then those of every
-    window; `make_source` makes the boards of a caller, by its number."""
+    """Generate the load until the task is canceled.
+
+    Args:
+        asker: makes the calls.
+        make_source: makes the board source of a caller from its number.
+        share: this process's part of the load.
+        schedule: ramp and windows.
+        report: receives the counts of the ramp, then of each window.
+    """
     recorder = Recorder()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(_report(recorder, schedule, report))
@@ -246,7 +261,7 @@ async def _open_loop(
 async def _ask(
     asker: Asker, boards: NDArray[np.uint8], since: float, recorder: Recorder
 ) -> NDArray[np.int8] | None:
-    """The moves, or None after a failure; either is recorded."""
+    """Make one call and record it; return the moves, or None if it failed."""
     try:
         moves = await asker.ask(boards)
     except CallFailed as failure:
@@ -257,7 +272,7 @@ async def _ask(
 
 
 def _thinking(average_seconds: float, generator: Random) -> Iterator[float]:
-    """How long one caller thinks before each of its calls."""
+    """The pauses of one caller before each of its calls, in seconds."""
     while True:
         yield generator.expovariate(1 / average_seconds) if average_seconds else 0.0
 
@@ -267,5 +282,5 @@ async def _sleep_until(when: float) -> None:
 
 
 def punctual_loop() -> asyncio.AbstractEventLoop:
-    """An event loop whose timers go off within microseconds; those of epoll round up to milliseconds."""
+    """An event loop with timers exact to microseconds; epoll rounds them up to milliseconds."""
     return asyncio.SelectorEventLoop(selectors.SelectSelector())

@@ -1,4 +1,4 @@
-"""What a load test does: its loads or its limit, the form of its calls, and how long each load is held."""
+"""The options of a load test: loads or limit, form of the calls, and duration."""
 
 from __future__ import annotations
 
@@ -14,23 +14,27 @@ from octofold_client.loadtest.steps import Limit, Plan
 
 @dataclass(frozen=True)
 class LoadTestOptions:
-    """The options of a load test. Raises `LoadTestError` for those that contradict each other."""
+    """The options of a load test.
+
+    Raises:
+        LoadTestError: the options contradict each other.
+    """
 
     concurrency: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128)
-    """Closed loops of so many callers, one after the other; not used with `rates` or a `limit`."""
+    """Numbers of callers of the closed loops to run one after the other; ignored with `rates` or `limit`."""
     rates: tuple[float, ...] = ()
-    """Open loops of so many calls a second, one after the other; not used with a `limit`."""
+    """Calls per second of the open loops to run one after the other; ignored with `limit`."""
     limit: Limit | None = None
-    """Search for the highest rate that keeps it."""
+    """Limit to keep in a search for the highest rate."""
     poisson: bool = True
-    """Whether the calls of an open loop come at random; else at equal distances."""
+    """Whether an open loop sends its calls at random times; otherwise evenly."""
     think_seconds: float = 0.0
-    """How long the callers of a closed loop pause before each call, on average."""
+    """Average pause of the callers of a closed loop before each call."""
     form: Form = Form("unary")  # noqa: RUF009 - frozen
     games: bool = False
-    """Every caller plays games of its own."""
+    """Whether each caller plays its own games."""
     replays: Path | None = None
-    """A replay file whose positions are asked about; None: those of a greedy player's games."""
+    """Replay file to take the boards from; None for a greedy player's games."""
     processes: int = 1
     plan: Plan = Plan()  # noqa: RUF009 - frozen
     timeout_seconds: float = 10.0
@@ -38,35 +42,38 @@ class LoadTestOptions:
 
     def __post_init__(self) -> None:
         if (self.rates or self.limit is not None) and (self.games or self.think_seconds):
-            waits = "--games" if self.games else "--think"
+            flag = "--games" if self.games else "--think"
             raise LoadTestError(
-                f"{waits} needs callers who wait for their answers; --rate and --slo have none, "
-                "use --concurrency"
+                f"{flag} needs callers that wait for their answers: use it with --concurrency, not with "
+                "--rate or --slo"
             )
         if self.games and self.replays is not None:
-            raise LoadTestError("--games makes its own boards; --boards is for a test without it")
+            raise LoadTestError("--games and --boards exclude each other")
 
     @property
     def loads(self) -> list[Load]:
-        """The loads to hold one after the other; of no use with a `limit`."""
+        """The loads to run one after the other; not used with `limit`."""
         if self.rates:
             return [Open(rate, self.poisson) for rate in self.rates]
         return [Closed(callers, self.think_seconds) for callers in self.concurrency]
 
     @property
     def kind(self) -> str:
-        """One word, so that the results of tests of one kind are found together."""
+        """The kind of test in one word, for the name of its folder."""
         if self.limit is not None:
             return "slo"
         return "rate" if self.rates else "games" if self.games else "concurrency"
 
     def boards(self, largest_exponent: int) -> tuple[Boards | None, str]:
-        """The boards `[M, 16]` to ask about, and in words where they come from; None if callers play.
+        """The boards `[M, 16]` and a description of their origin; None if the callers play games.
 
-        Raises as `replayed_boards` does.
+        Raises:
+            LoadTestError: the replay file contains no board that the model accepts.
+            ReplayError: the replay file is damaged.
+            OSError: the replay file cannot be read.
         """
         if self.games:
-            return None, f"games of seed {self.seed}, as they go"
+            return None, f"games of seed {self.seed}, played during the test"
         if self.replays is None:
             return played_boards(largest_exponent, seed=self.seed), "positions of a greedy player's games"
         boards = replayed_boards(self.replays, largest_exponent, seed=self.seed)

@@ -1,6 +1,6 @@
 """The pictures of a load test: latency against rate, and latency by percentile.
 
-Needs matplotlib, which the base install has not; nothing imports it unless pictures are asked for.
+This module needs matplotlib, which is not part of the base installation. Import it only to draw.
 """
 
 from pathlib import Path
@@ -19,7 +19,11 @@ _NINES = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999)
 
 
 def draw(folder: Path, test: LoadTest) -> list[str]:
-    """Draws both pictures into `folder` and returns the names of their files. Raises `OSError`."""
+    """Save both pictures in `folder` and return the names of their files.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
     pictures = {
         "latency-against-rate.png": _against_rate(test),
         "latency-percentiles.png": _percentiles(test),
@@ -30,10 +34,10 @@ def draw(folder: Path, test: LoadTest) -> list[str]:
 
 
 def _against_rate(test: LoadTest) -> Figure:
-    figure, axes = _canvas(test, "calls answered a second")
-    # A search begins with a closed loop, which is no point of the curve.
+    figure, axes = _canvas(test, "answered calls per second")
+    # A search begins with a closed loop, which does not belong to the curve.
     shown = [step for step in test.steps if test.limit is None or isinstance(step.load, Open)]
-    # In the order of the load, so that a curve turns back where more load gets fewer answers.
+    # Sorted by load, so that the curve turns back where more load gets fewer answers.
     steps = sorted(shown, key=lambda step: step.counts.sent / step.counts.seconds)
     rates = [step.counts.calls_per_second for step in steps]
     for name in _LINES:
@@ -47,7 +51,7 @@ def _against_rate(test: LoadTest) -> Figure:
                 test.highest_rate,
                 color="black",
                 alpha=0.4,
-                label=f"{per_second(test.highest_rate)}/s holds it",
+                label=f"highest rate {per_second(test.highest_rate)}/s",
             )
     axes.set_xlim(left=0)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
@@ -71,10 +75,10 @@ def _percentiles(test: LoadTest) -> Figure:
 
 
 def _curve(latencies: Histogram) -> tuple[list[float], list[float]]:
-    """Latency in milliseconds, against 1 / (share of the calls that took longer): a line a power of ten."""
+    """Latency in milliseconds against 1 / (share of slower calls), which makes each nine a power of ten."""
     nines, milliseconds, seen = [1.0], [latencies.rows()[0][0] / 1e3], 0
     for largest, count in latencies.rows():
-        # The last bucket has nothing above it; half a call stands for what was not seen.
+        # No call is above the last bucket; half a call stands for those not observed.
         seen += count
         nines.append(latencies.count / max(latencies.count - seen, 0.5))
         milliseconds.append(min(largest, latencies.max) / 1e3)
@@ -84,7 +88,7 @@ def _curve(latencies: Histogram) -> tuple[list[float], list[float]]:
 def _canvas(test: LoadTest, x: str) -> tuple[Figure, Axes]:
     figure, axes = canvas(test.title, x, "latency, ms")
     axes.set_yscale("log")
-    # Every step of a decade by its number would be one number over the other.
+    # A label for every step of a decade would overlap with the next one.
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())

@@ -1,4 +1,4 @@
-"""How a load test is going, on the display of the terminal: a line that stays for each step."""
+"""Shows the progress of a load test: a permanent line for each step, and the current window."""
 
 from types import TracebackType
 from typing import Self
@@ -11,9 +11,9 @@ from octofold_client.terminal.display import Display, Status
 
 
 class Progress:
-    """Shows the steps of `test`; a context manager. Implements `running.Watcher`.
+    """Shows the steps of `test`; a context manager that implements `running.Watcher`.
 
-    `expected` is the number of steps; None where nobody knows it before.
+    `expected` is the number of steps, or None if it is unknown.
     """
 
     def __init__(self, test: LoadTest, display: Display, expected: int | None) -> None:
@@ -22,12 +22,15 @@ class Progress:
         self._expected = expected
 
     def begun(self, load: Load) -> None:
+        """Show the new load."""
         self._display.offer(lambda: self._status(f"{load}: ramp"))
 
     def window(self, step: Step) -> None:
+        """Show the window that has ended."""
         self._display.offer(lambda: self._status(f"window {len(step.windows)}, {line(self._test, step)}"))
 
     def measured(self, step: Step) -> None:
+        """Print a line for the step that has ended."""
         self._display.remark(line(self._test, step))
 
     def _status(self, now: str) -> Status:

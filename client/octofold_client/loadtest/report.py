@@ -1,4 +1,4 @@
-"""The tables of a load test, and the sentences below them, for terminals and as Markdown."""
+"""The report of a load test, for terminals and as Markdown: two tables and remarks."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from octofold_client.loadtest.result import PERCENTILES, LoadTest, latencies_ms,
 from octofold_client.loadtest.steps import Step
 
 SPLIT = (
-    "Where the average call spent its time, in milliseconds; boards in a batch, CPU cores of the client, "
-    "late sends, errors"
+    "Time of the average call in milliseconds; boards per batch, CPU cores of the client, late sends, errors"
 )
 _LATENCIES = (*(f"p{percent:g}" for percent in PERCENTILES), "max")
 
 
 def latency_rows(test: LoadTest) -> list[list[str]]:
-    """Headings, then a line for each step: what was sent and answered, and how fast, in milliseconds."""
+    """Headings, then a row for each step: rates and latencies in milliseconds."""
     rows = [["load", "offered/s", "calls/s", "boards/s", *_LATENCIES]]
     for step in test.steps:
         counts = step.counts
@@ -41,7 +40,7 @@ def latency_rows(test: LoadTest) -> list[list[str]]:
 
 
 def split_rows(test: LoadTest) -> list[list[str]]:
-    """Headings, then a line for each step: what `SPLIT` says."""
+    """Headings, then a row for each step: the columns that `SPLIT` names."""
     rows = [["load", "average", "queue", "inference", "rest", "outside", "batch", "cores", "late", "errors"]]
     for step in test.steps:
         counts, server = step.counts, step.server
@@ -60,18 +59,18 @@ def split_rows(test: LoadTest) -> list[list[str]]:
 
 
 def remarks(test: LoadTest) -> list[str]:
-    """One sentence each: what the search found, errors by code, and why a step's figures may mislead."""
+    """One sentence for each remark: the result of the search, errors by code, and warnings."""
     found = []
     if test.limit is not None and test.finished:
         rate = test.highest_rate
         found.append(
-            f"no rate holds {test.limit}"
+            f"no rate keeps the limit, {test.limit}"
             if rate is None
-            else f"{per_second(rate)} calls/s is the highest rate found that holds {test.limit}: "
+            else f"{per_second(rate)} calls/s is the highest rate found that keeps {test.limit}: "
             f"{per_second(rate * test.setup.boards_a_call)} boards/s"
         )
     if not test.finished:
-        found.append("the test was not finished")
+        found.append("the test did not finish")
     for step in test.steps:
         if step.counts.errors:
             codes = ", ".join(f"{code} {count:,}" for code, count in step.counts.errors.most_common())
@@ -84,7 +83,7 @@ def remarks(test: LoadTest) -> list[str]:
 
 
 def markdown(test: LoadTest, pictures: Iterable[str] = ()) -> str:
-    """The report's file. `pictures` are the names of image files beside it."""
+    """The report as Markdown; `pictures` are the names of image files beside it."""
     setup = test.setup
     facts = [
         ("target", setup.target),
@@ -107,9 +106,9 @@ def markdown(test: LoadTest, pictures: Iterable[str] = ()) -> str:
 
 
 def print_report(test: LoadTest, console: Console) -> None:
-    """Prints the tables and remarks on `console`, in the form that suits it."""
+    """Print the tables and remarks: drawn on a terminal, as Markdown elsewhere."""
     if not console.is_terminal:
-        # Not through rich, which would wrap the lines of a narrow pipe.
+        # rich would wrap the lines.
         console.file.write(markdown(test))
         return
     for title, rows in ((_title(test), latency_rows(test)), (SPLIT, split_rows(test))):
@@ -119,7 +118,7 @@ def print_report(test: LoadTest, console: Console) -> None:
 
 
 def line(test: LoadTest, step: Step) -> str:
-    """One line about one step, for those who wait."""
+    """One line about a step, for progress."""
     counts = step.counts
     found = latencies_ms(counts)
     parts = [
@@ -130,7 +129,7 @@ def line(test: LoadTest, step: Step) -> str:
     if counts.errors:
         parts.append(f"{counts.errors.total():,} errors")
     if test.limit is not None:
-        parts.append("holds" if step.holds(test.limit) else "does not hold")
+        parts.append("keeps the limit" if step.holds(test.limit) else "exceeds the limit")
     return ", ".join(parts)
 
 
@@ -139,7 +138,7 @@ def _title(test: LoadTest) -> str:
 
 
 def _table(title: str, rows: Sequence[Sequence[str]]) -> Table:
-    # As `Text`, in which nothing is markup: people choose the names of models.
+    # `Text` is not parsed as markup; the name of a model may contain brackets.
     drawn = Table(
         title=Text(title, style="bold"),
         title_justify="left",

@@ -9,26 +9,26 @@ from octofold_client.loadtest.loads import Closed, Counts, Load
 from octofold_client.loadtest.steps import Limit, Plan, Step
 
 SCHEMA = 1
-"""Version of the JSON result's form; it grows when a field changes its meaning or goes."""
+"""Version of the JSON form; it grows when a field is removed or changes its meaning."""
 
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What the figures depend on, besides the machines."""
+    """The conditions of the test."""
 
     target: str
     model: str
     version: str
     precision: str
     sha256: str | None
-    """Digest of the model file that answers, by its card."""
+    """Digest of the model file, from the model card."""
     server_version: str | None
     form: str
     boards_a_call: int
     boards_from: str
-    """In words."""
+    """Description of where the boards come from."""
     processes: int
     seed: int
     timeout_seconds: float
@@ -37,23 +37,24 @@ class Setup:
 
 @dataclass
 class LoadTest:
-    """A load test, as far as it has come."""
+    """A load test and its results so far."""
 
     setup: Setup
     limit: Limit | None = None
-    """What the search was for; None for a sweep."""
+    """The limit of the search; None for a sweep."""
     steps: list[Step] = field(default_factory=list)
-    """In the order in which they were measured; each has a window at least."""
+    """In the order of measurement; each has at least one window."""
     highest_rate: float | None = None
-    """The highest that holds the limit; None where none does, and before the search has ended."""
+    """The highest rate that keeps the limit; None if no rate does, or the search has not ended."""
     finished: bool = False
 
     @property
     def title(self) -> str:
+        """Model, version and form."""
         return f"{self.setup.model} version {self.setup.version}, {self.setup.form}"
 
     def to_json(self) -> dict[str, Any]:
-        """The result file's content."""
+        """The content of the result file."""
         setup = asdict(self.setup)
         return {
             "schema": SCHEMA,
@@ -70,7 +71,7 @@ class LoadTest:
 
 
 def latencies_ms(counts: Counts) -> dict[str, float | None]:
-    """Average, percentiles and largest by name; None without an answered call."""
+    """Average, percentiles and maximum by name; None without answered calls."""
     latencies = counts.latencies
     microseconds = {
         "average": latencies.mean,
@@ -81,10 +82,10 @@ def latencies_ms(counts: Counts) -> dict[str, float | None]:
 
 
 def outside_ms(step: Step) -> float | None:
-    """Average latency outside of the server: the network, and gRPC on both sides.
+    """Average latency outside the server: network, gRPC on both sides, and the delay of late calls.
 
-    With calls sent late, their delay too. None where the server does not say how long it took, and where the
-    calls are so few that those at the edges of the windows, which only one side counts, make it negative.
+    None if the server does not report its time, or if the difference is negative: with few calls, those at
+    the edges of the windows, which only one side counts, outweigh the rest.
     """
     average, server = step.counts.latencies.mean, step.server
     if average is None or server is None or average / 1e3 < server.total_ms:

@@ -1,7 +1,4 @@
-"""A whole load test: loads one after the other, or the search for the highest rate that holds a limit.
-
-It connects the processes that make the load, the windows and the search.
-"""
+"""Runs a load test: one load after the other, or a search for the highest rate that keeps a limit."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,21 +13,21 @@ from octofold_client.loadtest.steps import MakeWindows, Step, hold
 
 
 class Watcher(Protocol):
-    """Is told how the test goes."""
+    """Observes the progress of a load test."""
 
     def begun(self, load: Load) -> None:
-        """A load begins."""
+        """Called when a load begins."""
 
     def window(self, step: Step) -> None:
-        """One more window of the step that is being held."""
+        """Called after each window of the current step."""
 
     def measured(self, step: Step) -> None:
-        """The step is over, and is the last of the test's."""
+        """Called when a step has ended and is the last of the test's steps."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of `test`, which keeps all windows whatever ends it. Both ways to run raise as `hold` does."""
+    """One run of `test`, which keeps all windows, whatever ends it."""
 
     test: LoadTest
     make: MakeWindows
@@ -38,21 +35,26 @@ class Run:
     watcher: Watcher
 
     def sweep(self, loads: Sequence[Load]) -> None:
-        """Holds one load after the other."""
+        """Measure one load after the other.
+
+        Raises:
+            LoadTestError: all calls failed, or the load cannot be generated.
+        """
         for load in loads:
             self._measure(load)
         self.test.finished = True
 
     def search(self, *, poisson: bool) -> None:
-        """Finds the highest rate that holds the test's limit, starting from what one caller gets through.
+        """Search for the highest rate that keeps the test's limit, starting at the rate of one caller.
 
-        Raises `LoadTestError` when that one is not answered at all.
+        Raises:
+            LoadTestError: the first caller got no answer, all calls failed, or the load cannot be generated.
         """
         limit = self.test.limit
         assert limit is not None
         alone = self._measure(Closed(1)).counts
         if not alone.answered:
-            raise LoadTestError("a caller alone got no answer before the windows were over")
+            raise LoadTestError("a single caller got no answer in time")
         rates = highest_rate(alone.calls_per_second)
         try:
             rate = next(rates)

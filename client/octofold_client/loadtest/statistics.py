@@ -1,7 +1,7 @@
-"""How the server spent its time, by its own counters: in the queue, in the model, elsewhere.
+"""Reads from the server's counters how much time its calls spent in the queue, in the model and elsewhere.
 
-The counters are read over the Open Inference Protocol, on the port that is under load. They count the calls
-of all clients, not only ours.
+The counters come over the Open Inference Protocol from the port under load. They include the calls of other
+clients.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ ASK_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class ServerCounters:
-    """What one model version has done since it was loaded."""
+    """The counters of one model version since it was loaded."""
 
     calls: int
-    """Answered."""
+    """Answered calls."""
     call_ns: int
-    """Of these, from arrival to answer."""
+    """Time of these calls from arrival to answer."""
     queue_ns: int
     inference_ns: int
     boards: int
@@ -36,22 +36,23 @@ class ServerCounters:
 
 @dataclass(frozen=True)
 class Split:
-    """Averages over the calls that a server answered."""
+    """Average times of the calls that a server answered."""
 
     calls: int
     queue_ms: float
     inference_ms: float
     rest_ms: float
-    """Neither in the queue nor in the model: reading, writing, waiting for a thread."""
+    """Time outside queue and model: reading, writing, waiting for a thread."""
     boards_per_batch: float
 
     @property
     def total_ms(self) -> float:
+        """Time from arrival to answer."""
         return self.queue_ms + self.inference_ms + self.rest_ms
 
     @classmethod
     def between(cls, before: ServerCounters | None, after: ServerCounters | None) -> Split | None:
-        """None where a counter is unknown, where none moved, and where the server was started in between."""
+        """The averages between two readings; None without new calls, or if the server restarted."""
         if before is None or after is None or after.calls <= before.calls or after.batches <= before.batches:
             return None
         calls = after.calls - before.calls
@@ -68,7 +69,7 @@ class Split:
 
 
 class ServerStatistics:
-    """The counters of one model version at `target`, on a connection of its own; a context manager."""
+    """Reads the counters of one model version over its own connection; a context manager."""
 
     def __init__(self, target: str, model: str, version: str, credentials: Credentials) -> None:
         self._channel: Any = credentials.channel(grpc, target, CHANNEL_OPTIONS)
@@ -78,7 +79,7 @@ class ServerStatistics:
         self._metadata = credentials.metadata
 
     def read(self) -> ServerCounters | None:
-        """The counters now; None from a server that does not say, or not in time."""
+        """The current counters; None if the server does not report them in time."""
         try:
             response = self._ask(self._request, timeout=ASK_SECONDS, metadata=self._metadata)
             (found,) = response.model_stats

@@ -1,4 +1,4 @@
-"""One load, held until three windows agree, and the figures of these windows."""
+"""Measures one load until three windows agree, and computes the figures of these windows."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from octofold_client.loadtest.statistics import ServerCounters, Split
 from octofold_client.wording import counted
 
 AGREEING = 3
-"""Windows that must agree, and that the figures are taken from."""
+"""Number of windows that must agree; the figures are those of these windows."""
 WITHIN = 0.10
-"""How far each window may be from their average, as a share of it."""
+"""Allowed difference of each window from the average of all, as a share of the average."""
 BUSY_SHARE = 0.8
-"""A client process that takes more than this share of a core is called the bottleneck."""
+"""A client process that uses more than this share of a core is a bottleneck."""
 LATE_SHARE = 0.05
-"""A larger share of calls that were sent late is worth a warning."""
+"""A larger share of late calls gives a warning."""
 BEHIND_SHARE = 0.95
-"""A smaller share of the requested rate means that the client could not send it."""
+"""A smaller share of the requested rate gives a warning that the client was too slow."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How long one load is held. The ramp before the first window counts for nothing."""
+    """The duration of one load. The ramp before the first window is not measured."""
 
     ramp_seconds: float = 1.0
     window_seconds: float = 2.0
@@ -35,10 +35,10 @@ class Plan:
 
 @dataclass(frozen=True)
 class Limit:
-    """The highest latency that is allowed at a percentile, such as p99=20ms."""
+    """The highest allowed latency at a percentile, such as p99=20ms."""
 
     percentile: float
-    """Above 0, up to 100, which is the largest."""
+    """Above 0; 100 is the maximum."""
     milliseconds: float
 
     def __str__(self) -> str:
@@ -47,29 +47,29 @@ class Limit:
 
 @dataclass
 class Step:
-    """A load and its windows so far. All figures are those of the last three windows."""
+    """A load and its windows so far. All figures are for the last three windows."""
 
     load: Load
     windows: list[Counts] = field(default_factory=list)
     counters: list[ServerCounters | None] = field(default_factory=list)
-    """The server's, at the end of the ramp and of every window."""
+    """The server's counters at the end of the ramp and of each window."""
     complete: bool = False
-    """The load was held until its windows agreed, or there were as many as the plan allows."""
+    """Whether the windows agreed or reached the number that the plan allows."""
 
     @property
     def counts(self) -> Counts:
-        """Needs a window."""
+        """The counts of the last windows, of which there must be one."""
         return Counts.of_windows(self.windows[-AGREEING:])
 
     @property
     def server(self) -> Split | None:
-        """None where the server does not say, or answered none."""
+        """The server's own times; None if it does not report them or answered no call."""
         before_last = max(0, len(self.counters) - 1 - AGREEING)
         return Split.between(self.counters[before_last], self.counters[-1])
 
     @property
     def agreed(self) -> bool:
-        """The last three windows agree in rate and in average latency."""
+        """Whether the last three windows agree in rate and in average latency."""
         last = self.windows[-AGREEING:]
         means = [window.latencies.mean for window in last]
         rates = [window.calls_per_second for window in last]
@@ -78,7 +78,7 @@ class Step:
         )
 
     def holds(self, limit: Limit) -> bool:
-        """Every call was answered, at the rate that was asked for, and within the limit."""
+        """Whether every call was answered within the limit and at the requested rate."""
         counts = self.counts
         value = counts.latencies.percentile(limit.percentile)
         return (
@@ -91,46 +91,43 @@ class Step:
 
     @property
     def warnings(self) -> list[str]:
-        """Why the figures may not be those of the server; the same words for every step."""
+        """Reasons why the figures may not describe the server; the same words for every step."""
         counts, found = self.counts, []
         if max(counts.cpu_shares) > BUSY_SHARE:
             found.append(
-                f"the client is the bottleneck, a process of it takes over {BUSY_SHARE:.0%} of a core; more "
-                "of them (--processes) may find a faster server"
+                f"the client is a bottleneck: one of its processes uses over {BUSY_SHARE:.0%} of a core; use "
+                "more processes (--processes)"
             )
         if counts.late > LATE_SHARE * counts.sent:
             found.append(
                 f"over {LATE_SHARE:.0%} of the calls were sent more than {LATE_SECONDS * 1e3:g} ms late; "
-                "latencies count from the intended time and are partly the client's own"
+                "latencies count from the intended time, so they include delays of the client"
             )
         if self._behind(counts):
-            found.append("the client sent fewer calls than were asked for")
+            found.append("the client could not send calls at the requested rate")
         if not self.complete:
-            found.append(
-                f"this step was ended after {counted(len(self.windows), 'window')}, before it could be known "
-                "whether they agree"
-            )
+            found.append(f"this step ended early, after {counted(len(self.windows), 'window')}")
         elif not self.agreed:
             found.append(
-                f"no {AGREEING} windows agreed within {WITHIN:.0%}: more load than the server holds, or a "
-                "machine that is busy with something else"
+                f"no {AGREEING} windows agreed within {WITHIN:.0%}: the load is too high for the server, or "
+                "the machine is busy with other work"
             )
         return found
 
     def _behind(self, counts: Counts) -> bool:
         if not isinstance(self.load, Open):
             return False
-        # Poisson arrivals vary by the root of their number; three times that is no reason to complain.
+        # The number of Poisson arrivals varies by its square root; allow three times as much.
         asked = self.load.rate * counts.seconds
         return counts.sent < BEHIND_SHARE * asked - 3 * sqrt(asked)
 
 
 MakeWindows = Callable[[Load, float, float], Windows]
-"""Makes a load, with a ramp and windows of so many seconds, as `Workers.windows` does."""
+"""Generates a load with a ramp and windows of these lengths in seconds, like `Workers.windows`."""
 
 
 def agree(values: Sequence[float]) -> bool:
-    """Every value is within a tenth of the average of all, which is not 0."""
+    """Whether every value is within a tenth of the average, and the average is above 0."""
     average = sum(values) / len(values) if values else 0.0
     return average > 0 and all(abs(value - average) <= WITHIN * average for value in values)
 
@@ -143,11 +140,21 @@ def hold(
     on_window: Callable[[Step], None] = lambda _: None,
     limit: Limit | None = None,
 ) -> None:
-    """Makes the step's load and appends its windows, until three agree or there are too many; with a `limit`,
-    also when three in a row exceed it. `on_window` is called with the step after each.
+    """Generate the step's load and append its windows until the step is complete.
 
-    Raises `LoadTestError` when all calls failed for three windows, and whatever `make` raises; the step keeps
-    the windows until then.
+    The step is complete when three windows agree, when three in a row exceed `limit`, or when it has as many
+    windows as the plan allows. The step keeps its windows whatever happens.
+
+    Args:
+        step: step to measure.
+        make: generates the load.
+        plan: lengths of ramp and windows.
+        read_counters: reads the server's counters.
+        on_window: called with the step after each window.
+        limit: limit of a search.
+
+    Raises:
+        LoadTestError: all calls of three windows failed, or the load cannot be generated.
     """
     with closing(make(step.load, plan.ramp_seconds, plan.window_seconds)) as windows:
         next(windows)
@@ -158,7 +165,7 @@ def hold(
             on_window(step)
             last = step.windows[-AGREEING:]
             if len(last) == AGREEING and step.counts.errors and not step.counts.answered:
-                raise LoadTestError(f"{step.load}: no call was answered; the last: {step.counts.last_error}")
+                raise LoadTestError(f"{step.load}: all calls failed; last error: {step.counts.last_error}")
             too_slow = limit is not None and all(_exceeds(window, limit) for window in last)
             enough = step.agreed or (len(last) == AGREEING and too_slow)
             if enough or len(step.windows) >= plan.most_windows:

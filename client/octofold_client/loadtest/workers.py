@@ -1,6 +1,6 @@
-"""The processes that make the load, controlled by one thread that adds up their counts.
+"""Starts the processes that generate the load, and adds up their counts.
 
-Each process has a connection of its own. It takes orders and reports through a pipe, ends when the pipe
+Each process has its own connection. It receives orders and sends counts through a pipe, ends when the pipe
 closes, and leaves Ctrl-C to the process that started it.
 """
 
@@ -40,20 +40,20 @@ from octofold_client.rpc.methods import CHANNEL_OPTIONS
 SLICE_SECONDS = 0.2
 CONNECT_SECONDS = 10.0
 HEAD_START_SECONDS = 0.05
-"""From the order to begin until it takes effect, so that all processes begin together."""
+"""Time from the order to begin until the load begins, so that all processes begin together."""
 STOP_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Task:
-    """What the processes ask, and of which server."""
+    """The calls that the processes make."""
 
     target: str
     model: str
     version: str
     form: Form
     boards: NDArray[np.uint8] | None
-    """`[M, 16]`, asked about over and over; None: every caller plays games."""
+    """`[M, 16]`, sent in turn; None if each caller plays games."""
     largest_exponent: int
     seed: int = 0
     timeout_seconds: float = 10.0
@@ -61,12 +61,12 @@ class Task:
 
 
 class Workers:
-    """Processes that make the load of `task` together; a context manager.
+    """Processes that generate a load together; a context manager.
 
     Args:
-        task: what they ask.
-        processes: how many.
-        while_waiting: called every 0.2 s at least while a load is made; what it raises ends it.
+        task: calls to make.
+        processes: number of processes.
+        while_waiting: called at least every 0.2 s during a load; an exception from it ends the load.
     """
 
     def __init__(
@@ -79,7 +79,11 @@ class Workers:
         self._processes: list[Any] = []
 
     def __enter__(self) -> Self:
-        """Returns when all are connected. Raises `LoadTestError` where one is not."""
+        """Start the processes and wait until all are connected.
+
+        Raises:
+            LoadTestError: a process ended.
+        """
         try:
             for _ in range(self._count):
                 self._start()
@@ -96,16 +100,15 @@ class Workers:
         self._end()
 
     def windows(self, load: Load, ramp_seconds: float, window_seconds: float) -> Windows:
-        """Makes the load until the iterator is closed: yields the counts of the ramp, then those of every
-        window, once it is over.
+        """Generate the load until the generator is closed.
 
-        Raises `LoadTestError` when a process ends, and for an open loop of games; and what `while_waiting`
-        raises.
+        Yields the counts of the ramp and then of each window, at its end.
+
+        Raises:
+            LoadTestError: a process ended, or the callers of an open loop should play games.
         """
         if self._task.boards is None and not isinstance(load, Closed):
-            raise LoadTestError(
-                "games are played by callers who wait for their answers: in a closed loop only"
-            )
+            raise LoadTestError("only the callers of a closed loop can play games")
         schedule = Schedule(time.monotonic() + HEAD_START_SECONDS, ramp_seconds, window_seconds)
         for number, pipe in enumerate(self._pipes):
             pipe.send((Share(load, number, self._count, self._task.seed), schedule))
@@ -119,8 +122,8 @@ class Workers:
         context = get_context("spawn")  # a forked process cannot use gRPC
         ours, theirs = context.Pipe()
         process = context.Process(target=_work, args=(theirs, self._task), daemon=True)
-        # Ctrl-C goes to every process of the terminal; this one passes on, when it likes, that it is over.
-        # The tracker first: its start, on the way of our first process, would let the signal through again.
+        # Ctrl-C goes to every process of the terminal; only this process must react to it. The tracker must
+        # start first: it starts with our first process otherwise, and unblocks the signal.
         resource_tracker.ensure_running()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
@@ -132,7 +135,7 @@ class Workers:
         self._processes.append(process)
 
     def _receive(self, pipe: Connection) -> Any:
-        self._while_waiting()  # also where something comes more often than every slice
+        self._while_waiting()  # also if counts come more often than every slice
         while not pipe.poll(SLICE_SECONDS):
             self._while_waiting()
         try:
@@ -141,11 +144,11 @@ class Workers:
             process = self._processes[self._pipes.index(pipe)]
             process.join(STOP_SECONDS)
             raise LoadTestError(
-                f"a process that made the load ended with exit code {process.exitcode}"
+                f"a load-generating process ended with exit code {process.exitcode}"
             ) from None
 
     def _stop(self) -> None:
-        """Ends the load and takes what is still reported of it."""
+        """End the load and read the counts that are still on their way."""
         with suppress(OSError):
             for pipe in self._pipes:
                 pipe.send(None)
@@ -166,7 +169,7 @@ class Workers:
 
 
 def _work(pipe: Connection, task: Task) -> None:
-    """What a process does: one load after the other, until the pipe closes."""
+    """Run in each process: generate one load after the other until the pipe closes."""
     with asyncio.Runner(loop_factory=punctual_loop) as runner:
         runner.run(_serve(pipe, task))
 
@@ -184,12 +187,12 @@ async def _serve(pipe: Connection, task: Task) -> None:
 
     channel: grpc.aio.Channel = task.credentials.channel(grpc.aio, task.target, CHANNEL_OPTIONS)
     async with channel:
-        with suppress(TimeoutError):  # calls will say better than we why there is no connection
+        with suppress(TimeoutError):  # the calls will report the reason
             async with asyncio.timeout(CONNECT_SECONDS):
                 await channel.channel_ready()
         to = Destination(task.model, task.version, task.timeout_seconds, task.credentials.metadata)
         asker = asker_of(task.form, channel, to)
-        with suppress(OSError):  # nobody listens any more
+        with suppress(OSError):  # the pipe is closed
             pipe.send("connected")
             loop.add_reader(pipe.fileno(), receive)
             while (order := await orders.get()) != _END:
@@ -203,7 +206,7 @@ _END = "end"
 async def _make(
     asker: Asker, task: Task, pipe: Connection, orders: asyncio.Queue[Any], share: Share, schedule: Schedule
 ) -> None:
-    """One load, until the next order, which can only be to stop."""
+    """Generate one load until the next order, which can only be to stop."""
 
     def source(caller: int) -> Source:
         if task.boards is not None:
@@ -212,7 +215,7 @@ async def _make(
         return Playing(task.seed, task.form.boards, caller, share.load.callers, task.largest_exponent)
 
     def report(counts: Counts) -> None:
-        with suppress(OSError):  # of a pipe that has closed, the order to end is on its way
+        with suppress(OSError):  # the pipe is closed, and the order to end is on its way
             pipe.send(counts)
 
     load = asyncio.create_task(generate(asker, source, share, schedule, report))

@@ -1,1 +1,1 @@
-"""The service as method calls: connections, retries, shared calls, credentials."""
+"""Calls to the service: connections, retries, shared calls and credentials."""

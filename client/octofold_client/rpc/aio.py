@@ -1,4 +1,4 @@
-"""`AsyncClient`: the same calls as `Client`, for asyncio."""
+"""`AsyncClient`: the client for asyncio."""
 
 import asyncio
 from types import TracebackType
@@ -27,10 +27,10 @@ T = TypeVar("T")
 
 
 class AsyncClient:
-    """The same client for asyncio: arguments, answers and errors are those of `Client`, and tasks share calls
-    as threads do.
+    """A client for asyncio, with the arguments, answers and errors of `Client`.
 
-    Make it inside a running event loop. It takes no `while_waiting`: cancel the task that awaits instead.
+    Create it inside a running event loop. Tasks share calls as threads do. Instead of using `while_waiting`,
+    cancel the task that awaits.
     """
 
     def __init__(
@@ -52,12 +52,13 @@ class AsyncClient:
 
     @property
     def target(self) -> str:
+        """Address of the server."""
         return self._calls.target
 
     async def next_move(
         self, board: ArrayLike, *, model: str | None = None, version: str | int | None = None
     ) -> NextMove:
-        """As `Client.next_move`."""
+        """The move for one board; see `Client.next_move`."""
         return await self._drive(self._calls.of_model(model, version).next_move(board))
 
     async def next_moves(
@@ -68,14 +69,14 @@ class AsyncClient:
         model: str | None = None,
         version: str | int | None = None,
     ) -> NextMoves:
-        """As `Client.next_moves`."""
+        """The moves for boards; see `Client.next_moves`."""
         calls = self._calls.of_model(model, version)
         return await self._drive(calls.next_moves(boards, with_probabilities))
 
     async def list_models(
         self, *, timeout_seconds: float | None = None, retry: RetryPolicy | None = None
     ) -> tuple[Model, ...]:
-        """As `Client.list_models`."""
+        """The models of the server; see `Client.list_models`."""
         return await self._drive(self._calls.within(timeout_seconds, retry).list_models())
 
     async def server_version(self) -> str | None:
@@ -83,11 +84,15 @@ class AsyncClient:
         return await self._drive(self._calls.server_version())
 
     async def wait_until_ready(self, timeout_seconds: float = 10.0) -> None:
-        """Returns once the server serves. Raises `Unavailable` when it does not in time."""
+        """Return once the server reports SERVING.
+
+        Raises:
+            Unavailable: it did not in time.
+        """
         await self._drive(self._calls.wait_until_ready(timeout_seconds))
 
     async def close(self) -> None:
-        """Ends the connection; calls still on their way fail."""
+        """Close the connection; unfinished calls fail."""
         self._closed = True
         await self._channel.close(None)
 
@@ -136,7 +141,7 @@ class AsyncClient:
             return await method(step.request, timeout=step.timeout_seconds, metadata=self._metadata)
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            # `close` cancels what is on its way, though nobody cancelled the task that waits for it.
+            # `close` cancels unfinished calls, although nobody canceled the task that awaits them.
             if self._closed and task is not None and not task.cancelling():
                 raise ClientClosed(f"the client of {self.target} was closed") from None
             raise

@@ -1,13 +1,10 @@
-"""What the client gives back: plain frozen records made of numpy arrays and strings.
-
-`conversations.py` fills these records from messages.
-"""
+"""The answers of the client: frozen dataclasses of numpy arrays and strings."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.model import Card
 
 
 @dataclass(frozen=True)
@@ -15,16 +12,17 @@ class NextMove:
     """The answer to one board."""
 
     move: int
-    """0 up, 1 right, 2 down, 3 left; -1 when the game is over."""
+    """0 up, 1 right, 2 down, 3 left; -1 if the game is over."""
     probabilities: NDArray[np.float32]
-    """`[4]`; 0 for illegal moves, sums to 1, or to 0 when the game is over."""
+    """`[4]`: 0 for illegal moves; the sum is 1, or 0 if the game is over."""
     votes: NDArray[np.uint8]
-    """`[4]`: how many symmetric views of the board voted for each move."""
+    """`[4]`: number of symmetric views of the board that voted for each move."""
     model: str
     version: str
     queue_us: int
-    """As in `NextMoves`, of the call that took this board along with those of other threads."""
+    """As in `NextMoves`, for the call that the board shared with those of other threads."""
     inference_us: int
+    """As in `NextMoves`."""
 
 
 @dataclass(frozen=True)
@@ -32,15 +30,15 @@ class NextMoves:
     """The answers to N boards, in the boards' order."""
 
     moves: NDArray[np.int8]
-    """`[N]`: 0 up, 1 right, 2 down, 3 left; -1 when the game is over."""
+    """`[N]`: 0 up, 1 right, 2 down, 3 left; -1 if the game is over."""
     probabilities: NDArray[np.float32] | None
-    """`[N, 4]`, or None when they were not asked for."""
+    """`[N, 4]`, or None if they were not requested."""
     model: str
     version: str
     queue_us: int
-    """The longest that a board of this call waited for its batch."""
+    """The longest time that a board of this call waited for its batch."""
     inference_us: int
-    """The time of the batches that held boards of this call."""
+    """The time of the batches that contained boards of this call."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +49,15 @@ class ModelVersion:
     state: str
     """loading, ready, failed or unspecified."""
     reason: str
-    """Why it is not ready; empty when it is."""
+    """Why it is not ready; empty if it is."""
     precision: str
-    """fp32, int8 or fp16; empty when it is not ready."""
-    card: dict[str, Any] | None
-    """The model card; None when the server could not read it."""
+    """fp32, int8 or fp16; empty if it is not ready."""
+    card: Card | None
+    """The model card; None if the server could not read it, or if its format is unknown here."""
 
     @property
     def ready(self) -> bool:
+        """Whether the version can answer."""
         return self.state == "ready"
 
 
@@ -72,5 +71,5 @@ class Model:
 
     @property
     def newest_ready(self) -> ModelVersion | None:
-        """The version that answers when none is named; None when no version is ready."""
+        """The version that answers if a request names none; None if no version is ready."""
         return next((version for version in reversed(self.versions) if version.ready), None)

@@ -1,7 +1,7 @@
-"""`Client`: the service as blocking method calls, with deadlines and retries.
+"""`Client`: the blocking client, with deadlines and retries.
 
-It drives the conversations of `conversations.py` over a gRPC channel. Those decide what is asked, how an
-answer is read and when a call is tried again.
+It runs the conversations of `conversations.py`, which make requests, read answers and decide on retries, over
+a gRPC channel.
 """
 
 import os
@@ -33,7 +33,7 @@ SLICE_SECONDS = 0.2
 
 
 class PendingAnswer(Generic[T]):
-    """A call on its way: it was sent when this object was made. For one thread at a time."""
+    """A call whose first attempt has been sent. Only one thread at a time may use it."""
 
     def __init__(
         self,
@@ -52,16 +52,16 @@ class PendingAnswer(Generic[T]):
         self._call = start(step)
 
     def result(self) -> T:
-        """Waits for the answer, sending again as the client's retry policy says; the same every time.
+        """Wait for the answer, retry by the client's policy, and return the same answer every time.
 
         Raises:
-            OctofoldError: the call failed, and trying again is no use or its time is over.
+            OctofoldError: the call failed and cannot be retried.
         """
         if not self._ended:
             try:
                 self._answer = self._finish()
             except BaseException as error:
-                self._call.cancel()  # no effect, unless it was `while_waiting` that ended it
+                self._call.cancel()  # has an effect only if `while_waiting` ended the call
                 self._error = error
             self._ended = True
         if self._error is not None:
@@ -69,8 +69,9 @@ class PendingAnswer(Generic[T]):
         return self._answer
 
     def add_done_callback(self, callback: Callable[[], None]) -> None:
-        """Calls `callback`, in a thread of gRPC's, once the answer or the first failure is there; at once if
-        it already is. `result` may still take its time then: after a failure it tries again.
+        """Call `callback` in a thread of gRPC when the answer or the first failure has arrived.
+
+        After a failure, `result` may still wait for retries.
         """
         self._call.add_done_callback(lambda _: callback())
 
@@ -95,7 +96,7 @@ class PendingAnswer(Generic[T]):
         while True:
             try:
                 return self._call.result(SLICE_SECONDS)
-            except grpc.FutureTimeoutError:  # of this slice: the call's own deadline is a `grpc.RpcError`
+            except grpc.FutureTimeoutError:  # only this slice has ended; the deadline is a `grpc.RpcError`
                 self._while_waiting()
 
     def _pause(self, seconds: float) -> None:
@@ -106,21 +107,22 @@ class PendingAnswer(Generic[T]):
 
 
 class Client:
-    """A blocking client of the service at `target` ("host:port"); usable from many threads at once.
+    """A blocking client, which many threads can use at once.
 
-    Threads that each ask about one board at the same time share calls: simple code is fast code.
+    Threads that ask about one board each at the same time share calls. Every method raises an `OctofoldError`
+    if the call fails; `octofold_client.errors` lists the kinds.
 
     Args:
-        target: the server's address.
-        model: the model to ask; empty for the server's default.
-        version: the model's version; empty for the newest that is ready.
-        timeout_seconds: the deadline of every call, all its retries included.
-        retry: when a failed call is sent again.
-        credentials: TLS files and a token, for a server that asks for them.
-        while_waiting: called every 0.2 s while a call waits; what it raises ends that call.
+        target: address of the server, HOST:PORT.
+        model: model to ask; empty for the server's default.
+        version: version of the model; empty for the newest ready version.
+        timeout_seconds: deadline of every call, including its retries.
+        retry: when to retry a failed call.
+        credentials: TLS files and token.
+        while_waiting: called every 0.2 s while a call waits; an exception from it ends the call.
 
-    Raises `InvalidRequest` for a target of another form and for a token that must not go there. Every method
-    raises an `OctofoldError` (see `errors.py`) when the service refuses or cannot be reached.
+    Raises:
+        InvalidRequest: the target is not HOST:PORT, or a token would be sent there in plaintext.
     """
 
     def __init__(
@@ -145,15 +147,20 @@ class Client:
 
     @property
     def target(self) -> str:
+        """Address of the server."""
         return self._calls.target
 
     def next_move(
         self, board: ArrayLike, *, model: str | None = None, version: str | int | None = None
     ) -> NextMove:
-        """The move for one board of exponents, `[16]` or `[4, 4]`. Raises `BoardError` for any other.
+        """The move for one board of exponents, `[16]` or `[4, 4]`.
 
-        `model` and `version` replace those of the client for this call; a `model` without a `version` means
-        its newest.
+        `model` and `version` replace those of the client for this call. A `model` without a `version` means
+        its newest version.
+
+        Raises:
+            BoardError: the board is invalid.
+            OctofoldError: the call failed.
         """
         return self._begin(self._calls.of_model(model, version).next_move(board)).result()
 
@@ -165,8 +172,11 @@ class Client:
         model: str | None = None,
         version: str | int | None = None,
     ) -> NextMoves:
-        """The moves for `boards`, `[N, 16]` or `[N, 4, 4]`, N at least 1; `model` and `version` as in
-        `next_move`. Raises `BoardError` for any other boards.
+        """The moves for one or more boards, `[N, 16]` or `[N, 4, 4]`; the arguments are as in `next_move`.
+
+        Raises:
+            BoardError: a board is invalid.
+            OctofoldError: the call failed.
         """
         return self.begin_next_moves(
             boards, with_probabilities=with_probabilities, model=model, version=version
@@ -180,14 +190,15 @@ class Client:
         model: str | None = None,
         version: str | int | None = None,
     ) -> PendingAnswer[NextMoves]:
-        """Sends `boards` and returns at once; `.result()` of what it returns waits for the answer."""
+        """Send boards and return at once; `result` of the returned object waits for the answer."""
         return self._begin(self._calls.of_model(model, version).next_moves(boards, with_probabilities))
 
     def list_models(
         self, *, timeout_seconds: float | None = None, retry: RetryPolicy | None = None
     ) -> tuple[Model, ...]:
-        """Every model in the server's repository, sorted by name; None keeps the client's own deadline and
-        retries.
+        """All models in the server's repository, sorted by name.
+
+        `timeout_seconds` and `retry` replace those of the client.
         """
         return self._begin(self._calls.within(timeout_seconds, retry).list_models()).result()
 
@@ -196,13 +207,17 @@ class Client:
         return self._begin(self._calls.server_version()).result()
 
     def wait_until_ready(self, timeout_seconds: float = 10.0) -> None:
-        """Returns once the server serves. Raises `Unavailable` when it does not in time."""
+        """Return once the server reports SERVING.
+
+        Raises:
+            Unavailable: it did not in time.
+        """
         self._begin(self._calls.wait_until_ready(timeout_seconds)).result()
 
     def close(self) -> None:
-        """Ends the connection; calls still on their way fail."""
+        """Close the connection; unfinished calls fail."""
         self._closed = True
-        if self._process == os.getpid():  # a copy of the channel has none of the threads that would close it
+        if self._process == os.getpid():  # a forked copy of the channel lacks the threads to close it
             self._channel.close()
 
     def __enter__(self) -> Self:
@@ -234,7 +249,7 @@ class Client:
         method = self._methods[step.method]
         try:
             return method.future(step.request, timeout=step.timeout_seconds, metadata=self._metadata)
-        except ValueError:  # of a channel that was closed since we looked
+        except ValueError:  # the channel was closed after the check
             self._check_open()
             raise
 
@@ -243,5 +258,5 @@ class Client:
             raise ClientClosed(f"the client of {self.target} is closed")
         if self._process != os.getpid():
             raise ClientClosed(
-                f"the client of {self.target} was made before this process was forked: make another"
+                f"the client of {self.target} was made before this process was forked: make a new client"
             )

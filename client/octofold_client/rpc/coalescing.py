@@ -1,12 +1,12 @@
-"""Sends single boards that are asked about at the same time in one call.
+"""Sends single boards of several callers in one call.
 
-While nothing is in flight, a board is sent at once. Otherwise boards gather until there are as many as in
-flight, and then go together. So a lone caller never waits for company, there is no timer, and of many callers
-one half asks while the server works for the other. Each caller gets an answer or an error of its own, and one
+While nothing is in flight, a board is sent at once. Otherwise, boards gather until they are as many as those
+in flight, and are then sent together. A lone caller never waits, no timer is needed, and one half of many
+callers asks while the server works for the other half. Each caller gets its own answer or error, and a caller
 that leaves does not affect the others.
 
-The calls are unary. One stream for all of them was no faster, and a message on a stream can neither be
-cancelled nor have a deadline that the server knows.
+The calls are unary. A single stream was no faster, and a message on a stream can neither be canceled nor have
+a deadline that the server knows.
 """
 
 import asyncio
@@ -24,40 +24,43 @@ from octofold_client.rpc.answers import NextMove
 from octofold_client.rpc.conversations import Calls, Send, SendBoard, answers_of
 
 MOST_BOARDS = 1024
-"""In one call."""
+"""Maximum number of boards in one call."""
 
 Outcome = NextMove | BaseException
 
 
 class Call(Protocol):
-    """What `grpc.Future` and `asyncio.Task` have in common."""
+    """The methods that `grpc.Future` and `asyncio.Task` share."""
 
-    def add_done_callback(self, callback: Callable[[Any], None], /) -> None: ...
+    def add_done_callback(self, callback: Callable[[Any], None], /) -> None:
+        """Call `callback` when the call has ended."""
 
-    def result(self) -> Any: ...
+    def result(self) -> Any:
+        """The response of a call that has ended, or raise its error."""
 
-    def cancel(self) -> Any: ...
+    def cancel(self) -> Any:
+        """Cancel the call."""
 
 
 class Asked(Protocol):
-    """A board that somebody asks about."""
+    """A board for which a caller wants the move."""
 
     board: bytes
     end: float
-    """When its answer is no longer wanted, a time of `time.monotonic`."""
+    """The deadline, a time of `time.monotonic`."""
     group: "_Group | None"
-    """None while no call has taken it."""
+    """None until a call takes the board."""
 
     @property
     def left(self) -> bool:
-        """Whether nobody waits for the answer any more."""
+        """Whether the caller no longer waits for the answer."""
 
     def settle(self, outcome: Outcome) -> None:
-        """Hands over the answer or the error, once."""
+        """Hand over the answer or the error, once."""
 
 
 class AskedByThread:
-    """A board whose answer a thread waits for."""
+    """A board for which a thread waits."""
 
     def __init__(self, step: SendBoard, target: str) -> None:
         self.board = step.board
@@ -66,13 +69,16 @@ class AskedByThread:
         self.left = False
         self._target = target
         self._outcome: Outcome | None = None
-        # A bare lock wakes a thread at a fraction of the price of a `concurrent.futures.Future`.
+        # A bare lock wakes a thread in a fraction of the time of a `concurrent.futures.Future`.
         self._settled = threading.Lock()
         self._settled.acquire()
 
     def result(self, timeout_seconds: float) -> NextMove:
-        """Waits for the answer. Raises `grpc.FutureTimeoutError` when it takes longer than that,
-        `DeadlinePassed` when it took longer than the caller had, and what its call ended with.
+        """Wait for the answer, and return it or raise the error of the call.
+
+        Raises:
+            grpc.FutureTimeoutError: no answer came in `timeout_seconds`.
+            DeadlinePassed: no answer came before the caller's deadline.
         """
         left = self.end - time.monotonic()
         if not self._settled.acquire(timeout=max(0.0, min(timeout_seconds, left))):
@@ -85,18 +91,19 @@ class AskedByThread:
         raise self._outcome
 
     def settle(self, outcome: Outcome) -> None:
+        """Hand over the answer or the error, and wake the thread."""
         self._outcome = outcome
         self._settled.release()
 
     def cancel(self) -> None:
-        """Tells that the answer is no longer waited for."""
+        """Stop waiting; the call is canceled if nobody waits for it."""
         self.left = True
         if self.group is not None:
             self.group.cancel_if_deserted()
 
 
 class AskedByTask:
-    """A board whose answer a task waits for."""
+    """A board for which a task waits."""
 
     def __init__(self, step: SendBoard, target: str) -> None:
         self.board = step.board
@@ -108,10 +115,15 @@ class AskedByTask:
 
     @property
     def left(self) -> bool:
+        """Whether the task no longer waits for the answer."""
         return self._future.done()
 
     async def result(self) -> NextMove:
-        """Waits for the answer. Raises as `AskedByThread.result` does; may be cancelled."""
+        """Wait for the answer, and return it or raise the error of the call.
+
+        Raises:
+            DeadlinePassed: no answer came before the caller's deadline.
+        """
         timer = asyncio.get_running_loop().call_later(self._seconds, lambda: self.settle(_late(self._target)))
         try:
             return await self._future
@@ -123,7 +135,8 @@ class AskedByTask:
             timer.cancel()
 
     def settle(self, outcome: Outcome) -> None:
-        if self._future.done():  # its task has left
+        """Hand over the answer or the error, unless the task has left."""
+        if self._future.done():
             return
         if isinstance(outcome, NextMove):
             self._future.set_result(outcome)
@@ -132,10 +145,10 @@ class AskedByTask:
 
 
 class Coalescer:
-    """Takes boards from any thread; or, when `start` makes tasks, from those of one event loop.
+    """Gathers boards into calls.
 
-    There is no thread of its own: the first calls are begun by who asks, the next by who is told that one has
-    ended.
+    `ask` may be called from any thread, or from one event loop if `start` makes tasks. The coalescer has no
+    thread: a caller begins the first calls, and the callback of a call that has ended begins the next ones.
 
     Args:
         calls: makes the requests.
@@ -146,12 +159,12 @@ class Coalescer:
         self._calls = calls
         self._start = start
         self._boards: deque[Asked] = deque()
-        self._groups: deque[Sequence[Asked]] = deque()  # go before the boards, each in a call of its own
-        self._on_their_way = 0  # boards
+        self._groups: deque[Sequence[Asked]] = deque()  # sent before the boards, each in its own call
+        self._on_their_way = 0  # number of boards in flight
         self._lock = threading.Lock()  # guards the three above
 
     def ask(self, asked: Asked) -> None:
-        """Sends the board as soon as may be, and returns at once."""
+        """Send the board as soon as possible, and return at once."""
         with self._lock:
             self._boards.append(asked)
             due = self._is_due()
@@ -159,18 +172,18 @@ class Coalescer:
             self._send()
 
     def _is_due(self) -> bool:
-        # With half as many, calls were smaller (16 boards, not 22, of 64 callers) and dearer a board.
+        # With half as many, calls were smaller (16 instead of 22 boards for 64 callers) and cost more.
         return bool(self._groups) or len(self._boards) >= max(1, self._on_their_way)
 
     def _send(self) -> None:
-        """Begins all calls that are due."""
+        """Begin all calls that are due."""
         while group := self._next_group():
             try:
                 call = self._start(group.request(self._calls))
             except Exception as error:
                 self._land(group)
                 group.settle(error)
-            except BaseException:  # Ctrl-C, in the thread that happened to send for others too
+            except BaseException:  # Ctrl-C, in a thread that also sends for others
                 self._land(group, again=[group.boards])
                 self._send()
                 raise
@@ -200,15 +213,15 @@ class Coalescer:
         outcomes: Sequence[NextMove] | BaseException
         try:
             outcomes = answers_of(call.result(), len(group.boards))
-        except BaseException as error:  # asyncio's cancellation is no `Exception`
+        except BaseException as error:  # asyncio.CancelledError is not an `Exception`
             outcomes = error
             half = len(group.boards) // 2
-            if half and _is_refusal(error):  # of one bad board, which is to fail alone
+            if half and _is_refusal(error):  # only the invalid board must fail
                 self._land(group, again=[group.boards[:half], group.boards[half:]])
                 self._send()
                 return
         self._land(group)
-        self._send()  # before anybody wakes: the server is to have work meanwhile
+        self._send()  # before waking the callers, so that the server has work
         group.settle(outcomes)
 
 
@@ -222,7 +235,7 @@ class _Group:
             asked.group = self
 
     def request(self, calls: Calls) -> Send:
-        # As long as anybody waits; who has less time leaves earlier.
+        # The latest deadline; callers with earlier ones leave before.
         end = max(asked.end for asked in self.boards)
         return calls.of_boards([asked.board for asked in self.boards], max(0.0, end - time.monotonic()))
 
@@ -240,7 +253,7 @@ class _Group:
 
 
 def _is_refusal(error: BaseException) -> bool:
-    # Errors of both flavours carry a code, though grpc's base class does not say so.
+    # Errors of both APIs have a code, but grpc's base class does not declare it.
     code: Any = error.code() if isinstance(error, grpc.RpcError) else None
     return code is grpc.StatusCode.INVALID_ARGUMENT
 

@@ -1,11 +1,10 @@
-"""One call to the service as a conversation: what to send, how long to wait, when to try again.
+"""Calls as conversations: what to send, how long to wait and when to retry.
 
-The sync and the asyncio client share all of this. A conversation is a generator that yields `Send`,
-`SendBoard` and `Wait`, and is sent the reply (or thrown the `grpc.RpcError`). It does no input or output
-itself, so tests can drive it by hand.
+The sync and the asyncio client share this module. A conversation is a generator that yields `Send`,
+`SendBoard` and `Wait`; the client sends it the reply or throws the `grpc.RpcError`. It does no input or
+output itself, so tests can run it without a server.
 """
 
-import json
 import random
 import re
 import time
@@ -18,6 +17,7 @@ import numpy as np
 from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2
 from numpy.typing import ArrayLike
+from octofold_game.model import Card, CardError, parse_card
 from octofold_game.rules import LARGEST_EXPONENT, check_boards
 from octofold_proto import messages
 from octofold_proto.inference import grpc_service_pb2
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Send:
-    """Call `method` with `request`; the reply is the response, or the `grpc.RpcError` thrown in."""
+    """A step: call `method` with `request`. The reply is the response."""
 
     method: str
     request: Message
@@ -50,8 +50,9 @@ class Send:
 
 @dataclass(frozen=True)
 class SendBoard:
-    """Ask for the move on one board, alone or in one call with other callers' boards; the reply is its
-    `NextMove`, or the error of that call thrown in.
+    """A step: ask for the move on one board, perhaps in one call with the boards of other callers.
+
+    The reply is the board's `NextMove`.
     """
 
     board: bytes
@@ -63,7 +64,7 @@ class SendBoard:
 
 @dataclass(frozen=True)
 class Wait:
-    """Do nothing for `seconds`."""
+    """A step: do nothing for `seconds`."""
 
     seconds: float
 
@@ -76,10 +77,11 @@ Conversation = Generator[Step, Any, T]
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """When a call that failed is sent again, always within the call's own deadline.
+    """When to retry a failed call, always within its deadline.
 
-    UNAVAILABLE is tried again after a wait that doubles; a full queue after the delay that the server asked
-    for. Each wait is stretched at random by up to a half, so that many clients do not return together.
+    UNAVAILABLE is retried after a wait that doubles each time, and a full queue after the delay that the
+    server asks for. Each wait is extended at random by up to a half, so that many clients do not return
+    together.
     """
 
     attempts: int = 6
@@ -87,7 +89,7 @@ class RetryPolicy:
     largest_wait_seconds: float = 2.0
 
     def wait_seconds(self, error: OctofoldError, attempt: int) -> float | None:
-        """How long to wait after failed attempt number `attempt` (from 1); None: give up."""
+        """Time to wait after failed attempt number `attempt` (from 1); None to give up."""
         if attempt >= self.attempts:
             return None
         if isinstance(error, Unavailable):
@@ -104,31 +106,35 @@ DEFAULT_RETRY = RetryPolicy()
 
 @dataclass(frozen=True)
 class Calls:
-    """Makes the conversations of one client of the server at `target`, "host:port".
+    """Makes the conversations of one client.
 
-    `model` and `version` are sent with every call: empty means the server's default model and its newest
-    ready version. `timeout_seconds` bounds a call with all its retries. Raises `InvalidRequest` for a target
-    of another form, which gRPC itself would only complain of later, and at length.
+    Raises:
+        InvalidRequest: the target is not HOST:PORT. gRPC would fail later, with a long message.
     """
 
     target: str
+    """Address of the server, HOST:PORT."""
     model: str = ""
+    """Empty for the server's default model."""
     version: str = ""
+    """Empty for the newest ready version."""
     timeout_seconds: float = 60.0
+    """Deadline of a call, including its retries."""
     retry: RetryPolicy = DEFAULT_RETRY
     tls: bool = False
-    """The connection uses TLS; only for saying why there is none."""
+    """Whether the connection uses TLS; only for error messages."""
 
     def __post_init__(self) -> None:
         match = _TARGET.fullmatch(self.target)
         if match is None or not 1 <= int(match["port"]) <= 65_535:
-            raise InvalidRequest(f"a target must be HOST:PORT, such as 127.0.0.1:50051, got {self.target!r}")
+            raise InvalidRequest(
+                f"the target must be HOST:PORT, such as 127.0.0.1:50051, got {self.target!r}"
+            )
 
     def of_model(self, model: str | None, version: str | int | None) -> "Calls":
-        """The same calls to another model, or another version of this one; None leaves it as it is.
+        """The same calls to another model or version; None keeps the model or version.
 
-        `model` may name its version: "swift:1". Without one it means its newest, whatever version this client
-        asks for.
+        `model` may include a version, such as "swift:1". Without one, it means the newest version.
         """
         if model is None:
             return self if version is None else replace(self, version=str(version))
@@ -136,7 +142,7 @@ class Calls:
         return replace(self, model=name, version=own if version is None else str(version))
 
     def within(self, timeout_seconds: float | None, retry: RetryPolicy | None) -> "Calls":
-        """The same calls with another deadline and other retries; None leaves them as they are."""
+        """The same calls with another deadline and other retries; None keeps them."""
         return replace(
             self,
             timeout_seconds=self.timeout_seconds if timeout_seconds is None else timeout_seconds,
@@ -144,14 +150,18 @@ class Calls:
         )
 
     def next_move(self, board: ArrayLike) -> Conversation[NextMove]:
-        """`board`: 16 exponents, or 4x4. Raises `BoardError` before anything is sent."""
+        """Ask for the move on a board of exponents, `[16]` or `[4, 4]`.
+
+        Raises:
+            BoardError: the board is invalid; nothing is sent.
+        """
         cells = _cells(board)
         return self._ask(
             lambda seconds: SendBoard(cells, seconds, self.model, self.version), lambda answer: answer
         )
 
     def of_boards(self, boards: Sequence[bytes], timeout_seconds: float) -> Send:
-        """One call for many a `SendBoard`; `answers_of` takes its response apart."""
+        """One call for the boards of many `SendBoard` steps; `answers_of` splits its response."""
         request = pb.NextMovesRequest(
             model=self.model,
             version=self.version,
@@ -162,7 +172,11 @@ class Calls:
         return Send("NextMoves", request, timeout_seconds)
 
     def next_moves(self, boards: ArrayLike, with_probabilities: bool) -> Conversation[NextMoves]:
-        """`boards`: `[N, 16]` or `[N, 4, 4]` exponents. Raises `BoardError` before anything is sent."""
+        """Ask for the moves on boards of exponents, `[N, 16]` or `[N, 4, 4]`.
+
+        Raises:
+            BoardError: a board is invalid; nothing is sent.
+        """
         checked = check_boards(_rows(boards))
         n = len(checked)
         request = pb.NextMovesRequest(
@@ -176,10 +190,11 @@ class Calls:
         )
 
     def list_models(self) -> Conversation[tuple[Model, ...]]:
+        """Ask for all models in the server's repository."""
         return self._ask_for("ListModels", pb.ListModelsRequest(), _parse_models)
 
     def server_version(self) -> Conversation[str | None]:
-        """None from a server without the Open Inference Protocol, which alone has this question."""
+        """Ask for the version of the server's program; None without the Open Inference Protocol."""
         request = grpc_service_pb2.ServerMetadataRequest()
         try:
             return (
@@ -189,7 +204,11 @@ class Calls:
             return None
 
     def wait_until_ready(self, timeout_seconds: float) -> Conversation[None]:
-        """Asks for the server's health until it serves; raises `Unavailable` when the time is over."""
+        """Ask for the server's health until it reports SERVING.
+
+        Raises:
+            Unavailable: it did not in time.
+        """
         end = time.monotonic() + timeout_seconds
         last = "no answer"
         while (left := end - time.monotonic()) > 0:
@@ -199,20 +218,20 @@ class Calls:
                 error = self._error(rpc_error)
                 if isinstance(error, NotOctofold):
                     raise error from None
-                if not isinstance(error, DeadlinePassed):  # which says less than whatever was heard before
+                if not isinstance(error, DeadlinePassed):  # an earlier error says more than a timeout
                     last = str(error)
             else:
                 if response.status == health_pb2.HealthCheckResponse.SERVING:
                     return
                 last = "it is starting or draining"
             yield Wait(min(0.05, max(0.0, end - time.monotonic())))
-        raise Unavailable(f"no octofold server is ready at {self.target} after {timeout_seconds:g} s: {last}")
+        raise Unavailable(f"no Octofold server is ready at {self.target} after {timeout_seconds:g} s: {last}")
 
     def _ask_for(self, method: str, request: Message, parse: Callable[[Any], T]) -> Conversation[T]:
         return self._ask(lambda seconds: Send(method, request, seconds), parse)
 
     def _ask(self, step: Callable[[float], Step], parse: Callable[[Any], T]) -> Conversation[T]:
-        """`step` is one attempt, to be over after so many seconds."""
+        """Make attempts until one succeeds; `step` makes an attempt's step from its timeout in seconds."""
         end = time.monotonic() + self.timeout_seconds
         attempt = 1
         while True:
@@ -229,7 +248,7 @@ class Calls:
             attempt += 1
 
     def _error(self, rpc_error: grpc.RpcError) -> OctofoldError:
-        """The client's exception, naming the address where nobody's words do."""
+        """The exception for an error of gRPC, with the server's address if the message lacks it."""
         error = error_of_call(rpc_error)
         if (reason := explain(str(error), self.target, tls=self.tls)) is not None:
             return Unavailable(reason)
@@ -241,12 +260,12 @@ class Calls:
 
 
 def _cells(board: ArrayLike) -> bytes:
-    """One board of 16 exponents, or 4x4. Raises `BoardError` for any other."""
+    """The 16 bytes of one board, `[16]` or `[4, 4]`."""
     array = np.asarray(board)
     if array.shape == (4, 4):
         array = array.reshape(16)
     if array.dtype == np.uint8 and array.shape == (16,):
-        # The usual case: bytes are checked in a fraction of the time that numpy takes to look at one board.
+        # The usual case: checking bytes takes a fraction of the time of numpy's check.
         cells = array.tobytes()
         if max(cells) <= LARGEST_EXPONENT:
             return cells
@@ -254,7 +273,7 @@ def _cells(board: ArrayLike) -> bytes:
 
 
 def _rows(boards: ArrayLike) -> ArrayLike:
-    """Boards `[N, 4, 4]` as `[N, 16]`; anything else as it is, for `check_boards` to judge."""
+    """Boards `[N, 4, 4]` as `[N, 16]`; anything else unchanged, for `check_boards` to refuse."""
     try:
         array = np.asarray(boards)
     except ValueError:  # rows of different lengths
@@ -263,16 +282,17 @@ def _rows(boards: ArrayLike) -> ArrayLike:
 
 
 def answers_of(response: pb.NextMovesResponse, n: int) -> list[NextMove]:
-    """The answers to the `n` boards of `Calls.of_boards`, each as if its board had been asked about alone.
+    """The answers to the `n` boards of a call by `Calls.of_boards`.
 
-    Raises `BrokenAnswer` for a response to another question.
+    Raises:
+        BrokenAnswer: the response does not fit the boards.
     """
     many = _parse_next_moves(response, n, with_probabilities=True)
     try:
         votes = messages.votes_from_bytes(response.votes, n)
     except ValueError as error:
         raise _misfit(error) from None
-    rows = zip(many.moves.tolist(), many.probabilities, votes, strict=True)  # type: ignore[arg-type]  # asked for
+    rows = zip(many.moves.tolist(), many.probabilities, votes, strict=True)  # type: ignore[arg-type]  # not None
     return [
         NextMove(move, shares, row, many.model, many.version, many.queue_us, many.inference_us)
         for move, shares, row in rows
@@ -321,9 +341,8 @@ def _parse_models(response: pb.ListModelsResponse) -> tuple[Model, ...]:
     )
 
 
-def _card(card_json: str) -> dict[str, Any] | None:
+def _card(card_json: str) -> Card | None:
     try:
-        card = json.loads(card_json)
-    except ValueError:  # also of an empty string: the server could not read the card
+        return parse_card(card_json)
+    except CardError:  # also for an empty string, if the server could not read the card
         return None
-    return card if isinstance(card, dict) else None

@@ -1,6 +1,6 @@
-"""How a client proves who it is, and by whom it lets a server prove that: TLS files and a bearer token.
+"""The credentials of a client: TLS files and a bearer token.
 
-Files are read once, when the credentials are made. The token never shows in a representation or a message.
+Files are read once, when the credentials are made. The token never appears in a representation or a message.
 """
 
 from __future__ import annotations
@@ -16,26 +16,24 @@ import grpc
 
 from octofold_client.errors import InvalidRequest
 
-__all__ = ["PLAINTEXT", "Credentials"]
-
 TOKEN_VARIABLE = "OCTOFOLD_TOKEN"
-"""Where a token may be found that no file is named for."""
+"""Environment variable with the token, used if no token file is given."""
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """Nothing by default: plaintext, and no token.
+    """The credentials of a client; by default, plaintext without a token.
 
-    A token in plaintext goes to this machine only: to any other server, TLS is needed.
+    A token is sent in plaintext only to this machine. Any other server needs TLS.
     """
 
     tls: bool = False
     authorities: bytes | None = field(default=None, repr=False)
-    """PEM of the authorities that may vouch for the server; None: those that the system trusts."""
+    """CA certificates to trust (PEM); None for those that the system trusts."""
     certificate: bytes | None = field(default=None, repr=False)
-    """PEM of this client's certificate and those above it, for a server that asks for one."""
+    """This client's certificate and its chain (PEM)."""
     key: bytes | None = field(default=None, repr=False)
-    """PEM of its private key."""
+    """Private key of the certificate (PEM)."""
     token: str = field(default="", repr=False)
 
     @classmethod
@@ -49,14 +47,17 @@ class Credentials:
         token: Path | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> Credentials:
-        """Read the files that are given; any of TLS's means TLS. Without a token file, the token is that of
-        the environment variable OCTOFOLD_TOKEN, if there is one.
+        """Read the given files.
 
-        Raises `InvalidRequest` for a certificate without its key, and for a token that is none; `OSError` for
-        a file that cannot be read.
+        Any TLS file implies TLS. Without a token file, the environment variable OCTOFOLD_TOKEN may contain
+        the token.
+
+        Raises:
+            InvalidRequest: the certificate or its key is missing, or the token is invalid.
+            OSError: a file cannot be read.
         """
         if (certificate is None) != (key is None):
-            raise InvalidRequest("a client's certificate and its key are given together, or neither")
+            raise InvalidRequest("a client certificate needs its private key, and a key its certificate")
         return cls(
             tls=tls or authorities is not None or certificate is not None,
             authorities=None if authorities is None else authorities.read_bytes(),
@@ -65,21 +66,22 @@ class Credentials:
             token=environment.get(TOKEN_VARIABLE, "") if token is None else _token(token),
         )
 
-    def channel(self, flavour: Any, target: str, options: Any) -> Any:
-        """A channel to `target` ("host:port"), made by `flavour`: `grpc` or `grpc.aio`.
+    def channel(self, api: Any, target: str, options: Any) -> Any:
+        """A channel to `target`, HOST:PORT, made by `api`, which is `grpc` or `grpc.aio`.
 
-        Raises `InvalidRequest` if a token would leave this machine in plaintext.
+        Raises:
+            InvalidRequest: the token would leave this machine in plaintext.
         """
         if self.tls:
             files = grpc.ssl_channel_credentials(self.authorities, self.key, self.certificate)
-            return flavour.secure_channel(target, files, options=options)
+            return api.secure_channel(target, files, options=options)
         if self.token and not _is_loopback(target.rpartition(":")[0]):
-            raise InvalidRequest(f"{target}: a token is sent to another machine over TLS only")
-        return flavour.insecure_channel(target, options=options)
+            raise InvalidRequest(f"{target}: a token needs TLS, except on this machine")
+        return api.insecure_channel(target, options=options)
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """What every call brings along."""
+        """The metadata of every call."""
         return (("authorization", f"Bearer {self.token}"),) if self.token else ()
 
 
@@ -89,7 +91,7 @@ PLAINTEXT = Credentials()
 def _token(file: Path) -> str:
     token = file.read_text(encoding="utf-8", errors="replace").strip()
     if not token.isascii() or not token.isprintable() or not token or " " in token:
-        raise InvalidRequest(f"{file}: holds no token, which is one word of printable ASCII")
+        raise InvalidRequest(f"{file}: a token must be one word of printable ASCII characters")
     return token
 
 

@@ -1,7 +1,6 @@
-"""A server of our own for as long as a block runs: started on a free loopback port, always stopped.
+"""Runs a server of our own: started on a free loopback port when a block begins, stopped when it ends.
 
-It starts the installed `octofold-serve` as a process and speaks to it like to any other server; the client
-imports nothing of it.
+It starts the installed `octofold-serve` as a process. The client does not import it.
 """
 
 import signal
@@ -19,16 +18,16 @@ from octofold_client.errors import ServerDied
 from octofold_client.rpc.client import Client
 
 START_SECONDS = 120.0
-"""Loading and warming up a model takes seconds; a busy machine may take many."""
+"""Loading and warming up a model takes seconds, and longer on a busy machine."""
 STOP_SECONDS = 20.0
 LOG_LINES = 12
 
 
 class LocalServer:
-    """`octofold-serve` on 127.0.0.1; `target` is its address once the block is entered.
+    """`octofold-serve` on 127.0.0.1; a context manager. `target` is its address inside the block.
 
     Args:
-        models: the model repository to serve.
+        models: model repository to serve.
         options: further arguments of `octofold-serve`.
     """
 
@@ -41,7 +40,11 @@ class LocalServer:
         self.target = ""
 
     def __enter__(self) -> Self:
-        """Returns when the server is ready. Raises `ServerDied` when it ends, or is not ready in time."""
+        """Start the server and wait until it is ready.
+
+        Raises:
+            ServerDied: it ended, or was not ready in time.
+        """
         try:
             self._start()
         except BaseException:
@@ -60,7 +63,11 @@ class LocalServer:
         return None if self._process is None else self._process.pid
 
     def check(self) -> None:
-        """Raises `ServerDied`, with the last lines of the server's log, when the server has ended."""
+        """Check that the server is running.
+
+        Raises:
+            ServerDied: it has ended; the message includes the last lines of its log.
+        """
         if self._process is not None and self._process.poll() is not None:
             raise ServerDied(
                 f"the server ended with exit code {self._process.returncode}{self._last_words()}"
@@ -73,13 +80,13 @@ class LocalServer:
         command += ["--models", str(self._models), "--grace", "0", *self._options]
         try:
             with self._log.open("wb") as log:
-                # In a session of its own, Ctrl-C reaches this program only, which then stops the server.
+                # In a new session, Ctrl-C reaches only this program, which then stops the server.
                 self._process = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
                 )
         except FileNotFoundError:
-            lacking = f"there is no {program.name} beside {sys.executable}"
-            raise ServerDied(f"{lacking}: run {install_command('server')}") from None
+            missing = f"{program.name} is not installed beside {sys.executable}"
+            raise ServerDied(f"{missing}: run {install_command('server')}") from None
         end = time.monotonic() + START_SECONDS
         while not port_file.exists():
             self.check()
@@ -97,7 +104,7 @@ class LocalServer:
                 self._process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 pass
-            finally:  # also when somebody has no patience for it
+            finally:  # also after Ctrl-C during the wait
                 self._process.kill()
                 self._process.wait()
         self._folder.cleanup()

@@ -1,4 +1,4 @@
-"""Why a connection failed, in plain words: gRPC's own name files of the SSL library and end with "OK"."""
+"""Explains why a connection failed; gRPC's messages name files of the SSL library and end with "OK"."""
 
 import re
 import socket
@@ -12,11 +12,9 @@ _CLOSED = ("Socket closed", "Connection reset")
 
 
 def explain(details: str, target: str, *, tls: bool) -> str | None:
-    """What to tell people about the `details` of a call that could not connect to `target`, with or without
-    TLS; None for details of anything else.
-    """
+    """A message for the `details` of a call that could not connect to `target`; None for other details."""
     if "errors resolving" in details or "DNS resolution failed" in details:
-        return f"{target}: the name of the host cannot be resolved"
+        return f"{target}: the host name cannot be resolved"
     if "failed to connect" not in details:
         return None
     if match := _VERIFY.search(details):
@@ -24,21 +22,24 @@ def explain(details: str, target: str, *, tls: bool) -> str | None:
     if "Hostname Verification" in details:
         return _not_for_host(target)
     if tls and any(sign in details for sign in _NOT_TLS):
-        return f"{target} does not speak TLS (leave --tls and its files out)"
+        return f"{target} does not use TLS (leave out --tls and its files)"
     if "security handshaker" in details:
         return f"TLS to {target} cannot be set up: --tls-ca, --tls-certificate or --tls-key is wrong"
     reason = details.rpartition(": ")[2]
     if not tls and any(sign in details for sign in _CLOSED):
-        return f"{target} closed the connection: {reason} (if it speaks TLS, use --tls or --tls-ca)"
-    return f"no octofold server answers at {target}: {reason}"
+        return f"{target} closed the connection: {reason} (if it uses TLS, use --tls or --tls-ca)"
+    return f"no Octofold server answers at {target}: {reason}"
 
 
 def explain_tls(target: str, authorities: bytes | None) -> str | None:
-    """Why `target` fails a TLS handshake that trusts `authorities` (PEM; None: the system's); None if it does
-    not, or if nobody answers.
+    """Why a TLS handshake with `target` fails; None if it does not, or if nobody answers.
 
-    gRPC names the failure of the last address only: where a host has an IPv6 and an IPv4 address and serves
-    one of them, "Connection refused" may hide a wrong certificate.
+    gRPC reports only the failure of the last address. If a host has an IPv6 and an IPv4 address and listens
+    on one of them, "Connection refused" may hide a wrong certificate.
+
+    Args:
+        target: address of the server, HOST:PORT.
+        authorities: CA certificates to trust (PEM); None for those that the system trusts.
     """
     try:
         context = ssl.create_default_context(
@@ -55,10 +56,11 @@ def explain_tls(target: str, authorities: bytes | None) -> str | None:
 
 
 def speaks_tls(target: str) -> bool:
-    """Whether the server at `target` answers a TLS handshake; for when plaintext has failed there."""
+    """Whether the server at `target` answers a TLS handshake."""
     context = ssl.create_default_context()
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # nothing is sent: who answers does not matter
+    context.verify_mode = ssl.CERT_NONE  # nothing is sent, so the identity does not matter
+
     try:
         _shake_hands(target, context)
     except (OSError, ValueError):

@@ -1,1 +1,1 @@
-"""What people see and press while the client works: progress, tables, the replay viewer, Ctrl-C."""
+"""The terminal: progress, tables, the replay viewer, keys and Ctrl-C."""

@@ -1,6 +1,6 @@
-"""How long work is going: redrawn in place on a terminal, a line every few seconds in logs and pipes.
+"""Shows the progress of long work: redrawn in place on a terminal, a line every few seconds elsewhere.
 
-`notebook.py` has the form for notebooks.
+`notebook.py` does the same in notebooks.
 """
 
 import time
@@ -23,24 +23,25 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True)
 class Status:
-    """How far the work has come."""
+    """The progress of some work."""
 
     title: str
     done: int
     total: int | None
-    """None where nobody knows it before."""
+    """None if unknown."""
     unit: str
-    """What is counted, such as `games`."""
+    """The noun for the count, such as `games`."""
     facts: tuple[str, ...] = ()
-    """What else there is to know, a few words each."""
+    """Further facts, a few words each."""
 
     @property
     def counted(self) -> str:
+        """The count, such as `3/10 games`."""
         return f"{self.done:,}{'' if self.total is None else f'/{self.total:,}'} {self.unit}"
 
 
 class Display(ABC):
-    """Shows a status every `interval_seconds` at most, and remarks at once; a context manager."""
+    """Shows a status at most every `interval_seconds`, and remarks at once; a context manager."""
 
     interval_seconds = REDRAW_SECONDS
 
@@ -49,7 +50,7 @@ class Display(ABC):
         self._next_show = clock()
 
     def offer(self, status: Callable[[], Status]) -> None:
-        """Calls `status` and shows what it says, if the last one was long enough ago."""
+        """Call `status` and show the result if the last one was shown long enough ago."""
         now = self._clock()
         if now >= self._next_show:
             self._next_show = now + self.interval_seconds
@@ -57,11 +58,11 @@ class Display(ABC):
 
     @abstractmethod
     def show(self, status: Status) -> None:
-        """Shows the status now."""
+        """Show the status now."""
 
     @abstractmethod
     def remark(self, text: str) -> None:
-        """Shows a line that stays."""
+        """Print a permanent line."""
 
     def __enter__(self) -> Self:
         return self
@@ -73,7 +74,7 @@ class Display(ABC):
 
 
 class PlainDisplay(Display):
-    """Whole lines, for logs and pipes."""
+    """Prints lines, for logs and pipes."""
 
     interval_seconds = LINE_SECONDS
 
@@ -83,9 +84,11 @@ class PlainDisplay(Display):
         self._next_show += self.interval_seconds
 
     def show(self, status: Status) -> None:
+        """Print a line."""
         self._write(", ".join([f"{status.counted} done", *status.facts]))
 
     def remark(self, text: str) -> None:
+        """Print a line, and delay the next status."""
         self._next_show = self._clock() + self.interval_seconds
         self._write(text)
 
@@ -95,25 +98,27 @@ class PlainDisplay(Display):
 
 
 class LiveDisplay(Display):
-    """A bar with the facts below it, redrawn in place; gone when the work ends."""
+    """Redraws a bar and the facts in place, and removes them when the work ends."""
 
     def __init__(self, console: Console, clock: Clock = time.monotonic) -> None:
         super().__init__(clock)
-        # Redrawn by `show` alone: a redrawing thread would take its time from a server on the same machine.
+        # Without a redrawing thread, which would take CPU time from a server on the same machine.
         self._live = Live(console=console, auto_refresh=False, transient=True)
 
     def show(self, status: Status) -> None:
+        """Redraw the bar and the facts."""
         bar = Table.grid(padding=(0, 2))
         counted = Text(status.counted, style="bold")
         if status.total is None:
             bar.add_row(counted)
         else:
             bar.add_row(ProgressBar(total=status.total, completed=status.done, width=40), counted)
-        # As `Text`, in which nothing is markup: people choose the names of models.
+        # `Text` is not parsed as markup; the name of a model may contain brackets.
         facts = Text("   ".join(status.facts), style="cyan")
         self._live.update(Group(Text(status.title, style="bold"), bar, facts), refresh=True)
 
     def remark(self, text: str) -> None:
+        """Print a line above the bar."""
         self._live.console.print(Text(text))
 
     def __enter__(self) -> Self:
@@ -127,13 +132,13 @@ class LiveDisplay(Display):
 
 
 def display_on(console: Console) -> Display:
-    """The display that suits `console`; not for notebooks."""
+    """The display for `console`, which must not be a notebook's."""
     return LiveDisplay(console) if console.is_terminal else PlainDisplay(console)
 
 
 @contextmanager
 def count_on(display: Display, total: int, title: str, unit: str) -> Iterator[Callable[[int], None]]:
-    """Shows how many of `total` are done; the block calls what it gets with each number of further ones."""
+    """Show how many of `total` are done; the block calls the yielded function with each further number."""
     done = 0
 
     def status() -> Status:

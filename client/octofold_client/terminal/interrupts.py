@@ -1,7 +1,7 @@
-"""Ctrl-C and the signals that end a program: noted at once, acted upon between two steps.
+"""Delays Ctrl-C and other ending signals until the program checks for them between two steps.
 
-Otherwise Python would raise at any instruction, even while the gRPC library holds a lock, and closing the
-channel would then wait for ever.
+Without the delay, Python would raise at any instruction, even while gRPC holds a lock. Closing the channel
+would then wait forever.
 """
 
 import signal
@@ -13,10 +13,10 @@ NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class DeferredInterrupts:
-    """While the block runs, signals only take effect in `check`, so call it often.
+    """Makes signals take effect only in `check` while the block runs, so call `check` often.
 
-    Signals that are ignored stay ignored, and those that end the process outright still do. For the main
-    thread, as everything about signals in Python.
+    Signals with no Python handler are not delayed. Use this in the main thread only, the only one that can
+    set signal handlers.
     """
 
     def __enter__(self) -> Self:
@@ -38,7 +38,7 @@ class DeferredInterrupts:
             self.check()
 
     def check(self) -> None:
-        """Does what the signal would have done, had it come in right here."""
+        """Run the handler of a signal that has arrived."""
         if self._noted is not None:
             self._before[self._noted](self._noted, None)
 

@@ -1,4 +1,4 @@
-"""Single keys from a terminal, as they are pressed and without an echo; restores the terminal afterwards."""
+"""Reads single keys from a terminal without an echo, and restores the terminal afterwards."""
 
 import os
 import re
@@ -26,9 +26,9 @@ _NAMES = {
 
 
 class Keyboard:
-    """The keys of the terminal that is open as file `descriptor`, for as long as the block runs.
+    """Reads the keys of the terminal with this file descriptor while the block runs.
 
-    Ctrl-C goes on raising `KeyboardInterrupt`.
+    Ctrl-C still raises `KeyboardInterrupt`.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -45,21 +45,22 @@ class Keyboard:
         termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._before)
 
     def read(self, timeout_seconds: float | None) -> list[str] | None:
-        """The keys pressed since the last call, or the first ones to come; empty when the time is over.
+        """The keys pressed since the last call, or the next ones.
 
-        None when the terminal is closed. A `timeout_seconds` of None waits for ever.
+        Returns an empty list after `timeout_seconds`, and None if the terminal is closed. A
+        `timeout_seconds` of None waits without a limit.
         """
         if not select.select([self._descriptor], [], [], timeout_seconds)[0]:
             return []
         try:
             typed = os.read(self._descriptor, 1024)
-        except OSError:  # how Linux says that the other end of a terminal is gone
+        except OSError:  # on Linux: the other end of the terminal is closed
             return None
         return keys_of(typed) if typed else None
 
 
 def keys_of(typed: bytes) -> list[str]:
-    """The names of keys: a character stands for itself, arrows and their like have words."""
+    """The names of keys: a character for itself, a word for arrows and other special keys."""
     return [
         _NAMES.get(match[1], "unknown") if match[1] else match[0].decode("latin-1")
         for match in _SEQUENCE.finditer(typed)

@@ -1,4 +1,4 @@
-"""How an evaluation is going: what is counted, and what can be said of the games to come."""
+"""Shows the progress of an evaluation: counts, averages and the remaining time."""
 
 import time
 from collections import deque
@@ -16,14 +16,14 @@ from octofold_client.terminal.notebook import NotebookDisplay
 from octofold_client.wording import counted, duration_range
 
 SPEED_SECONDS = 5.0
-"""Moves per second are those of about the last `SPEED_SECONDS`."""
+"""The moves per second are measured over about this time."""
 
 
 class Progress:
-    """Counts of an evaluation of `games` games, on a display; implements `evaluate.Progress`.
+    """Shows the progress of an evaluation of `games` games on a display; a context manager.
 
-    A context manager. Early games are the short ones, so what is shown takes the unfinished games in as they
-    stand: see `average_at_least` and `seconds_left`.
+    The games that finish first are short, so the figures include the unfinished games: `average_at_least` and
+    `seconds_left` describe how.
     """
 
     def __init__(self, games: int, title: str, display: Display, clock: Clock = time.monotonic) -> None:
@@ -40,14 +40,14 @@ class Progress:
         self._marks: deque[tuple[float, int]] = deque([(clock(), 0)])
 
     def resume(self, finished: list[GameSummary]) -> None:
-        """Takes note of games that earlier runs finished."""
+        """Count the games that earlier runs finished."""
         self._finish(finished)
         if finished:
-            self.remark(f"taken over from earlier runs: {counted(len(finished), 'game')}")
+            self.remark(f"{counted(len(finished), 'game')} already finished in earlier runs")
         self._display.offer(lambda: self.status)
 
     def update(self, step: Step, finished: list[GameSummary]) -> None:
-        """Takes note of one step, and of its finished games."""
+        """Count one step and its finished games."""
         self._moves += step.moves
         self.running = step.running
         self.best_tile = max(self.best_tile, step.best_tile)
@@ -55,21 +55,20 @@ class Progress:
         self._display.offer(lambda: self._looked_at(step))
 
     def remark(self, text: str) -> None:
-        """Shows a line that stays."""
+        """Print a permanent line."""
         self._display.remark(text)
 
     @property
     def done(self) -> int:
-        """Games finished, those of earlier runs included."""
+        """Number of finished games, including those of earlier runs."""
         return len(self._lengths)
 
     @property
     def average_at_least(self) -> float | None:
-        """The average score of the games that have begun, the unfinished ones at their present score; None
-        before the first has finished.
+        """A lower bound of the average score: unfinished games count with their current score.
 
-        A score never falls, so this is a lower bound of what these games will average. The average of the
-        finished games alone is far below that, since the games that end first are the poor ones.
+        None before the first game has finished. A score never falls. The average of the finished games alone
+        would be far too low, because games with low scores finish first.
         """
         if not self._lengths:
             return None
@@ -78,12 +77,13 @@ class Progress:
 
     @property
     def moves_per_second(self) -> float:
+        """Recent moves per second, of all games together."""
         (start, before), (now, moves) = self._marks[0], self._marks[-1]
         return (moves - before) / (now - start) if now > start else 0.0
 
     @property
     def seconds_left(self) -> tuple[float, float] | None:
-        """The least and the most time that the rest is likely to take; None while nobody can know."""
+        """The shortest and the longest likely remaining time; None while it is unknown."""
         ages = self._standing.lengths
         waiting = max(0, self.games - self.done - len(ages))
         if not waiting and not len(ages):
@@ -92,7 +92,7 @@ class Progress:
 
     @property
     def status(self) -> Status:
-        """All of this for the display."""
+        """All figures, for the display."""
         facts = (
             f"{self.running:,} running",
             f"{self.moves_per_second:,.0f} moves/s",
@@ -104,7 +104,7 @@ class Progress:
 
     @property
     def average_so_far(self) -> str:
-        """Such as "average at least 41,203"; empty before the first game has finished."""
+        """The average in words, such as "average at least 41,203"; empty if it is unknown."""
         average = self.average_at_least
         if average is None:
             return ""
@@ -112,7 +112,7 @@ class Progress:
 
     @property
     def time_left(self) -> str:
-        """Such as "50 s to 3 min left"; empty while nobody can know."""
+        """The remaining time in words, such as "50 s to 3 min left"; empty while it is unknown."""
         left = self.seconds_left
         return "" if left is None else f"{duration_range(*left)} left"
 
@@ -126,7 +126,7 @@ class Progress:
         self._display.__exit__(kind, error, trace)
 
     def _looked_at(self, step: Step) -> Status:
-        """The status, with all that is only worked out when it is shown."""
+        """The status, with the figures that are computed only when they are shown."""
         now = self._clock()
         while len(self._marks) > 1 and now - self._marks[0][0] > SPEED_SECONDS:
             self._marks.popleft()
@@ -142,5 +142,5 @@ class Progress:
 
 
 def progress_on(console: Console, games: int, title: str) -> Progress:
-    """The progress of an evaluation, on the display that suits `console`."""
+    """The progress of an evaluation, on the display for `console`."""
     return Progress(games, title, NotebookDisplay() if console.is_jupyter else display_on(console))

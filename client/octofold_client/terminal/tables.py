@@ -1,4 +1,4 @@
-"""The table of an evaluation: drawn with rich on a terminal, plain Markdown anywhere else."""
+"""Prints the table of an evaluation: drawn with rich on a terminal, as Markdown elsewhere."""
 
 from rich import box
 from rich.console import Console
@@ -12,7 +12,7 @@ from octofold_client.evaluation.summary import Summary
 def table(summary: Summary, title: str) -> Table:
     """The table for a terminal; shares carry a bar."""
     figures, tiles = rows_of(summary)
-    # As `Text`, in which nothing is markup: people choose the names of models.
+    # `Text` is not parsed as markup; the name of a model may contain brackets.
     bold = Text(title, style="bold")
     drawn = Table(title=bold, title_justify="left", box=box.ROUNDED, border_style="dim")
     drawn.add_column(HEADINGS[0])
@@ -29,9 +29,9 @@ def table(summary: Summary, title: str) -> Table:
 
 
 def print_report(summary: Summary, title: str, console: Console) -> None:
-    """Prints the table on `console`, in the form that suits it."""
+    """Print the table: drawn on a terminal, as Markdown elsewhere."""
     if not console.is_terminal:
-        # Not through rich, which would wrap the lines of a narrow pipe.
+        # rich would wrap the lines.
         console.file.write(markdown(summary, title) + "\n")
         return
     console.print(table(summary, title))

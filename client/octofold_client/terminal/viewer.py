@@ -1,4 +1,4 @@
-"""A game on the screen: the position that is shown, what keys do to it, and how it is drawn.
+"""The screen of the replay viewer: the current position, the effect of keys, and the drawing.
 
 `cli/replay.py` connects it to the file, the terminal and the server.
 """
@@ -16,7 +16,7 @@ from octofold_client.analysis.trajectories import Walk
 from octofold_client.rpc.answers import NextMove
 
 Thought = NextMove | str | None
-"""What the model says, why it says nothing, or None where nobody asks."""
+"""The model's answer, the message of an error, or None if no model is asked."""
 SPEEDS = (1, 2, 5, 10, 20, 50, 100)
 """Moves per second of the autoplay."""
 _PAGE = 100
@@ -42,38 +42,38 @@ _TILES = {
 
 @dataclass
 class Cursor:
-    """Where in a game of `last` moves one is, and whether it plays on by itself."""
+    """The current position in a game of `last` moves, and the state of the autoplay."""
 
     last: int
     at: int = 0
-    """Moves made so far, 0 to `last`."""
+    """Number of moves made before the current position, 0 to `last`."""
     playing: bool = False
     speed: int = SPEEDS.index(5)
     """Index into `SPEEDS`."""
     typed: str = field(default="", init=False)
-    """Digits of a jump that waits for Enter."""
+    """Typed digits of a jump; Enter makes the jump."""
     left: bool = field(default=False, init=False)
-    """The viewer is to end."""
+    """Whether the viewer must end."""
 
     @property
     def pause_seconds(self) -> float | None:
-        """Until the next move comes by itself; None when it does not."""
+        """Time until the autoplay's next move; None if it is off."""
         return 1 / SPEEDS[self.speed] if self.playing else None
 
     def advance(self) -> None:
-        """One move by itself; at the end the autoplay stops."""
+        """Go one move forward, and stop the autoplay at the end."""
         self._go(self.at + 1)
         self.playing = self.at < self.last
 
     def press(self, key: str) -> None:
-        """What the key does; others do nothing."""
+        """Apply a key; unknown keys do nothing."""
         if key.isdecimal():
             self.typed += key
             return
         typed, self.typed = self.typed, ""
         match key:
             case "\n" | "\r" if typed:
-                # No game has as many moves as thousands of digits say, and int() refuses them.
+                # int() refuses thousands of digits, and no game has so many moves.
                 self._stop_at(int(typed[:12]))
             case "right" | "l" | "n":
                 self._stop_at(self.at + 1)
@@ -105,7 +105,7 @@ class Cursor:
 
 
 def draw(title: str, walk: Walk, cursor: Cursor, thought: Thought) -> Group:
-    """The screen: the board, where one is, the move that was made, and what the model thinks of the four."""
+    """The screen: the board, the position, the move that was made, and the model's answer."""
     made = None if cursor.at == cursor.last else int(walk.moves[cursor.at])
     coming = "the game is over" if made is None else f"next {_ARROWS[made]} {MOVE_NAMES[made]}"
     where = Text.assemble(
@@ -143,7 +143,7 @@ def _style(exponent: int) -> str:
 
 
 def _opinions(thought: NextMove, made: int | None) -> list[Text]:
-    """A line for each move: its probability, its votes, whether the model chooses it, whether it was made."""
+    """A line for each move: probability, votes, whether the model chooses it, and whether it was made."""
     lines = []
     for move, name in enumerate(MOVE_NAMES):
         share, votes = float(thought.probabilities[move]), int(thought.votes[move])

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.model import StageAgreement
 from octofold_game.rules import MOVE_NAMES
 from octofold_game.symmetries import CELLS, MOVES
 
@@ -82,13 +83,13 @@ def check_agreement(
 
 def agreement_by_stage(
     graph: FoldedGraph, exact: FoldedGraph, boards: Mapping[str, NDArray[np.uint8]]
-) -> dict[str, dict[str, float]]:
+) -> dict[str, StageAgreement]:
     """By the names of the stages: how many boards, and on which share both graphs play the same move."""
     return {
-        stage: {
-            "boards": len(asked),
-            "agreement": round(float(np.mean(graph.next_moves(asked) == exact.next_moves(asked))), 5),
-        }
+        stage: StageAgreement(
+            boards=len(asked),
+            agreement=round(float(np.mean(graph.next_moves(asked) == exact.next_moves(asked))), 5),
+        )
         for stage, asked in boards.items()
     }
 

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.model import Rule
 from octofold_game.rules import afterstates, legal_moves
 from octofold_game.symmetries import CELLS, MOVES
 
@@ -19,7 +20,6 @@ from octofold_export.checks.runner import Outputs
 from octofold_export.description.description import Answers, Description
 from octofold_export.description.encoding import encode
 from octofold_export.description.inference import Network
-from octofold_export.graph.decision import Rule
 from octofold_export.graph.heads import SMALLEST_PROBABILITY, TEMPERATURE
 from octofold_export.graph.views import VIEWS
 

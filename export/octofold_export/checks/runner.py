@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from numpy.typing import NDArray
+from octofold_game.model import BOARDS
 
 from octofold_export.errors import ExportError, first_line
 
@@ -63,7 +64,7 @@ class FoldedGraph:
     def answer(self, boards: NDArray[np.uint8], batch: int = _BATCH) -> Outputs:
         """Outputs for boards `[N, 16]`, computed `batch` at a time."""
         runs = [
-            self._session.run(None, {"boards": boards[first : first + batch]})
+            self._session.run(None, {BOARDS.name: boards[first : first + batch]})
             for first in range(0, max(len(boards), 1), batch)
         ]
         return Outputs(*(np.concatenate(outputs) for outputs in zip(*runs, strict=True)))

@@ -8,11 +8,11 @@ tried, of afterstate values the opposite sign and no value at all. Otherwise the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.model import Evidence
 from octofold_game.player import Player
 from octofold_game.rules import legal_moves
 
@@ -25,26 +25,13 @@ Hits = NDArray[np.float64]
 """`[N]`: 1 where a move is the sensible player's, else 0; of chance, the probability of that."""
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """How often the network agrees with a sensible player, as described and otherwise."""
-
-    judge: str
-    boards: int
-    "with a choice of two moves or more"
-    agreement: float
-    chance: float
-    others: Mapping[str, float]
-    "by other readings of the same numbers, the best first"
-    problem: str | None
-    "what is wrong, in one line; None: the description makes sense"
-
-    def __str__(self) -> str:
-        best = [f"{share:.1%} if {name}" for name, share in list(self.others.items())[:2]]
-        return (
-            f"agrees with {self.judge} on {self.agreement:.1%} of {self.boards:,} boards "
-            f"(chance: {self.chance:.1%}; {', '.join(best)})"
-        )
+def summary(evidence: Evidence) -> str:
+    """Evidence as the end of a sentence that begins with the network."""
+    best = [f"{share:.1%} if {name}" for name, share in list(evidence.others.items())[:2]]
+    return (
+        f"agrees with {evidence.judge} on {evidence.agreement:.1%} of {evidence.boards:,} boards "
+        f"(chance: {evidence.chance:.1%}; {', '.join(best)})"
+    )
 
 
 def weigh(description: Description, evaluate: Evaluate, boards: NDArray[np.uint8], judge: Player) -> Evidence:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from octofold_game.structures import StructureError, structured
 
 from octofold_export.description.description import (
     Action,
@@ -103,6 +104,6 @@ def _merge(above: _S, below: _S) -> _S:
 
 def _convert(content: dict[str, Any], where: str) -> Hints:
     try:
-        return msgspec.convert(content, Hints)
-    except msgspec.ValidationError as error:
+        return structured(content, Hints)
+    except StructureError as error:
         raise ExportError(f"{where}: {error}") from error

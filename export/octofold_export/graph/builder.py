@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
+from octofold_game.model import tensor_file
 from onnx import compose, helper, numpy_helper
 
 from octofold_export.errors import ExportError
@@ -20,11 +21,6 @@ OPSET = 18
 """Read by onnxruntime 1.14 and later. A newer one is written only where a network's body needs it: with that,
 onnxruntime has no CUDA kernel for ReduceMax."""
 IR_VERSION = 8
-
-
-def external_file(name: str) -> str:
-    """The file beside the model that holds the tensor `name`: float32, little-endian, nothing else."""
-    return f"{name}.bin"
 
 
 class GraphBuilder:
@@ -49,7 +45,7 @@ class GraphBuilder:
         return name
 
     def external(self, name: str, values: NDArray[np.float32]) -> str:
-        """Refer to a vector too large for the model, which is what `external_file(name)` holds.
+        """Refer to a vector too large for the model, which is what `tensor_file(name)` holds.
 
         Its digest is in the model, so that other values make another model.
         """
@@ -57,7 +53,7 @@ class GraphBuilder:
         tensor = onnx.TensorProto(name=name, data_type=onnx.TensorProto.FLOAT, dims=values.shape)
         tensor.data_location = onnx.TensorProto.EXTERNAL
         description = {
-            "location": external_file(name),
+            "location": tensor_file(name),
             "offset": "0",
             "length": str(values.nbytes),
             "checksum": hashlib.sha1(values.data, usedforsecurity=False).hexdigest(),  # as ONNX defines it

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
+from octofold_game.model import MOVE, PROBABILITIES, VIEWS, VOTES, Rule
 from onnx import TensorProto
 
 from octofold_export.graph.builder import GraphBuilder
 from octofold_export.graph.heads import Merged
-
-Rule = Literal["vote", "mean"]
-"""How the answers of the views become one move, see `decide`."""
 
 _ILLEGAL = np.float32(-1e30)  # probability exactly 0, and no NaN where no move is legal
 
@@ -31,10 +27,10 @@ def decide(graph: GraphBuilder, scores: str, merged: Merged, legal: str, rule: R
     of up, right, down, left is played.
     """
     zero_if_illegal = graph.add("Cast", [legal], "legal_float", to=TensorProto.FLOAT)
-    graph.add("Mul", [merged.probabilities, zero_if_illegal], "probabilities")
+    graph.add("Mul", [merged.probabilities, zero_if_illegal], PROBABILITIES.name)
     if merged.views is not None:
         every_view = graph.add("Unsqueeze", [zero_if_illegal, graph.integers(1)], "legal_float_views")
-        graph.add("Mul", [merged.views, every_view], "views")
+        graph.add("Mul", [merged.views, every_view], VIEWS.name)
 
     favourite = graph.add("ArgMax", [scores], "favourite", axis=2, keepdims=1)  # [N, V, 1]
     moves = graph.constant("moves", np.arange(4))
@@ -42,7 +38,7 @@ def decide(graph: GraphBuilder, scores: str, merged: Merged, legal: str, rule: R
     ballots_float = graph.add("Cast", [ballots], "ballots_float", to=TensorProto.FLOAT)
     counted = graph.add("ReduceSum", [ballots_float, graph.integers(1)], "counted", keepdims=0)
     valid = graph.add("Mul", [counted, zero_if_illegal], "valid_votes")
-    graph.add("Cast", [valid], "votes", to=TensorProto.UINT8)
+    graph.add("Cast", [valid], VOTES.name, to=TensorProto.UINT8)
 
     worth = merged.worth
     if rule == "vote":
@@ -54,4 +50,4 @@ def decide(graph: GraphBuilder, scores: str, merged: Merged, legal: str, rule: R
     running = graph.any(legal, 1, "running")
     over = graph.constant("over", np.array(-1))
     played = graph.add("Where", [running, best, over], "played")
-    graph.add("Cast", [played], "move", to=TensorProto.INT8)
+    graph.add("Cast", [played], MOVE.name, to=TensorProto.INT8)

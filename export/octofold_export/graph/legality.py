@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.model import LEGAL
 
 from octofold_export.graph.builder import GraphBuilder
 
@@ -23,7 +24,7 @@ def legality(graph: GraphBuilder, cells: str) -> str:
     gives_way = graph.add("Or", [slides, merges], "gives_way")
     tile = graph.add("Greater", [moved, empty], "tile")
     steps = graph.add("And", [tile, gives_way], "steps")
-    return graph.any(steps, 2, "legal")
+    return graph.any(steps, 2, LEGAL.name)
 
 
 def _steps() -> tuple[NDArray[np.int64], NDArray[np.int64]]:

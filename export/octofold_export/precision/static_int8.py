@@ -7,12 +7,8 @@ last product, on which the choice of a move depends most, stays in float32.
 
 from __future__ import annotations
 
-import io
-import logging
 import tempfile
-import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +23,7 @@ from onnxruntime.quantization import (
 )
 
 from octofold_export.errors import ExportError
+from octofold_export.quiet import quiet
 
 _PRODUCTS = ("Conv", "Gemm", "MatMul")
 _FLOWING = (*_PRODUCTS, "Add", "Relu", "Reshape", "Transpose", "MaxPool", "Concat")
@@ -79,7 +76,7 @@ def named(body: onnx.ModelProto) -> onnx.ModelProto:
 def _quantized(
     body: onnx.ModelProto, inputs: NDArray[Any], choice: _Choice, excluded: Sequence[str]
 ) -> onnx.ModelProto:
-    with tempfile.TemporaryDirectory() as folder, _quiet():
+    with tempfile.TemporaryDirectory() as folder, quiet():
         given, file = Path(folder) / "body.onnx", Path(folder) / "quantized.onnx"
         onnx.save(body, given)
         quantize_static(
@@ -96,16 +93,3 @@ def _quantized(
             extra_options={"WeightSymmetric": True, "ActivationSymmetric": False, **choice.options},
         )
         return onnx.load(file)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep what the calibration prints and logs to itself."""
-    disabled = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(disabled)

@@ -4,85 +4,103 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from importlib.metadata import version as installed_version
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 import onnx
+from msgspec.structs import replace
 from numpy.typing import NDArray
+from octofold_game.model import (
+    CARD_FILE,
+    CONTRACT,
+    GRAPH_FILES,
+    README_FILE,
+    Card,
+    CompactTablesPlaces,
+    GraphFile,
+    ListedFile,
+    Precision,
+    StageAgreement,
+    encode_card,
+    tensor_file,
+)
 from onnx import helper
 
-from octofold_export.graph.builder import external_file
-from octofold_export.publishing.card import CARD_FILE, FORMAT, README_FILE, Card, describe, encode
+from octofold_export.publishing.readme import describe
 from octofold_export.publishing.versions import Content
 
-Precision = Literal["fp32", "int8", "fp16"]
-PRECISIONS: tuple[Precision, ...] = ("fp32", "int8", "fp16")
-FILES: dict[Precision, str] = {"fp32": "model.onnx", "int8": "model.int8.onnx", "fp16": "model.fp16.onnx"}
+_NO_TENSORS: Mapping[str, ListedFile] = MappingProxyType({})
 
-CONTRACT = 1
-"""Version of the graph's inputs and outputs, see `folding.fold`."""
+
+class Agreement(NamedTuple):
+    """How often a reduced precision moves as float32 does."""
+
+    share: float
+    by_stage: dict[str, StageAgreement]
 
 
 def version_files(
-    name: str,
-    version: int,
+    card: Card,
     graphs: Mapping[Precision, onnx.ModelProto],
-    agreement: Mapping[Precision, Mapping[str, Any]],
+    agreement: Mapping[Precision, Agreement],
     tensors: Mapping[str, NDArray[np.float32]],
-    fields: Mapping[str, Any],
-    located: Callable[[bytes], dict[str, Any]] | None = None,
+    locate_tables: Callable[[bytes], CompactTablesPlaces] | None = None,
 ) -> dict[str, Content]:
     """The files of a version by their names.
 
-    `fields`: what the card says beside precisions and strength. `located`: see `Source`.
+    Args:
+        card: all that is known of the version but its files.
+        graphs: by precision.
+        agreement: with float32, of the reduced ones.
+        tensors: kept in files beside the graphs, by name.
+        locate_tables: see `Source`.
     """
-    models = {}
+    models: dict[Precision, bytes] = {}
     for precision, graph in graphs.items():
-        write_metadata(graph, name, version, precision, fields)
+        write_metadata(graph, card, precision)
         models[precision] = graph.SerializeToString()
-    if located is not None:
-        fields = {**fields, **located(models["fp32"])}
-    beside: dict[str, Content] = {external_file(tensor): values.data for tensor, values in tensors.items()}
-    described = {
-        tensor: {"file": external_file(tensor), "sha256": _sha256(values.data)}
-        for tensor, values in tensors.items()
+    beside: dict[str, Content] = {tensor_file(name): values.data for name, values in tensors.items()}
+    listed = {
+        name: ListedFile(file=tensor_file(name), sha256=_sha256(values.data))
+        for name, values in tensors.items()
     }
-    card: Card = {
-        "format": FORMAT,
-        "name": name,
-        "version": version,
-        **{key: value for key, value in fields.items() if key not in ("boards", "not_published")},
-        "precisions": {
-            precision: {
-                "file": FILES[precision],
-                "sha256": _sha256(content),
-                **({"tensors": described} if described else {}),
-                **agreement.get(precision, {}),
-            }
-            for precision, content in models.items()
-        },
-        **{key: fields[key] for key in ("not_published",) if key in fields},
-        "strength": None,
-        "exporter": installed_version("octofold"),
-        "boards": fields["boards"],
+    precisions = {
+        precision: graph_file(precision, content, agreement.get(precision), listed)
+        for precision, content in models.items()
     }
-    files: dict[str, Content] = {FILES[precision]: content for precision, content in models.items()}
-    return files | beside | {CARD_FILE: encode(card), README_FILE: describe(card)}
+    tables = None if locate_tables is None else locate_tables(models["fp32"])
+    card = replace(card, precisions=precisions, compact_tables=tables)
+    files: dict[str, Content] = {GRAPH_FILES[precision]: content for precision, content in models.items()}
+    return files | beside | {CARD_FILE: encode_card(card), README_FILE: describe(card)}
 
 
-def write_metadata(
-    graph: onnx.ModelProto, name: str, version: int, precision: Precision, fields: Mapping[str, Any]
-) -> None:
+def graph_file(
+    precision: Precision,
+    content: Content,
+    agreement: Agreement | None,
+    tensors: Mapping[str, ListedFile] = _NO_TENSORS,
+) -> GraphFile:
+    """What the card lists of a graph's file."""
+    listed = GraphFile(file=GRAPH_FILES[precision], sha256=_sha256(content), tensors=dict(tensors))
+    return listed if agreement is None else with_agreement(listed, agreement)
+
+
+def with_agreement(listed: GraphFile, agreement: Agreement) -> GraphFile:
+    """The same with how often it moves as float32 does."""
+    return replace(listed, agreement=round(agreement.share, 5), agreement_by_stage=agreement.by_stage)
+
+
+def write_metadata(graph: onnx.ModelProto, card: Card, precision: Precision) -> None:
     """Write what identifies the model into the ONNX file itself, for whoever holds nothing else."""
     values = {
-        "name": name,
-        "version": version,
+        "name": card.name,
+        "version": card.version,
         "precision": precision,
-        "checkpoint_sha256": fields["checkpoint_sha256"],
-        "decision_rule": fields["decision_rule"],
-        "symmetries": fields["symmetries"],
-        "largest_exponent": fields["largest_exponent"],
+        "checkpoint_sha256": card.checkpoint_sha256,
+        "decision_rule": card.decision_rule,
+        "symmetries": card.symmetries,
+        "largest_exponent": card.largest_exponent,
         "contract": CONTRACT,
     }
     helper.set_model_props(graph, {f"octofold.{key}": str(value) for key, value in values.items()})

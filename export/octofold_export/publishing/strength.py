@@ -6,18 +6,50 @@ are played.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+from octofold_game.model import (
+    Alternative,
+    Alternatives,
+    Interval,
+    Precision,
+    Reached,
+    Strength,
+)
+from octofold_game.structures import StructureError, structured
 
 from octofold_export.errors import ExportError
-from octofold_export.publishing.card import CARD_FILE
-from octofold_export.publishing.card_files import read_json, write_card
+from octofold_export.publishing.card_files import read_published, write_card
 from octofold_export.publishing.versions import check_name
 
 _ROUNDING = 1e-12
 _SCHEMA = 2  # of the evaluation's result
+
+
+class _Statistics(msgspec.Struct, frozen=True):
+    average: float
+    average_interval: Interval | None
+    median: float
+    median_interval: tuple[int | float, int | float] | None
+    best: int
+    reached: tuple[Reached, ...]
+    outgrown: int
+
+
+class _Result(msgspec.Struct, frozen=True):
+    """What a card takes from the result of an evaluation."""
+
+    model: str
+    version: str
+    precision: Precision
+    sha256: str
+    games: int
+    seed: int
+    statistics: _Statistics
 
 
 def record_strength(models: Path, name: str, version: int, result_file: Path) -> Path:
@@ -28,38 +60,16 @@ def record_strength(models: Path, name: str, version: int, result_file: Path) ->
     """
     check_name(name)
     folder = models / name / str(version)
-    card = read_json(folder / CARD_FILE)
-    result = read_json(result_file)
-    try:
-        if result["schema"] != _SCHEMA:
-            raise ExportError(f"{result_file}: schema {result['schema']}, this version reads {_SCHEMA}")
-        played_by = card["precisions"].get(result["precision"], {}).get("sha256")
-        if played_by is None or result["sha256"] != played_by:
-            raise ExportError(
-                f"{result_file}: games of {result['model']} version {result['version']} "
-                f"({result['precision']}, SHA-256 {result['sha256']}), which is no file of {folder}"
-            )
-        card["strength"] = _strength(result, card["largest_exponent"])
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise ExportError(f"{result_file}: not the result of an evaluation ({error!r})") from error
-    write_card(folder, card)
+    card = read_published(folder)
+    result = _read_result(result_file)
+    played_by = card.precisions.get(result.precision)
+    if played_by is None or result.sha256 != played_by.sha256:
+        raise ExportError(
+            f"{result_file}: games of {result.model} version {result.version} "
+            f"({result.precision}, SHA-256 {result.sha256}), which is no file of {folder}"
+        )
+    write_card(folder, replace(card, strength=_strength(result, card.largest_exponent)))
     return folder
-
-
-@dataclass(frozen=True)
-class Alternative:
-    """How another export of a version's checkpoint, or another precision of it, did in the same games."""
-
-    symmetries: int
-    decision_rule: str
-    precision: str
-    games: int
-    average: float
-    average_interval: tuple[float, float] | None
-    difference: float
-    """Of the averages: this one's less the version's own."""
-    difference_interval: tuple[float, float] | None
-    """At 95%, from the differences game by game."""
 
 
 def record_alternatives(folder: Path, checkpoint: str, rows: Sequence[Alternative], command: str) -> None:
@@ -68,34 +78,52 @@ def record_alternatives(folder: Path, checkpoint: str, rows: Sequence[Alternativ
     `checkpoint` is the SHA-256 of the weights that played; `command` measures the rows again. Raises
     `ExportError` if the version was made from other weights, or its card is missing or damaged.
     """
-    card = read_json(folder / CARD_FILE)
-    if card.get("checkpoint_sha256") != checkpoint:
+    card = read_published(folder)
+    if card.checkpoint_sha256 != checkpoint:
         raise ExportError(f"{folder}: made from another checkpoint than {checkpoint}")
-    card["alternatives"] = {"rows": [asdict(row) for row in rows], "command": command}
-    write_card(folder, card)
+    write_card(folder, replace(card, alternatives=Alternatives(rows=tuple(rows), command=command)))
 
 
-def _strength(result: dict[str, Any], largest_exponent: int) -> dict[str, Any]:
+def _strength(result: _Result, largest_exponent: int) -> Strength:
     """What the card says of a result: no speed, which depends on the machine, and no tile out of reach."""
-    statistics = result["statistics"]
-    figures = ("average", "average_interval", "median", "median_interval", "best")
-    return {
-        "games": result["games"],
-        "seed": result["seed"],
-        "precision": result["precision"],
-        **{figure: statistics[figure] for figure in figures},
-        "reached": [
-            {"tile": row["tile"], "share": row["share"], "interval": _bounded(row["interval"])}
-            for row in statistics["reached"]
-            if row["tile"] <= 1 << largest_exponent
-        ],
-        "outgrown": statistics["outgrown"],
-        "command": f"octofold evaluate --model {result['model']} --version {result['version']} "
-        f"--games {result['games']} --seed {result['seed']}",
-    }
+    statistics = result.statistics
+    reached = (
+        replace(row, interval=_bounded(row.interval))
+        for row in statistics.reached
+        if row.tile <= 1 << largest_exponent
+    )
+    return Strength(
+        games=result.games,
+        seed=result.seed,
+        precision=result.precision,
+        average=statistics.average,
+        average_interval=statistics.average_interval,
+        median=statistics.median,
+        median_interval=statistics.median_interval,
+        best=statistics.best,
+        reached=tuple(reached),
+        outgrown=statistics.outgrown,
+        command=f"octofold evaluate --model {result.model} --version {result.version} "
+        f"--games {result.games} --seed {result.seed}",
+    )
 
 
-def _bounded(interval: Sequence[float]) -> list[float]:
+def _bounded(interval: Interval) -> Interval:
     """An interval of a share whose ends are not 0 and 1 by a rounding error only."""
     low, high = interval
-    return [low if low > _ROUNDING else 0.0, high if high < 1 - _ROUNDING else 1.0]
+    return low if low > _ROUNDING else 0.0, high if high < 1 - _ROUNDING else 1.0
+
+
+def _read_result(file: Path) -> _Result:
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ExportError(f"{file}: {error.strerror}") from error
+    except ValueError as error:
+        raise ExportError(f"{file}: not JSON") from error
+    if isinstance(content, dict) and content.get("schema") != _SCHEMA:
+        raise ExportError(f"{file}: schema {content.get('schema')}, this version reads {_SCHEMA}")
+    try:
+        return structured(content, _Result)
+    except StructureError as error:
+        raise ExportError(f"{file}: not the result of an evaluation ({error})") from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from octofold_game.model import BOARDS, GRAPH_FILES, OUTPUTS, Tensor
+
 _CONFIG = """\
 # Written by octofold-export. Triton serves this folder as it is:
 #   tritonserver --model-repository=models
@@ -10,19 +12,36 @@ backend: "onnxruntime"
 default_model_filename: "{file}"
 max_batch_size: {max_batch_size}
 input [
-  {{ name: "boards" data_type: TYPE_UINT8 dims: [ 16 ] }}
+{inputs}
 ]
 output [
-  {{ name: "move" data_type: TYPE_INT8 dims: [ 1 ] reshape: {{ shape: [ ] }} }},
-  {{ name: "probabilities" data_type: TYPE_FP32 dims: [ 4 ] }},
-  {{ name: "votes" data_type: TYPE_UINT8 dims: [ 4 ] }},
-  {{ name: "legal" data_type: TYPE_BOOL dims: [ 4 ] }}
+{outputs}
 ]
 dynamic_batching {{ }}
 """
 _MAX_BATCH_SIZE = 1024
+_TYPES = {"uint8": "TYPE_UINT8", "int8": "TYPE_INT8", "float32": "TYPE_FP32", "bool": "TYPE_BOOL"}
 
 
 def config(name: str) -> str:
     """config.pbtxt of the model `name`: the float32 graph, batched dynamically up to 1,024 boards."""
-    return _CONFIG.format(name=name, file="model.onnx", max_batch_size=_MAX_BATCH_SIZE)
+    return _CONFIG.format(
+        name=name,
+        file=GRAPH_FILES["fp32"],
+        max_batch_size=_MAX_BATCH_SIZE,
+        inputs=_listed(BOARDS),
+        outputs=_listed(*OUTPUTS),
+    )
+
+
+def _listed(*tensors: Tensor) -> str:
+    return ",\n".join(
+        f'  {{ name: "{tensor.name}" data_type: {_TYPES[tensor.dtype.name]} {_shape(tensor)} }}'
+        for tensor in tensors
+    )
+
+
+def _shape(tensor: Tensor) -> str:
+    if not tensor.shape:  # Triton can write an output of the batch dimension alone only as a reshaped one
+        return "dims: [ 1 ] reshape: { shape: [ ] }"
+    return f"dims: [ {', '.join(map(str, tensor.shape))} ]"

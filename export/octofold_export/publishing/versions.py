@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from octofold_game.files import whole_file
+from octofold_game.model import TRITON_FILE
 
 from octofold_export.errors import ExportError
 
@@ -62,7 +63,7 @@ def publish(models: Path, name: str, version: int, files: Mapping[str, Content],
         for file, content in files.items():
             _write(staging / file, content)
         _sync_folder(staging)
-        replace_file(model / "config.pbtxt", config.encode())
+        replace_file(model / TRITON_FILE, config.encode())
         if (model / str(version)).exists():  # rename would replace an empty folder
             raise FileExistsError(errno.EEXIST, "exists; published versions are never replaced")
         staging.rename(model / str(version))
@@ -70,7 +71,7 @@ def publish(models: Path, name: str, version: int, files: Mapping[str, Content],
     except BaseException as error:
         shutil.rmtree(staging, ignore_errors=True)
         if created:
-            _withdraw(model / "config.pbtxt", created)
+            _withdraw(model / TRITON_FILE, created)
         if isinstance(error, OSError):
             raise ExportError(f"{model / str(version)}: {error.strerror}") from error
         raise

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 from octofold_training.checkpoints import CheckpointError, load
 
 from octofold_export.checks.reference import network_evaluation
@@ -42,12 +41,9 @@ def from_checkpoint(folder: Path) -> Source:
         fp32=float_form(form),
         fp16=lambda: half_form(form),
         int8=quantized,
-        card={
-            "architecture": architecture,
-            "description": msgspec.to_builtins(description),
-            "weights": network.weights,
-            "checkpoint_sha256": checkpoint.sha256,
-        },
+        architecture=architecture,
+        weights=network.weights,
+        checkpoint_sha256=checkpoint.sha256,
     )
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_players.compact_tables import ARRAYS, CARD_FIELD, FORMAT, CompactTables
+from octofold_game.model import CompactTablesPlaces, Place
+from octofold_players.compact_tables import ARRAYS, FORMAT, CompactTables
 from octofold_players.compaction import compact
 from octofold_players.ntuple import NTupleFileError, NTupleNetwork
 
@@ -44,28 +45,28 @@ def from_ntuple_compactly(folder: Path, largest_bytes: int) -> Source:
 def compact_source(tables: CompactTables, trained_sha256: str) -> Source:
     """Compact tables of a network whose values have that digest."""
     source = ntuple_source(NTupleNetwork(tables.tuples, tables.values()))
-    described = {"weights": tables.kept, "checkpoint_sha256": trained_sha256}
     return replace(
         source,
         fp32=CompactEvaluator(tables),
-        card=source.card | described,
+        weights=tables.kept,
+        checkpoint_sha256=trained_sha256,
         tensors={},
-        located=lambda model: {CARD_FIELD: _located(tables, model)},
+        locate_tables=lambda model: _located(tables, model),
     )
 
 
-def _located(tables: CompactTables, model: bytes) -> dict[str, Any]:
+def _located(tables: CompactTables, model: bytes) -> CompactTablesPlaces:
     """What `CompactTables.load` needs to find them in the file of a model."""
-    return {
-        "format": FORMAT,
-        "entries": tables.entries,
-        "kept": tables.kept,
+    return CompactTablesPlaces(
+        format=FORMAT,
+        entries=tables.entries,
+        kept=tables.kept,
         **{name: _place(model, getattr(tables, name)) for name in ARRAYS},
-    }
+    )
 
 
-def _place(model: bytes, numbers: NDArray[Any]) -> dict[str, int]:
+def _place(model: bytes, numbers: NDArray[Any]) -> Place:
     offset = model.find(numbers.astype(numbers.dtype.newbyteorder("<")).tobytes())
     if offset < 0:
         raise ExportError("the graph does not hold its tables as they are")  # another serialization of ONNX
-    return {"offset": offset, "count": numbers.size}
+    return Place(offset=offset, count=numbers.size)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-import msgspec
 import numpy as np
 import onnx
 from numpy.typing import NDArray
@@ -88,12 +87,9 @@ def described_source(
         fp32=evaluator(body),
         fp16=lambda: evaluator(half_body(body)),
         int8=_quantize(body, description, evaluator),
-        card={
-            "architecture": {**architecture, "operators": network.operators},
-            "description": msgspec.to_builtins(description),
-            "weights": network.weights,
-            "checkpoint_sha256": digest,
-        },
+        architecture={**architecture, "operators": network.operators},
+        weights=network.weights,
+        checkpoint_sha256=digest,
         described_by_user=True,
     )
 

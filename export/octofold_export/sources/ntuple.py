@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.bitboards import pack
@@ -44,12 +43,9 @@ def ntuple_source(network: NTupleNetwork) -> Source:
         description=description,
         evaluate=ntuple_evaluation(network),
         fp32=TupleTables(network.tuples, network.values, network.stages),
-        card={
-            "architecture": {"kind": "ntuple", "tuples": network.tuples, "stages": network.stages},
-            "description": msgspec.to_builtins(description),
-            "weights": network.values.size,
-            "checkpoint_sha256": hashlib.sha256(network.values.data).hexdigest(),
-        },
+        architecture={"kind": "ntuple", "tuples": network.tuples, "stages": network.stages},
+        weights=network.values.size,
+        checkpoint_sha256=hashlib.sha256(network.values.data).hexdigest(),
         fewest_symmetries=8,
         tensors={TENSOR: network.values},
         action_values=lambda boards: network.action_values(pack(boards)),

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.model import CompactTablesPlaces, Rule
 
 from octofold_export.checks.reference import Evaluate
 from octofold_export.description.description import Description
-from octofold_export.graph.decision import Rule
 from octofold_export.graph.heads import Evaluator
 
 Boards = NDArray[np.uint8]
@@ -33,13 +33,17 @@ class Source:
     "in float16; None: it has no such form"
     int8: Quantize | None = None
     "in 8 bits; None: it has no such form"
-    card: dict[str, Any]
-    "the fields of the card that tell what it is and where it comes from"
+    architecture: dict[str, Any]
+    "its kind and its sizes, for the card"
+    weights: int
+    "the number of trained values"
+    checkpoint_sha256: str
+    "of the trained weights"
     fewest_symmetries: int = 1
     tensors: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     "kept in files beside the graph"
-    located: Callable[[bytes], dict[str, Any]] | None = None
-    "fields of the card that say where numbers lie in the file of the float32 graph"
+    locate_tables: Callable[[bytes], CompactTablesPlaces] | None = None
+    "finds compact tables in the file of the float32 graph; None: it has none"
     action_values: Callable[[Boards], NDArray[np.float32]] | None = None
     "[N, 4], -inf where illegal: by the player itself, where there is a faster one than `evaluate`"
     described_by_user: bool = False

@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 import importlib
 import io
-import logging
 import pickle
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,6 +22,7 @@ from octofold_export.description.description import ElementType
 from octofold_export.description.inference import NetworkError
 from octofold_export.errors import ExportError, first_line
 from octofold_export.graph.builder import OPSET
+from octofold_export.quiet import quiet
 from octofold_export.sources.body import prepare
 from octofold_export.sources.onnx_file import OnnxNetwork, check_size
 
@@ -135,7 +134,7 @@ def read_exported_program(file: Path) -> tuple[ExportedNetwork, str]:
     """The program that `torch.export.save` wrote. Raises `ExportError` if it cannot be read."""
     content = _read(file)
     try:
-        with _quiet():
+        with quiet():
             program = torch.export.load(io.BytesIO(content))
             exported = torch.onnx.export(program, dynamo=True, opset_version=OPSET, verbose=False)
     except Exception as error:  # anything: from a zip file's to a converter's
@@ -237,7 +236,7 @@ def _digest(state: Mapping[str, Tensor]) -> str:
 
 def _module_to_onnx(module: nn.Module, inputs: Tensor, name: str) -> onnx.ModelProto:
     try:
-        with _quiet():
+        with quiet():
             exported = torch.onnx.export(
                 module.eval(),
                 (inputs,),
@@ -260,7 +259,7 @@ def _script_to_onnx(
 ) -> onnx.ModelProto:
     file = io.BytesIO()
     try:
-        with _quiet():
+        with quiet():
             torch.onnx.export(
                 module,
                 (inputs,),
@@ -274,16 +273,3 @@ def _script_to_onnx(
     except Exception as error:  # the exporter's errors have no class in common
         raise ExportError(f"{name}: torch.onnx cannot export it: {first_line(error)}") from error
     return onnx.load_from_string(file.getvalue())
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep what the exporters print and log to themselves: they are chatty, and errors reach us anyway."""
-    disabled = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(disabled)

@@ -7,6 +7,7 @@ messages, metadata or status codes on the wire beyond their names.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter
@@ -48,7 +49,6 @@ RETRY_SECONDS = 1.0
 QUIET_SECONDS = 0.2
 MAX_QUIET_WAITS = 5
 
-NEVER = float("inf")
 
 ReadBoards = Callable[[int], NDArray[np.uint8]]
 """The boards [N, 16] uint8 of a call, N at least 1, checked against a largest exponent; raises BoardError or
@@ -227,7 +227,7 @@ class Door:
         version: str,
         read_boards: ReadBoards,
         *,
-        deadline: float = NEVER,
+        deadline: float = math.inf,
         priority: Priority = Priority.INTERACTIVE,
         when_answered: WhenAnswered | None = None,
         read_trace: ReadTrace = dict,

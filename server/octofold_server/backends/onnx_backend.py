@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
+from octofold_game.model import BOARDS, MOVE, PROBABILITIES, VOTES
 from octofold_game.rules import legal_moves
 
 from octofold_server.backends.backend import Layout, Moves, Tensors
@@ -44,12 +45,8 @@ TIMED_RUNS = 3
 
 MAX_SUM_ERROR = 0.01  # of probabilities in fp16
 
-FETCHED: dict[str, tuple[type[np.generic], tuple[int, ...]]] = {
-    "move": (np.int8, ()),
-    "probabilities": (np.float32, (4,)),
-    "votes": (np.uint8, (4,)),
-}
-"""What is taken of the outputs, by type and by shape behind the batch; the replies have no use for legal."""
+FETCHED = (MOVE, PROBABILITIES, VOTES)
+"""What is taken of the outputs; the replies have no use for legal."""
 
 LARGEST_KEPT = 64
 """Boards of the largest batch on a CPU whose binding is kept: beside larger ones, making it costs nothing."""
@@ -147,7 +144,7 @@ class _HostMemory:
 
     def __init__(self, boards: int) -> None:
         self.boards = np.zeros((boards, 16), np.uint8)
-        self.outputs = [np.zeros((boards, *shape), dtype) for dtype, shape in FETCHED.values()]
+        self.outputs = [np.zeros((boards, *tensor.shape), tensor.dtype) for tensor in FETCHED]
 
 
 class _HostBatch:
@@ -156,9 +153,11 @@ class _HostBatch:
         self._boards = memory.boards[:size]
         self._outputs = [output[:size] for output in memory.outputs]
         self._binding = session.io_binding()
-        self._binding.bind_input("boards", "cpu", 0, np.uint8, self._boards.shape, self._boards.ctypes.data)
-        for name, output in zip(FETCHED, self._outputs, strict=True):
-            self._binding.bind_output(name, "cpu", 0, output.dtype.type, output.shape, output.ctypes.data)
+        shape, address = self._boards.shape, self._boards.ctypes.data
+        self._binding.bind_input(BOARDS.name, "cpu", 0, np.uint8, shape, address)
+        for tensor, output in zip(FETCHED, self._outputs, strict=True):
+            kind, shape, address = tensor.dtype.type, output.shape, output.ctypes.data
+            self._binding.bind_output(tensor.name, "cpu", 0, kind, shape, address)
 
     def run(self, boards: NDArray[np.uint8]) -> Moves:
         self._boards[:] = boards
@@ -176,11 +175,13 @@ class DeviceBatch:
         )  # the rows behind a short batch hold what was there before
         self._boards = onnxruntime.OrtValue.ortvalue_from_shape_and_type([size, 16], np.uint8, device, 0)
         self._outputs = {
-            name: onnxruntime.OrtValue.ortvalue_from_shape_and_type([size, *shape], dtype, device, 0)
-            for name, (dtype, shape) in FETCHED.items()
+            tensor.name: onnxruntime.OrtValue.ortvalue_from_shape_and_type(
+                [size, *tensor.shape], tensor.dtype.type, device, 0
+            )
+            for tensor in FETCHED
         }
         self._binding = session.io_binding()
-        self._binding.bind_ortvalue_input("boards", self._boards)
+        self._binding.bind_ortvalue_input(BOARDS.name, self._boards)
         for name, output in self._outputs.items():
             self._binding.bind_ortvalue_output(name, output)
         self._options = onnxruntime.RunOptions()

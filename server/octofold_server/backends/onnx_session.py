@@ -6,26 +6,24 @@ The only place that knows onnxruntime's options. Knows nothing about batches.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import onnxruntime
+from octofold_game.model import BOARDS, OUTPUTS, VIEWS, Tensor
 
 from octofold_server.backends.backend import BackendError, Layout, Tensors
 from octofold_server.backends.cuda import THIS_MACHINE, preload
 
 __all__ = ["GraphError", "first_line", "gpu_providers", "new_session"]
 
-INPUTS = {"boards": ("tensor(uint8)", [16])}
-OUTPUTS = {
-    "move": ("tensor(int8)", []),
-    "probabilities": ("tensor(float)", [4]),
-    "votes": ("tensor(uint8)", [4]),
-    "legal": ("tensor(bool)", [4]),
+_TYPES = {
+    "uint8": "uint8",
+    "int8": "int8",
+    "float32": "float",
+    "bool": "bool",
 }
-"""The graph contract: name, element type, and the shape behind the batch dimension."""
-
-VIEWS = "views"
-"""An output that a graph may also have: each view's probabilities, [N, V, 4] float. It is not served."""
+"""onnxruntime's names of element types."""
 
 
 class GraphError(BackendError):
@@ -96,9 +94,9 @@ def gpu_providers(layout: Layout, *, capture: bool) -> list[tuple[str, dict[str,
         "trt_engine_cache_path": str(layout.engines),
         "trt_timing_cache_path": str(layout.engines),
         "trt_fp16_enable": True,  # it is asked to run no graphs but those in float16
-        "trt_profile_min_shapes": "boards:1x16",
-        "trt_profile_opt_shapes": f"boards:{layout.max_batch_size}x16",
-        "trt_profile_max_shapes": f"boards:{layout.max_batch_size}x16",
+        "trt_profile_min_shapes": _profile(1),
+        "trt_profile_opt_shapes": _profile(layout.max_batch_size),
+        "trt_profile_max_shapes": _profile(layout.max_batch_size),
     }
     return [("TensorrtExecutionProvider", tensorrt), ("CUDAExecutionProvider", cuda)]
 
@@ -108,14 +106,20 @@ def first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]
 
 
+def _profile(boards: int) -> str:
+    """The shape of a batch, as TensorRT is told."""
+    return f"{BOARDS.name}:{'x'.join(map(str, (boards, *BOARDS.shape)))}"
+
+
 def _check_contract(session: onnxruntime.InferenceSession) -> None:
-    for kind, arguments, contract in (
-        ("input", session.get_inputs(), INPUTS),
+    for kind, arguments, tensors in (
+        ("input", session.get_inputs(), (BOARDS,)),
         ("output", session.get_outputs(), OUTPUTS),
     ):
+        contract = _signatures(tensors)
         found = {argument.name: (argument.type, list(argument.shape[1:])) for argument in arguments}
         if kind == "output":
-            found.pop(VIEWS, None)
+            found.pop(VIEWS.name, None)  # it is not served
         for name in (*contract, *found):
             if found.get(name) != contract.get(name):
                 raise GraphError(
@@ -125,3 +129,8 @@ def _check_contract(session: onnxruntime.InferenceSession) -> None:
         for argument in arguments:
             if not argument.shape or isinstance(argument.shape[0], int):
                 raise GraphError(f"its {kind} {argument.name!r} has no dynamic batch dimension")
+
+
+def _signatures(tensors: Sequence[Tensor]) -> dict[str, tuple[str, list[int]]]:
+    """By their names, the element types of tensors and their shapes behind the batch dimension."""
+    return {tensor.name: (f"tensor({_TYPES[tensor.dtype.name]})", list(tensor.shape)) for tensor in tensors}

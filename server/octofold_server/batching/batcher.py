@@ -8,6 +8,7 @@ onnxruntime.
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 import threading
 import time
@@ -32,7 +33,6 @@ BULK_PATIENCE = 7
 
 SHORTEST_RETRY_SECONDS = 0.05
 LONGEST_SLEEP_SECONDS = 3600.0  # callers may name a deadline further away than a lock can wait
-NEVER = float("inf")
 TOO_LATE = "the deadline passed before every board was answered"
 
 _log = logging.getLogger(__name__)
@@ -126,7 +126,7 @@ class Batcher:
     def submit(
         self,
         boards: NDArray[np.uint8],
-        deadline: float = float("inf"),
+        deadline: float = math.inf,
         on_done: OnDone | None = None,
         priority: Priority = Priority.INTERACTIVE,
     ) -> Call:
@@ -154,7 +154,7 @@ class Batcher:
                     max(SHORTEST_RETRY_SECONDS, self.waiting * self._seconds_per_board / self.lanes),
                 )
             level.add(call)
-            if deadline != NEVER and self._deadlines.add(call):
+            if deadline != math.inf and self._deadlines.add(call):
                 self._sooner.notify()
             self._changed.notify()
         return call

@@ -148,7 +148,7 @@ class Config:
     )
     precision: str = _option(
         "auto",
-        _one_of("auto", "fp32", "int8", "fp16"),
+        _one_of("auto", "fp32", "int8", "fp16"),  # as `octofold_game.model.PRECISIONS`, which loads numpy
         "which file of a model runs; auto takes int8 on a CPU with VNNI, fp16 on a GPU, fp32 otherwise",
     )
     max_batch_size: int = _option(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from octofold_game.model import Card, GraphFile, Precision
 from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 
 from octofold_server.backends.backend import Backend, BackendError, BackendFactory, Layout
@@ -21,8 +22,6 @@ from octofold_server.batching.statistics import ModelStatistics
 from octofold_server.config.options import Config
 from octofold_server.models.layouts import choose_batch_size, choose_device, choose_layout
 from octofold_server.models.repository import (
-    Card,
-    PrecisionFile,
     VersionFolder,
     choose_precision,
     cpu_has_vnni,
@@ -53,7 +52,8 @@ class ServedModel:
     version: str
     largest_exponent: int
     card: Card
-    precision: str
+    card_text: str
+    precision: Precision
     batcher: Batcher
     statistics: ModelStatistics
 
@@ -285,12 +285,12 @@ class Models:
         if current is None:
             self._index.set(VersionStatus(name, version))
         try:
-            card = read_card(folder)
-            if current is not None and card.text == current.card.text:
+            card, text = read_card(folder)
+            if current is not None and text == current.card_text:
                 return current, ""
             if current is None:
-                self._index.set(VersionStatus(name, version, card_text=card.text))
-            return self._load(folder, card), ""
+                self._index.set(VersionStatus(name, version, card_text=text))
+            return self._load(folder, card, text), ""
         except ModelError as error:
             reason = str(error)
             _log.error("%s/%d cannot be served: %s", name, version, reason)
@@ -302,12 +302,12 @@ class Models:
             _log.exception("%s/%d cannot be served", name, version)
         return current, reason if current is None else f"its newer files cannot be served: {reason}"
 
-    def _load(self, folder: VersionFolder, card: Card) -> ServedModel:
+    def _load(self, folder: VersionFolder, card: Card, text: str) -> ServedModel:
         precision = choose_precision(card, self._config.precision, device=self._device, vnni=cpu_has_vnni())
         file = card.precisions[precision]
         tuned = read_tuning(folder.path, self._device, file.sha256)
         layout = choose_layout(self._config, self._device, precision, tuned)
-        backends = self._new_warm_backends(file, layout)
+        backends = self._new_warm_backends(folder.path, file, layout)
         batch_size = layout.max_batch_size
         if self._device == "cpu" and not self._config.max_batch_size and tuned is None:
             batch_size = choose_batch_size(layout, backends[0].batch_seconds)
@@ -325,16 +325,16 @@ class Models:
             "%s/%s is ready: %s on %s, %s, batches of up to %d",
             name, version, precision, self._device, lanes, batch_size,
         )  # fmt: skip
-        return ServedModel(name, version, card.largest_exponent, card, precision, batcher, statistics)
+        return ServedModel(name, version, card.largest_exponent, card, text, precision, batcher, statistics)
 
-    def _new_warm_backends(self, file: PrecisionFile, layout: Layout) -> Sequence[Backend]:
+    def _new_warm_backends(self, folder: Path, file: GraphFile, layout: Layout) -> Sequence[Backend]:
         try:
             # Their files' bytes are freed as soon as the sessions have their copies.
-            backends = self._new_backends(read_model(file), layout, read_tensors(file))
+            backends = self._new_backends(read_model(folder, file), layout, read_tensors(folder, file))
             for backend in backends:
                 backend.warm_up()
         except BackendError as error:
-            raise ModelError(f"{file.path.name}: {error}") from error
+            raise ModelError(f"{file.file}: {error}") from error
         return backends
 
     def _serving(self, name: str) -> dict[int, ServedModel]:
@@ -394,5 +394,5 @@ class Models:
 
 def _ready(served: ServedModel, reason: str = "") -> VersionStatus:
     return VersionStatus(
-        served.name, int(served.version), State.READY, reason, served.precision, served.card.text
+        served.name, int(served.version), State.READY, reason, served.precision, served.card_text
     )

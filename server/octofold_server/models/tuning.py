@@ -76,10 +76,10 @@ def tune(config: Config, new_backends: BackendFactory = onnx_lanes, seconds: flo
 def _tune(
     folder: VersionFolder, config: Config, device: str, new_backends: BackendFactory, seconds: float
 ) -> None:
-    card = read_card(folder)
+    card, _ = read_card(folder)
     precision = choose_precision(card, config.precision, device=device, vnni=cpu_has_vnni())
     file = card.precisions[precision]
-    model, tensors = read_model(file), read_tensors(file)
+    model, tensors = read_model(folder.path, file), read_tensors(folder.path, file)
     name = f"{folder.name}/{folder.version}"
     _log.info("%s: measuring %s on %s", name, precision, device_name(device))
 

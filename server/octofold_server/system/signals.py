@@ -5,6 +5,7 @@ Knows nothing about what is done then.
 
 from __future__ import annotations
 
+import math
 import select
 import signal
 import socket
@@ -14,7 +15,6 @@ from contextlib import contextmanager
 
 __all__ = ["Signals", "hangups_held"]
 
-NEVER = float("inf")
 
 WAKE = 0
 """Among the numbers of signals: no signal has it."""
@@ -51,11 +51,11 @@ class Signals:
         """Let the thread that waits go on, as if its time were over; any thread may call this."""
         self._sender.send(bytes([WAKE]))
 
-    def wait(self, timeout_seconds: float = NEVER) -> bool:
+    def wait(self, timeout_seconds: float = math.inf) -> bool:
         """Wait for the next signal to stop; whether one came."""
         end = time.monotonic() + timeout_seconds
         while True:
-            left = None if timeout_seconds == NEVER else max(0.0, end - time.monotonic())
+            left = None if timeout_seconds == math.inf else max(0.0, end - time.monotonic())
             came, _, _ = select.select([self._receiver], [], [], left)
             if not came:
                 return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from octofold_server.batching.statistics import Refusals
 from octofold_server.system.grpc_core import knows_our_experiment
 from octofold_server.transport.arrivals import Arrivals
 from octofold_server.transport.grpc_public import PublicServer
-from octofold_server.transport.interface import NEVER, Call, Server
+from octofold_server.transport.interface import Call, Server
 from octofold_server.transport.methods import Methods
 from octofold_server.transport.self_call import private_address
 
@@ -86,7 +87,7 @@ def check(transport: type[Server]) -> None:
 
 def _double(call: Call, message: bytes) -> None:
     metadata = dict(call.metadata)
-    if message == b"fail" or metadata.get("key") != "value" or call.deadline == NEVER or not call.peer():
+    if message == b"fail" or metadata.get("key") != "value" or call.deadline == math.inf or not call.peer():
         call.end(5, "as it should", (("key", "value"),))
     else:
         call.reply(message * 2)

@@ -9,6 +9,7 @@ not public: this is the only file that does, and `grpc_public` serves where it i
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ from typing import Any
 import grpc
 from grpc._cython import cygrpc  # type: ignore[attr-defined]  # not in the stubs, being private
 
-from octofold_server.transport.interface import CALL_BYTES, NEVER, YEAR_SECONDS, Metadata, nothing
+from octofold_server.transport.interface import CALL_BYTES, YEAR_SECONDS, Metadata, nothing
 from octofold_server.transport.methods import Begin, Methods
 from octofold_server.transport.unary import end_badly
 
@@ -67,7 +68,7 @@ class DirectCall:
     @property
     def deadline(self) -> float:
         remaining = self._details.deadline - time.time()
-        return time.monotonic() + remaining if remaining < YEAR_SECONDS else NEVER
+        return time.monotonic() + remaining if remaining < YEAR_SECONDS else math.inf
 
     def peer(self) -> str:
         if not self._peer and self._call is not None:

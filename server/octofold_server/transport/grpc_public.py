@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
@@ -19,7 +20,7 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 
-from octofold_server.transport.interface import CALL_BYTES, NEVER, YEAR_SECONDS, Metadata, nothing
+from octofold_server.transport.interface import CALL_BYTES, YEAR_SECONDS, Metadata, nothing
 from octofold_server.transport.methods import Begin, Methods
 from octofold_server.transport.unary import end_badly
 
@@ -45,7 +46,7 @@ class PublicCall:
         self._context = context
         remaining = context.time_remaining()
         has_deadline = remaining is not None and remaining < YEAR_SECONDS
-        self._deadline = time.monotonic() + remaining if has_deadline else NEVER
+        self._deadline = time.monotonic() + remaining if has_deadline else math.inf
         self._peer = str(context.peer())
         self.metadata = metadata
         self.on_message: Callable[[bytes | None], None] = nothing

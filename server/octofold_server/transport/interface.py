@@ -11,9 +11,8 @@ from typing import Protocol
 
 import grpc
 
-__all__ = ["CALL_BYTES", "NEVER", "YEAR_SECONDS", "Call", "Metadata", "Server", "nothing"]
+__all__ = ["CALL_BYTES", "YEAR_SECONDS", "Call", "Metadata", "Server", "nothing"]
 
-NEVER = float("inf")
 YEAR_SECONDS = 3.2e7
 """For a caller without a deadline, gRPC's C core reports the largest time that it can express."""
 

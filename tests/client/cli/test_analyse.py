@@ -84,7 +84,7 @@ def test_what_cannot_be_analysed_or_judge_is_named_and_nothing_is_written(
     before = sorted(folder.iterdir())
     assert analyse(tmp_path / "none").stderr == f"octofold: there is no {tmp_path / 'none'}\n"
     assert analyse(folder, "--player", "random").stderr == (
-        "octofold: random cannot judge: it does not say what moves are worth\n"
+        "octofold: random cannot judge: it has no method action_values\n"
     )
     assert "did you mean minimax?" in analyse(folder, "--player", "minmax").stderr
     (folder / "games.replay").write_bytes((folder / "games.replay").read_bytes()[:-1])
@@ -102,8 +102,8 @@ def test_an_analysis_without_a_judge_does_not_replace_a_judged_one(folder: Path)
     assert "moves to the end" in plain.stdout
     assert "written: " not in plain.stdout
     assert plain.stderr == (
-        f"{folder / 'analysis.json'} keeps the analysis of the last 3 moves by montecarlo:runs=1; "
-        "name a judge to replace it.\n"
+        f"{folder / 'analysis.json'} is unchanged: it contains the analysis of the last 3 moves by "
+        "montecarlo:runs=1; name a judge to replace it.\n"
     )
     assert [(folder / name).read_bytes() for name in names] == before
     assert analyse(folder, "--player", "montecarlo:runs=1", "--last", "2").returncode == 0

@@ -74,7 +74,7 @@ def test_csv_on_standard_input_gets_a_line_of_csv_for_each_board(target: str, tm
 @pytest.mark.parametrize(
     ("board", "message"),
     [
-        ("0 1 2", "board: 3 cells where a board has 16"),
+        ("0 1 2", "board: a board has 16 cells, got 3"),
         (CORNER[:-1] + "x", "board, cell 15: 'x' is not an exponent"),
         (CORNER[:-1] + "16", "board 0, cell 15: exponent 16 is not in 0 to 15"),
     ],
@@ -106,7 +106,7 @@ def test_an_evaluation_prints_the_table_and_says_where_everything_lies(target: s
     )
     assert json.loads((tmp_path / folder / "result.json").read_text())["games"] == 4
     again = octofold("evaluate", "--games", "4", "--seed", "9", "--target", target, folder=tmp_path)
-    assert "All games were played by an earlier run." in again.stdout
+    assert "An earlier run played all games." in again.stdout
 
 
 def test_an_unknown_model_is_answered_with_those_there_are(target: str, tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_server_that_is_not_there_is_a_line_and_not_a_traceback(
     nobody: str, tmp_path: Path, command: str
 ) -> None:
     message = failure(command, "--target", nobody, folder=tmp_path, stdin="")
-    assert message == f"no octofold server answers at {nobody}: Connection refused"
+    assert message == f"no Octofold server answers at {nobody}: Connection refused"
 
 
 def test_another_grpc_server_is_told_from_ours(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_another_grpc_server_is_told_from_ours(tmp_path: Path) -> None:
     server.start()
     message = failure("models", "--target", target, folder=tmp_path)
     server.stop(None).wait()
-    assert message == f"{target}: no octofold server answers there, but another gRPC server"
+    assert message == f"{target}: this gRPC server is not an Octofold server"
 
 
 @pytest.mark.parametrize("command", ["evaluate", "play"])
@@ -157,7 +157,7 @@ def test_a_corrupt_replay_file_is_named(target: str, tmp_path: Path) -> None:
 )
 def test_a_malformed_address_is_one_line_before_anything_is_connected(tmp_path: Path, target: str) -> None:
     message = failure("models", "--target", target, folder=tmp_path)
-    assert message == f"a target must be HOST:PORT, such as 127.0.0.1:50051, got {target!r}"
+    assert message == f"the target must be HOST:PORT, such as 127.0.0.1:50051, got {target!r}"
 
 
 def test_ready_is_told_by_the_exit_code_alone(target: str, tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_ready_is_told_by_the_exit_code_alone(target: str, tmp_path: Path) -> No
 
 def test_a_server_that_is_not_there_is_not_ready(nobody: str, tmp_path: Path) -> None:
     message = failure("ready", "--target", nobody, folder=tmp_path)
-    assert message.startswith(f"no octofold server is ready at {nobody} ")
+    assert message.startswith(f"no Octofold server is ready at {nobody} ")
 
 
 def test_a_server_that_answers_but_does_not_serve_is_not_ready(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_on_a_terminal_move_says_that_it_waits_for_boards(target: str, tmp_path:
     os.close(keyboard)
     os.close(terminal)
     assert done.stdout.startswith("move,up,right,down,left\n")
-    assert done.stderr == "Type boards, one a line and 16 columns each; Ctrl-D ends them.\n"
+    assert done.stderr == "Type boards of 16 columns, one per line; end with Ctrl-D.\n"
 
 
 def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path: Path) -> None:

@@ -70,15 +70,15 @@ def test_games_of_different_seeds_are_refused(games: Path, tmp_path: Path) -> No
     conditions = (other / "conditions.json").read_text()
     (other / "conditions.json").write_text(conditions.replace('"seed": 7', '"seed": 8'))
     assert failure(games, other) == (
-        f"{games} holds games of seed 7, {other} of seed 8: only the same games can be compared"
+        f"cannot compare different games: {games} has seed 7, {other} has seed 8"
     )
 
 
 def test_folders_that_are_none_and_pairs_of_two_kinds_are_named(games: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    assert failure(games, tmp_path / "empty") == f"{tmp_path / 'empty'} holds no evaluation"
+    assert failure(games, tmp_path / "empty") == f"{tmp_path / 'empty'} is not a result folder"
     assert failure("cnn5", games) == (
-        f"{games} is a folder of results, and cnn5 is not a folder: compare two folders, or two players"
+        f"cannot compare the result folder {games} with cnn5: give two result folders or two players"
     )
     assert failure(games, games, "--until-decided").startswith("--until-decided plays games")
 
@@ -105,7 +105,7 @@ def test_equal_models_are_played_up_to_the_limit_and_no_further(two_models: str,
 
 
 def test_a_model_is_not_compared_with_itself(two_models: str, tmp_path: Path) -> None:
-    assert failure("one", "one:1", "--target", two_models, folder=tmp_path) == "both are one version 1"
+    assert failure("one", "one:1", "--target", two_models, folder=tmp_path) == "both sides are one version 1"
     assert "has no model two" in failure("one", "two", "--target", two_models, folder=tmp_path)
 
 

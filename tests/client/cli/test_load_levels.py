@@ -43,11 +43,11 @@ def test_levels_are_a_number_a_list_or_a_range(text: str, values: list[float]) -
         (
             arguments.form,
             "soap",
-            "soap is not a form of call; there are unary, packed, stream, oip, such as packed:16",
+            "soap is not a form of call; use unary, packed, stream, oip, such as packed:16",
         ),
-        (arguments.form, "packed:x", "packed:x: 'x' is not a number of boards, 1 to 65,536"),
-        (arguments.form, "packed:65537", "packed:65537: '65537' is not a number of boards, 1 to 65,536"),
-        (arguments.form, "unary:2", "unary:2: a unary call asks about one board; packed:2 about more"),
+        (arguments.form, "packed:x", "packed:x: 'x' is not a number of boards from 1 to 65,536"),
+        (arguments.form, "packed:65537", "packed:65537: '65537' is not a number of boards from 1 to 65,536"),
+        (arguments.form, "unary:2", "unary:2: a unary call has one board; use packed:2 for more"),
     ],
 )
 def test_a_flag_that_makes_no_sense_is_told_what_and_where(
@@ -63,14 +63,14 @@ def test_a_flag_that_makes_no_sense_is_told_what_and_where(
     [
         (
             ["--rate", "5", "--games"],
-            "--games needs callers who wait for their answers; --rate ",
+            "--games needs callers that wait for their answers: use it with --concurrency",
         ),
         (
             ["--rate", "5", "--think", "1s"],
-            "--think needs callers who wait for their answers; --rate ",
+            "--think needs callers that wait for their answers: use it with --concurrency",
         ),
-        (["--slo", "p99=1s", "--think", "1s"], "--think needs callers who wait for their answers; "),
-        (["--games", "--boards", "."], "--games makes its own boards; --boards is for a test without it"),
+        (["--slo", "p99=1s", "--think", "1s"], "--think needs callers that wait for their answers: "),
+        (["--games", "--boards", "."], "--games and --boards exclude each other"),
     ],
 )
 def test_flags_that_contradict_each_other_are_explained(flags: list[str], message: str) -> None:

@@ -104,7 +104,7 @@ def test_the_search_ends_with_a_rate_that_holds_and_says_so(target: str, tmp_pat
     held = [step["rate"] for step in tried if step["holds"]]
     assert limit["highest_rate"] == max(held)
     assert min(step["rate"] for step in tried if not step["holds"]) <= 1.05 * max(held) * (1 + 1e-9)
-    assert "is the highest rate found that holds p50 of 30000 ms" in done.stdout
+    assert "is the highest rate found that keeps p50 of 30000 ms" in done.stdout
 
 
 def test_ctrl_c_among_clients_that_play_keeps_what_was_measured_and_leaves_no_process(
@@ -141,10 +141,10 @@ def test_ctrl_c_among_clients_that_play_keeps_what_was_measured_and_leaves_no_pr
     assert errors.splitlines()[-1] == "octofold: interrupted"
     assert "Traceback" not in errors
     assert "| 1 caller " in output
-    assert "the test was not finished" in output
+    assert "the test did not finish" in output
     result = result_of(tmp_path / "out")
     assert result["finished"] is False
-    assert result["boards_from"] == "games of seed 0, as they go"
+    assert result["boards_from"] == "games of seed 0, played during the test"
     first = result["steps"][0]
     assert (first["think_seconds"], first["errors"]) == (0.005, {})
     assert first["calls"]
@@ -171,7 +171,7 @@ def test_when_the_server_dies_the_test_ends_with_its_last_words_and_keeps_the_re
         psutil.Process(server.pid).kill()
         output, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 1, errors
-    assert "callers: no call was answered; the last: UNAVAILABLE: " in errors
+    assert "callers: all calls failed; last error: UNAVAILABLE: " in errors
     assert "Traceback" not in errors
     assert "| 1 caller " in output
 
@@ -198,7 +198,7 @@ def test_a_target_that_is_no_octofold_server_is_named(tmp_path: Path) -> None:
     other.start()
     message = failure("--target", target, folder=tmp_path)
     other.stop(None).wait()
-    assert message == f"{target}: no octofold server answers there, but another gRPC server"
+    assert message == f"{target}: this gRPC server is not an Octofold server"
     assert not list(tmp_path.iterdir())
 
 

@@ -58,8 +58,8 @@ def test_every_help_text_says_what_each_flag_does_and_never_none(subcommand: str
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("evalute",), "octofold: there is no subcommand 'evalute'; did you mean evaluate?"),
-        (("frobnicate",), "octofold: there is no subcommand 'frobnicate' (see"),
+        (("evalute",), "octofold: unknown subcommand 'evalute'; did you mean evaluate?"),
+        (("frobnicate",), "octofold: unknown subcommand 'frobnicate' (see"),
         (("--verison",), "octofold: there is no option --verison; did you mean --version?"),
         (
             ("evaluate", "--gmaes", "5"),
@@ -117,7 +117,7 @@ def test_a_mistyped_folder_without_a_slash_is_not_only_called_an_unknown_model(
 ) -> None:
     line = error("compare", "frist", "scond", "--target", target, folder=tmp_path)
     assert "the server has no model frist" in line
-    assert "no such folder here, so a model is meant" in line
+    assert "not a folder, so read as a model" in line
 
 
 @pytest.mark.parametrize(

@@ -161,5 +161,5 @@ def test_best_and_worst_and_a_number_name_a_game(games: Path) -> None:
     assert chosen(file, "best").score == max(scores.values())
     assert chosen(file, "worst").score == min(scores.values())
     assert chosen(file, 17).game == 17
-    with pytest.raises(EvaluationError, match="holds no game 40; its last is game 39"):
+    with pytest.raises(EvaluationError, match="does not contain game 40; its last game is 39"):
         chosen(file, 40)

@@ -115,18 +115,20 @@ def test_card_and_run_of_an_earlier_schema_are_kept(folder: Path) -> None:
         "queue_us": 1,
         "inference_us": 2,
     }
-    before = {"schema": 1, "run": run, "card": {"decision_rule": "vote"}, "statistics": {"average": 1}}
+    card = json.loads(Path("models/swift/1/card.json").read_text())
+    before = {"schema": 1, "run": run, "card": card, "statistics": {"average": 1}}
     (folder / "result.json").write_text(json.dumps(before))
     assert report(folder).returncode == 0
     result = result_of(folder)
     assert (result["schema"], result["run"], result["decision_rule"]) == (2, run, "vote")
+    assert result["card"] == card
     assert "| moves/s       |" in (folder / "report.md").read_text()
 
 
 @pytest.mark.parametrize(
     ("result", "message"),
     [
-        ('{"schema": 3}', "schema 3, this program reads 2"),
+        ('{"schema": 3}', "schema 3, but this program reads schema 2"),
         ("[]", "is not the result of an evaluation"),
         ("{", "is damaged: not JSON"),
         ('{"schema": 2, "run": 5, "card": null}', "is damaged"),
@@ -145,7 +147,7 @@ def test_a_result_that_cannot_be_read_is_named_and_left_alone(
 
 
 def test_a_folder_without_an_evaluation_is_named(tmp_path: Path) -> None:
-    assert report(tmp_path).stderr == f"octofold: {tmp_path} holds no evaluation\n"
+    assert report(tmp_path).stderr == f"octofold: {tmp_path} is not a result folder\n"
 
 
 def peak_of_a_report(folder: Path, episodes: list[Episode], times: int) -> int:
@@ -176,8 +178,8 @@ def test_memory_hardly_grows_with_the_number_of_games(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({}, "game 0 of seed 7 is there twice"),
-        ({"game": 40, "seed": 8}, "game 40 of seed 8 is among games of seed 7"),
+        ({}, "game 0 of seed 7 occurs twice"),
+        ({"game": 40, "seed": 8}, "game 40 of seed 8 has another seed than 7"),
         ({"game": 40, "moves": b""}, "game 40 of seed 7 has no moves"),
     ],
 )

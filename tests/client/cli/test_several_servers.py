@@ -72,7 +72,7 @@ def test_a_server_that_dies_loses_no_game_and_is_named(
     os.kill(second.pid, signal.SIGKILL)
     _, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, errors
-    assert f"{second.target} is asked no more, its games go on elsewhere: " in errors
+    assert f"continuing without {second.target}: " in errors
     assert replays_of(tmp_path / "out") == alone
 
 
@@ -84,7 +84,7 @@ def test_the_same_command_goes_on_without_the_server_that_died(
     os.kill(second.pid, signal.SIGKILL)
     done = evaluate(tmp_path, *command)
     assert done.returncode == 0, done
-    assert f"{second.target} is not asked: no octofold server answers at {second.target}" in done.stderr
+    assert f"continuing without {second.target}: no Octofold server answers at {second.target}" in done.stderr
     assert replays_of(tmp_path / "out") == alone
 
 
@@ -112,7 +112,7 @@ def test_when_all_servers_die_the_finished_games_are_kept(
         _, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 1
     assert "are kept in out" in errors
-    assert "the same command goes on from there." in errors
+    assert "the same command continues them." in errors
     assert "Traceback" not in errors
     assert 0 < len(replays_of(tmp_path / "out")) < GAMES
 
@@ -159,7 +159,7 @@ def test_servers_of_different_files_do_not_share_an_evaluation(
         done = evaluate(tmp_path, "--target", f"{target},{server.target}", "--out", "out")
     assert done.returncode == 1
     assert (
-        f"octofold: {server.target} answers with another small version 1 than {target}: sha256 "
+        f"octofold: {server.target} and {target} have different files of small version 1: sha256 "
         in done.stderr
     )
 
@@ -167,20 +167,20 @@ def test_servers_of_different_files_do_not_share_an_evaluation(
 def test_where_no_server_answers_the_first_is_named(tmp_path: Path) -> None:
     done = evaluate(tmp_path, "--target", "127.0.0.1:1,127.0.0.1:2", "--out", "out")
     assert done.returncode == 1
-    assert "octofold: no octofold server answers at 127.0.0.1:1: " in done.stderr
+    assert "octofold: no Octofold server answers at 127.0.0.1:1: " in done.stderr
 
 
 @pytest.mark.parametrize("option", ["--target", "--model"])
 def test_a_list_with_an_empty_name_is_refused(tmp_path: Path, option: str) -> None:
     done = evaluate(tmp_path, option, "a:1,")
     assert done.returncode == 2
-    assert "'a:1,' has an empty name" in done.stderr
+    assert "'a:1,' contains an empty name" in done.stderr
 
 
 def test_the_same_server_twice_is_refused(tmp_path: Path) -> None:
     done = evaluate(tmp_path, "--target", "127.0.0.1:1,127.0.0.1:1")
     assert done.returncode == 2
-    assert "names something twice" in done.stderr
+    assert "contains a name twice" in done.stderr
 
 
 def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:

@@ -106,13 +106,14 @@ def test_a_wrong_certificate_is_found_behind_the_refusal_of_a_hosts_other_addres
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_a_plaintext_client_of_a_tls_server_hears_of_tls(tls_port: int, command: str, host: str) -> None:
     assert line_of(command, "--target", f"{host}:{tls_port}") == (
-        f"octofold: {host}:{tls_port} speaks TLS: use --tls, or --tls-ca FILE if its CA is not the system's"
+        f"octofold: {host}:{tls_port} uses TLS: use --tls, or --tls-ca FILE if the system does not trust "
+        "its CA"
     )
 
 
 def test_a_tls_client_of_a_plaintext_server_hears_that_it_has_none(target: str) -> None:
     assert line_of("models", "--target", target, "--tls") == (
-        f"octofold: {target} does not speak TLS (leave --tls and its files out)"
+        f"octofold: {target} does not use TLS (leave out --tls and its files)"
     )
 
 

@@ -38,7 +38,7 @@ def test_true_games_are_said_to_be_true(games: Path) -> None:
     line, again = done.stdout.splitlines()
     assert line == again
     assert line.startswith(f"{games / 'games.replay'}: 40 games, ")
-    assert line.endswith(" moves: scores, moves and final boards are true")
+    assert line.endswith(" moves: all moves, new tiles, scores and final boards are correct")
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_an_edited_game_is_named_with_its_place(
     assert told.startswith(f"octofold: {edited}: byte ")
     assert f": game {third.game} of seed {third.seed} " in told
     assert message in told
-    assert verdict == f"octofold: 1 of 40 games of {edited} is not true"
+    assert verdict == f"octofold: 1 of 40 games in {edited} is wrong"
 
 
 def test_a_truncated_file_is_named_and_the_others_are_looked_at_all_the_same(
@@ -75,7 +75,7 @@ def test_a_truncated_file_is_named_and_the_others_are_looked_at_all_the_same(
     cut.write_bytes((games / "games.replay").read_bytes()[:-5])
     done = verify(cut, tmp_path / "missing", games)
     assert done.returncode == 1
-    assert "are true" in done.stdout
+    assert "are correct" in done.stdout
     torn, verdict = done.stderr.splitlines()
     assert f"{cut}: byte " in torn
     assert "the file ends within game " in torn

@@ -60,17 +60,17 @@ class FirstLegal:
     [
         (
             "expectimx:depth=2",
-            "there is no player 'expectimx' (there are expectimax, minimax, montecarlo, ntuple, random); "
+            "unknown player 'expectimx' (choose from expectimax, minimax, montecarlo, ntuple, random); "
             "did you mean expectimax?",
         ),
-        ("", "there is no player '' (there are expectimax, minimax, montecarlo, ntuple, random)"),
+        ("", "unknown player '' (choose from expectimax, minimax, montecarlo, ntuple, random)"),
         (
             "minimax:dpeth=2",
-            "minimax has no option dpeth (there are depth, milliseconds); did you mean depth?",
+            "minimax has no option dpeth (choose from depth, milliseconds); did you mean depth?",
         ),
         ("montecarlo:runs=many", "montecarlo: runs=many is not a whole number"),
         ("montecarlo:runs=0", "player montecarlo:runs=0: runs 0 is not in 1 to 1000000000"),
-        ("random:5", "random: '5' is not OPTION=VALUE (there is seed)"),
+        ("random:5", "random: '5' is not OPTION=VALUE (choose from seed)"),
         ("random:seed=1,seed=2", "random: seed is given twice"),
         ("ntuple:depth=2", "ntuple needs path: ntuple:PATH"),
         (
@@ -140,14 +140,14 @@ def test_the_options_of_a_player_that_does_not_name_them_are_told_apart(tmp_path
     assert high.stdout.startswith("**mine:bias=0.9 version 3.1: 5 games, seed 0**")
     average = [next(line for line in done.stdout.splitlines() if "average" in line) for done in (low, high)]
     assert average[0] != average[1]
-    assert "All games were played by an earlier run" not in high.stdout
+    assert "An earlier run played all games" not in high.stdout
     assert evaluated("--player", "mine:bias=0.1", "--out", "out").returncode == 0
     refused = evaluated("--player", "mine:bias=0.9", "--out", "out")
     assert refused.returncode == 1
-    assert "out holds games of model mine:bias=0.1, not mine:bias=0.9, sha256 " in refused.stderr
+    assert "out contains games of model mine:bias=0.1, not mine:bias=0.9, sha256 " in refused.stderr
     same = evaluated("--player", "mine:bias=0.1")
-    assert "All games were played by an earlier run" in same.stdout
-    assert same.stderr.startswith("taken over from earlier runs: 5 games")
+    assert "An earlier run played all games" in same.stdout
+    assert same.stderr.startswith("5 games already finished in earlier runs")
 
 
 def test_without_numba_it_says_what_to_install(tmp_path: Path) -> None:
@@ -181,14 +181,14 @@ def test_an_evaluation_by_a_local_player_is_one_like_any_other(tmp_path: Path) -
     first_five = games_of(tmp_path / "other")
     assert first_five == {game: moves for game, moves in games_of(folder).items() if game < 5}
     more = octofold("evaluate", *spec, "--games", "12", "--out", "other", folder=tmp_path)
-    assert "All games were played" not in more.stdout
+    assert "An earlier run played" not in more.stdout
     assert games_of(tmp_path / "other") == games_of(folder)
 
 
 def test_a_version_is_of_no_use_to_a_local_player_and_refused(tmp_path: Path) -> None:
     done = octofold("evaluate", "--player", "random", "--version", "3", folder=tmp_path)
     assert done.returncode == 1
-    assert "--version is of a server's model" in done.stderr
+    assert "--version needs a model of a server" in done.stderr
     assert not list(tmp_path.iterdir())
 
 
@@ -203,9 +203,9 @@ def test_a_local_player_and_a_served_model_are_compared_on_the_same_games(
     assert "| small version 1 | montecarlo:runs=2 |" in done.stdout
     assert done.stdout.endswith("; 4 games each.\n")
     same = octofold("compare", "--player", "random", "--player", "random:seed=0", folder=tmp_path)
-    assert same.stderr == "octofold: both are random\n"
+    assert same.stderr == "octofold: both sides are random\n"
     alone = octofold("compare", "--player", "random", folder=tmp_path)
-    assert alone.stderr == "octofold: compare takes two sides, such as A B or A --player SPEC, not 1\n"
+    assert alone.stderr == "octofold: compare needs two sides, such as A B or A --player SPEC, got 1\n"
 
 
 def test_ctrl_c_keeps_the_finished_games_of_a_slow_player(tmp_path: Path) -> None:

@@ -3,8 +3,16 @@
 import pytest
 from octofold_client import Model, ModelVersion, UnknownModel
 from octofold_client.contenders.served_model import select
+from octofold_game.model import CARD_FORMAT, Card, GraphFile
 
-CARD = {"precisions": {"int8": {"sha256": "abc"}}, "largest_exponent": 15}
+DIGEST = "ab" * 32
+CARD = Card(
+    format=CARD_FORMAT,
+    name="cnn5",
+    version=1,
+    largest_exponent=15,
+    precisions={"int8": GraphFile(file="model.int8.onnx", sha256=DIGEST)},
+)
 READY_1 = ModelVersion("1", "ready", "", "int8", CARD)
 READY_2 = ModelVersion("2", "ready", "", "fp32", None)
 FAILED_3 = ModelVersion("3", "failed", "card.json is not JSON", "", None)
@@ -23,7 +31,7 @@ def test_a_version_can_be_named() -> None:
 
 def test_digest_and_largest_exponent_come_from_the_card() -> None:
     old, new = select(MODELS, "cnn5", "1"), select(MODELS, "cnn5", "2")
-    assert (old.sha256, old.largest_exponent) == ("abc", 15)
+    assert (old.sha256, old.largest_exponent) == (DIGEST, 15)
     assert (new.sha256, new.largest_exponent) == (None, None)
 
 
@@ -43,7 +51,7 @@ def test_what_is_not_there_is_answered_with_what_is(name: str, version: str, mes
 
 
 def test_without_a_default_the_names_are_given() -> None:
-    with pytest.raises(UnknownModel, match="no default model; name one of broken"):
+    with pytest.raises(UnknownModel, match="no default model; choose from broken"):
         select(MODELS[1:])
-    with pytest.raises(UnknownModel, match="name one of none"):
+    with pytest.raises(UnknownModel, match="choose from none"):
         select(())

@@ -12,7 +12,7 @@ def test_only_games_that_both_have_count() -> None:
     assert comparison.games == 2
     assert comparison.difference == 5
     assert comparison.won_by_second == 1.0
-    with pytest.raises(EvaluationError, match="no game in common"):
+    with pytest.raises(EvaluationError, match="no games in common"):
         Comparison.of("A", {1: 1}, "B", {2: 1})
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from octofold_client import Client, EvaluationError, FolderInUse, OtherEvaluation
 from octofold_client.contenders.served_model import ServedModel, select
@@ -15,6 +16,7 @@ from octofold_client.evaluation.evaluate import evaluate
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.terminal.progress import progress_on
+from octofold_game.model import GraphFile
 from octofold_game.replays import ReplayError, ReplayWriter, read_replays, verify
 from rich.console import Console
 
@@ -137,7 +139,9 @@ def newer(selected: ServedModel) -> ServedModel:
 
 
 def other_file(selected: ServedModel) -> ServedModel:
-    card: dict[str, Any] = {"precisions": {"fp32": {"sha256": "0" * 64}}}
+    assert selected.version.card is not None
+    other = GraphFile(file="model.onnx", sha256="0" * 64)
+    card = msgspec.structs.replace(selected.version.card, precisions={"fp32": other})
     return replace(selected, version=replace(selected.version, card=card))
 
 
@@ -162,7 +166,7 @@ def test_games_of_other_conditions_are_not_mixed_in(
 def test_replays_without_conditions_are_not_continued(run: Run, tmp_path: Path) -> None:
     run(games=2)
     (tmp_path / "out" / "conditions.json").unlink()
-    with pytest.raises(EvaluationError, match="nothing says whose games"):
+    with pytest.raises(EvaluationError, match=r"conditions\.json is missing"):
         run()
 
 
@@ -193,7 +197,8 @@ def test_two_evaluations_never_share_a_folder_at_a_time(run: Run, tmp_path: Path
 
 def test_a_game_that_outgrew_the_model_is_named(run: Run) -> None:
     def outgrown_soon(selected: ServedModel) -> ServedModel:
-        card = {**(selected.version.card or {}), "largest_exponent": 5}
+        assert selected.version.card is not None
+        card = msgspec.structs.replace(selected.version.card, largest_exponent=5)
         return replace(selected, version=replace(selected.version, card=card))
 
     evaluation = run(games=5, tell=outgrown_soon)

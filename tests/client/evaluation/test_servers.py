@@ -10,6 +10,7 @@ import pytest
 from octofold_client import EvaluationError, Unavailable, evaluate
 from octofold_client.evaluation.servers import Servers
 from octofold_client.rpc.credentials import PLAINTEXT
+from octofold_game.model import CARD_FORMAT, Card, GraphFile, encode_card
 from octofold_game.rules import legal_moves
 from octofold_proto import messages
 from octofold_proto.octofold.v1 import inference_pb2 as pb
@@ -22,9 +23,15 @@ class FirstLegal(inference_pb2_grpc.OctofoldServiceServicer):
     def __init__(self, sha256: str = "ab" * 32) -> None:
         self.listed = 0
         self.peers: set[str] = set()
-        card = f'{{"largest_exponent": 15, "precisions": {{"fp32": {{"sha256": "{sha256}"}}}}}}'
+        card = Card(
+            format=CARD_FORMAT,
+            name="one",
+            version=1,
+            largest_exponent=15,
+            precisions={"fp32": GraphFile(file="model.onnx", sha256=sha256)},
+        )
         self._version = pb.ModelVersion(
-            version="1", state=pb.ModelVersion.STATE_READY, precision="fp32", card_json=card
+            version="1", state=pb.ModelVersion.STATE_READY, precision="fp32", card_json=encode_card(card)
         )
 
     def ListModels(  # noqa: N802 - gRPC's name
@@ -86,7 +93,7 @@ def test_several_models_are_found_by_one_question(two: list[Served]) -> None:
 
 def test_servers_that_answer_with_different_files_are_not_mixed(two: list[Served]) -> None:
     targets = [target for target, _ in two]
-    with Servers(targets, PLAINTEXT) as servers, pytest.raises(EvaluationError, match="answers with another"):
+    with Servers(targets, PLAINTEXT) as servers, pytest.raises(EvaluationError, match="have different files"):
         servers.select()
 
 

@@ -34,7 +34,7 @@ def test_the_order_of_the_games_changes_nothing() -> None:
 def test_outgrown_games_are_counted_and_named() -> None:
     summary = Summary.of(GAMES)
     assert summary.outgrown_games == (3,)
-    assert "1 game outgrew the model's largest tile and ended there: game 3." in markdown(summary, "title")
+    assert "1 game ended because it exceeded the model's largest tile: game 3." in markdown(summary, "title")
     assert "outgrew" not in markdown(Summary.of(GAMES[:3]), "title")
 
 
@@ -59,7 +59,7 @@ def test_a_pipe_gets_markdown_and_a_terminal_a_drawing() -> None:
     print_report(Summary.of(GAMES), "cnn5", Console(file=terminal, force_terminal=True, width=80))
     assert pipe.getvalue() == markdown(Summary.of(GAMES), "cnn5") + "\n"
     assert "╭" in terminal.getvalue()
-    assert "outgrew" in terminal.getvalue()
+    assert "exceeded" in terminal.getvalue()
 
 
 def test_a_name_that_looks_like_markup_is_shown_as_it_is() -> None:

@@ -211,13 +211,16 @@ def test_a_process_that_dies_ends_the_test_and_none_is_left(target: str) -> None
         next(windows)
         (worker,) = multiprocessing.active_children()
         worker.kill()
-        with pytest.raises(LoadTestError, match="a process that made the load ended with exit code -9"):
+        with pytest.raises(LoadTestError, match="a load-generating process ended with exit code -9"):
             list(windows)
     assert not multiprocessing.active_children()
 
 
 def test_an_open_loop_of_games_is_refused(target: str) -> None:
-    with Workers(task(target, games=True)) as workers, pytest.raises(LoadTestError, match="closed loop only"):
+    with (
+        Workers(task(target, games=True)) as workers,
+        pytest.raises(LoadTestError, match="only the callers of a closed loop"),
+    ):
         next(workers.windows(Open(10), 0.0, 0.1))
 
 

@@ -100,7 +100,7 @@ def test_the_positions_of_a_replay_file_are_asked_about_but_none_that_the_model_
     boards = replayed_boards(games / "games.replay", largest_exponent=6)
     assert len(boards)
     assert boards.max() == 6
-    with pytest.raises(LoadTestError, match=r"games\.replay holds no board that the model takes"):
+    with pytest.raises(LoadTestError, match=r"games\.replay contains no board that the model accepts"):
         replayed_boards(games / "games.replay", largest_exponent=0)
 
 
@@ -176,11 +176,11 @@ def test_an_interruption_keeps_the_windows_until_then_and_ends_the_load() -> Non
     assert script.closed
     assert step.counts.calls_per_second == 75
     (warning,) = step.warnings
-    assert warning == ("this step was ended after 2 windows, before it could be known whether they agree")
+    assert warning == "this step ended early, after 2 windows"
 
 
 def test_a_server_that_refuses_everything_ends_the_test_and_its_words_are_repeated() -> None:
-    with pytest.raises(LoadTestError, match=r"1 caller: no call was answered; the last: UNAVAILABLE: gone"):
+    with pytest.raises(LoadTestError, match=r"1 caller: all calls failed; last error: UNAVAILABLE: gone"):
         held(Script(*[window(0, 0, errors=10)] * 9))
 
 
@@ -202,7 +202,7 @@ def test_a_busy_client_and_late_sends_are_warned_of() -> None:
     busy = window(100, 5)
     busy.cpu_shares, busy.late = (0.2, 0.97), 30
     first, second = held(Script(*[busy] * 3), Open(100)).warnings
-    assert first.startswith("the client is the bottleneck, a process of it takes over 80% of a core")
+    assert first.startswith("the client is a bottleneck: one of its processes uses over 80% of a core")
     assert second.startswith("over 5% of the calls were sent more than 1 ms late")
 
 

@@ -120,7 +120,7 @@ def test_the_models_are_listed_with_their_cards(client: Client) -> None:
     assert model.newest_ready == model.versions[0]
     assert model.versions[0].precision == "fp32"
     assert model.versions[0].card is not None
-    assert model.versions[0].card["decision_rule"] == "vote"
+    assert model.versions[0].card.decision_rule == "vote"
 
 
 def test_a_server_tells_its_version_and_one_without_the_question_none(client: Client) -> None:
@@ -171,7 +171,7 @@ def test_a_server_that_is_not_there_is_named() -> None:
     with Client(nobody, retry=RetryPolicy(attempts=2)) as client:
         with pytest.raises(Unavailable, match=nobody):
             client.list_models()
-        with pytest.raises(Unavailable, match=f"no octofold server is ready at {nobody}"):
+        with pytest.raises(Unavailable, match=f"no Octofold server is ready at {nobody}"):
             client.wait_until_ready(0.2)
 
 
@@ -244,7 +244,7 @@ def test_another_grpc_server_is_recognised_at_once() -> None:
     server.start()
     try:
         with Client(f"127.0.0.1:{port}") as client:
-            with pytest.raises(NotOctofold, match="another gRPC server"):
+            with pytest.raises(NotOctofold, match="not an Octofold server"):
                 client.list_models()
             with pytest.raises(NotOctofold):
                 client.wait_until_ready()

@@ -7,8 +7,10 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
+from msgspec.structs import replace
 from octofold_client import errors
 from octofold_client.rpc.conversations import Calls, Conversation, RetryPolicy, Send, Wait
+from octofold_game.model import CARD_FORMAT, Card, encode_card
 from octofold_game.rules import BoardError
 from octofold_proto import status
 from octofold_proto.octofold.v1 import inference_pb2 as pb
@@ -151,13 +153,10 @@ def test_an_answer_of_the_wrong_length_is_an_error_and_not_a_guess(response: pb.
         drive(Calls("here:1").next_moves(BOARDS, True), response)
 
 
-def test_a_card_that_cannot_be_read_is_none() -> None:
-    response = pb.ListModelsResponse(
-        models=[
-            pb.Model(
-                name="m", versions=[pb.ModelVersion(version="1", card_json=text) for text in ("", "[]", "{}")]
-            )
-        ]
-    )
+def test_a_card_that_cannot_be_read_or_is_of_an_unknown_format_is_none() -> None:
+    card = Card(format=CARD_FORMAT, name="m", version=1, largest_exponent=15, precisions={})
+    texts = ["", "[]", "{}", encode_card(replace(card, format=2)).decode(), encode_card(card).decode()]
+    versions = [pb.ModelVersion(version="1", card_json=text) for text in texts]
+    response = pb.ListModelsResponse(models=[pb.Model(name="m", versions=versions)])
     (model,), _ = drive(Calls("here:1").list_models(), response)  # type: ignore[misc]
-    assert [version.card for version in model.versions] == [None, None, {}]
+    assert [version.card for version in model.versions] == [None, None, None, None, card]

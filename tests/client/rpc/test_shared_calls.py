@@ -238,4 +238,4 @@ def test_a_forked_process_is_told_to_make_a_client_of_its_own_which_works(target
     done = subprocess.run(
         [sys.executable, "-c", FORKED, target], capture_output=True, text=True, timeout=60, check=True
     )
-    assert "was made before this process was forked: make another" in done.stdout
+    assert "was made before this process was forked: make a new client" in done.stdout

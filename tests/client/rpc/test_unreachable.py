@@ -13,12 +13,12 @@ LAST = "failed to connect to all addresses; last error: "
         (
             f"{LAST}UNKNOWN: ipv4:127.0.0.1:1: Failed to connect to remote host: Connection refused",
             False,
-            "no octofold server answers at here:1: Connection refused",
+            "no Octofold server answers at here:1: Connection refused",
         ),
         (
             f"{LAST}UNAVAILABLE: ipv4:127.0.0.1:1: Socket closed",
             False,
-            "here:1 closed the connection: Socket closed (if it speaks TLS, use --tls or --tls-ca)",
+            "here:1 closed the connection: Socket closed (if it uses TLS, use --tls or --tls-ca)",
         ),
         (
             f"{LAST}UNKNOWN: ipv4:127.0.0.1:1: Tls handshake failed (TSI_PROTOCOL_FAILURE): SSL_ERROR_SSL: "
@@ -37,7 +37,7 @@ LAST = "failed to connect to all addresses; last error: "
         (
             "errors resolving a:1: [field:hostname lookup error:address lookup failed for a:1]",
             False,
-            "here:1: the name of the host cannot be resolved",
+            "here:1: the host name cannot be resolved",
         ),
         ("draining", False, None),
     ],

@@ -78,7 +78,7 @@ def test_a_pipe_gets_whole_lines_without_escapes_and_the_first_says_what_was_tak
     progress.resume([finished(game, 1000, 256) for game in range(4)])
     display.show(progress.status)
     assert pipe.getvalue() == (
-        "taken over from earlier runs: 4 games\n"
+        "4 games already finished in earlier runs\n"
         "4/10 games done, 0 running, 0 moves/s, best tile 256, average at least 1,000\n"
     )
 

@@ -11,13 +11,13 @@ from octofold_export.checks.gates import check_agreement, check_equivariance, ch
 from octofold_export.checks.reference import Reference, network_evaluation, plain_head, reference_answers
 from octofold_export.checks.runner import FoldedGraph
 from octofold_export.errors import GateError
-from octofold_export.graph.decision import Rule
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import PolicyHead
 from octofold_export.handmade.floating import float_form
 from octofold_export.handmade.weights import FoldableNetwork, foldable
 from octofold_export.sources.checkpoint import one_hot_description
 from octofold_export.sources.torch_network import TorchNetwork
+from octofold_game.model import Rule
 from octofold_training.networks import build
 from torch import nn
 

@@ -111,9 +111,9 @@ def test_flags_overrule_the_file(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("[reads", "not valid TOML"),
-        ("[read]\n", "unknown field `read`"),
-        ('[reads]\nkind = "onehot"', "Invalid enum value 'onehot' - at `$.reads.kind`"),
-        ('[answers]\nactions = ["up", "down"]', "Expected `array` of length 4"),
+        ("[read]\n", "has no 'read'; did you mean reads?"),
+        ('[reads]\nkind = "onehot"', "reads.kind is 'onehot', which is none of one_hot, "),
+        ('[answers]\nactions = ["up", "down"]', "answers.actions has 2 entries, not 4"),
     ],
 )
 def test_a_file_that_is_no_description_is_one_line(text: str, message: str, tmp_path: Path) -> None:

@@ -7,22 +7,28 @@ import onnx
 import onnxruntime
 import pytest
 from numpy.typing import NDArray
-from octofold_export.description.description import NUMBER_LAYOUTS, ONE_HOT_LAYOUTS, Reads
+from octofold_export.description.description import (
+    NUMBER_LAYOUTS,
+    ONE_HOT_LAYOUTS,
+    ElementType,
+    InputKind,
+    Layout,
+    Reads,
+)
 from octofold_export.description.encoding import encode as encode_plainly
 from octofold_export.graph.builder import GraphBuilder
 from octofold_export.graph.encodings import element_type, encode
 
+ONE_HOT_TYPES: tuple[ElementType, ...] = ("float32", "uint8", "bool")
 ONE_HOT = [
     Reads(kind="one_hot", layout=layout, planes=planes, empty_plane=empty, type=element)
-    for layout, planes, empty, element in product(
-        ONE_HOT_LAYOUTS, (12, 16, 20), (True, False), ("float32", "uint8", "bool")
-    )
+    for layout, planes, empty, element in product(ONE_HOT_LAYOUTS, (12, 16, 20), (True, False), ONE_HOT_TYPES)
 ]
+NUMBER_KINDS: tuple[InputKind, ...] = ("exponents", "tiles", "log2")
+NUMBER_TYPES: tuple[ElementType, ...] = ("float32", "float16", "int64", "int32")
 NUMBERS = [
     Reads(kind=kind, layout=layout, type=element, divide_by=divisor)
-    for kind, layout, element, divisor in product(
-        ("exponents", "tiles", "log2"), NUMBER_LAYOUTS, ("float32", "float16", "int64", "int32"), (1.0, 11.0)
-    )
+    for kind, layout, element, divisor in product(NUMBER_KINDS, NUMBER_LAYOUTS, NUMBER_TYPES, (1.0, 11.0))
     if element.startswith("float") or (kind != "log2" and divisor == 1)
 ]
 EXAMPLE = np.array([[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0, 0, 3, 0]], np.uint8)
@@ -73,8 +79,8 @@ def test_numbers_are_what_their_names_say(reads: Reads, first_cells: list[float]
 
 
 def test_one_hot_cells_are_where_their_layout_says() -> None:
-    def place(layout: str, *, empty_plane: bool = True) -> list[list[int]]:
-        reads = Reads(kind="one_hot", layout=layout, planes=12, empty_plane=empty_plane)  # type: ignore[arg-type]
+    def place(layout: Layout, *, empty_plane: bool = True) -> list[list[int]]:
+        reads = Reads(kind="one_hot", layout=layout, planes=12, empty_plane=empty_plane)
         board = np.zeros((1, 16), np.uint8)
         board[0, 6] = 9  # row 1, column 2
         without_empty = encode_plainly(reads, board)[0] - encode_plainly(reads, board * 0)[0]

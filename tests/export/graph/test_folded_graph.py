@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from octofold_export.checks.runner import FoldedGraph, Outputs
-from octofold_export.graph.decision import Rule
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import PolicyHead
 from octofold_export.handmade.floating import float_form, half_form
 from octofold_export.handmade.layers import Form
 from octofold_export.handmade.weights import FoldableNetwork
+from octofold_game.model import Rule
 from octofold_game.rules import legal_moves, slide
 from octofold_game.symmetries import CELLS, MOVES
 from octofold_training.networks import CNN
@@ -27,16 +27,20 @@ FINISHED = np.array([[1, 2, 1, 2, 2, 1, 2, 1, 1, 2, 1, 2, 2, 1, 2, 1]], np.uint8
 CLOSE = 1e-4  # smaller margins may go either way by rounding
 
 SQUARES = list(product(range(3), range(3)))
-VIEWS = [
-    lambda square, turns=turns, mirrored=mirrored: np.rot90(square[:, ::-1] if mirrored else square, turns)
-    for turns, mirrored in product(range(4), (False, True))
-]
+Square = NDArray[np.uint8]
+View = Callable[[Square], Square]
+
+
+def view(turns: int, *, mirrored: bool = False) -> View:
+    return lambda square: np.rot90(square[:, ::-1] if mirrored else square, turns)
+
+
 PLAYERS = [("vote", 8), ("mean", 8), ("vote", 4), ("mean", 2), ("vote", 1)]
-SEEN = {
-    8: VIEWS,
-    4: [lambda square, turns=turns: np.rot90(square, turns) for turns in range(4)],
-    2: [lambda square: square, lambda square: square[::-1, ::-1]],
-    1: [lambda square: square],
+SEEN: dict[int, list[View]] = {
+    8: [view(turns, mirrored=mirrored) for turns, mirrored in product(range(4), (False, True))],
+    4: [view(turns) for turns in range(4)],
+    2: [view(0), view(2)],
+    1: [view(0)],
 }
 
 
@@ -98,11 +102,12 @@ def naive_features(
         by_pair = weights[f"tables.{number}"].reshape(6, 16, 16, -1)
         for cells in places[pattern]:
             pairs = enumerate(combinations(cells, 2))
-            found.append(sum(by_pair[pair, first, second] for pair, (first, second) in pairs))
-    return np.maximum(np.concatenate(found), 0)
+            found.append(np.sum([by_pair[pair, first, second] for pair, (first, second) in pairs], axis=0))
+    features: NDArray[np.float64] = np.maximum(np.concatenate(found), 0)
+    return features
 
 
-def names_of_moves(view) -> list[int]:  # type: ignore[no-untyped-def]
+def names_of_moves(view: View) -> list[int]:
     """What each move is called on the view: the one that slides the turned board to the turned result."""
     square = np.zeros((4, 4), np.uint8)
     square[1, 1:3], square[2, 2] = (1, 2), 3

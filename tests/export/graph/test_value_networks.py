@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 from octofold_export.checks.runner import FoldedGraph
 from octofold_export.cli import main
-from octofold_export.graph.decision import Rule
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import ValueHead
 from octofold_export.handmade.floating import float_form
 from octofold_export.handmade.weights import foldable
 from octofold_export.precision.calibration import calibrate
+from octofold_game.model import Rule
 from octofold_game.rules import legal_moves, slide
 from octofold_game.symmetries import CELLS
 from octofold_training import checkpoints

@@ -85,7 +85,7 @@ def test_the_table_of_the_first_layer_answers_as_the_layer_does(
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     (steps,) = session.run(None, {"boards": boards[:64]})
     assert hidden[0].shape.inputs == steps.shape[2]
-    np.testing.assert_allclose(steps[:, places[0]] * scale, exact, atol=0.51 * scale)
+    np.testing.assert_allclose(steps[:, places[0]] * scale, exact, atol=0.51 * float(scale))
 
 
 def test_an_8_bit_graph_gives_the_same_answer_in_every_batch(form: Form, boards: NDArray[np.uint8]) -> None:

@@ -9,7 +9,8 @@ import pytest
 from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_export.cli import main
 from octofold_export.errors import ExportError
-from octofold_export.publishing.strength import Alternative, record_alternatives
+from octofold_export.publishing.strength import record_alternatives
+from octofold_game.model import Alternative
 
 
 @pytest.fixture(scope="module")

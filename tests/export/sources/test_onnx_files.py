@@ -1,6 +1,7 @@
 """ONNX files from anywhere: which are taken, and that they answer as they did."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -72,7 +73,7 @@ def test_a_batch_that_cannot_be_freed_is_refused_by_name(
 def test_tensors_in_a_file_beside_the_model_are_read_and_count_for_its_digest(
     weights: NDArray[np.float32], lessons: Lessons, lessons_file: Path, tmp_path: Path
 ) -> None:
-    digests = []
+    digests: list[str] = []
     for sign in (1, 1.5):
         model = linear_model(weights * np.float32(sign))
         onnx.save(
@@ -136,7 +137,7 @@ def test_the_views_output_holds_each_views_probabilities_turned_back(
     ids=str,
 )
 def test_what_contradicts_the_graph_is_one_line_and_nothing_is_published(
-    change: dict[str, object],
+    change: dict[str, Any],
     flags: list[str],
     message: str,
     weights: NDArray[np.float32],
@@ -144,7 +145,7 @@ def test_what_contradicts_the_graph_is_one_line_and_nothing_is_published(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    onnx.save(linear_model(weights, **change), tmp_path / "linear.onnx")  # type: ignore[arg-type]
+    onnx.save(linear_model(weights, **change), tmp_path / "linear.onnx")
     assert publish(tmp_path / "linear.onnx", lessons_file, *FAST, *flags) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("octofold-export: ")

@@ -7,8 +7,14 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 
 import pytest
+from octofold_game.model import PRECISIONS
 from octofold_server.config.options import Config, ConfigError
 from octofold_server.config.reading import read_config, unknown_variables
+
+
+def test_every_precision_of_a_model_can_be_asked_for() -> None:
+    for precision in PRECISIONS:
+        assert read_config(["--precision", precision], {}).precision == precision
 
 
 def test_nothing_given_is_the_defaults() -> None:

@@ -222,7 +222,7 @@ def test_a_version_whose_files_have_changed_is_loaded_again_beside_the_old_ones(
     models.reload()
     assert models.resolve("", "") is before
     shutil.rmtree(folder)
-    write_version(strength={"mean_score": 1})
+    write_version(exporter="newer")
     models.reload()
     after = models.resolve("", "")
     assert after is not before

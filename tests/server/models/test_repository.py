@@ -12,15 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from octofold_game.model import CARD_FORMAT, MAX_CARD_BYTES, Card, GraphFile, ListedFile, Precision
 from octofold_server.models.repository import (
-    MAX_CARD_BYTES,
     MAX_MODEL_BYTES,
     MAX_TENSOR_BYTES,
     PIECE_BYTES,
-    Card,
-    ListedFile,
     ModelError,
-    PrecisionFile,
     VersionFolder,
     choose_precision,
     cpu_has_vnni,
@@ -38,8 +35,9 @@ def folder_of(path: Path) -> VersionFolder:
     return VersionFolder(path.parent.name, int(path.name), path)
 
 
-def card_offering(*precisions: str) -> Card:
-    return Card(15, {name: PrecisionFile(Path(name), "") for name in precisions}, "{}")
+def card_offering(*precisions: Precision) -> Card:
+    files = {name: GraphFile(file=name, sha256="0" * 64) for name in precisions}
+    return Card(format=CARD_FORMAT, name="tiny", version=1, largest_exponent=15, precisions=files)
 
 
 @contextmanager
@@ -100,11 +98,11 @@ def test_a_folder_that_cannot_be_read_is_passed_over_and_the_log_says_why(
 
 def test_a_card_gives_what_serving_needs_and_its_own_text(write_version: WriteVersion) -> None:
     path = write_version(largest_exponent=16, strength=None)
-    card = read_card(folder_of(path))
+    card, text = read_card(folder_of(path))
     assert card.largest_exponent == 16
     assert list(card.precisions) == ["fp32"]
-    assert card.precisions["fp32"].path == path / "model.onnx"
-    assert json.loads(card.text)["strength"] is None
+    assert card.precisions["fp32"].file == "model.onnx"
+    assert json.loads(text)["strength"] is None
 
 
 @pytest.mark.parametrize(
@@ -116,17 +114,17 @@ def test_a_card_gives_what_serving_needs_and_its_own_text(write_version: WriteVe
         ("largest_exponent", 0, "largest_exponent is 0"),
         ("largest_exponent", 18, "largest_exponent is 18"),
         ("largest_exponent", "15", "largest_exponent is '15'"),
-        ("largest_exponent", True, "largest_exponent is True"),
-        ("precisions", [], "precisions is not an object"),
+        ("largest_exponent", True, "largest_exponent is true"),
+        ("precisions", [], "precisions is a list, not an object"),
         ("precisions", {"int4": {"file": "x", "sha256": "0" * 64}}, "'int4'"),
-        ("precisions", {"fp32": "model.onnx"}, "precisions.fp32.file"),
+        ("precisions", {"fp32": "model.onnx"}, "precisions.fp32 is 'model.onnx', not an object"),
         ("precisions", {"fp32": {"file": "../model.onnx", "sha256": "0" * 64}}, "precisions.fp32.file"),
         ("precisions", {"fp32": {"file": "/etc/passwd", "sha256": "0" * 64}}, "precisions.fp32.file"),
         *(
-            ("precisions", {"fp32": {"file": name, "sha256": "0" * 64}}, "precisions.fp32.file")
+            ("precisions", {"fp32": {"file": name, "sha256": "0" * 64}}, "precisions.fp32.file is .*, not a")
             for name in ("", ".", "..", ".hidden", "a\0b", "a\n", "\ud800", "a/b")
         ),
-        ("precisions", {"fp32": {"file": "model.onnx"}}, "precisions.fp32.sha256"),
+        ("precisions", {"fp32": {"file": "model.onnx"}}, "precisions.fp32.sha256 is missing"),
         ("precisions", {"fp32": {"file": "model.onnx", "sha256": "\ud800" * 64}}, "precisions.fp32.sha256"),
     ],
 )
@@ -152,26 +150,29 @@ def test_the_bytes_that_were_hashed_are_the_bytes_that_are_returned(tmp_path: Pa
     path = tmp_path / "model.onnx"
     path.write_bytes(b"weights")
     digest = hashlib.sha256(b"weights").hexdigest()
-    assert read_model(PrecisionFile(path, digest)) == b"weights"
+    for written in (digest, digest.upper()):
+        assert read_model(tmp_path, GraphFile(file=path.name, sha256=written)) == b"weights"
     path.write_bytes(b"Weights")
     with pytest.raises(ModelError, match=f"the card says {digest}"):
-        read_model(PrecisionFile(path, digest))
+        read_model(tmp_path, GraphFile(file=path.name, sha256=digest))
 
 
-def listed(path: Path, content: bytes) -> ListedFile:
-    return ListedFile(path, hashlib.sha256(content).hexdigest())
+def with_tables(content: bytes) -> GraphFile:
+    """A graph that keeps a tensor of that content in the file `tables.bin`."""
+    tables = ListedFile(file="tables.bin", sha256=hashlib.sha256(content).hexdigest())
+    return GraphFile(file="model.onnx", sha256="", tensors={"tables": tables})
 
 
 def test_tensors_beside_a_model_are_read_and_verified(tmp_path: Path) -> None:
     values = np.array([1, -2, 0.5], "<f4")
     path = tmp_path / "tables.bin"
     path.write_bytes(values.tobytes())
-    file = PrecisionFile(tmp_path / "model.onnx", "", {"tables": listed(path, values.tobytes())})
-    tensors = read_tensors(file)
+    file = with_tables(values.tobytes())
+    tensors = read_tensors(tmp_path, file)
     path.write_bytes(bytes(12))  # what has been read is ours
     assert tensors["tables"].tolist() == values.tolist()
     with pytest.raises(ModelError, match=r"tables\.bin is not the file that the card describes"):
-        read_tensors(file)
+        read_tensors(tmp_path, file)
 
 
 @pytest.mark.parametrize(
@@ -186,17 +187,16 @@ def test_a_file_that_holds_no_tensor_is_an_error(tmp_path: Path, content: bytes 
     path = tmp_path / "tables.bin"
     if content is not None:
         path.write_bytes(content)
-    file = PrecisionFile(tmp_path / "model.onnx", "", {"tables": listed(path, content or b"")})
     with pytest.raises(ModelError, match=message):
-        read_tensors(file)
+        read_tensors(tmp_path, with_tables(content or b""))
 
 
 def test_a_tensor_of_many_pieces_is_read_in_order(tmp_path: Path) -> None:
     values = np.arange(3 * PIECE_BYTES // 8, dtype="<f4")  # one and a half
     path = tmp_path / "tables.bin"
     path.write_bytes(values.tobytes())
-    file = PrecisionFile(tmp_path / "model.onnx", "", {"tables": listed(path, values.tobytes())})
-    np.testing.assert_array_equal(read_tensors(file)["tables"], values)
+    tensors = read_tensors(tmp_path, with_tables(values.tobytes()))
+    np.testing.assert_array_equal(tensors["tables"], values)
 
 
 def test_a_file_is_not_read_if_it_is_larger_than_any_can_be(write_version: WriteVersion) -> None:
@@ -207,22 +207,25 @@ def test_a_file_is_not_read_if_it_is_larger_than_any_can_be(write_version: Write
         ModelError, match=f"card.json cannot be read: it has more than {MAX_CARD_BYTES} bytes"
     ):
         read_card(folder_of(path))
-    huge = path / "huge"
+    huge = ListedFile(file="huge", sha256="")
+    entry = GraphFile(file="huge", sha256="", tensors={"tables": huge})
     for most, read in ((MAX_MODEL_BYTES, read_model), (MAX_TENSOR_BYTES, read_tensors)):
-        with huge.open("wb") as file:
+        with (path / "huge").open("wb") as file:
             file.truncate(most + 4)
-        entry = PrecisionFile(huge, "", {"tables": ListedFile(huge, "")})
         with pytest.raises(ModelError, match=f"huge cannot be read: it has more than {most} bytes"):
-            read(entry)
+            read(path, entry)
 
 
 @pytest.mark.parametrize(
     ("tensors", "message"),
     [
-        ([], "precisions.fp32.tensors is not an object"),
-        ({"tables": "tables.bin"}, "tensors.'tables'..file is not a file name"),
-        ({"tables": {"file": "../tables.bin", "sha256": "0" * 64}}, "tensors.'tables'..file is not a file"),
-        ({"tables": {"file": "tables.bin", "sha256": "0"}}, "tensors.'tables'..sha256 is not a SHA-256"),
+        ([], "precisions.fp32.tensors is a list, not an object"),
+        ({"tables": "tables.bin"}, "tensors.tables is 'tables.bin', not an object"),
+        (
+            {"tables": {"file": "../x.bin", "sha256": "0" * 64}},
+            "tensors.tables.file is .*, not a file name",
+        ),
+        ({"tables": {"file": "tables.bin", "sha256": "0"}}, "tensors.tables.sha256 is '0', not a SHA-256"),
     ],
 )
 def test_a_card_whose_tensors_are_badly_described_is_an_error(
@@ -247,7 +250,7 @@ def test_a_card_whose_tensors_are_badly_described_is_an_error(
     ],
 )
 def test_auto_takes_the_fastest_precision_for_the_device(
-    offered: tuple[str, ...], wanted: str, device: str, vnni: bool, chosen: str
+    offered: tuple[Precision, ...], wanted: str, device: str, vnni: bool, chosen: str
 ) -> None:
     assert choose_precision(card_offering(*offered), wanted, device=device, vnni=vnni) == chosen
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from google.rpc import code_pb2
 from google.rpc.status_pb2 import Status
+from octofold_game.model import CARD_FORMAT, Card
 from octofold_proto.errors import Unavailable
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_server.admission.admission import Door, Ticket
@@ -17,12 +19,9 @@ from octofold_server.backends.fakes import RecordingBackend
 from octofold_server.batching.batcher import Batcher
 from octofold_server.batching.statistics import ModelStatistics
 from octofold_server.models.registry import ServedModel
-from octofold_server.models.repository import Card
 from octofold_server.protocols.octofold_v1.service import OctofoldMethods
 from octofold_server.transport.aside import Aside
 from octofold_server.transport.streams import MAX_OPEN_BOARDS, AnswerStream, IdleStreams
-
-NEVER = float("inf")
 
 
 class Exchange:
@@ -32,7 +31,8 @@ class Exchange:
     known_as = "test"
 
     def __init__(self, batcher: Batcher) -> None:
-        self._served = ServedModel("fake", "1", 17, Card(17, {}, ""), "fp32", batcher, ModelStatistics())
+        card = Card(format=CARD_FORMAT, name="fake", version=1, largest_exponent=17, precisions={})
+        self._served = ServedModel("fake", "1", 17, card, "", "fp32", batcher, ModelStatistics())
 
     def read(self, message: bytes) -> pb.StreamNextMovesRequest:
         return pb.StreamNextMovesRequest.FromString(message)
@@ -65,7 +65,7 @@ class Wire:
     """
 
     metadata = ()
-    deadline = NEVER
+    deadline = math.inf
 
     def __init__(self) -> None:
         self.on_message: Any = None

@@ -68,7 +68,7 @@ def model_config(served: ServedModel, max_boards: int) -> Description:
         ],
         "output": [_output_config(spec) for spec in OUTPUTS.values()],
         "instance_group": [{"name": f"{served.name}_0", "count": served.batcher.lanes, "kind": "KIND_AUTO"}],
-        "default_model_filename": served.card.precisions[served.precision].path.name,
+        "default_model_filename": served.card.precisions[served.precision].file,
         "dynamic_batching": {
             "preferred_batch_size": [served.batcher.max_batch_size],
             "max_queue_delay_microseconds": 0,

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game import model
 from octofold_game.rules import check_boards, legal_moves
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.messages import boards_from_bytes
@@ -44,23 +45,22 @@ class TensorSpec(NamedTuple):
     shape: tuple[int, ...]
 
 
-BOARDS = TensorSpec("boards", "UINT8", np.dtype("u1"), (CELLS,))
+_DATATYPES = {"uint8": "UINT8", "int8": "INT8", "float32": "FP32", "bool": "BOOL"}
 
-OUTPUTS = {
-    spec.name: spec
-    for spec in (
-        TensorSpec("move", "INT8", np.dtype("i1"), ()),
-        TensorSpec("probabilities", "FP32", np.dtype("<f4"), (4,)),
-        TensorSpec("votes", "UINT8", np.dtype("u1"), (4,)),
-        TensorSpec("legal", "BOOL", np.dtype("?"), (4,)),
-    )
-}
+
+def _spec(tensor: model.Tensor) -> TensorSpec:
+    datatype, dtype = _DATATYPES[tensor.dtype.name], tensor.dtype.newbyteorder("<")
+    return TensorSpec(tensor.name, datatype, dtype, tensor.shape)
+
+
+BOARDS = _spec(model.BOARDS)
+OUTPUTS = {tensor.name: _spec(tensor) for tensor in model.OUTPUTS}
 
 _VALUES: dict[str, Callable[[NDArray[np.uint8], Moves], NDArray[Any]]] = {
-    "move": lambda _, moves: moves.moves,
-    "probabilities": lambda _, moves: moves.probabilities,
-    "votes": lambda _, moves: moves.votes,
-    "legal": lambda boards, _: legal_moves(boards),
+    model.MOVE.name: lambda _, moves: moves.moves,
+    model.PROBABILITIES.name: lambda _, moves: moves.probabilities,
+    model.VOTES.name: lambda _, moves: moves.votes,
+    model.LEGAL.name: lambda boards, _: legal_moves(boards),
 }
 
 

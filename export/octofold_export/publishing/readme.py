@@ -1,0 +1,189 @@
+"""README.md of a published version: its card for people. The same card gives the same text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from octofold_game.model import Card, Strength
+
+from octofold_export.description.description import Description
+from octofold_export.graph.heads import TEMPERATURE
+
+_RULES = {
+    "vote": "each view of the board votes for its best legal move, ties go to the larger probability",
+    "mean": "the legal move that is best in the mean over the views",
+}
+_VIEWS = {8: "all eight symmetries", 4: "the four rotations", 2: "the board and its half turn"}
+_ONE_VIEW = "the best legal move, from the board as it is"
+
+
+def describe(card: Card) -> bytes:
+    """README.md of a card, as Markdown."""
+    lines = [
+        f"# {card.name}, version {card.version}",
+        "",
+        "A network that plays 2048, folded into one graph: raw boards in, legal moves out.",
+        "",
+        *_network(card),
+        *_compact_tables(card),
+        *_described(card),
+        f"- Plays up to tile {1 << card.largest_exponent:,}.",
+        f"- Checkpoint: SHA-256 `{card.checkpoint_sha256}`.",
+        *_checked(card),
+        f"- Written by octofold {card.exporter}.",
+        "",
+        *_precisions(card),
+        *_stages(card),
+        *_half(card),
+        "",
+        "## Strength",
+        "",
+        *_strength(card.strength),
+        *_alternatives(card),
+    ]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _network(card: Card) -> Iterator[str]:
+    architecture = ", ".join(f"{key} {value}" for key, value in card.architecture.items())
+    yield f"- Network: {architecture}; {card.weights:,} weights."
+    if card.decision_rule is not None:
+        views = card.symmetries
+        rule = f"{_RULES[card.decision_rule]}; {_VIEWS[views]}" if views > 1 else _ONE_VIEW
+        yield f"- Decision rule `{card.decision_rule}`: {rule}."
+
+
+def _described(card: Card) -> Iterator[str]:
+    """What the network reads and answers; older cards only say how values count."""
+    if card.description is None:
+        if card.temperature is not None:
+            yield f"- A move is worth its reward plus the value of its afterstate; {_e(card.temperature)}."
+        return
+    description = msgspec.convert(card.description, Description)
+    reads, answers = description.reads, description.answers
+    planes = f", {reads.planes} planes" if reads.planes else ""
+    yield f"- Reads {reads.kind.replace('_', '-')} cells ({reads.layout}{planes}, {reads.type})."
+    points = f"; 1 is {answers.scale:,g} points" if answers.scale != 1 else ""
+    if answers.kind == "afterstate_value":
+        yield f"- A move is worth its reward plus the value of its afterstate{points}; {_e(TEMPERATURE)}."
+    elif answers.kind == "action_values":
+        yield f"- Answers with the value of each action{points}; {_e(TEMPERATURE)}."
+    else:
+        yield f"- Answers with {answers.kind.replace('_', ' ')} of {', '.join(answers.actions)}."
+    if card.evidence is not None:
+        evidence = card.evidence
+        doubt = f" Accepted although {evidence.problem}." if evidence.problem else ""
+        yield (
+            f"- Agrees with {evidence.judge} on {evidence.agreement:.1%} of {evidence.boards:,} boards, "
+            f"where chance is {evidence.chance:.1%}.{doubt}"
+        )
+
+
+def _e(temperature: float) -> str:
+    return f"{temperature:g} points are a factor of e"
+
+
+def _compact_tables(card: Card) -> Iterator[str]:
+    if card.compact_tables is not None:
+        compact, folder = card.compact_tables, f"models/{card.name}/{card.version}"
+        yield (
+            f"- Compact tables: of {compact.entries:,} entries the {compact.kept:,} that matter, "
+            f"rounded to {compact.codebook.count:,} values."
+        )
+        yield (
+            f"- A teacher and a judge, too: `ntuple:{folder}` as a player, "
+            f"`octofold-train student RECIPE --teacher {folder}`."
+        )
+
+
+def _checked(card: Card) -> Iterator[str]:
+    if card.parity is not None:
+        yield (
+            f"- {card.parity.precision} answers as the trained network does on {card.parity.boards:,} boards "
+            f"in a batch and on {card.parity.one_by_one:,} one by one."
+        )
+    if card.boards is not None:
+        boards = card.boards
+        calibration = f"; quantized on {boards.calibration:,} others" if boards.calibration else ""
+        yield (f"- Reduced precisions measured on {boards.measured:,} boards ({boards.source}){calibration}.")
+
+
+def _precisions(card: Card) -> Iterator[str]:
+    yield "| precision | files | moves as in fp32 |"
+    yield "|---|---|---:|"
+    for name, precision in card.precisions.items():
+        files = ", ".join(f"`{listed.file}`" for listed in (precision, *precision.tensors.values()))
+        agreement = precision.agreement if name != "fp32" else None
+        yield f"| {name} | {files} | {'' if agreement is None else f'{agreement:.2%}'} |"
+    for refused, why in card.not_published.items():
+        yield f"| {refused} | not published: {why} | |"
+
+
+def _stages(card: Card) -> Iterator[str]:
+    """How many moves stay as they are, stage by stage."""
+    measured = {
+        name: precision.agreement_by_stage
+        for name, precision in card.precisions.items()
+        if precision.agreement_by_stage
+    }
+    if not measured:
+        return
+    yield ""
+    yield f"| moves as in fp32 | boards | {' | '.join(measured)} |"
+    yield f"|---|---:|{'---:|' * len(measured)}"
+    for stage, first in next(iter(measured.values())).items():
+        shares = " | ".join(f"{stages[stage].agreement:.2%}" for stages in measured.values())
+        yield f"| {stage} | {first.boards:,} | {shares} |"
+
+
+def _half(card: Card) -> Iterator[str]:
+    if "fp16" in card.precisions:
+        yield ""
+        yield "fp16 is what a GPU takes. It was measured on a CPU, where onnxruntime rounds the weights and"
+        yield "computes in float32; `python bench/gpu.py` measures it on a GPU."
+
+
+def _strength(strength: Strength | None) -> Iterator[str]:
+    if strength is None:
+        yield "Not measured yet."
+        return
+    yield (
+        f"{strength.games:,} games in {strength.precision}, 95% intervals in brackets: "
+        f"average {strength.average:,.0f}{_range(strength.average_interval, ',')}, "
+        f"median {strength.median:,.0f}, best {strength.best:,}."
+    )
+    yield from ("", f"Measured with `{strength.command}`.", "")
+    yield from ("| tile | games that reached it |", "|---:|---:|")
+    for row in strength.reached:
+        low, high = row.interval
+        yield f"| {row.tile} | {row.share:.1%} ({100 * low:.1f} to {100 * high:.1f}) |"
+
+
+def _alternatives(card: Card) -> Iterator[str]:
+    if card.alternatives is None:
+        return
+    yield from (
+        "",
+        "## Other choices",
+        "",
+        "The same games with another export of the checkpoint or in another precision; differences are to",
+        f"what is published, game by game. Measured with `{card.alternatives.command}`.",
+        "",
+        "| views | rule | precision | games | average | difference |",
+        "|---:|---|---|---:|---:|---:|",
+    )
+    for row in card.alternatives.rows:
+        rule = row.decision_rule if row.symmetries > 1 else ""
+        yield (
+            f"| {row.symmetries} | {rule} | {row.precision} | {row.games:,} "
+            f"| {row.average:,.0f}{_range(row.average_interval, ',')} "
+            f"| {row.difference:+,.0f}{_range(row.difference_interval, '+,')} |"
+        )
+
+
+def _range(interval: Sequence[float] | None, style: str) -> str:
+    if interval is None:
+        return ""
+    low, high = interval
+    return f" ({low:{style}.0f} to {high:{style}.0f})"

@@ -1,0 +1,22 @@
+"""Silence for chatty libraries, such as exporters and quantizers: what matters reaches us as an exception."""
+
+from __future__ import annotations
+
+import io
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Drop standard output, warnings and log lines up to the level of a warning."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)
