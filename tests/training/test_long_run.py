@@ -68,10 +68,10 @@ def trainers(teacher: NTupleNetwork, start: Checkpoint, architecture: dict[str, 
         return PPO(PPOOptions(**(REINFORCED | changes)), begin, torch.device("cpu"))
 
     return {
-        "student": Trainer(student, distil.CURVES, {"slices": 3}, "asked for"),
-        "muon": Trainer(student_with_muon, distil.CURVES, {"slices": 3}, "asked for"),
-        "value": Trainer(value, value_td.CURVES, {"slices": 3}, "asked for"),
-        "ppo": Trainer(reinforced, ppo.CURVES, {"games": 48}, "started from weights"),
+        "student": Trainer(student, distil.CURVES, {"slices": 3}, "but the recipe has"),
+        "muon": Trainer(student_with_muon, distil.CURVES, {"slices": 3}, "but the recipe has"),
+        "value": Trainer(value, value_td.CURVES, {"slices": 3}, "but the recipe has"),
+        "ppo": Trainer(reinforced, ppo.CURVES, {"games": 48}, "has the initial weights"),
     }
 
 
@@ -164,7 +164,7 @@ def test_a_damaged_state_is_named(student: Trainer, tmp_path: Path, damage: Call
     run = student.make()
     save_state(run, tmp_path)
     damage(tmp_path / "state.pt")
-    with pytest.raises(TrainingError, match=r"state\.pt: damaged"):
+    with pytest.raises(TrainingError, match=r"state\.pt is damaged"):
         resume(run, tmp_path)
 
 
@@ -172,7 +172,7 @@ def test_another_runs_state_is_refused(trainer: Trainer, tmp_path: Path) -> None
     save_state(trainer.make(), tmp_path)
     with pytest.raises(TrainingError, match=rf"state\.pt: .*{trainer.other_run}"):
         resume(trainer.make(other=True), tmp_path)
-    with pytest.raises(TrainingError, match=r"state\.pt: damaged, or of another run .* games"):
+    with pytest.raises(TrainingError, match=r"state\.pt is damaged or belongs to another run .* games"):
         resume(trainer.make(**trainer.other_size), tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""What the commands of `octofold-train` do, once their flags are read."""
+"""The commands of `octofold-train`, after their flags are read."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def run(parsed: argparse.Namespace) -> int:
         "value": _train_value,
         "ppo": _train_ppo,
     }
-    for stop in (signal.SIGINT, signal.SIGTERM):  # named both: a shell's background jobs ignore SIGINT
+    for stop in (signal.SIGINT, signal.SIGTERM):  # also SIGINT, which background jobs of a shell ignore
         signal.signal(stop, signal.default_int_handler)
     try:
         commands[parsed.command](parsed)
     except KeyboardInterrupt:
-        print(f"octofold-train: interrupted; the same command goes on from {parsed.state}", file=sys.stderr)
+        print(f"octofold-train: interrupted; the same command continues in {parsed.state}", file=sys.stderr)
         return 130
     except (NTupleFileError, CheckpointError, ArchitectureError, ValueError, RuntimeError) as error:
         print(f"octofold-train: {error}", file=sys.stderr)
@@ -61,7 +61,7 @@ def _train_teacher(parsed: argparse.Namespace) -> None:
             )
 
         ntuple_td.train(options, parsed.state, report, parsed.minutes)
-    print(f"teacher in {parsed.state}, its curve in {parsed.state / 'curves.png'}")
+    print(f"teacher: {parsed.state}\ncurve:   {parsed.state / 'curves.png'}")
 
 
 def _train_student(parsed: argparse.Namespace) -> None:
@@ -83,7 +83,7 @@ def _train_ppo(parsed: argparse.Namespace) -> None:
     options = recipe.options("ppo", PPOOptions)
     usable = torch.cuda.is_available()
     if parsed.device == "cuda" and not usable:
-        raise ValueError("there is no CUDA device that this build of torch can use")
+        raise ValueError("--device cuda: this build of torch finds no CUDA device")
     device = torch.device(parsed.device or ("cuda" if usable else "cpu"))
     run = ppo.fine_tuning(options, parsed.checkpoint, device)
     _train(run, parsed, ppo.CURVES)
@@ -98,11 +98,11 @@ def _train(run: Run[RunProgress], parsed: argparse.Namespace, curves: Curves) ->
             line.show(progress.line(run.options.positions))
 
         long_run.train(run, parsed.state, parsed.checkpoint, curves, report, parsed.minutes)
-    print(f"checkpoint in {parsed.checkpoint}, curves in {parsed.state / 'curves.png'}")
+    print(f"checkpoint: {parsed.checkpoint}\ncurves:     {parsed.state / 'curves.png'}")
 
 
 def _read_recipe(parsed: argparse.Namespace) -> Recipe:
-    """Read the recipe; folders that no flag names are named after it."""
+    """Read the recipe, and name the folders after it that no flag names."""
     recipe = read_recipe(parsed.recipe)
     parsed.state = parsed.state or Path("runs") / recipe.name
     if "checkpoint" in parsed:
