@@ -140,8 +140,8 @@ class PPO:
 
     @property
     def origin(self) -> dict[str, Any]:
-        """The training method, for the checkpoint."""
-        return {"method": "PPO from a distilled network", "start": self.start}
+        """The training method and what it started from, for the checkpoint."""
+        return {"method": "PPO from a distilled network", "start_sha256": self.start}
 
     def rate(self) -> float:
         """The next turn's learning rate as a share of the peak: 1, then a linear fall to 0."""

@@ -7,10 +7,12 @@ defines what is learned from a batch of positions.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -138,6 +140,11 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         self._muon = HiddenMuon(self.student, options.weight_decay) if options.muon else None
         decay = max(0.0, 1 - options.batch_size / options.averaged)
         self.averaged = AveragedModel(self.student, multi_avg_fn=get_ema_multi_avg_fn(decay))
+
+    @cached_property
+    def teacher_sha256(self) -> str:
+        """Of the teacher's tables; a published n-tuple network's card has the same as its checkpoint's."""
+        return hashlib.sha256(np.ascontiguousarray(self._teacher.values).data).hexdigest()
 
     def warm_up(self) -> None:
         """Spread the games over all stages."""

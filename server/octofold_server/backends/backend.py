@@ -93,6 +93,10 @@ class Layout:
     "whether threads that wait for each other keep their cores; of use where nothing else wants them"
     tf32: bool = False
     "whether a GPU may round the factors of float32 products to 10 bits"
+    half: bool = False
+    "whether the model computes in float16"
+    cuda_graphs: bool = True
+    "whether the work of a GPU is recorded for each batch size, and played back"
     engines: Path | None = None
     "where TensorRT keeps its engines; None: CUDA runs the model by itself"
 

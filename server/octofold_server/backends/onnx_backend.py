@@ -66,7 +66,7 @@ def onnx_lanes(model: bytes, layout: Layout, tensors: Tensors = NO_TENSORS) -> S
     if layout.device == "cpu" and layout.threads == 1:
         session = new_session(model, layout, tensors)
         return [OnnxBackend(session, layout) for _ in range(layout.lanes)]
-    capture = layout.device == "cuda" and layout.engines is None
+    capture = layout.device == "cuda" and layout.cuda_graphs and layout.engines is None
     new = _captured if capture else new_session
     return [OnnxBackend(new(model, layout, tensors), layout) for _ in range(layout.lanes)]
 

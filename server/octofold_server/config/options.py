@@ -112,6 +112,12 @@ class Config:
     rest_port_file: Path | None = _option(
         None, _PATH, "write the HTTP port to this file, before --port-file is written"
     )
+    ready_file: Path | None = _option(
+        None,
+        _PATH,
+        "touch this file every two seconds while the server is ready, and remove it when it is not, for "
+        "health checks that look at its age",
+    )
     models: Path = _option(Path("models"), _PATH, "model repository: a folder of NAME/VERSION/card.json")
     versions: VersionPolicies = _option(
         VersionPolicies(),
@@ -161,6 +167,9 @@ class Config:
         "let the threads of a lane use their cores while they wait; only for a machine without other work",
     )
     tf32: bool = _option(False, SWITCH, "let a GPU round float32 factors to 10 bits: faster, less exact")
+    cuda_graphs: bool = _option(
+        True, SWITCH, "record a GPU's work for each batch size and play it back, if all of it runs there"
+    )
     tensorrt: Path | None = _option(
         None,
         _PATH,

@@ -26,6 +26,7 @@ from octofold_server.process.announcement import (
 )
 from octofold_server.process.assembly import build
 from octofold_server.process.ports import Ports
+from octofold_server.process.ready_file import ReadyFile
 from octofold_server.process.watchdog import Watchdog
 from octofold_server.protocols.health import Health
 from octofold_server.system.native_log import NativeLog
@@ -66,7 +67,7 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
 
     Raises:
         StartupError: the address cannot be listened on, a file of certificates or tokens is not what it
-            should be, or the port file cannot be written.
+            should be, or the port file or the ready file cannot be written.
         ServingError: gRPC serves no more.
         ModelError: there is nothing to serve.
     """
@@ -98,7 +99,8 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
             ports.open()
             if ports.rest is not None:
                 ending.enter_context(port_written(config.rest_port_file, ports.rest.port))
-            with port_written(config.port_file, ports.grpc):
+            ready_file = ReadyFile(config.ready_file, lambda: parts.operations.ready)
+            with port_written(config.port_file, ports.grpc), ready_file:
                 if place is None or (place.number == 0 and not joins):
                     announce_service(config, models, ports.grpc, ports.rest.port if ports.rest else None)
                     warn_of_strangers(config, ports.grpc)
