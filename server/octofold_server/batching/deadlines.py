@@ -1,7 +1,6 @@
-"""Which of the open calls' deadlines is next: a heap, so that the next one costs nothing to find.
+"""A heap of the open calls' deadlines, from which the batcher takes the next one.
 
-Knows nothing about time passing; whoever waits for the next deadline asks what has expired. Not safe to
-share between threads by itself.
+It has no clock: the batcher waits, and asks which calls have expired. It is not thread-safe.
 """
 
 from __future__ import annotations

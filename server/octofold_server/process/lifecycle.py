@@ -10,7 +10,6 @@ import os
 import threading
 from concurrent.futures import Future
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 from octofold_server.admission.admission import Admission
 from octofold_server.backends.backend import BackendFactory
@@ -33,9 +32,6 @@ from octofold_server.system.native_log import NativeLog
 from octofold_server.system.siblings import Place
 from octofold_server.system.signals import Signals
 from octofold_server.system.sockets import StartupError, address_of, port_written
-
-if TYPE_CHECKING:  # what most servers do without, and need not load
-    pass
 
 __all__ = ["ServingError", "StartupError", "serve"]
 
