@@ -14,7 +14,7 @@ REPORTS: list[dict[str, Any]] = [
 
 
 def scalars(folder: Path) -> list[tuple[int, str, float]]:
-    """Steps, names and values in the only event file of a folder, whose records have their length in front."""
+    """Steps, names and values in the only event file of a folder; each record begins with its length."""
     (file,) = folder.iterdir()
     content, found = file.read_bytes(), []
     while content:
@@ -28,9 +28,9 @@ def scalars(folder: Path) -> list[tuple[int, str, float]]:
 def test_events_hold_the_numbers_of_the_reports_and_begin_anew_with_those_so_far(tmp_path: Path) -> None:
     with tensorboard_events(tmp_path, REPORTS[:1]) as add:
         add(REPORTS[1])
-        first, *others = scalars(tmp_path)
-        assert first == (300, "loss", 0.5)
-        assert sorted(others) == [(2**33, "accuracy", 0.75), (2**33, "loss", 0.25)]
+    first, *others = scalars(tmp_path)
+    assert first == (300, "loss", 0.5)
+    assert sorted(others) == [(2**33, "accuracy", 0.75), (2**33, "loss", 0.25)]
     with tensorboard_events(tmp_path, REPORTS[:1]):
         pass
     assert scalars(tmp_path) == [first]

@@ -55,13 +55,12 @@ def tensorboard_events(folder: Path, reports: Sequence[Report]) -> Iterator[Call
     from tensorboardX import SummaryWriter  # it loads slowly, and most commands do without
 
     shutil.rmtree(folder, ignore_errors=True)
-    with SummaryWriter(str(folder)) as writer:
+    with SummaryWriter(str(folder), flush_secs=10) as writer:
 
         def add(report: Report) -> None:
             for name, value in report.items():
                 if isinstance(value, int | float) and name not in ("positions", "seconds"):
                     writer.add_scalar(name, value, report["positions"], walltime=report["seconds"])
-            writer.flush()
 
         for report in reports:
             add(report)
