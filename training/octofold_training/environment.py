@@ -117,7 +117,7 @@ def merge_rewards(table: MoveTable) -> Rewards:
 
 
 RewardName = Literal["points", "merges"]
-"""The name of rewards in a recipe."""
+"""The names of the rewards in a recipe."""
 
 REWARDS: dict[RewardName, Callable[[MoveTable], Rewards]] = {
     "points": points_rewards,

@@ -25,7 +25,7 @@ from octofold_training.dense import dense_layers, initialize, parameters, throug
 from octofold_training.pair_network import PairNetwork
 
 ILLEGAL = -1e9
-"""Logit of an illegal move, or its points: probability 0, and no NaN where it is multiplied by 0."""
+"""Logit or points of an illegal move: its probability is 0, and 0 times the value is not NaN."""
 
 
 class CNN(nn.Module):

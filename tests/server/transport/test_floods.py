@@ -18,7 +18,6 @@ import psutil
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.admission.admission import Limits
 from octofold_server.backends.fakes import RecordingBackend
 from support.http2 import RawConnection
 from support.http2_frames import CANCEL, RST_STREAM, call, frame, message_start
@@ -162,15 +161,15 @@ def test_half_sent_messages_take_bounded_memory_and_end_with_a_status(
 
 
 def test_large_messages_are_refused_beyond_the_budget_of_bytes_and_let_in_when_there_is_room(
-    open_doors: Callable[..., Any],
+    serve_all: Callable[..., Any],
 ) -> None:
     backend = RecordingBackend()
-    with open_doors(backend, Limits(message_bytes=MIB), max_batch_size=64_000) as doors:
-        stub = OctofoldServiceStub(doors.channel)
+    with serve_all(backend, max_bytes_in_flight=2 * MIB, max_batch_size=64_000) as served:
+        stub = OctofoldServiceStub(served.channel)
         large = pb.NextMovesRequest(boards=bytes(16 * 40_000))
         backend.gate.clear()
         first = stub.NextMoves.future(large, timeout=60)
-        wait_for(lambda: doors.door.budget.used > 0)
+        wait_for(lambda: served.admission.budget.used > 0)
         with pytest.raises(grpc.RpcError, match="bytes are at work") as failure:
             stub.NextMoves(large, timeout=60)
         assert failure.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -178,9 +177,9 @@ def test_large_messages_are_refused_beyond_the_budget_of_bytes_and_let_in_when_t
         assert "bytes are at work" in next(answers).error.message
         backend.gate.set()
         assert len(first.result().moves) == 40_000
-        wait_for(lambda: doors.door.budget.used == 0)
+        wait_for(lambda: served.admission.budget.used == 0)
         assert len(stub.NextMoves(large, timeout=60).moves) == 40_000
-        wait_for(lambda: doors.door.budget.used == 0)
+        wait_for(lambda: served.admission.budget.used == 0)
 
 
 @pytest.mark.timeout(240)
