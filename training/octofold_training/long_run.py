@@ -1,6 +1,7 @@
 """Runs training that takes hours: resumes, reports, saves regularly, and stops in time or at Ctrl-C.
 
-The folder of a run contains its resumable state, its history as JSON lines and its curves.
+The folder of a run contains its resumable state, its history as JSON lines, and its curves as PNG, CSV and
+TensorBoard events.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from octofold_training import checkpoints
+from octofold_training.curve_files import EventFile, by_epoch, write_csv
 from octofold_training.curves import Curves, draw_curves
 from octofold_training.history import History
 from octofold_training.provenance import UNRECORDED, Stage, stages_so_far
@@ -160,12 +162,14 @@ def train(
     else:
         run.warm_up()
     history = History(folder / "history.jsonl", run.positions)
+    events = EventFile(folder / "tensorboard", history.reports)
     started = saved = run.seconds
     try:
         while run.positions < run.options.positions and run.seconds - started < minutes * 60:
             progress = run.learn()
             report(progress)
             history.append(progress)
+            events.append(history.reports[-1])
             if run.seconds - saved > save_every_seconds:
                 _save(run, folder, checkpoint, curves, history, before)
                 saved = run.seconds
@@ -191,3 +195,15 @@ def _save(
     }
     checkpoints.save(checkpoint, run.averaged.module, run.architecture, training)
     draw_curves(history.reports, folder / "curves.png", curves)
+    write_csv(history.reports, folder / "curves.csv")
+    if history.reports and "epoch" in history.reports[-1]:
+        write_csv(by_epoch(history.reports), folder / "epochs.csv")
+
+
+def follow(run: Run[Any], folder: Path, minutes: float = math.inf) -> None:
+    """Let a run of several processes learn in one that leaves all files to another, which is in `train`."""
+    if (folder / STATE).exists():
+        resume(run, folder)
+    started = run.seconds
+    while run.positions < run.options.positions and run.seconds - started < minutes * 60:
+        run.learn()

@@ -26,6 +26,7 @@ from octofold_training.curves import Curves
 from octofold_training.encoding import fastest_type
 from octofold_training.environment import Environment, RewardName
 from octofold_training.long_run import RunProgress, TrainingError
+from octofold_training.networks import require_planes
 from octofold_training.options import fit_to_run, option
 from octofold_training.rollouts import Rollouts, Turn, generalised_advantages
 from octofold_training.schedules import cooling
@@ -108,6 +109,7 @@ class PPO:
             raise TrainingError("the initial network values afterstates; PPO needs a policy network")
         options, self.warnings = fit_to_run(options)
         self.options = options
+        require_planes(start.network)
         self.architecture = start.architecture
         self.start = start.sha256
         self.policy = deepcopy(start.network).to(device).train()

@@ -27,7 +27,7 @@ from octofold_training.encoding import OneHot
 from octofold_training.long_run import RunProgress, TrainingError
 from octofold_training.micro_batches import MicroBatches
 from octofold_training.muon import HiddenMuon
-from octofold_training.networks import build
+from octofold_training.networks import build, require_planes
 from octofold_training.options import fit_to_run, option
 from octofold_training.positions import PositionPool
 from octofold_training.schedules import cooling
@@ -112,6 +112,7 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         self.architecture = architecture
         torch.manual_seed(options.seed)
         self.student = build(architecture)
+        require_planes(self.student)
         if architecture["exponents"] < _EXPONENTS:
             raise TrainingError(
                 f"the network tells {architecture['exponents']} exponents apart; "

@@ -97,15 +97,10 @@ class AcceptedCall(Call):
 class Admission:
     """Lets calls in between `open` and `refuse`; before and after they fail with `Unavailable`.
 
-    Args:
-        models: where calls go.
-        limits: see there.
-        tracing: told of every call that is done.
-
     Attributes:
-        models: see above.
-        limits: see above.
-        tracing: see above.
+        models: where calls go.
+        limits: how much is let in at the same time.
+        tracing: told of every call that is done; None without tracing.
         refusals: counts of the calls that no model can be blamed for.
         budget: of the bytes of all messages at work, by whatever protocol they came.
         refusal: why calls are refused; empty while they are admitted.

@@ -1,4 +1,4 @@
-"""The dynamic batcher: boards in, futures out.
+"""The dynamic batcher: a bounded queue with deadlines, from which lanes take batches.
 
 It merges waiting calls into batches, splits large ones, and runs the batches on several lanes at once. It
 adds no delay of its own: a batch is what waited while the lanes were busy. It knows nothing about gRPC or

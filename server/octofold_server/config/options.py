@@ -199,7 +199,8 @@ class Config:
     max_message_bytes: int = _option(
         8 * 65_536 * 16,  # the most boards, even as JSON
         _integer(1024, 2**31 - 1),
-        "maximum bytes of a message",
+        "maximum bytes of a message; over gRPC, where boards are packed, at most 32 for each of --max-boards "
+        "and 128 KiB",
     )
     message_timeout: float = _option(
         10.0,
@@ -227,8 +228,8 @@ class Config:
     max_streams: int = _option(
         256,
         _integer(0, 100_000),
-        "maximum open streams; each may hold an incomplete message of --max-message-bytes, which does not "
-        "count toward --max-bytes-in-flight because gRPC does not report it",
+        "maximum open streams; each may hold an incomplete message until --stream-idle ends it; gRPC does "
+        "not report these bytes, so they come on top of --max-bytes-in-flight",
     )
     max_streams_per_connection: int = _option(
         64, _integer(0, 100_000), "maximum open streams on one connection"

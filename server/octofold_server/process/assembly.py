@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -56,6 +57,10 @@ ASIDE_THREADS = 4
 
 SLOW_THREADS = 4
 """For loading and unloading, which last: nothing else must wait behind them."""
+
+BOARD_BYTES = 16
+OTHER_BYTES = 131_072
+"""Of a message, for everything but its boards: names, ids and parameters."""
 
 MAX_PENDING = 4000
 """Calls that gRPC may keep until we ask for them, some 16 kB each. Beyond, it drops calls without a status;
@@ -144,7 +149,7 @@ def _methods(
 ) -> Methods:
     """The methods of every service."""
     # Half of the bytes in flight is for messages on their way, each of which may become the largest.
-    at_once = max(2, config.max_bytes_in_flight // 2 // config.max_message_bytes)
+    at_once = max(2, config.max_bytes_in_flight // 2 // _most_grpc_bytes(config))
     # gRPC has one limit for all methods, so a message that should be small may be as large until we see it.
     small_at_once = max(1, at_once // 4)
     waiting = max(MAX_PENDING, config.max_calls)
@@ -157,7 +162,7 @@ def _methods(
     methods = Methods(arrivals, admission.refusals, checked, small_arrivals, unread)
     aside = Aside(ASIDE_THREADS, config.max_calls, admission.refusals, "aside")
     slow = Aside(SLOW_THREADS, config.max_calls, admission.refusals, "loading")
-    idle_seconds = config.stream_idle or float("inf")
+    idle_seconds = config.stream_idle or math.inf
     OctofoldMethods(admission, aside, idle_seconds).add_to(methods)
     OpenInferenceMethods(admission, idle_seconds).add_to(methods)
     OpenInferenceDescriptions(admission, operations, aside, slow).add_to(methods)
@@ -167,9 +172,19 @@ def _methods(
     return methods
 
 
+def _most_grpc_bytes(config: Config) -> int:
+    """The most bytes of a message over gRPC, where boards are packed: twice what the most boards take, so
+    that we refuse a call of some boards too many in our own words.
+
+    `config.max_message_bytes` has room for boards as JSON. gRPC would take as much of every message that has
+    only begun to arrive, and each open stream may have one.
+    """
+    return min(config.max_message_bytes, 2 * BOARD_BYTES * config.max_boards + OTHER_BYTES)
+
+
 def _options(config: Config) -> list[tuple[str, int]]:
     options = [
-        ("grpc.max_receive_message_length", config.max_message_bytes),
+        ("grpc.max_receive_message_length", _most_grpc_bytes(config)),
         ("grpc.max_concurrent_streams", config.max_calls_per_connection),
         # It counts calls that are over until they are freed, and so refuses clients that keep to the limit.
         ("grpc.http.overload_protection", 0),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 
 from octofold_server.admission.admission import Admission
@@ -37,7 +39,7 @@ class OctofoldMethods:
         idle_seconds: how long nothing may come on a stream that has nothing open.
     """
 
-    def __init__(self, admission: Admission, aside: Aside, idle_seconds: float = float("inf")) -> None:
+    def __init__(self, admission: Admission, aside: Aside, idle_seconds: float = math.inf) -> None:
         self._admission = admission
         self._aside = aside
         self._idle_seconds = idle_seconds

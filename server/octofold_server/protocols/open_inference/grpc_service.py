@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -108,7 +109,7 @@ class OpenInferenceMethods:
         idle_seconds: how long nothing may come on a stream that has nothing open.
     """
 
-    def __init__(self, admission: Admission, idle_seconds: float = float("inf")) -> None:
+    def __init__(self, admission: Admission, idle_seconds: float = math.inf) -> None:
         self._admission = admission
         self._idle_seconds = idle_seconds
 
