@@ -14,7 +14,8 @@ REPORTS: list[dict[str, Any]] = [
 
 def fields(message: bytes) -> list[tuple[int, Any]]:
     """Numbers and values of the fields of a message of protocol buffers."""
-    found, at = [], 0
+    found: list[tuple[int, Any]] = []
+    at = 0
 
     def varint() -> int:
         nonlocal at

@@ -6,6 +6,7 @@
     octofold-train ppo RECIPE        a student that goes on learning from its own games
     octofold-train moves LOG ...     shuffles play logs into a folder for the next
     octofold-train imitation RECIPE  a network that learns to make the moves of play logs
+    octofold-train dqn RECIPE        a network that learns what moves are worth from its own games
 
 Every run keeps its state in a folder and goes on from it when the same command is given again. This module
 holds the flags. It imports neither torch nor numba, so `--help` is quick and works without them.
@@ -50,7 +51,7 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
     """The parser of the whole command line, and those of its commands by name."""
     parser = Parser(prog="octofold-train", description="Train networks that play 2048.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    teacher, student, value, ppo, imitation = (
+    teacher, student, value, ppo, imitation, dqn = (
         commands.add_parser(name, help=help, description=f"Train {help}.")
         for name, help in {
             "teacher": "an n-tuple network that learns by self-play",
@@ -58,6 +59,7 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
             "value": "a network that learns what afterstates are worth",
             "ppo": "a student that goes on learning from its own games",
             "imitation": "a network that learns to make the moves of play logs",
+            "dqn": "a network that learns what moves are worth from its own games",
         }.items()
     )
     examples = {
@@ -66,6 +68,7 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
         value: "value",
         ppo: "swift-ppo",
         imitation: "report-cnn5",
+        dqn: "dqn-simple",
     }
     for command, example in examples.items():
         command.add_argument("recipe", type=Path, help=f"TOML file, such as training/recipes/{example}.toml")
@@ -87,14 +90,14 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
             metavar="DIR",
             help="folder of the n-tuple network to learn from (default: runs/teacher)",
         )
-    for command in (student, value, ppo, imitation):
+    for command in (student, value, ppo, imitation, dqn):
         command.add_argument(
             "--checkpoint",
             type=Path,
             metavar="DIR",
             help="folder for the trained network (default: checkpoints/NAME of the recipe)",
         )
-    for command in (ppo, imitation):
+    for command in (ppo, imitation, dqn):
         command.add_argument(
             "--device",
             choices=["cpu", "cuda"],

@@ -57,7 +57,7 @@ class Run(Protocol[Reports]):
     """A run in the middle of its work."""
 
     options: Any
-    "a dataclass; its `positions` is where the run ends"
+    "a dataclass"
     warnings: list[str]
     "what of the recipe the run does not follow, a line of text each"
     architecture: dict[str, Any]
@@ -69,6 +69,16 @@ class Run(Protocol[Reports]):
     @property
     def origin(self) -> dict[str, Any]:
         """How the network came about, for its checkpoint."""
+        ...
+
+    @property
+    def goal(self) -> float:
+        """Where the run ends, for people; in positions unless its reports say otherwise."""
+        ...
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has come to its end."""
         ...
 
     def warm_up(self) -> None:
@@ -127,7 +137,7 @@ def train(
     minutes: float = math.inf,
     save_every_seconds: float = 60.0,
 ) -> None:
-    """Let a new `run` learn until it has its positions, or for `minutes` more; go on from `folder` if it can.
+    """Let a new `run` learn until it is finished, or for `minutes` more; go on from `folder` if it can.
 
     `checkpoint` gets the averaged network at the end, and whenever the state is saved. Every report goes to
     `report` and into the history. Ctrl-C saves and is raised again; whatever else is raised, such as the
@@ -141,7 +151,7 @@ def train(
     events = EventFile(folder / "tensorboard", history.reports)
     started = saved = run.seconds
     try:
-        while run.positions < run.options.positions and run.seconds - started < minutes * 60:
+        while not run.finished and run.seconds - started < minutes * 60:
             progress = run.learn()
             report(progress)
             history.append(progress)
@@ -176,5 +186,5 @@ def follow(run: Run[Any], folder: Path, minutes: float = math.inf) -> None:
     if (folder / STATE).exists():
         resume(run, folder)
     started = run.seconds
-    while run.positions < run.options.positions and run.seconds - started < minutes * 60:
+    while not run.finished and run.seconds - started < minutes * 60:
         run.learn()

@@ -68,7 +68,7 @@ class PPOOptions:
     max_gradient_norm: float = option(0.5, "longer gradients are shortened to this")
     temperature: float = option(0.5, "divides the logits where moves are drawn", minimum=0.01)
     rewards: RewardName = option(
-        "points", "'points': the score; 'merges': merges by tile, and a loss at the end"
+        "points", "'points': the score; 'merges': merges by tile, and a loss at the end; 'count': merges"
     )
     restart_share: float = option(0.5, "of games that start where a recent game stood, at most 1")
     warm_up_moves: int = option(1000, "moves of each game before the run, so that games differ in age")
@@ -241,6 +241,16 @@ class PPO:
             kl = (probabilities * (log_policy - reference)).sum(dim=1).mean()
         policy_loss = options.kl_weight * kl - gain - options.entropy_weight * entropy
         return policy_loss + value_loss, kl, entropy, (ratio != clipped).float().mean()
+
+    @property
+    def goal(self) -> float:
+        """Where the run ends: how many positions it learns from."""
+        return self.options.positions
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has come to its end."""
+        return self.positions >= self.goal
 
     def is_sound(self) -> bool:
         """Whether all weights are finite numbers."""
