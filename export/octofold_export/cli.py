@@ -1,4 +1,4 @@
-"""`octofold-export`: publish a trained network as a model, or put a measured strength into its card.
+"""`octofold-export`: publish a trained network as a model, or say more about a model that is published.
 
 The flags, and the messages for wrong ones. Neither torch nor onnx is imported before the flags are right, so
 `--help` is quick and works where they are missing.
@@ -69,6 +69,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         parser.error("--name is missing: the name of the model")
     if parsed.record_strength is not None and parsed.version is None:
         parser.error("--record-strength needs --version")
+    if parsed.extend and parsed.version is None:
+        parser.error("--extend needs --version")
     if parsed.weights is not None and parsed.module is None:
         parser.error(f"--weights {parsed.weights} needs --module package.module:callable")
     if parsed.max_megabytes is not None and parsed.ntuple is None:
@@ -227,6 +229,12 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--version", type=_version, metavar="N", help="version to publish (default: the newest plus one)"
+    )
+    group.add_argument(
+        "--extend",
+        action="store_true",
+        help="add --precisions that the published --version lacks, and measure those it has again; its "
+        "graphs stay as they are",
     )
     group.add_argument(
         "--rule",

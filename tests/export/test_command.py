@@ -255,7 +255,7 @@ def break_checkpoint(checkpoint: Path, how: str) -> None:
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ("missing", "no checkpoint here"),
+        ("missing", "is not a checkpoint"),
         ("truncated", ".pt: damaged or replaced"),
         ("other kind", "kind is 'transformer', which is none of cnn, valid_cnn, pairs"),
         ("not a number", "weights that are not finite numbers"),

@@ -72,7 +72,7 @@ def test_missing_weights_are_named(folder: Path) -> None:
 def test_truncated_weights_are_named(folder: Path) -> None:
     weights = _weights(folder)
     weights.write_bytes(weights.read_bytes()[:-100])
-    with pytest.raises(CheckpointError, match=f"{weights.name}: damaged"):
+    with pytest.raises(CheckpointError, match=f"{weights.name} is damaged"):
         checkpoints.load(folder)
 
 
@@ -104,5 +104,5 @@ def test_a_description_that_is_none_is_named(folder: Path, text: str) -> None:
 
 
 def test_a_missing_checkpoint_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="no checkpoint here"):
+    with pytest.raises(CheckpointError, match="is not a checkpoint"):
         checkpoints.load(tmp_path / "nothing")

@@ -162,7 +162,7 @@ def test_the_network_at_the_start_is_never_overwritten(start_folder: Path) -> No
 
 def test_a_value_network_is_no_start(start: Checkpoint) -> None:
     architecture = ARCHITECTURE | {"head": "value", "value_scale": 100.0}
-    with pytest.raises(TrainingError, match="a policy is needed"):
+    with pytest.raises(TrainingError, match="needs a policy network"):
         PPO(_options(), Checkpoint(start.network, architecture, {}, ""), CPU)
 
 
@@ -186,6 +186,6 @@ def test_a_start_that_is_missing_ends_in_one_line(tmp_path: Path, capsys: pytest
     recipe = _recipe(tmp_path, tmp_path / "nowhere")
     assert cli.main(["ppo", str(recipe), "--state", str(tmp_path / "run"), "--device", "cpu"]) == 1
     error = capsys.readouterr().err
-    assert "nowhere: no checkpoint here" in error
+    assert "nowhere is not a checkpoint" in error
     assert error.count("\n") == 1
     assert not (tmp_path / "run").exists()

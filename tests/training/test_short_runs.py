@@ -73,7 +73,7 @@ def test_the_command_warns_of_what_it_cuts(
     folders = [name if name.startswith("--") else str(tmp_path / name) for name in folders]
     assert cli.main(["student", str(recipe), *folders]) == 0
     value = "4,000,000" if chosen else "2,000,000"
-    warning = f"short.toml: averaged is cut from {value} to 200 positions, 10% of a run of 2,000"
+    warning = f"short.toml: averaged is reduced from {value} to 200 positions, 10% of a run of 2,000"
     assert any(
         line.startswith("octofold-train: warning: ") and line.endswith(warning)
         for line in capsys.readouterr().err.splitlines()

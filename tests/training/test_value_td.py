@@ -85,7 +85,7 @@ def test_an_afterstate_learns_from_the_best_move_after_it_or_from_the_end(teache
 
 
 def test_a_policy_network_is_refused(teacher: NTupleNetwork, architecture: dict[str, Any]) -> None:
-    with pytest.raises(TrainingError, match="a value network has head"):
+    with pytest.raises(TrainingError, match="a value network needs head"):
         ValueLearning(_options(), architecture, teacher)
 
 

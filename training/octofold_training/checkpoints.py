@@ -1,8 +1,8 @@
 """Checkpoints: a folder with the weights and a JSON description from which the network is rebuilt.
 
-Weights are read with `weights_only=True`, so a checkpoint from a stranger cannot run code. Their file is
-named after its digest and the description, which names it, is replaced last: whatever interrupts a save, the
-folder holds the old checkpoint or the new one.
+Weights are read with `weights_only=True`, so a checkpoint cannot run code. The weights file is named after
+its digest, and the description, which names the file, is replaced last. If a save is interrupted, the folder
+contains the old checkpoint.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WEIGHTS = "weights-*.pt"
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that is missing, damaged or of another version; the message names file and cause."""
+    """The checkpoint is missing, damaged or of another version; the message names the file and the cause."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,13 @@ def load(folder: Path) -> Checkpoint:
         description = json.loads((folder / _DESCRIPTION).read_text())
         if description["format"] != _FORMAT:
             raise CheckpointError(
-                f"{folder / _DESCRIPTION}: format {description['format']}, this version reads {_FORMAT}"
+                f"{folder / _DESCRIPTION} has format {description['format']}, but this version reads format "
+                f"{_FORMAT}"
             )
         architecture, training = description["architecture"], description["training"]
         weights, expected = folder / Path(description["file"]).name, description["sha256"]
     except FileNotFoundError as error:
-        raise CheckpointError(f"{folder}: no checkpoint here ({_DESCRIPTION} is missing)") from error
+        raise CheckpointError(f"{folder} is not a checkpoint: {_DESCRIPTION} is missing") from error
     except OSError as error:
         raise CheckpointError(f"{folder / _DESCRIPTION}: {error.strerror}") from error
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
@@ -80,7 +81,8 @@ def load(folder: Path) -> Checkpoint:
         digest = sha256(weights)
         if digest != expected:
             raise CheckpointError(
-                f"{weights}: damaged or replaced: its SHA-256 is {digest}, {_DESCRIPTION} says {expected}"
+                f"{weights} is damaged or replaced: its SHA-256 is {digest}, but {_DESCRIPTION} has "
+                f"{expected}"
             )
         network = build(architecture)
         network.load_state_dict(load_tensors(weights))
@@ -89,18 +91,18 @@ def load(folder: Path) -> Checkpoint:
     except ArchitectureError as error:
         raise CheckpointError(f"{folder / _DESCRIPTION}: architecture: {error}") from error
     except (pickle.UnpicklingError, RuntimeError, EOFError, TypeError) as error:
-        raise CheckpointError(f"{weights}: weights do not fit the architecture ({error})") from error
+        raise CheckpointError(f"{weights}: the weights do not fit the architecture ({error})") from error
     return Checkpoint(network.eval(), architecture, training, digest)
 
 
 def save_tensors(file: Path, tensors: Any) -> None:
-    """`torch.save`, whole or not at all."""
+    """Write tensors with `torch.save`, whole or not at all."""
     with whole_file(file) as partial:
         torch.save(tensors, partial)
 
 
 def load_tensors(file: Path) -> Any:
-    """`torch.load` of plain tensors and numbers; refuses anything that would run code."""
+    """Read plain tensors and numbers with `torch.load`, which refuses to run code."""
     return torch.load(file, map_location="cpu", weights_only=True)
 
 

@@ -2,14 +2,14 @@
 
     octofold-train teacher RECIPE    an n-tuple network that learns by self-play
     octofold-train student RECIPE    a network that learns the teacher's preferences
-    octofold-train value RECIPE      a network that learns what afterstates are worth
-    octofold-train ppo RECIPE        a student that goes on learning from its own games
-    octofold-train moves LOG ...     shuffles play logs into a folder for the next
-    octofold-train imitation RECIPE  a network that learns to make the moves of play logs
-    octofold-train dqn RECIPE        a network that learns what moves are worth from its own games
+    octofold-train value RECIPE      a network that learns the values of afterstates
+    octofold-train ppo RECIPE        a student that continues to learn from its own games
+    octofold-train moves LOG ...     shuffles play logs for imitation learning
+    octofold-train imitation RECIPE  a network that learns the moves of play logs
+    octofold-train dqn RECIPE        a network that learns the values of moves from its own games
 
-Every run keeps its state in a folder and goes on from it when the same command is given again. This module
-holds the flags. It imports neither torch nor numba, so `--help` is quick and works without them.
+Every run keeps its state in a folder, and the same command continues it. This module defines the flags. It
+imports neither torch nor numba, so `--help` is fast and works without them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    """The flags. Raises as `main` does."""
+    """Read the flags; exits as `main` does."""
     parser, commands = _parsers()
     parsed, unknown = parser.parse_known_args(arguments)
     if unknown:
@@ -56,10 +56,10 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
         for name, help in {
             "teacher": "an n-tuple network that learns by self-play",
             "student": "a network that learns the teacher's preferences",
-            "value": "a network that learns what afterstates are worth",
-            "ppo": "a student that goes on learning from its own games",
-            "imitation": "a network that learns to make the moves of play logs",
-            "dqn": "a network that learns what moves are worth from its own games",
+            "value": "a network that learns the values of afterstates",
+            "ppo": "a student that continues to learn from its own games",
+            "imitation": "a network that learns the moves of play logs",
+            "dqn": "a network that learns the values of moves from its own games",
         }.items()
     )
     examples = {
@@ -73,14 +73,17 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
     for command, example in examples.items():
         command.add_argument("recipe", type=Path, help=f"TOML file, such as training/recipes/{example}.toml")
         command.add_argument(
-            "--state", type=Path, metavar="DIR", help="folder of the run (default: runs/NAME of the recipe)"
+            "--state",
+            type=Path,
+            metavar="DIR",
+            help="folder of the run (default: runs/NAME, with the recipe's name)",
         )
         command.add_argument(
             "--minutes",
             type=_minutes,
             default=math.inf,
             metavar="M",
-            help="stop after this time; the same command goes on later (default: train to the end)",
+            help="stop after this many minutes; the same command continues later (default: no limit)",
         )
     for command in (student, value):
         command.add_argument(
@@ -95,13 +98,13 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
             "--checkpoint",
             type=Path,
             metavar="DIR",
-            help="folder for the trained network (default: checkpoints/NAME of the recipe)",
+            help="folder for the trained network (default: checkpoints/NAME, with the recipe's name)",
         )
     for command in (ppo, imitation, dqn):
         command.add_argument(
             "--device",
             choices=["cpu", "cuda"],
-            help="where games, networks and updates are (default: cuda where torch can use it, else cpu)",
+            help="device for games, networks and updates (default: cuda if torch can use it, otherwise cpu)",
         )
     imitation.add_argument(
         "--moves",

@@ -1,4 +1,4 @@
-"""What the commands of `octofold-train` do, once their flags are read."""
+"""The commands of `octofold-train`, after their flags are read."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def run(parsed: argparse.Namespace) -> int:
         "dqn": _train_dqn,
         "moves": _shuffle_moves,
     }
-    for stop in (signal.SIGINT, signal.SIGTERM):  # named both: a shell's background jobs ignore SIGINT
+    for stop in (signal.SIGINT, signal.SIGTERM):  # also SIGINT, which background jobs of a shell ignore
         signal.signal(stop, signal.default_int_handler)
     try:
         commands[parsed.command](parsed)
     except KeyboardInterrupt:
-        kept = f"the same command goes on from {parsed.state}" if "state" in parsed else "nothing was written"
+        kept = f"the same command continues in {parsed.state}" if "state" in parsed else "nothing was written"
         print(f"octofold-train: interrupted; {kept}", file=sys.stderr)
         return 130
     except (NTupleFileError, CheckpointError, ArchitectureError, ValueError, RuntimeError) as error:
@@ -73,7 +73,7 @@ def _train_teacher(parsed: argparse.Namespace) -> None:
             )
 
         ntuple_td.train(options, parsed.state, report, parsed.minutes)
-    print(f"teacher in {parsed.state}, its curve in {parsed.state / 'curves.png'}")
+    print(f"teacher: {parsed.state}\ncurve:   {parsed.state / 'curves.png'}")
 
 
 def _train_student(parsed: argparse.Namespace) -> None:
@@ -140,7 +140,7 @@ def _device(parsed: argparse.Namespace) -> torch.device:
     """The device that the flag names, or the best one. Raises `ValueError` if there is none."""
     usable = torch.cuda.is_available()
     if parsed.device == "cuda" and not usable:
-        raise ValueError("there is no CUDA device that this build of torch can use")
+        raise ValueError("--device cuda: this build of torch finds no CUDA device")
     if parsed.device == "cpu" or not usable:
         return torch.device("cpu")
     return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))  # of several processes, one each
@@ -155,11 +155,11 @@ def _train(run: Run[RunProgress], parsed: argparse.Namespace, curves: Curves) ->
             line.show(progress.line(run.goal))
 
         long_run.train(run, parsed.state, parsed.checkpoint, curves, report, parsed.minutes)
-    print(f"checkpoint in {parsed.checkpoint}, curves in {parsed.state / 'curves.png'}")
+    print(f"checkpoint: {parsed.checkpoint}\ncurves:     {parsed.state / 'curves.png'}")
 
 
 def _read_recipe(parsed: argparse.Namespace) -> Recipe:
-    """Read the recipe; folders that no flag names are named after it."""
+    """Read the recipe, and name the folders after it that no flag names."""
     recipe = read_recipe(parsed.recipe)
     parsed.state = parsed.state or Path("runs") / recipe.name
     if "checkpoint" in parsed:

@@ -1,8 +1,8 @@
 """The 2x2 convolution of 4x4 boards as nine matrix products that skip the padding.
 
-Activations lie position-major, `[4, 4, N, C]`: the neighbours below are one contiguous block, those to the
-right one block a row, so no patch is copied, and the 23% of a padded convolution that multiplies zeros is
-left out. On two CPU cores in bfloat16 this trains 1.6 to 1.9 times as fast as `conv2d` on padded boards
+Activations are position-major, `[4, 4, N, C]`: the neighbors below are one contiguous block, and those to the
+right are one block per row. No patch is copied, and the 23% of a padded convolution that multiply zeros are
+left out. On two CPU cores in bfloat16, this trains 1.6 to 1.9 times as fast as `conv2d` on padded boards
 (`bench/training.py`).
 """
 
@@ -16,13 +16,14 @@ from torch.nn.functional import conv2d, pad
 
 
 class _CornerConvolution(torch.autograd.Function):
-    """`relu(convolution + bias)`; the window's upper left corner is the cell itself."""
+    """`relu(convolution + bias)`; the upper left corner of the window is the cell itself."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        """The outputs `[4, 4, N, C_out]` for inputs `[4, 4, N, C_in]` and weights `[2, 2, C_in, C_out]`."""
         inputs, outputs = weight.shape[2:]
         y = torch.addmm(bias, x.view(-1, inputs), weight[0, 0]).view(4, 4, -1, outputs)
-        for place, (target, source) in _neighbours():
+        for place, (target, source) in _neighbors():
             into = y[target].view(-1, outputs)
             torch.addmm(into, x[source].view(-1, inputs), weight[place], out=into)
         y.relu_()
@@ -31,6 +32,7 @@ class _CornerConvolution(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
+        """The gradients of inputs, weights and biases."""
         x, weight, y = ctx.saved_tensors
         inputs, outputs = weight.shape[2:]
         g = torch.ops.aten.threshold_backward(gradients[0].contiguous(), y, 0)
@@ -44,14 +46,14 @@ class _CornerConvolution(torch.autograd.Function):
         if not ctx.needs_input_grad[0]:
             return None, weight_gradient, bias_gradient
         x_gradient = torch.mm(g.view(-1, outputs), weight[0, 0].t()).view(4, 4, -1, inputs)
-        for place, (target, source) in _neighbours():
+        for place, (target, source) in _neighbors():
             into = x_gradient[source].view(-1, inputs)
             torch.addmm(into, g[target].view(-1, outputs), weight[place].t(), out=into)
         return x_gradient, weight_gradient, bias_gradient
 
 
-def _neighbours() -> list[tuple[tuple[int, int], tuple[Any, Any]]]:
-    """Places of the window other than its corner, with the contiguous blocks they connect."""
+def _neighbors() -> list[tuple[tuple[int, int], tuple[Any, Any]]]:
+    """The places of the window except its corner, with the contiguous blocks that they connect."""
     below = [((1, 0), (slice(0, 3), slice(1, 4)))]
     right = [((0, 1), ((row, slice(0, 3)), (row, slice(1, 4)))) for row in range(4)]
     diagonal = [((1, 1), ((row, slice(0, 3)), (row + 1, slice(1, 4)))) for row in range(3)]

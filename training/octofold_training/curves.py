@@ -17,7 +17,7 @@ _POINTS = 200
 
 @dataclass(frozen=True)
 class Curves:
-    """What is drawn of a run: fields of its reports with a title each, and the scale of the first of them."""
+    """The panels of a picture: titles by fields of the reports, and the scale of the first panel."""
 
     titles: dict[str, str]
     scale: str = "linear"
@@ -26,9 +26,9 @@ class Curves:
 def draw_curves(history: Sequence[dict[str, Any]], file: Path, curves: Curves) -> None:
     """Draw a panel for each field of `curves` against the positions learned from, as a PNG.
 
-    `history` holds the reports of a run in order, each with `positions` and those fields, None where one has
-    no value. A panel is 600 x 500 pixels. Each point averages neighbouring reports, so that a long run stays
-    readable.
+    `history` contains the reports of a run in order, each with `positions` and those fields; a missing value
+    is None. A panel is 600 x 500 pixels. Each point is the average of neighboring reports, so that a long run
+    stays readable.
     """
     if not history:
         return

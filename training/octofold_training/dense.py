@@ -1,4 +1,4 @@
-"""Dense layers as the networks use them: a ReLU behind each but the last, which answers in float32."""
+"""The dense layers of the networks: a ReLU after each layer but the last, whose output is float32."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.nn.functional import linear
 def dense_layers(widths: Sequence[int]) -> nn.ModuleList:
     """Layers from `widths[0]` inputs to `widths[-1]` outputs, with fresh weights."""
     layers = nn.ModuleList(nn.Linear(inputs, outputs) for inputs, outputs in pairwise(widths))
-    initialise(layers[:-1])
+    initialize(layers[:-1])
     return layers
 
 
@@ -30,8 +30,8 @@ def parameters(layers: Iterable[nn.Module]) -> list[tuple[Tensor, Tensor]]:
     return [(layer.get_parameter("weight"), layer.get_parameter("bias")) for layer in layers]
 
 
-def initialise(layers: Iterable[nn.Module]) -> None:
-    """Start layers that end in a ReLU so that they keep the variance of what passes (He et al., 2015)."""
+def initialize(layers: Iterable[nn.Module]) -> None:
+    """Initialize layers before a ReLU so that they keep the variance of their inputs (He et al., 2015)."""
     for weight, bias in parameters(layers):
         nn.init.kaiming_normal_(weight, nonlinearity="relu")
         nn.init.zeros_(bias)

@@ -1,10 +1,9 @@
 """Distillation: a policy network learns the teacher's preferences among the four moves.
 
 The target of a position is softmax(q / temperature) over the teacher's action values q (reward plus
-afterstate value), so that a move nearly as good as the best one is hardly a mistake (the soft targets of
-Hinton, Vinyals and Dean, "Distilling the Knowledge in a Neural Network", 2015). Every position is seen under
-a random one of its eight symmetries. The student's moves in the pool come from the same forward pass that
-it learns from.
+afterstate value), so that a move nearly as good as the best one costs little (the soft targets of Hinton,
+Vinyals and Dean, "Distilling the Knowledge in a Neural Network", 2015). The network sees each position under
+a random symmetry. The student's moves in the pool come from the forward pass that it learns from.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from octofold_training.stages import TypicalLeads, stages
 from octofold_training.supervised import SupervisedOptions, SupervisedProgress, SupervisedRun
 
 LARGEST_REGRET = 5_000.0
-"""Points that the loss counts for a move at most: what an illegal move and one that loses the game count."""
+"""Maximum regret of a move in the loss, in points; also the regret of an illegal or losing move."""
 
 CURVES = Curves(
     {
@@ -46,21 +45,29 @@ CURVES = Curves(
 class DistilOptions(SupervisedOptions):
     """Options of one training run."""
 
-    temperature: float = option(300.0, "points that make a move e times less likely", minimum=1)
+    temperature: float = option(
+        300.0, "difference in points that makes a move e times less likely", minimum=1
+    )
     stage_temperature: float = option(
-        0.0, "0: the same at all stages; 1: as the best move's typical lead at the stage", maximum=1
+        0.0,
+        "0: the same temperature at all stages; 1: in proportion to the best move's typical lead",
+        maximum=1,
     )
     deep_share: float = option(
-        0.0, "of the positions, whose values the teacher finds by looking two moves ahead", maximum=1
+        0.0, "share of the positions that the teacher evaluates two moves deep", maximum=1
     )
-    regret_weight: float = option(0.0, "of the points that the policy is expected to lose, in the loss")
+    regret_weight: float = option(0.0, "weight of the expected regret of the policy in the loss")
 
 
 class Distillation(SupervisedRun[DistilOptions, SupervisedProgress]):
-    """One run: a student, its optimiser and the games it learns from."""
+    """One run: a student, its optimizer and its games."""
 
     def __init__(self, options: DistilOptions, architecture: Architecture, teacher: NTupleNetwork) -> None:
-        """Raises `TrainingError` for a network that values afterstates."""
+        """Prepare a run.
+
+        Raises:
+            TrainingError: the network values afterstates.
+        """
         if architecture.get("head", "policy") != "policy":
             raise TrainingError("the network values afterstates; `octofold-train value` trains it")
         super().__init__(options, architecture, teacher, fastest_type(), SupervisedProgress)
@@ -68,8 +75,8 @@ class Distillation(SupervisedRun[DistilOptions, SupervisedProgress]):
 
     @property
     def origin(self) -> dict[str, Any]:
-        """How the network came about, for its checkpoint."""
-        return {"method": "distillation from an n-tuple network"}
+        """The training method and what it started from, for the checkpoint."""
+        return {"method": "distillation from an n-tuple network", "teacher_sha256": self.teacher_sha256}
 
     def _update(self) -> dict[str, float]:
         boards = self.pool.batch()
@@ -116,7 +123,7 @@ class Distillation(SupervisedRun[DistilOptions, SupervisedProgress]):
     def _loss(self, logits: Tensor, values: Tensor, temperatures: Tensor) -> Tensor:
         """Mean divergence of the policy from the teacher's preferences among `values` `[B, 4]`, in nats.
 
-        Both are over the legal moves: who plays knows these, so the network need not learn them.
+        Both cover only the legal moves, which the player knows, so the network need not learn them.
         """
         targets = torch.softmax(values / temperatures, dim=1)
         logits = logits.masked_fill(values.isinf(), ILLEGAL)
@@ -139,5 +146,5 @@ class Distillation(SupervisedRun[DistilOptions, SupervisedProgress]):
 
 
 def _entropy(targets: Tensor) -> Tensor:
-    """Mean entropy `[]` of the rows, in nats: what is left of the cross-entropy at a perfect fit."""
+    """Mean entropy `[]` of the rows, in nats: the cross-entropy of a perfect fit."""
     return -torch.xlogy(targets, targets).sum(dim=1).mean()

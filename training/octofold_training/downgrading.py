@@ -1,7 +1,7 @@
-"""Late boards seen as earlier ones, with their largest tiles half as large (tile downgrading).
+"""Tile downgrading: treats late boards as earlier ones by halving their largest tiles.
 
-Guei, Chen and Wu, "Optimistic Temporal Difference Learning for 2048" (IEEE Transactions on Games, 2022), let
-a network play so where it knows too little of the tiles that it has come to.
+Guei, Chen and Wu, "Optimistic Temporal Difference Learning for 2048" (IEEE Transactions on Games, 2022), use
+it when a network knows too little about the tiles on the board.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _U = np.uint64
 
 @njit(cache=True, nogil=True)
 def downgraded(board, exponent):
-    """A packed board whose tiles are all below `exponent`, or as near to that as is possible.
+    """A packed board with all tiles below `exponent`, as far as possible.
 
-    The largest tile and those that follow it without a gap are halved together, so that they keep their
-    order, and nothing becomes equal that was not. Where the chain goes down to a 4, no tile is halved.
+    The largest tile and those that follow it without a gap are halved together, so that different tiles stay
+    different and keep their order. If the chain goes down to a 4, no tile is halved.
     """
     while True:
         held = 0
@@ -42,7 +42,7 @@ def downgraded(board, exponent):
 
 @njit(cache=True, nogil=True)
 def guided_move(board, values, layout, symmetric, indices):
-    """As `best_move`, but the best move on the board downgraded to the first stage, if it is legal here."""
+    """The best move on the board downgraded to the first stage if it is legal, otherwise `best_move`."""
     move, _, _ = best_move(downgraded(board, np.int64(layout.stages[0])), values, layout, symmetric, indices)
     if move >= 0:
         afterstate, reward = slide(board, move)

@@ -248,8 +248,14 @@ class DQN:
         return loss.detach()
 
     def loss(self, boards: Tensor, moves: Tensor, rewards: Tensor, after: Tensor, ended: Tensor) -> Tensor:
-        """How far the values of moves are from what they came to: boards `[B, 16]`, all else `[B]` but the
-        boards `after` `[B, 16]`.
+        """The distance of the values of moves from their targets.
+
+        Args:
+            boards: `[B, 16]`.
+            moves: `[B]`, made on them.
+            rewards: `[B]`, what the moves earned.
+            after: `[B, 16]`, the boards that followed.
+            ended: `[B]`, whether the game was over after the move; then `after` counts nothing.
         """
         values = self._values(self.network, boards).gather(1, moves[:, None])[:, 0]
         later = self._values(self._target if self.options.target_every else self.network, after)

@@ -1,4 +1,4 @@
-"""Boards as networks read them: one-hot planes, in the type in which the machine multiplies fastest."""
+"""Encodes boards as one-hot planes, in the type that the machine multiplies fastest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class OneHot:
-    """Turns exponents into planes. `exponents` is how many different ones the network tells apart."""
+    """Turns exponents into planes. `exponents` is the number of different exponents, and of planes."""
 
     def __init__(self, exponents: int, dtype: torch.dtype, device: torch.device | None = None) -> None:
         self._planes = torch.eye(exponents, dtype=dtype, device=device)
@@ -21,7 +21,7 @@ class OneHot:
 
 
 def fastest_type() -> torch.dtype:
-    """The type in which this machine multiplies matrices faster: bfloat16 or float32, by a quick trial."""
+    """The type that this machine multiplies faster, bfloat16 or float32, by a quick measurement."""
 
     def seconds(dtype: torch.dtype) -> float:
         left, right = torch.ones(2048, 1024, dtype=dtype), torch.ones(1024, 256, dtype=dtype)

@@ -1,9 +1,8 @@
-"""Thousands of games of 2048 in lockstep, as tensors on one device: what reinforcement learning plays in.
+"""Thousands of games of 2048 in lockstep, as tensors on one device, for reinforcement learning.
 
-A move looks its four lines up in tables that are made from the rules, games that end start again at once, and
-nothing waits for the device: no step reads a value back. A share of the games starts from boards that the
-games themselves had reached before, so that late positions, which few games live to see, are met often.
-Knows neither networks nor symmetries.
+A move looks up its four lines in tables made from the rules. Games that end start again at once. No step
+reads a value back, so nothing waits for the device. A share of the games starts from boards that earlier
+games reached, so that late positions are frequent although few games reach them.
 """
 
 from __future__ import annotations
@@ -79,10 +78,10 @@ def spawn(boards: Tensor, random: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Rewards:
-    """What a move is worth to the learner: a sum over its four lines, and something for a lost game."""
+    """The reward of a move: a sum over its four lines, and a value for a lost game."""
 
     lines: Tensor
-    """Worth of sliding each line `[L] float32`, in either direction."""
+    """The reward of sliding each line `[L] float32`, in either direction."""
     end: float = 0.0
     most: float = float("inf")
 
@@ -103,8 +102,8 @@ def merge_rewards(table: MoveTable) -> Rewards:
     """
     tiles = [(cells != 0).sum(dim=-1) for cells in (table.cells, table.slid[0])]
     merges = tiles[0] - tiles[1]
-    # A line merges at most twice, and what it scores is the sum of the tiles made: 2**a, 2**a + 2**b or,
-    # for two equal tiles, 2**(a + 1). frexp takes powers of two apart exactly.
+    # A line merges at most twice. Its score is the sum of the new tiles: 2**a, 2**a + 2**b or,
+    # for two equal tiles, 2**(a + 1). frexp splits powers of two exactly.
     points = table.points.double()
     mantissa, exponent = torch.frexp(points)
     alike = (merges == 2) & (mantissa == 0.5)
@@ -124,7 +123,7 @@ def count_rewards(table: MoveTable) -> Rewards:
 
 
 RewardName = Literal["points", "merges", "count"]
-"""As a recipe names them."""
+"""The names of the rewards in a recipe."""
 
 REWARDS: dict[RewardName, Callable[[MoveTable], Rewards]] = {
     "points": points_rewards,
@@ -135,8 +134,10 @@ REWARDS: dict[RewardName, Callable[[MoveTable], Rewards]] = {
 
 @dataclass(frozen=True)
 class Scores:
-    """Of games that ended and had been played from their first move. Short games end first: the average is
-    too low until the run is several games long."""
+    """The scores of games that were played from the first move to the end.
+
+    Short games end first, so the average is too low until the run is several games long.
+    """
 
     games: int
     average: float

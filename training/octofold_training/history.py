@@ -1,4 +1,4 @@
-"""The reports of a training run as JSON lines, in step with its state whatever interrupted the run."""
+"""Keeps the reports of a training run as JSON lines, consistent with its state after any interruption."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class History:
-    """The reports so far, without those made after the state that the run resumes from.
+    """The reports so far, without those made after the state from which the run resumes.
 
-    `positions` is where that state stands, and every report has the field `positions`.
+    `positions` is the position of that state; every report has a field `positions`.
     """
 
     def __init__(self, file: Path, positions: int) -> None:
@@ -29,7 +29,7 @@ class History:
         write_text(file, "".join(json.dumps(report) + "\n" for report in self.reports))
 
     def append(self, report: DataclassInstance) -> None:
-        """Add a report, a dataclass of numbers."""
+        """Append a report, a dataclass of numbers."""
         self.reports.append(asdict(report))
         with self._file.open("a") as opened:
             opened.write(json.dumps(self.reports[-1]) + "\n")

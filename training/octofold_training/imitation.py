@@ -71,6 +71,7 @@ class ImitationProgress(RunProgress):
     accuracy: float
 
     def details(self) -> str:
+        """The figures of the report's line."""
         return f"epoch {self.epoch:.2f}  {super().details()}  accuracy {self.accuracy:.2%}"
 
 

@@ -1,13 +1,13 @@
-"""How a run that takes hours goes on: resume, report, save now and then, stop in time, keep what Ctrl-C ends.
+"""Runs training that takes hours: resumes, reports, saves regularly, and stops in time or at Ctrl-C.
 
-A run's folder holds its resumable state, its history as JSON lines, and its curves as PNG, CSV and events of
-TensorBoard. Knows nothing about what is learned.
+The folder of a run contains its resumable state, its history as JSON lines, and its curves as PNG, CSV and
+TensorBoard events.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -16,6 +16,7 @@ from octofold_training import checkpoints
 from octofold_training.curve_files import EventFile, by_epoch, write_csv
 from octofold_training.curves import Curves, draw_curves
 from octofold_training.history import History
+from octofold_training.provenance import UNRECORDED, Stage, stages_so_far
 
 if TYPE_CHECKING:
     from torch.optim.swa_utils import AveragedModel
@@ -24,12 +25,12 @@ STATE = "state.pt"
 
 
 class TrainingError(RuntimeError):
-    """Training cannot go on; the message says why and what is left on disk."""
+    """Training cannot continue; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class RunProgress:
-    """What a run did since its last report, and how far it is."""
+    """The progress of a run since its last report."""
 
     seconds: float
     positions: int
@@ -38,14 +39,14 @@ class RunProgress:
     learning_rate: float
 
     def line(self, positions: float) -> str:
-        """For people, of a run that is to have that many positions."""
+        """The progress in one line, for a run of that many positions."""
         return (
             f"{self.seconds / 60:.1f} min  {self.positions / 1e6:.2f} of {positions / 1e6:g}M positions  "
             f"{self.positions_per_second:,.0f}/s  {self.details()}"
         )
 
     def details(self) -> str:
-        """What there is to say about runs of this kind."""
+        """The figures of this kind of run."""
         return f"loss {self.loss:.4f}"
 
 
@@ -54,7 +55,7 @@ Reports = TypeVar("Reports", bound=RunProgress, covariant=True)
 
 
 class Run(Protocol[Reports]):
-    """A run in the middle of its work."""
+    """A training run."""
 
     options: Any
     "a dataclass"
@@ -68,7 +69,7 @@ class Run(Protocol[Reports]):
 
     @property
     def origin(self) -> dict[str, Any]:
-        """How the network came about, for its checkpoint."""
+        """The training method, for the checkpoint."""
         ...
 
     @property
@@ -82,50 +83,72 @@ class Run(Protocol[Reports]):
         ...
 
     def warm_up(self) -> None:
-        """Prepare a run that starts."""
+        """Prepare a new run."""
         ...
 
     def learn(self) -> Reports:
-        """Go on for some seconds. Raises `TrainingError` if the loss is no longer a number."""
+        """Train for some seconds.
+
+        Raises:
+            TrainingError: the loss is not a finite number.
+        """
         ...
 
     def is_sound(self) -> bool:
-        """Whether its state is worth keeping."""
+        """Whether the state can be saved."""
         ...
 
     def state(self) -> dict[str, Any]:
-        """Tensors and plain values from which `restore` goes on."""
+        """Tensors and plain values for `restore`."""
         ...
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from `state`. Raises `TrainingError` for the state of another run, anything for a bad one."""
+        """Continue from `state`.
+
+        Raises:
+            TrainingError: this is the state of another run.
+            Exception: the state is damaged.
+        """
         ...
 
 
-def save_state(run: Run[Any], folder: Path) -> None:
-    """Write all that `resume` needs, in one file."""
+def save_state(run: Run[Any], folder: Path, stages: Sequence[Stage] = ()) -> None:
+    """Write everything that `resume` needs into one file."""
     folder.mkdir(parents=True, exist_ok=True)
     state = run.state()
     state |= {"options": asdict(run.options), "seconds": run.seconds, "positions": run.positions}
+    state["stages"] = list(stages)
     checkpoints.save_tensors(folder / STATE, state)
 
 
-def resume(run: Run[Any], folder: Path) -> None:
-    """Let a new run go on from `save_state`.
+def resume(run: Run[Any], folder: Path) -> list[Stage]:
+    """Continue in a new run from `save_state`; returns the stages before it.
 
-    Raises `TrainingError` if that was a run of something else, or if its state is damaged.
+    Raises:
+        TrainingError: the state belongs to another run or is damaged.
     """
     file = folder / STATE
     try:
         state = checkpoints.load_tensors(file)
         run.seconds, run.positions = state["seconds"], state["positions"]
         run.restore(state)
+        return _stages_of(state)
     except TrainingError as error:
         raise TrainingError(f"{file}: {error}") from error
     except (FileNotFoundError, PermissionError) as error:
         raise TrainingError(f"{file}: {error.strerror}") from error
     except Exception as error:  # torch documents no class of its own for a damaged file
-        raise TrainingError(f"{file}: damaged, or of another run ({error})") from error
+        raise TrainingError(f"{file} is damaged or belongs to another run ({error})") from error
+
+
+def _stages_of(state: dict[str, Any]) -> list[Stage]:
+    """The stages that a state holds; one that is older than stages has one, by what it does tell."""
+    if "stages" in state:
+        stages: list[Stage] = state["stages"]
+        return stages
+    hours = round(state["seconds"] / 3600, 2)
+    whole = {"positions": state["positions"], "hours": hours, "options": state["options"]}
+    return [{"method": UNRECORDED, **whole}]
 
 
 def train(
@@ -137,14 +160,15 @@ def train(
     minutes: float = math.inf,
     save_every_seconds: float = 60.0,
 ) -> None:
-    """Let a new `run` learn until it is finished, or for `minutes` more; go on from `folder` if it can.
+    """Train until the run is finished, or for `minutes`; continue from `folder` if it contains a state.
 
-    `checkpoint` gets the averaged network at the end, and whenever the state is saved. Every report goes to
-    `report` and into the history. Ctrl-C saves and is raised again; whatever else is raised, such as the
-    `TrainingError` of a loss that is no number, leaves the last save as it was.
+    The averaged network is written to `checkpoint` whenever the state is saved, and at the end. Every report
+    goes to `report` and into the history. Ctrl-C saves the state and is raised again. Any other exception,
+    such as `TrainingError`, leaves the last save unchanged.
     """
+    before: list[Stage] = []
     if (folder / STATE).exists():
-        resume(run, folder)
+        before = resume(run, folder)
     else:
         run.warm_up()
     history = History(folder / "history.jsonl", run.positions)
@@ -157,22 +181,27 @@ def train(
             history.append(progress)
             events.append(history.reports[-1])
             if run.seconds - saved > save_every_seconds:
-                _save(run, folder, checkpoint, curves, history)
+                _save(run, folder, checkpoint, curves, history, before)
                 saved = run.seconds
     except KeyboardInterrupt:
         if run.is_sound():
-            _save(run, folder, checkpoint, curves, history)
+            _save(run, folder, checkpoint, curves, history, before)
         raise
-    _save(run, folder, checkpoint, curves, history)
+    _save(run, folder, checkpoint, curves, history, before)
 
 
-def _save(run: Run[Any], folder: Path, checkpoint: Path, curves: Curves, history: History) -> None:
-    save_state(run, folder)
+def _save(
+    run: Run[Any], folder: Path, checkpoint: Path, curves: Curves, history: History, before: Sequence[Stage]
+) -> None:
+    options = asdict(run.options)
+    stages = stages_so_far(before, run.origin, options, run.positions, run.seconds)
+    save_state(run, folder, stages)
     training = {
         **run.origin,
         "positions": run.positions,
         "hours": round(run.seconds / 3600, 2),
-        "options": asdict(run.options),
+        "options": options,
+        "stages": stages,
     }
     checkpoints.save(checkpoint, run.averaged.module, run.architecture, training)
     draw_curves(history.reports, folder / "curves.png", curves)

@@ -1,8 +1,8 @@
-"""A network's passes in micro-batches, each by one thread from its first layer to its last and back.
+"""Runs a network on micro-batches, each in one thread from the first layer to the last and back.
 
-Threads that share every product of a large batch wait for each other between the layers, and for memory: the
-activations of a layer are larger than a core's cache. A thread that takes a few hundred positions through all
-layers finds its activations where it left them. For `cnn5` on two cores that is 1.2 times as fast
+Threads that share every product of a large batch wait for each other between the layers, and for memory,
+because the activations of a layer are larger than the cache of a core. The activations of a few hundred
+positions stay in the cache of one thread. For `cnn5` on two cores, this is 1.2 times as fast
 (`EXPERIMENTS.md`).
 """
 
@@ -18,10 +18,10 @@ from torch.autograd.function import once_differentiable
 
 
 class MicroBatches:
-    """Calls a network whose answers for the positions of a batch do not depend on each other."""
+    """Calls a network that answers each position of a batch independently."""
 
     def __init__(self, network: nn.Module, size: int, threads: int | None = None) -> None:
-        """`size` is how many boards a thread takes at once; there are as many threads as torch uses."""
+        """`size` is the number of boards that a thread takes at once; torch decides the number of threads."""
         self._network = network
         self._size = size
         self._pool = ThreadPoolExecutor(
@@ -34,7 +34,7 @@ class MicroBatches:
     def __call__(self, one_hot: Tensor) -> Tensor:
         """The network's answer `[N, ...]` to `[N, ...]`; gradients reach its weights, not `one_hot`.
 
-        They are the same in every run: what the micro-batches give is added in their order.
+        They are the same in every run, because the gradients of the micro-batches are added in order.
         """
         if len(one_hot) <= self._size:
             answer: Tensor = self._network(one_hot)

@@ -17,14 +17,18 @@ from octofold_training.long_run import TrainingError
 
 
 class HiddenMuon:
-    """Steps the weights of all convolutions but the first, each as a matrix `[C_out, C_in * 4]`.
+    """Updates the weights of all convolutions but the first, each as a matrix `[C_out, C_in * 4]`.
 
     Its steps are as long as AdamW's would be, so that both take the same learning rate and weight decay (Liu
     and others, "Muon is Scalable for LLM Training", 2025).
     """
 
     def __init__(self, network: nn.Module, weight_decay: float) -> None:
-        """Raises `TrainingError` for a network without such convolutions."""
+        """Prepare the optimizer.
+
+        Raises:
+            TrainingError: the network has no such convolutions.
+        """
         convolutions = [each.weight for each in network.modules() if isinstance(each, nn.Conv2d)]
         self._weights = convolutions[1:]
         if not self._weights:
@@ -34,7 +38,7 @@ class HiddenMuon:
         self._weight_decay = weight_decay
 
     def step(self, learning_rate: float) -> None:
-        """Follow the gradients and take them away: who steps the other weights finds none here."""
+        """Make a step and clear the gradients, so that the optimizer of the other weights ignores these."""
         for weight, matrix in zip(self._weights, self._matrices, strict=True):
             assert weight.grad is not None
             matrix.grad, weight.grad = weight.grad.flatten(1), None
@@ -47,5 +51,9 @@ class HiddenMuon:
         return self._muon.state_dict()
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from `state`. Raises `ValueError` if it is of another number of layers."""
+        """Continue from `state`.
+
+        Raises:
+            ValueError: the state has another number of layers.
+        """
         self._muon.load_state_dict(state)

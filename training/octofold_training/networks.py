@@ -1,7 +1,7 @@
-"""Policy networks: one-hot boards in, one logit a move out. Value networks: afterstates in, one number out.
+"""Policy networks turn one-hot boards into four logits; value networks turn afterstates into one number.
 
-A network is described by a small dictionary, its architecture, which travels in the checkpoint and in the
-model card; `build` turns it into a module. Nothing here knows how a network is trained or exported.
+An architecture is a small dictionary that describes a network. It is part of the checkpoint and of the model
+card; `build` makes a module from it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from octofold_training.architectures import (
     architecture_of,
 )
 from octofold_training.convolution import corner_convolution
-from octofold_training.dense import dense_layers, initialise, parameters, through_dense
+from octofold_training.dense import dense_layers, initialize, parameters, through_dense
 from octofold_training.interfaces import PLANES_TO_LOGITS, Interface
 from octofold_training.pair_network import PairNetwork
 from octofold_training.published_networks import MLP, PaddedCNN, SymmetricCNN
@@ -35,13 +35,15 @@ from octofold_training.q_networks import QNetwork
 from octofold_training.residual_network import ResidualNetwork
 
 ILLEGAL = -1e9
-"""Logit of an illegal move, or its points: probability 0, and no NaN where it is multiplied by 0."""
+"""Logit or points of an illegal move: its probability is 0, and 0 times the value is not NaN."""
 
 
 class CNN(nn.Module):
-    """Convolutions 2x2 that keep the 4x4 board by one row and column of zeros right and below, then one
-    dense layer (Kondo and Matsuzaki, "Playing Game 2048 with Deep Convolutional Neural Networks Trained by
-    Supervised Learning", Journal of Information Processing 27, 2019).
+    """2x2 convolutions that keep the 4x4 board, then one dense layer.
+
+    The board is padded with one row and one column of zeros, below and to the right (Kondo and Matsuzaki,
+    "Playing Game 2048 with Deep Convolutional Neural Networks Trained by Supervised Learning", Journal of
+    Information Processing 27, 2019).
     """
 
     def __init__(self, layers: int, channels: int, exponents: int, outputs: int = 4) -> None:
@@ -49,7 +51,7 @@ class CNN(nn.Module):
         inputs = [exponents, *[channels] * (layers - 1)]
         self.convolutions = nn.ModuleList(nn.Conv2d(size, channels, 2) for size in inputs)
         self.dense = nn.Linear(channels * 16, outputs)
-        initialise(self.convolutions)
+        initialize(self.convolutions)
 
     def forward(self, one_hot: Tensor) -> Tensor:
         """`[N, exponents, 4, 4]` floats to logits `[N, 4]`.
@@ -64,11 +66,10 @@ class CNN(nn.Module):
 
 
 class ValidCNN(nn.Module):
-    """Convolutions 2x2 without padding, each of which makes the board one row and column smaller, then dense
-    layers with ReLU between them.
+    """2x2 convolutions without padding, then dense layers with ReLU between them.
 
-    Fewer and fewer cells carry more and more channels, so nearly all multiply-adds see the whole board: for
-    its cost, it plays better than a CNN that keeps 4x4 cells to the end.
+    Each convolution makes the board smaller by one row and column. Fewer cells carry more channels, so nearly
+    all multiply-adds see the whole board. At equal cost, it plays better than a CNN that keeps 4x4 cells.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class ValidCNN(nn.Module):
         self.convolutions = nn.ModuleList(
             nn.Conv2d(inputs, outputs, 2) for inputs, outputs in pairwise(planes)
         )
-        initialise(self.convolutions)
+        initialize(self.convolutions)
         side = 4 - len(channels)
         self.dense = dense_layers([side * side * planes[-1], *dense, outputs])
 
@@ -99,9 +100,11 @@ class ValidCNN(nn.Module):
 def build(architecture: Architecture) -> nn.Module:
     """A network with fresh weights.
 
-    It is a policy network unless its `head` is "value"; then its one output, times its `value_scale`, is what
-    is still to come from an afterstate, in points. Raises `ArchitectureError` for an unknown kind or head and
-    for missing, unknown or impossible sizes.
+    It is a policy network unless its `head` is "value". The single output of a value network, times its
+    `value_scale`, is the value of an afterstate in points.
+
+    Raises:
+        ArchitectureError: the kind or head is unknown, or a size is missing, unknown or out of range.
     """
     match architecture_of(architecture):
         case CNNArchitecture() as sizes:
@@ -137,5 +140,5 @@ def interface_of(network: nn.Module | type[nn.Module]) -> Interface:
 
 
 def count_weights(network: nn.Module) -> int:
-    """Number of trained values, biases included."""
+    """Number of trained values, including biases."""
     return sum(parameter.numel() for parameter in network.parameters())

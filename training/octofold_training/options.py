@@ -1,4 +1,4 @@
-"""Options of the trainers: dataclass fields that carry their own line of help and their bounds."""
+"""The options of the trainers: dataclass fields with a line of help and bounds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Options = TypeVar("Options")
 def option(
     default: Any, help: str, minimum: float = 0, maximum: float = math.inf, *, fits_run: bool = False
 ) -> Any:
-    """A dataclass field with a line of help and the smallest and the largest value that make sense.
+    """A dataclass field with a line of help, a smallest and a largest value.
 
     `fits_run` marks a number of positions that must be a small part of the run's `positions`.
     """
@@ -55,7 +55,7 @@ def fit_to_run(options: Options) -> tuple[Options, list[str]]:
     """The options with every marked number of positions cut to a tenth of the run, and what was cut.
 
     Takes a dataclass with a field `positions`. The second result has one line of text for each option that
-    was cut; it is empty for a run that is long enough.
+    was cut; it is empty if the run is long enough.
     """
     positions = options.positions  # type: ignore[attr-defined]
     largest = max(1.0, _LARGEST_SHARE * positions)
@@ -65,7 +65,7 @@ def fit_to_run(options: Options) -> tuple[Options, list[str]]:
         if each.metadata.get("fits_run") and (value := getattr(options, each.name)) > largest
     }
     warnings = [
-        f"{name} is cut from {value:,.0f} to {largest:,.0f} positions, "
+        f"{name} is reduced from {value:,.0f} to {largest:,.0f} positions, "
         f"{_LARGEST_SHARE:.0%} of a run of {positions:,.0f}"
         for name, value in cut.items()
     ]

@@ -1,4 +1,4 @@
-"""A network whose first layer multiplies nothing: features of four cells each, looked up in tables.
+"""A network whose first layer looks up the features of four cells in tables, without multiplications.
 
 A feature of a line (row or column) or of a 2x2 square is the ReLU of a sum over the six pairs of its cells of
 a table entry that the pair's two exponents select. Other than a filter over one-hot cells, which adds up what
@@ -26,7 +26,7 @@ PATTERNS: dict[Pattern, NDArray[np.int_]] = {
     "lines": np.concatenate([_CELLS, _CELLS.T]),
     "squares": np.array([_CELLS[r : r + 2, c : c + 2].ravel() for r in range(3) for c in range(3)]),
 }
-"""The places of each pattern, `[places, 4]` cells; all places of a pattern share their tables."""
+"""The places of each pattern, `[places, 4]` cells; all places of a pattern share its tables."""
 
 PAIRS = tuple(combinations(range(4), 2))
 """The pairs of a pattern's four cells, in the order of their tables."""

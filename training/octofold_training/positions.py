@@ -1,9 +1,9 @@
 """A pool of running games that supplies training positions: half played by the teacher, half by the student.
 
-Positions from the student's own games show it the situations that it gets itself into; positions from the
-teacher's games show it those that it does not reach yet (the idea of Ross, Gordon and Bagnell, "A Reduction
-of Imitation Learning and Structured Prediction to No-Regret Online Learning", AISTATS 2011). The pool knows
-neither network: it asks the teacher for action values and is told the student's moves.
+The student's own games contain the positions that its play leads to, and the teacher's games those that it
+does not yet reach (the idea of Ross, Gordon and Bagnell, "A Reduction of Imitation Learning and Structured
+Prediction to No-Regret Online Learning", AISTATS 2011). The pool uses the teacher's action values, and
+receives the student's moves.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from octofold_players.ntuple import NTupleNetwork, best_move
 from octofold_training.stages import KEPT, STAGES, draw, keep, stage
 
 _LONGEST_START_MOVES = 8_000  # about the length of a teacher's game
-_GAMES_AT_ONCE = 128  # of the warm-up; between two calls of compiled code, Ctrl-C is heard
+_GAMES_AT_ONCE = 128  # moves of the warm-up in one call; Ctrl-C takes effect between two calls
 
 
 class PositionPool:
-    """`slices * batch_size` games in lockstep; in every batch the first half are the teacher's.
+    """`slices * batch_size` games in lockstep; the first half of every batch are the teacher's.
 
-    A finished teacher's game is followed by a new one. A finished student's game goes on from where some
-    teacher's game stands, so that a weak student still sees late positions; one in four starts anew. Of the
-    games that end, `stage_restarts` are the shares, of the teacher's and of the student's, that go on from
-    elsewhere: from the newest boards of a stage drawn evenly among those that any game reached, so that
-    stages which few games reach come as often as the others.
+    When a teacher's game ends, a new one begins. When a student's game ends, three of four continue from the
+    board of a teacher's game, so that a weak student also sees late positions; one of four begins anew.
+    `stage_restarts` are the shares of the teacher's and the student's ended games that instead continue from
+    a recent board of a random stage. All stages that any game reached are equally likely, so that rare stages
+    are as frequent as the others.
     """
 
     def __init__(
@@ -49,14 +49,14 @@ class PositionPool:
         _keep_all(self.boards, self._archive, self._archived)
 
     def batch(self) -> NDArray[np.uint64]:
-        """The boards `[B] uint64` that the next `advance` moves on; none of them is over."""
+        """The boards `[B] uint64` for the moves of the next `advance`; each has a legal move."""
         start = self._next_slice * self.batch_size
         return self.boards[start : start + self.batch_size]
 
     def advance(self, teacher_moves: NDArray[np.int8], student_moves: NDArray[np.int8]) -> NDArray[np.bool_]:
-        """Play one legal move `[B]` in each game of the batch, each half by its owner.
+        """Make one legal move `[B]` in each game of the batch: the teacher's in its half, then the student's.
 
-        Returns which games ended `[B] bool`; those have started again.
+        Returns which games ended, `[B] bool`; these have started again.
         """
         batch = self.batch()
         half = self.batch_size // 2
@@ -87,9 +87,15 @@ class PositionPool:
         }
 
     def restore(self, state: dict[str, NDArray[np.uint64]]) -> None:
-        """Go on from an earlier `state`. Raises `ValueError` if the pool had another size."""
+        """Continue from an earlier `state`.
+
+        Raises:
+            ValueError: the pool had another size.
+        """
         if state["boards"].shape != self.boards.shape:
-            raise ValueError(f"the saved pool has {len(state['boards'])} games, this one {len(self.boards)}")
+            raise ValueError(
+                f"the saved pool has {len(state['boards'])} games, but this run has {len(self.boards)}"
+            )
         self.boards[:] = state["boards"]
         self.random[:] = state["random"]
         self._next_slice = int(state["next_slice"][0])
@@ -149,6 +155,6 @@ def _advance(batch, moves, half, pool, random, stage_restarts, archive, archived
                 game = np.int64((bits >> np.uint64(32)) % np.uint64(slices * half))
                 batch[n] = pool[game // half * len(batch) + game % half]
         share = stage_restarts[1 if n >= half else 0]
-        # Without a share no number is drawn: the games are the same as ever.
+        # Without a share, draw no number, so that the games stay the same.
         if share > 0 and (next_random(random) >> np.uint64(11)) * 2.0**-53 < share:
             batch[n] = draw(archive, archived, random)

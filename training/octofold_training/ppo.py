@@ -1,9 +1,9 @@
-"""Reinforcement fine-tuning: proximal policy optimisation from a distilled network.
+"""Reinforcement fine-tuning: proximal policy optimization from a distilled network.
 
-In turns, the policy plays some moves in each of many games at once, and learns from them which did better
-than expected (Schulman et al., "Proximal Policy Optimization Algorithms", 2017). A penalty for diverging from
-the network that it started from keeps what that had learned (Jaques et al., "Sequence Tutor", 2017). Games,
-networks and updates stay on one device, which is waited for once a turn.
+In each turn, the policy makes some moves in many games at once, and learns which of them did better than
+expected (Schulman et al., "Proximal Policy Optimization Algorithms", 2017). A penalty for diverging from the
+initial network keeps what it had learned (Jaques et al., "Sequence Tutor", 2017). Games, networks and updates
+stay on one device, and the program waits for the device once per turn.
 """
 
 from __future__ import annotations
@@ -46,44 +46,44 @@ class PPOOptions:
     """Options of one training run. The defaults suit a few CPU cores."""
 
     start: str = option("checkpoints/flagship", "folder of the checkpoint that the run starts from")
-    positions: float = option(20e6, "positions that the whole run plays, resumed parts included")
-    games: int = option(256, "games played at once", minimum=1)
+    positions: float = option(20e6, "positions that the whole run plays, including resumed parts")
+    games: int = option(256, "games at a time", minimum=1)
     horizon: int = option(32, "moves of each game in a turn", minimum=1)
     minibatch_size: int = option(1024, "positions of one update", minimum=1)
-    epochs: int = option(1, "times that a turn's positions are learned from", minimum=1)
-    learning_rate: float = option(3e-4, "peak of the policy's")
-    value_learning_rate: float = option(1e-3, "peak of the value network's")
+    epochs: int = option(1, "passes over the positions of a turn", minimum=1)
+    learning_rate: float = option(3e-4, "peak learning rate of the policy")
+    value_learning_rate: float = option(1e-3, "peak learning rate of the value network")
     value_units: int = option(256, "units of each hidden layer of the value network", minimum=1)
     value_head_start: float = option(
         200e3,
-        "positions at the start from which only the values are learned; at most a tenth of the run",
+        "positions at the start that train only the value network; at most a tenth of the run",
         fits_run=True,
     )
     cool_down: float = option(0.5, "last share of the run, in which the learning rates fall to 0")
-    discount: float = option(0.999, "gamma: worth of a point one move later")
+    discount: float = option(0.999, "gamma: value of a point one move later")
     trace_decay: float = option(0.9, "lambda of the advantages: 0 trusts the values, 1 the rewards")
-    clip: float = option(0.1, "change of a move's probability beyond which it is not pushed further")
-    entropy_weight: float = option(0.0, "reward for undecided play")
-    kl_weight: float = option(0.05, "penalty for diverging from the network that the run starts from")
-    max_gradient_norm: float = option(0.5, "longer gradients are shortened to this")
-    temperature: float = option(0.5, "divides the logits where moves are drawn", minimum=0.01)
+    clip: float = option(0.1, "maximum change of a move's probability in a turn")
+    entropy_weight: float = option(0.0, "weight of the entropy bonus")
+    kl_weight: float = option(0.05, "weight of the penalty for diverging from the initial network")
+    max_gradient_norm: float = option(0.5, "maximum norm of a gradient")
+    temperature: float = option(0.5, "divisor of the logits when moves are drawn", minimum=0.01)
     rewards: RewardName = option(
-        "points", "'points': the score; 'merges': merges by tile, and a loss at the end; 'count': merges"
+        "points", "'points': the score; 'merges': by tile, and a penalty at the end; 'count': merges"
     )
-    restart_share: float = option(0.5, "of games that start where a recent game stood, at most 1")
-    warm_up_moves: int = option(1000, "moves of each game before the run, so that games differ in age")
+    restart_share: float = option(0.5, "share of games that start from a board of a recent game, at most 1")
+    warm_up_moves: int = option(1000, "moves of each game before the run, to reach games of all ages")
     averaged: float = option(
         500e3,
         "positions over which the weights of the checkpoint are averaged; at most a tenth of the run",
         minimum=1,
         fits_run=True,
     )
-    seed: int = option(1, "of the value network, the symmetries, the moves and the spawns")
+    seed: int = option(1, "seed of the value network, the symmetries, the moves and the spawns")
 
 
 @dataclass(frozen=True)
 class PPOProgress(RunProgress):
-    """What the last turn did. Scores are of games from their first move, by moves drawn on one view."""
+    """The results of the last turn. Scores are of complete games, with moves drawn on one view."""
 
     games: int
     average_score: float | None
@@ -94,6 +94,7 @@ class PPOProgress(RunProgress):
     explained_variance: float
 
     def details(self) -> str:
+        """The figures of this kind of run."""
         return (
             f"average {self.average_score or 0:,.0f}  divergence {self.kl:.4f}  "
             f"explained {self.explained_variance:.1%}"
@@ -101,11 +102,11 @@ class PPOProgress(RunProgress):
 
 
 class PPO:
-    """One run: a policy, what it started from, its value network, their optimiser and the games."""
+    """One run: a policy, its initial network, its value network, their optimizer and the games."""
 
     def __init__(self, options: PPOOptions, start: Checkpoint, device: torch.device) -> None:
         if start.architecture.get("head", "policy") != "policy":
-            raise TrainingError("the network that the run starts from values afterstates; a policy is needed")
+            raise TrainingError("the initial network values afterstates; PPO needs a policy network")
         options, self.warnings = fit_to_run(options)
         self.options = options
         require_planes(start.network)
@@ -139,21 +140,25 @@ class PPO:
 
     @property
     def origin(self) -> dict[str, Any]:
-        """How the network came about, for its checkpoint."""
-        return {"method": "PPO from a distilled network", "start": self.start}
+        """The training method and what it started from, for the checkpoint."""
+        return {"method": "PPO from a distilled network", "start_sha256": self.start}
 
     def rate(self) -> float:
-        """Of the peak learning rates, what the next turn uses: 1, then a linear fall to 0."""
+        """The next turn's learning rate as a share of the peak: 1, then a linear fall to 0."""
         return cooling(self.positions, self.options.positions, self.options.cool_down)
 
     def warm_up(self) -> None:
-        """Let the starting network play until the games are of all ages."""
+        """Play with the initial network until the games are of all ages."""
         start = time.perf_counter()
         self._rollouts.warm_up(self._reference, self.options.warm_up_moves, self.options.horizon)
         self.seconds += time.perf_counter() - start
 
     def learn(self) -> PPOProgress:
-        """Play a turn and learn from it. Raises `TrainingError` if the loss is no longer a number."""
+        """Play a turn and learn from it.
+
+        Raises:
+            TrainingError: the loss is not a finite number.
+        """
         start = time.perf_counter()
         turn = self._turn
         last_values = self._rollouts.collect(self.policy, self.value_network, turn)
@@ -213,7 +218,7 @@ class PPO:
 
     @torch.no_grad()
     def _refer(self, lessons: _Lessons) -> Tensor:
-        """Log-probabilities `[T * N, 4]` of the moves by the network that the run started from."""
+        """Log-probabilities `[T * N, 4]` of the moves by the initial network."""
         size = self.options.minibatch_size
         parts = [
             self._rollouts.log_policy(
@@ -226,7 +231,7 @@ class PPO:
     def _losses(
         self, lessons: _Lessons, reference: Tensor, learns_policy: bool
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The loss, the divergence from the start, the entropy and the share of clipped changes."""
+        """The loss, the divergence from the initial network, the entropy and the share of clipped changes."""
         options = self.options
         values = self.value_network(self._rollouts.encode(lessons.views))
         value_loss = (values - self.value_network.normalised(lessons.targets)).square().mean() / 2
@@ -269,25 +274,28 @@ class PPO:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from `state`, at `positions`, which is set by then, whatever device it comes from.
+        """Continue from `state`, which may come from another device. `positions` must be set before.
 
-        Raises `TrainingError` if that run started from another network; whatever else is raised, the state
-        does not fit.
+        Raises:
+            TrainingError: that run has another initial network.
+            Exception: the state does not fit.
         """
         if state["start"] != self.start:
-            raise TrainingError(f"that run started from weights {state['start'][:12]}, not {self.start[:12]}")
+            raise TrainingError(
+                f"the run has the initial weights {state['start'][:12]}, not {self.start[:12]}"
+            )
         self.environment.restore(state["environment"])
         self.policy.load_state_dict(state["policy"])
         self.value_network.load_state_dict(state["value_network"])
         self.averaged.load_state_dict(state["averaged"])
         self._optimiser.load_state_dict(state["optimiser"])
         seed = np.random.SeedSequence([self.options.seed, self.positions]).generate_state(1)
-        self._generator.manual_seed(int(seed[0]))  # other moves and spawns, not those of the start again
+        self._generator.manual_seed(int(seed[0]))  # do not repeat the moves and spawns of the beginning
 
 
 @dataclass(frozen=True)
 class _Lessons:
-    """What is learned from a turn, game by game and move by move in no order, `[B, ...]`."""
+    """The moves of a turn in random order, `[B, ...]`."""
 
     views: Tensor
     legal: Tensor
@@ -311,12 +319,13 @@ def _type_on(device: torch.device) -> torch.dtype:
 
 
 def fine_tuning(options: PPOOptions, checkpoint: Path, device: torch.device) -> PPO:
-    """A run from `options.start` whose result goes to `checkpoint`.
+    """A run from `options.start`, with its result in `checkpoint`.
 
-    Raises `CheckpointError` for a start that cannot be read, and `TrainingError` if it is no policy network
-    or would be replaced by the result.
+    Raises:
+        CheckpointError: the initial checkpoint cannot be read.
+        TrainingError: it is not a policy network, or the result would replace it.
     """
     start = Path(options.start)
     if checkpoint.resolve() == start.resolve():
-        raise TrainingError(f"{checkpoint}: the result would replace the network that the run starts from")
+        raise TrainingError(f"{checkpoint}: the result would replace the initial network")
     return PPO(options, checkpoints.load(start), device)

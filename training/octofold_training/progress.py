@@ -1,4 +1,4 @@
-"""How long runs report themselves: one line that rewrites itself on a terminal, plain lines elsewhere."""
+"""Shows the progress of long runs: one line that is rewritten on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.text import Text
 
 
 class ProgressLine:
-    """Shows the newest line of a run. Use as a context manager; call `show` as often as you like."""
+    """Shows the newest line of a run; a context manager. `show` may be called at any rate."""
 
     def __init__(self, every_seconds: float = 30.0) -> None:
         self._console = Console(file=sys.stderr)
@@ -29,7 +29,7 @@ class ProgressLine:
             self._live.stop()
 
     def show(self, line: str) -> None:
-        """Replace the line; where output is no terminal, print it unless one was printed just before."""
+        """Replace the line; if the output is not a terminal, print a line now and then."""
         if self._console.is_terminal:
             self._live.update(Text(line))
         elif time.monotonic() - self._printed >= self._every_seconds:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
 from octofold_training.convolution import corner_convolution
-from octofold_training.dense import dense_layers, initialise, parameters, through_dense
+from octofold_training.dense import dense_layers, initialize, parameters, through_dense
 from octofold_training.interfaces import PLANES_TO_LOGITS
 
 Padding = Literal["left_above", "around"]
@@ -41,7 +41,7 @@ class PaddedCNN(nn.Module):
         self._grows = padding == "around"
         side = 4 + layers if self._grows else 4
         self.dense = nn.Linear(channels * side * side, outputs)
-        initialise(self.convolutions)
+        initialize(self.convolutions)
 
     def forward(self, one_hot: Tensor) -> Tensor:
         """`[N, exponents, 4, 4]` floats to logits `[N, 4]`; the dense layer computes in float32."""
@@ -72,8 +72,9 @@ class MLP(nn.Module):
 
 
 class SymmetricCNN(nn.Module):
-    """Kondo's symmetric network: all eight views of the board pass the same convolutions, and one dense layer
-    reads what comes out of the eight.
+    """Kondo's symmetric network: eight towers of shared weights, and one dense layer over all of them.
+
+    Each tower sees one view of the board.
     """
 
     interface = PLANES_TO_LOGITS
@@ -84,7 +85,7 @@ class SymmetricCNN(nn.Module):
         self.convolutions = nn.ModuleList(nn.Conv2d(size, channels, 2) for size in inputs)
         self.dense = nn.Linear(channels * 16 * len(CELLS), outputs)
         self.register_buffer("cells", torch.from_numpy(CELLS), persistent=False)
-        initialise(self.convolutions)
+        initialize(self.convolutions)
 
     def forward(self, one_hot: Tensor) -> Tensor:
         """`[N, exponents, 4, 4]` floats to logits `[N, 4]`; the dense layer computes in float32."""

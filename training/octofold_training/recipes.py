@@ -1,4 +1,4 @@
-"""Recipes: one TOML file says all that it takes to train a model again.
+"""Recipes: TOML files with everything that is needed to train a model again.
 
 A recipe has a table `[network]`, the architecture, and one table of options for each learning algorithm that
 the model goes through. This module turns tables into the options dataclasses that it is given; an error names
@@ -24,7 +24,7 @@ TABLES = ("network", "ntuple", "distil", "value", "ppo", "imitation", "dqn")
 
 
 class RecipeError(ValueError):
-    """A recipe that is missing, is not valid TOML, or has a wrong table, key or value."""
+    """The recipe is missing, is not valid TOML, or has a wrong table, key or value."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""What a policy sees, does and earns in some moves of each of many games: the raw material of PPO.
+"""Records the views, moves and rewards of many games, for PPO.
 
-Every board is seen, and its move drawn, under a random one of its eight symmetries, so that what is learned
-later is exactly what was played. Nothing here learns, and nothing waits for the device.
+Each board is seen, and its move drawn, under a random symmetry, so that PPO learns exactly what was played.
+Nothing here waits for the device.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from octofold_training.value_network import ValueNetwork
 
 @dataclass(frozen=True)
 class Turn:
-    """What was seen, done and earned in `T` moves of each of `N` games; moves and masks are the view's."""
+    """The record of `T` moves of `N` games; moves and masks refer to the views."""
 
     views: Tensor
     """`[T, N, 16] uint8`."""
@@ -29,7 +29,7 @@ class Turn:
     moves: Tensor
     """`[T, N] int64`."""
     log_probabilities: Tensor
-    """Of those moves, `[T, N] float32`, as are the next two."""
+    """Log-probabilities of the moves, `[T, N] float32`, like the next two fields."""
     values: Tensor
     rewards: Tensor
     ended: Tensor
@@ -37,7 +37,7 @@ class Turn:
 
     @classmethod
     def empty(cls, moves: int, games: int, device: torch.device) -> Turn:
-        """Room for a turn of `moves` moves in each of `games` games."""
+        """An empty record for `moves` moves of `games` games."""
 
         def room(dtype: torch.dtype, *shape: int) -> Tensor:
             return torch.empty((moves, games, *shape), dtype=dtype, device=device)
@@ -76,7 +76,7 @@ class Rollouts:
 
     @torch.no_grad()
     def warm_up(self, policy: nn.Module, moves: int, moves_between: int) -> None:
-        """Let `policy` play, then start the games where it came by: at all stages of a game at once."""
+        """Play with `policy`, then start the games from the boards that it reached, at all stages."""
         for move in range(moves):
             if move % moves_between == 0:
                 self.environment.remember()
@@ -85,7 +85,7 @@ class Rollouts:
 
     @torch.no_grad()
     def collect(self, policy: nn.Module, value_network: ValueNetwork, turn: Turn) -> Tensor:
-        """Fill `turn`, playing on in every game. Returns the values `[N]` of where the games stand then."""
+        """Fill `turn` by continuing every game, and return the values `[N]` of the boards after it."""
         self.environment.remember()
         for step in range(len(turn.moves)):
             views, legal, symmetries = self._observe()
@@ -112,7 +112,7 @@ class Rollouts:
         Returns the moves on the view, their log-probabilities, the rewards and which games ended, `[N]` each.
         """
         log_policy = self.log_policy(policy, views, legal)
-        # Of exponential waiting times with the moves' probabilities as rates, the first is a draw from them.
+        # The first of exponential waiting times with these rates is a draw with these probabilities.
         uniform = torch.rand(log_policy.shape, generator=self._generator, device=log_policy.device)
         waits = -uniform.clamp_(min=1e-30).log()
         moves = (waits.log() - log_policy).argmin(dim=1)
@@ -122,11 +122,11 @@ class Rollouts:
 
 
 def generalised_advantages(turn: Turn, last_values: Tensor, discount: float, trace_decay: float) -> Tensor:
-    """How much better the moves of a turn did than its values foretold, `[T, N]`.
+    """The advantages of the moves of a turn over its values, `[T, N]`.
 
-    Sums of later errors of the value, `trace_decay` being lambda (Schulman et al., "High-Dimensional
-    Continuous Control Using Generalized Advantage Estimation", 2016). `last_values` `[N]` are those of the
-    positions after the last moves.
+    Generalized advantage estimation with lambda = `trace_decay` (Schulman et al., "High-Dimensional
+    Continuous Control Using Generalized Advantage Estimation", 2016). `last_values` `[N]` are the values
+    after the last moves.
     """
     advantages = torch.empty_like(turn.rewards)
     advantage, next_values = torch.zeros_like(last_values), last_values

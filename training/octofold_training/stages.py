@@ -1,7 +1,6 @@
-"""Stages of a game, by the sum of its tiles: about 2.2 points a move, so a stage is some 930 moves.
+"""The stages of a game by the sum of its tiles, about 930 moves each: archives of boards, and typical leads.
 
-Says which stage a board is at, keeps boards of every stage that was reached, and knows how far the values of
-moves usually lie apart at each. Knows neither players nor networks.
+The sum grows by about 2.2 per move.
 """
 
 from __future__ import annotations
@@ -12,15 +11,15 @@ from numpy.typing import NDArray
 from octofold_game.bitboards import next_random
 
 STAGES = 64
-_STAGE_TILES = 2048  # sum of tiles; 64 stages reach to 131,072, the last holds all beyond
+_STAGE_TILES = 2048  # sum of tiles; 64 stages reach to 131,072, and the last contains everything beyond
 KEPT = 256  # boards of a stage, in an archive `[STAGES, KEPT] uint64`
-_REMEMBERED = 100_000.0  # positions of a stage that its typical lead rests on, about
+_REMEMBERED = 100_000.0  # approximate number of positions that determine the typical lead of a stage
 _U = np.uint64
 
 
 @njit(cache=True, nogil=True)
 def stage(board):
-    """0 to `STAGES - 1`."""
+    """The stage of a packed board, 0 to `STAGES - 1`."""
     tiles = 0
     while board:
         exponent = board & _U(0xF)
@@ -45,8 +44,10 @@ def stages(boards: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 @njit(cache=True, nogil=True)
 def keep(board, boards, counts):
-    """Put a board into the archive `boards`, in place of its stage's oldest; `counts` `[STAGES]` has all ever
-    put there."""
+    """Put a board into the archive `boards`, in place of the oldest board of its stage.
+
+    `counts` `[STAGES]` is the number of boards that were ever put there.
+    """
     at = stage(board)
     boards[at, counts[at] % _U(boards.shape[1])] = board
     counts[at] += _U(1)
@@ -54,7 +55,7 @@ def keep(board, boards, counts):
 
 @njit(cache=True, nogil=True)
 def draw(boards, counts, random):
-    """A board of a stage that is drawn evenly among those reached; there must be one."""
+    """A random board of a random stage; all stages in the archive are equally likely, and one must exist."""
     reached = 0
     for count in counts:
         reached += count > 0
@@ -69,7 +70,7 @@ def draw(boards, counts, random):
 
 
 class TypicalLeads:
-    """By how much the best move of a board leads, in points: a running geometric mean for each stage."""
+    """The typical lead of the best move in points: a running geometric mean for each stage."""
 
     def __init__(self) -> None:
         self.logarithms = np.zeros(STAGES)
@@ -86,7 +87,7 @@ class TypicalLeads:
         self.logarithms += (sums - seen * self.logarithms) / np.maximum(self.counts, 1)
 
     def relative(self, at: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The typical leads at stages `[N]`, divided by that of all positions seen; 1 where none was."""
+        """The typical leads at stages `[N]` relative to that of all positions; 1 for a stage without any."""
         known = np.where(self.counts > 0, self.logarithms, 0.0)
         mean = (known * self.counts).sum() / max(self.counts.sum(), 1.0)
         result: NDArray[np.float64] = np.exp(np.where(self.counts > 0, known - mean, 0.0))[at]
@@ -97,6 +98,6 @@ class TypicalLeads:
         return {"logarithms": self.logarithms.tolist(), "counts": self.counts.tolist()}
 
     def restore(self, state: dict[str, list[float]]) -> None:
-        """Go on from an earlier `state`."""
+        """Continue from an earlier `state`."""
         self.logarithms[:] = state["logarithms"]
         self.counts[:] = state["counts"]

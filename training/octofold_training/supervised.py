@@ -1,16 +1,18 @@
-"""What runs that learn from a teacher have in common: the student, its optimiser, its games, their state.
+"""The common part of runs that learn from a teacher: student, optimizer, games and state.
 
-The learning rate rises, stays, and falls only in the last part of the run: until then a run can be made
-longer without loss, and its averaged weights stand in for those that the fall would give. What is learned
-from a batch of positions is the business of the subclass.
+The learning rate rises, stays, and falls only in the last part of the run. Before the fall, a run can be made
+longer without loss, and its averaged weights are close to those that the fall would give. The subclass
+defines what is learned from a batch of positions.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -35,15 +37,17 @@ _EXPONENTS = 16  # 0 to 15, which a teacher's games come to
 
 @dataclass(frozen=True)
 class SupervisedOptions:
-    """Options that every such run has."""
+    """The options of every run that learns from a teacher."""
 
-    positions: float = option(100e6, "positions that the whole run learns from, resumed parts included")
+    positions: float = option(100e6, "positions that the whole run learns from, including resumed parts")
     batch_size: int = option(1024, "positions of one update", minimum=2)
     micro_batch_size: int = option(
-        0, "boards that one thread takes through the network; 0: all threads share the whole batch"
+        0, "boards that a thread takes at once; 0: all threads share the whole batch"
     )
-    slices: int = option(4, "batches of games that take turns, so that neighbours share no game", minimum=1)
-    learning_rate: float = option(2e-3, "peak, after the warm-up")
+    slices: int = option(
+        4, "number of batches that take turns, so that consecutive batches share no game", minimum=1
+    )
+    learning_rate: float = option(2e-3, "peak learning rate, after the warm-up")
     warm_up: float = option(
         200e3,
         "positions over which the learning rate rises from 0; at most a tenth of the run",
@@ -51,8 +55,8 @@ class SupervisedOptions:
         fits_run=True,
     )
     cool_down: float = option(0.3, "last share of the run, in which the learning rate falls to 0", maximum=1)
-    weight_decay: float = option(0.01, "of AdamW and of Muon")
-    muon: bool = option(False, "convolutions between hidden layers follow Muon, in place of AdamW")
+    weight_decay: float = option(0.01, "weight decay of AdamW and of Muon")
+    muon: bool = option(False, "use Muon instead of AdamW for convolutions between hidden layers")
     averaged: float = option(
         2e6,
         "positions over which the weights of the checkpoint are averaged; at most a tenth of the run",
@@ -60,12 +64,12 @@ class SupervisedOptions:
         fits_run=True,
     )
     teacher_stage_restarts: float = option(
-        0.0, "share of the teacher's finished games that go on from a stage drawn evenly", maximum=1
+        0.0, "share of the teacher's ended games that continue from a random stage", maximum=1
     )
     student_stage_restarts: float = option(
-        0.0, "share of the student's dead games that do, in place of a teacher's position", maximum=1
+        0.0, "share of the student's ended games that continue from a random stage", maximum=1
     )
-    seed: int = option(1, "of the weights, the symmetries and the games")
+    seed: int = option(1, "seed of the weights, the symmetries and the games")
 
 
 @dataclass(frozen=True)
@@ -74,10 +78,11 @@ class SupervisedProgress(RunProgress):
 
     accuracy: float
     regret: float
-    "points a move by which the student's choice falls short of the best, in its own games"
+    "average loss of the student's moves in its own games, in points"
     student_games: int
 
     def details(self) -> str:
+        """The figures of this kind of run."""
         return f"{super().details()}  accuracy {self.accuracy:.1%}  regret {self.regret:.1f}"
 
 
@@ -86,7 +91,7 @@ Progress = TypeVar("Progress", bound=SupervisedProgress)
 
 
 class SupervisedRun(ABC, Generic[Options, Progress]):
-    """One run: a student, its optimiser and the games it learns from."""
+    """One run: a student, its optimizer and its games."""
 
     def __init__(
         self,
@@ -96,7 +101,11 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         dtype: torch.dtype,
         progress: type[Progress],
     ) -> None:
-        """The student computes in `dtype`. Raises `TrainingError` if it cannot see the teacher's tiles."""
+        """Prepare a run whose student computes in `dtype`.
+
+        Raises:
+            TrainingError: the student cannot see all tiles of the teacher's games.
+        """
         options, self.warnings = fit_to_run(options)
         self.options = options
         self._progress = progress
@@ -132,18 +141,27 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         decay = max(0.0, 1 - options.batch_size / options.averaged)
         self.averaged = AveragedModel(self.student, multi_avg_fn=get_ema_multi_avg_fn(decay))
 
+    @cached_property
+    def teacher_sha256(self) -> str:
+        """Of the teacher's tables; a published n-tuple network's card has the same as its checkpoint's."""
+        return hashlib.sha256(np.ascontiguousarray(self._teacher.values).data).hexdigest()
+
     def warm_up(self) -> None:
         """Spread the games over all stages."""
         self.pool.warm_up(self._teacher)
 
     def learning_rate(self) -> float:
-        """Of the next update: a linear rise, a plateau, and a linear fall to 0 at the end of the run."""
+        """The learning rate of the next update: a linear rise, a plateau, and a linear fall to 0."""
         options = self.options
         rise = min(1.0, (self.positions + options.batch_size) / options.warm_up)
         return options.learning_rate * rise * cooling(self.positions, options.positions, options.cool_down)
 
     def learn(self, updates: int = 20) -> Progress:
-        """Make `updates` updates. Raises `TrainingError` if the loss is no longer a number."""
+        """Make `updates` updates.
+
+        Raises:
+            TrainingError: the loss is not a finite number.
+        """
         start = time.perf_counter()
         measures = []
         for _ in range(updates):
@@ -165,9 +183,9 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
 
     @abstractmethod
     def _update(self) -> dict[str, float]:
-        """Learn from one batch and move its games on.
+        """Learn from one batch and make a move in each of its games.
 
-        Returns the student's `games` that ended, and by its name each measure that the report averages.
+        Returns the number of the student's ended `games`, and the measures to average by name.
         """
 
     def _answers(self, views: NDArray[np.uint8]) -> Tensor:
@@ -176,7 +194,7 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         return answers
 
     def _step(self, loss: Tensor, positions: int) -> None:
-        """Let the student follow the gradient of `loss`, which came from that many positions."""
+        """Make an optimizer step for `loss`, which comes from that many positions."""
         rate = self.learning_rate()
         for group in self._optimiser.param_groups:
             group["lr"], group["weight_decay"] = rate, self.options.weight_decay
@@ -214,16 +232,18 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from `state`, at `positions`, which is set by then.
+        """Continue from `state`. `positions` must be set before.
 
-        Raises `TrainingError` for another architecture; whatever else is raised, the state does not fit.
+        Raises:
+            TrainingError: the state has another architecture.
+            Exception: the state does not fit.
         """
         if state["architecture"] != self.architecture:
-            raise TrainingError(f"holds {state['architecture']}, asked for {self.architecture}")
+            raise TrainingError(f"contains {state['architecture']}, but the recipe has {self.architecture}")
         self.pool.restore({name: part.numpy().view(np.uint64) for name, part in state["pool"].items()})
         self.student.load_state_dict(state["student"])
         self.averaged.load_state_dict(state["averaged"])
         self._optimiser.load_state_dict(state["optimiser"])
-        if self._muon and "muon" in state:  # a run may turn to Muon later
+        if self._muon and "muon" in state:  # a run may switch to Muon later
             self._muon.restore(state["muon"])
         self._random = np.random.default_rng([self.options.seed, self.positions])

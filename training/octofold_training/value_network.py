@@ -1,9 +1,9 @@
-"""The critic of PPO: what is still to come from a position, in the rewards' own units.
+"""The critic of PPO: values positions in the units of the rewards.
 
-The last layer learns values shifted and scaled to mean 0 and deviation 1, whatever rewards and discount are;
-when the shift and the scale follow the newest targets, the layer is changed so that no value changes (van
-Hasselt et al., "Learning values across many orders of magnitude", NeurIPS 2016). It shares nothing with the
-policy, which keeps its architecture and can be exported as it is.
+The last layer learns values that are shifted and scaled to mean 0 and deviation 1, for any rewards and
+discount. When shift and scale follow the newest targets, the layer changes so that no value changes (van
+Hasselt et al., "Learning values across many orders of magnitude", NeurIPS 2016). The critic shares nothing
+with the policy, which keeps its architecture and can be exported.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ValueNetwork(nn.Module):
         self.register_buffer("updates", torch.zeros(()))
 
     def forward(self, one_hot: Tensor) -> Tensor:
-        """`[N, exponents, 4, 4]` floats to normalised values `[N]`; all but the last layer in their type."""
+        """`[N, exponents, 4, 4]` floats to normalized values `[N]`; all but the last layer in their type."""
         x = one_hot.flatten(1)
         for layer in self.hidden:
             weight, bias = layer.get_parameter("weight"), layer.get_parameter("bias")
@@ -42,17 +42,17 @@ class ValueNetwork(nn.Module):
         return value[:, 0]
 
     def values(self, one_hot: Tensor) -> Tensor:
-        """Values `[N]` in the rewards' units."""
+        """Values `[N]` in the units of the rewards."""
         value: Tensor = self(one_hot)
         return value * self._deviation() + self.mean
 
     def normalised(self, targets: Tensor) -> Tensor:
-        """`targets` in the rewards' units, shifted and scaled as `forward` learns them."""
+        """`targets` in the units of the rewards, shifted and scaled as `forward` learns them."""
         return (targets - self.mean) / self._deviation()
 
     @torch.no_grad()
     def follow(self, targets: Tensor) -> None:
-        """Move the shift and the scale towards those of `targets`; `values` stays as it was."""
+        """Move shift and scale towards those of `targets` without changing `values`."""
         old_mean, old_deviation = self.mean.clone(), self._deviation()
         self.updates += 1
         share = (1 / self.updates).clamp(min=_SLOWEST)

@@ -1,4 +1,4 @@
-"""Value networks: what is still to come from an afterstate, learned from a teacher and from own games.
+"""Value networks: the value of an afterstate, learned from a teacher and from the student's own games.
 
     s0 --(a0, r0)--> s0' --(spawn)--> s1 --(a1, r1)--> s1' ...      played: the largest r + V(s')
 
@@ -47,13 +47,17 @@ CURVES = Curves(
 
 @dataclass(frozen=True)
 class ValueOptions(SupervisedOptions):
-    """Options of one training run."""
+    """The options of a run."""
 
     batch_size: int = option(256, "positions of one update; each is seen with all its afterstates", minimum=2)
-    temperature: float = option(300.0, "points that make a move e times less likely", minimum=1)
-    teacher_weight: float = option(1.0, "of the distance from the teacher's values, in the loss")
-    preference_weight: float = option(0.3, "of the divergence from the teacher's preferences")
-    td_weight: float = option(0.1, "of the distance from the values a move later, in its own games")
+    temperature: float = option(
+        300.0, "difference in points that makes a move e times less likely", minimum=1
+    )
+    teacher_weight: float = option(1.0, "weight of the distance from the teacher's values in the loss")
+    preference_weight: float = option(
+        0.3, "weight of the divergence from the teacher's preferences in the loss"
+    )
+    td_weight: float = option(0.1, "weight of the distance from the values one move later in the loss")
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ class ValueProgress(SupervisedProgress):
     "points"
 
     def details(self) -> str:
+        """The figures of this kind of run."""
         errors = f"off the teacher by {self.value_error:,.0f}, the next move by {self.td_error:,.0f}"
         return f"{super().details()}  {errors}"
 
@@ -80,7 +85,7 @@ class _Choices(NamedTuple):
     legal: NDArray[np.bool_]
     "[B, 4]"
     valued: NDArray[np.bool_]
-    "[B, 4]: legal, and the game goes on after it; the others are worth their reward alone"
+    "[B, 4]: legal moves after which the game continues; the others have only their reward"
 
     @classmethod
     def of(cls, boards: NDArray[np.uint8]) -> _Choices:
@@ -89,32 +94,37 @@ class _Choices(NamedTuple):
 
 
 class _Left(NamedTuple):
-    """The afterstates that the student's games have just left, `O = B - B // 2` of a batch."""
+    """The last afterstates of the student's games, `O = B - B // 2` of a batch."""
 
     afterstates: NDArray[np.uint8]
     "[O, 16]"
     valued: NDArray[np.bool_]
     "[O]"
     ended: NDArray[np.bool_]
-    "[O]: their games ended, and the boards there now are of others"
+    "[O]: whether the game ended, so that its board now belongs to another game"
 
 
 class ValueLearning(SupervisedRun[ValueOptions, ValueProgress]):
-    """One run: a value network, its optimiser and the games it learns from."""
+    """One run: a value network, its optimizer and its games."""
 
     def __init__(self, options: ValueOptions, architecture: Architecture, teacher: NTupleNetwork) -> None:
-        """Raises `TrainingError` for a policy network."""
+        """Prepare a run.
+
+        Raises:
+            TrainingError: the network is a policy network.
+        """
         if architecture.get("head", "policy") != "value":
-            raise TrainingError('the network is a policy; a value network has head = "value"')
-        # In bfloat16, a value of 100,000 would be known to some hundreds: as much as moves differ.
+            raise TrainingError('the network is a policy network; a value network needs head = "value"')
+        # In bfloat16, a value of 100,000 would be exact only to some hundreds, the difference between moves.
         super().__init__(options, architecture, teacher, torch.float32, ValueProgress)
         self._scale = float(architecture["value_scale"])
         self._left: deque[_Left | None] = deque([None] * options.slices)
 
     @property
     def origin(self) -> dict[str, Any]:
-        """How the network came about, for its checkpoint."""
-        return {"method": "afterstate values of an n-tuple network, and TD(0) in its own games"}
+        """The training method and what it started from, for the checkpoint."""
+        method = "afterstate values of an n-tuple network, and TD(0) in its own games"
+        return {"method": method, "teacher_sha256": self.teacher_sha256}
 
     def _update(self) -> dict[str, float]:
         boards = self.pool.batch()
@@ -164,19 +174,19 @@ class ValueLearning(SupervisedRun[ValueOptions, ValueProgress]):
         return values[:ahead], values[ahead:]
 
     def _td_targets(self, worth: Tensor, left: _Left | None) -> Tensor:
-        """What the games came to after the afterstates `left`: `[K]` points."""
+        """The values that followed the afterstates `left`: `[K]` points."""
         if left is None:
             return worth.new_empty(0)
         best = worth[-len(left.ended) :].amax(dim=1).masked_fill(torch.from_numpy(left.ended), 0.0)
         return best[torch.from_numpy(left.valued)]
 
     def _distance(self, values: Tensor, targets: Tensor) -> Tensor:
-        """Huber's loss of points, counted in the network's own scale."""
+        """Huber's loss of points, in the network's own scale."""
         total = huber_loss(values / self._scale, targets / self._scale, reduction="sum")
         return total / max(len(values), 1)
 
     def _divergence(self, worth: Tensor, teacher_values: Tensor) -> Tensor:
-        """From the teacher's preferences among values `[B, 4]`, in nats."""
+        """The divergence from the teacher's preferences among values `[B, 4]`, in nats."""
         preferences = torch.softmax(teacher_values / self.options.temperature, dim=1)
         log_policy = torch.log_softmax(worth / self.options.temperature, dim=1)
         return kl_div(log_policy, preferences, reduction="batchmean")
@@ -184,7 +194,7 @@ class ValueLearning(SupervisedRun[ValueOptions, ValueProgress]):
     def _advance(
         self, choices: _Choices, teacher_moves: NDArray[np.int8], student_moves: NDArray[np.int8]
     ) -> NDArray[np.bool_]:
-        """Play on in all games of the batch; note what the student's left. Returns which ended `[B]`."""
+        """Make a move in all games, note the student's afterstates, and return which ended `[B]`."""
         ended = self.pool.advance(teacher_moves, student_moves)
         own = np.arange(len(ended) // 2, len(ended))
         moves = student_moves[own]

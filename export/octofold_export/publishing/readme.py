@@ -35,6 +35,7 @@ def describe(card: Card) -> bytes:
         "",
         *_precisions(card),
         *_stages(card),
+        *_half(card),
         "",
         "## Strength",
         "",
@@ -134,6 +135,13 @@ def _stages(card: Card) -> Iterator[str]:
     for stage, first in next(iter(measured.values())).items():
         shares = " | ".join(f"{stages[stage].agreement:.2%}" for stages in measured.values())
         yield f"| {stage} | {first.boards:,} | {shares} |"
+
+
+def _half(card: Card) -> Iterator[str]:
+    if "fp16" in card.precisions:
+        yield ""
+        yield "fp16 is what a GPU takes. It was measured on a CPU, where onnxruntime rounds the weights and"
+        yield "computes in float32; `python bench/gpu.py` measures it on a GPU."
 
 
 def _strength(strength: Strength | None) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
-from octofold_game.model import BOARDS, MOVE, PROBABILITIES, VOTES
+from octofold_game.model import BOARDS, OUTPUTS
 from octofold_game.rules import legal_moves
 
 from octofold_server.backends.backend import Layout, Moves, Tensors
@@ -45,8 +45,8 @@ TIMED_RUNS = 3
 
 MAX_SUM_ERROR = 0.01  # of probabilities in fp16
 
-FETCHED = (MOVE, PROBABILITIES, VOTES)
-"""What is taken of the outputs; the replies have no use for legal."""
+FETCHED = OUTPUTS
+"""The outputs that become `Moves`, in its order."""
 
 LARGEST_KEPT = 64
 """Boards of the largest batch on a CPU whose binding is kept: beside larger ones, making it costs nothing."""
@@ -66,7 +66,7 @@ def onnx_lanes(model: bytes, layout: Layout, tensors: Tensors = NO_TENSORS) -> S
     if layout.device == "cpu" and layout.threads == 1:
         session = new_session(model, layout, tensors)
         return [OnnxBackend(session, layout) for _ in range(layout.lanes)]
-    capture = layout.device == "cuda" and layout.engines is None
+    capture = layout.device == "cuda" and layout.cuda_graphs and layout.engines is None
     new = _captured if capture else new_session
     return [OnnxBackend(new(model, layout, tensors), layout) for _ in range(layout.lanes)]
 
@@ -211,7 +211,7 @@ def _captured(model: bytes, layout: Layout, tensors: Tensors) -> onnxruntime.Inf
 def _check_answers(boards: NDArray[np.uint8], answers: Moves) -> None:
     size = len(boards)
     shapes = [output.shape for output in answers]
-    if shapes != [(size,), (size, 4), (size, 4)]:
+    if shapes != [(size,), (size, 4), (size, 4), (size, 4)]:
         raise GraphError(f"a batch of {size} boards is answered with the shapes {shapes}")
     for board, move, probabilities, legal in zip(
         boards, answers.moves, answers.probabilities, legal_moves(boards), strict=True

@@ -1,8 +1,6 @@
-"""The options of the server: one frozen dataclass, from which the flags, their environment variables and help
-texts are derived.
+"""The options of the server: one frozen dataclass, which defines flags, environment variables and help texts.
 
-None of them is a secret: tokens and keys are in files, and these are the names of the files. Knows nothing
-about what the values are used for.
+No option is a secret: tokens and keys are in files, and the options are the names of the files.
 """
 
 # ruff: noqa: RUF009 -- _option is dataclasses.field, with metadata
@@ -16,35 +14,28 @@ from typing import Any
 
 from octofold_server.config.policies import VersionPolicies, parse_policies
 
-__all__ = [
-    "SWITCH",
-    "Config",
-    "ConfigError",
-    "Kind",
-    "check_together",
-    "flag_of",
-    "key_of",
-    "shown",
-    "variable_of",
-]
-
 ENVIRONMENT_PREFIX = "OCTOFOLD_"
 
 
 class ConfigError(Exception):
-    """An option that does not exist, or a value that is not allowed; the message names the flag, the variable
-    or the file and its key, and what is allowed."""
+    """An option does not exist, or a value is not allowed.
+
+    The message names the flag, the variable or the file and its key, and the allowed values.
+    """
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a flag takes: `parse` raises ValueError for whatever `allowed` does not describe. In the help,
-    `placeholder` stands for the value; where `is_plain`, nothing more need be said."""
+    """A kind of value."""
 
     parse: Callable[[str], Any]
+    """Parses a text, or raises ValueError if the value is not allowed."""
     allowed: str
+    """Describes the allowed values."""
     placeholder: str
+    """Stands for the value in the help."""
     is_plain: bool = False
+    """Whether the help does not need `allowed`."""
 
 
 def _integer(lowest: int, highest: int) -> Kind:
@@ -90,12 +81,12 @@ def _path(text: str) -> Path:
 
 _POLICIES = Kind(
     parse_policies,
-    "all, latest:N, or versions such as 1,3; then ;MODEL=... for every model that differs",
+    "all, latest:N, or versions such as 1,3; then ;MODEL=... for each model with another rule",
     "RULE",
 )
 _TEXT = Kind(_text, "a name", "NAME", is_plain=True)
 _PATH = Kind(_path, "a path", "PATH", is_plain=True)
-_SECONDS = Kind(_seconds, "seconds from 0 to 86400", "SECONDS")
+_SECONDS = Kind(_seconds, "a number of seconds from 0 to 86400", "SECONDS")
 SWITCH = Kind(_switch, "true, false, 1 or 0", "", is_plain=True)
 
 
@@ -105,73 +96,80 @@ def _option(default: Any, kind: Kind, text: str) -> Any:
 
 @dataclass(frozen=True)
 class Config:
-    """How one server runs. Each field is a flag; its help says what for."""
+    """The configuration of a server. Each field is a flag with its help."""
 
     host: str = _option(
-        "127.0.0.1", _TEXT, "address to listen on; 0.0.0.0 takes connections from other machines"
+        "127.0.0.1", _TEXT, "address to listen on; 0.0.0.0 accepts connections from other machines"
     )
-    port: int = _option(50051, _integer(0, 65535), "gRPC port; 0 takes a free one")
+    port: int = _option(50051, _integer(0, 65535), "gRPC port; 0 chooses a free port")
     port_file: Path | None = _option(None, _PATH, "write the gRPC port to this file once the server is ready")
     rest_port: int | None = _option(
         None,
         _integer(0, 65535),
-        "HTTP port for the Open Inference Protocol over REST, /metrics, /healthz and /readyz; 0 takes a "
-        "free one; without this flag there is no HTTP",
+        "HTTP port for the Open Inference Protocol over REST, /metrics, /healthz and /readyz; 0 chooses a "
+        "free port (default: no HTTP)",
     )
     rest_port_file: Path | None = _option(
-        None, _PATH, "write the HTTP port to this file before --port-file is written"
+        None, _PATH, "write the HTTP port to this file, before --port-file is written"
+    )
+    ready_file: Path | None = _option(
+        None,
+        _PATH,
+        "touch this file every two seconds while the server is ready, and remove it when it is not, for "
+        "health checks that look at its age",
     )
     models: Path = _option(Path("models"), _PATH, "model repository: a folder of NAME/VERSION/card.json")
     versions: VersionPolicies = _option(
         VersionPolicies(),
         _POLICIES,
-        'which versions to serve: all, the newest N, or those listed; "latest:1;cnn5=1,3" gives one model a '
-        "rule of its own",
+        'versions to serve: all, the newest N, or a list; "latest:1;cnn5=1,3" gives cnn5 another rule',
     )
     watch: float = _option(
         0.0,
         _SECONDS,
-        "look for changes in the model repository every so many seconds, and load them; 0 waits for SIGHUP "
-        "or a call",
+        "interval for checking the model repository and loading changes; 0 disables, so that only SIGHUP and "
+        "calls load changes",
     )
     default_model: str = _option(
         "", _TEXT, "model used when a request names none; not needed if there is only one"
     )
     device: str = _option(
-        "auto", _one_of("auto", "cpu", "cuda"), "where models run; auto uses a GPU if onnxruntime finds one"
+        "auto", _one_of("auto", "cpu", "cuda"), "device for models; auto uses a GPU if onnxruntime finds one"
     )
     precision: str = _option(
         "auto",
         _one_of("auto", "fp32", "int8", "fp16"),  # as `octofold_game.model.PRECISIONS`, which loads numpy
-        "which file of a model runs; auto takes int8 on a CPU with VNNI, fp16 on a GPU, fp32 otherwise",
+        "precision of the models; auto uses int8 on a CPU with VNNI, fp16 on a GPU, fp32 otherwise",
     )
     max_batch_size: int = _option(
         0,
         _integer(0, 65_536),
-        "maximum boards in a batch. 0 uses what --tune found. Without that, a GPU takes 1024 and a CPU 8 to "
-        "32, measured when a model is loaded",
+        "maximum boards in a batch; 0 uses the result of --tune, or without one 1024 on a GPU and 8 to 32 on "
+        "a CPU, measured when a model is loaded",
     )
     queue_capacity: int = _option(
         131_072,
         _integer(1, 100_000_000),
-        "maximum boards that wait for a model, for each priority; further calls fail with RESOURCE_EXHAUSTED",
+        "maximum waiting boards of a model, for each priority; further calls fail with RESOURCE_EXHAUSTED",
     )
     lanes: int = _option(
         0,
         _integer(0, 1024),
-        "batches that run at the same time; 0 uses what --tune found, or else one for each CPU core, or one "
-        "on a GPU",
+        "number of batches that run at the same time; 0 uses the result of --tune, or without one 1 per CPU "
+        "core, or 1 on a GPU",
     )
     threads: int = _option(
-        0, _integer(0, 1024), "threads of each lane on a CPU; 0 uses what --tune found, or else one"
+        0, _integer(0, 1024), "threads of each lane on a CPU; 0 uses the result of --tune, or without one 1"
     )
     spinning: bool = _option(
         False,
         SWITCH,
-        "let the threads of a lane keep their cores busy while they wait; only for a machine that does "
-        "nothing else",
+        "let the threads of a lane use their cores while they wait; only for a machine without other work",
     )
-    tf32: bool = _option(False, SWITCH, "let a GPU round float32 factors to 10 bits; faster and less exact")
+    tf32: bool = _option(False, SWITCH, "let a GPU round float32 factors to 10 bits: faster, less exact")
+    cuda_graphs: bool = _option(
+        True, SWITCH, "record a GPU's work for each batch size and play it back, if all of it runs there"
+    )
     tensorrt: Path | None = _option(
         None,
         _PATH,
@@ -180,40 +178,41 @@ class Config:
     tune: bool = _option(
         False,
         SWITCH,
-        "do not serve: measure which batch size, lanes and threads are fastest here, and store the result "
-        "beside each model; takes about a minute a model",
+        "measure the fastest batch size, lanes and threads on this machine, store the result beside each "
+        "model, and exit; takes about a minute per model",
     )
     processes: int = _option(
         1,
         _integer(1, 256),
         "number of processes that share the port, each with all models; for machines with more cores than "
-        "one Python process can feed",
+        "one Python process can use",
     )
     grace: float = _option(
         5.0,
         _SECONDS,
-        "keep serving for this many seconds after SIGTERM or Ctrl-C, while health reports NOT_SERVING; a "
-        "second signal ends the wait",
+        "time to continue serving after SIGTERM or Ctrl-C, while health reports NOT_SERVING; a second signal "
+        "ends it",
     )
     drain: float = _option(
-        30.0, _SECONDS, "after the grace period, wait at most this many seconds for accepted calls to finish"
+        30.0, _SECONDS, "maximum time to wait for accepted calls to finish, after the grace period"
     )
     max_message_bytes: int = _option(
         8 * 65_536 * 16,  # the most boards, even as JSON
         _integer(1024, 2**31 - 1),
-        "maximum bytes of a message",
+        "maximum bytes of a message; over gRPC, where boards are packed, at most 32 for each of --max-boards "
+        "and 128 KiB",
     )
     message_timeout: float = _option(
         10.0,
         _SECONDS,
-        "seconds for a message to arrive once its call has begun; then the call ends with DEADLINE_EXCEEDED; "
-        "as long may a client take for the only reply of a call before the call is cut off",
+        "time limit for the message of a call to arrive; a later call ends with DEADLINE_EXCEEDED. Also the "
+        "time limit for a client to take the reply of a unary call",
     )
     max_bytes_in_flight: int = _option(
         512 * 2**20,
         _integer(2048, 2**40),
-        "bytes of messages that may be in flight over all protocols: half on their way in, each counted as "
-        "--max-message-bytes, and half at work; beyond, calls wait or fail with RESOURCE_EXHAUSTED",
+        "maximum bytes of messages in flight over all protocols: half for arriving messages, each counted as "
+        "--max-message-bytes, and half for calls at work; further calls wait or fail with RESOURCE_EXHAUSTED",
     )
     max_boards: int = _option(65_536, _integer(1, 100_000_000), "maximum boards in a call")
     max_calls: int = _option(
@@ -229,8 +228,8 @@ class Config:
     max_streams: int = _option(
         256,
         _integer(0, 100_000),
-        "maximum open streams; each may hold one message of --max-message-bytes that has not arrived whole, "
-        "which gRPC does not show: as many bytes come on top of --max-bytes-in-flight",
+        "maximum open streams; each may hold an incomplete message until --stream-idle ends it; gRPC does "
+        "not report these bytes, so they come on top of --max-bytes-in-flight",
     )
     max_streams_per_connection: int = _option(
         64, _integer(0, 100_000), "maximum open streams on one connection"
@@ -241,71 +240,75 @@ class Config:
     connection_idle: float = _option(
         600.0,
         _SECONDS,
-        "close a gRPC connection that has had no call for this many seconds; its client connects again when "
-        "it calls; 0 disables",
+        "close a gRPC connection that has no call for this many seconds; clients reconnect when they call; 0 "
+        "disables",
     )
     transport: str = _option(
         "auto",
         _one_of("auto", "direct", "public"),
-        "how gRPC is served: direct is fast and drives grpcio's core by private names; public takes only "
-        "what grpcio promises to keep; auto is direct if calls to itself go well at start, else public",
+        "gRPC transport: direct is fast and uses private names of grpcio; public uses only public API; auto "
+        "is direct if a call to itself succeeds at start, otherwise public",
     )
     tls_certificate: Path | None = _option(
         None,
         _PATH,
-        "certificate chain of the server (PEM); turns TLS on. This file and the next two are read again "
-        "when they change",
+        "certificate chain of the server (PEM); enables TLS. This file and the next two are read again when "
+        "they change",
     )
     tls_key: Path | None = _option(None, _PATH, "private key of the certificate (PEM, not encrypted)")
     tls_client_ca: Path | None = _option(
         None,
         _PATH,
-        "CA certificates to trust (PEM); clients then need a certificate that one of these signed",
+        "CA certificates to trust (PEM); clients then need a certificate signed by one of them",
     )
     tokens: Path | None = _option(
         None,
         _PATH,
-        "file of bearer tokens, one a line; every call then needs one, health checks excepted. Read again "
-        "when it changes",
+        "file of bearer tokens, one per line; every call except health checks then needs a token. The file "
+        "is read again when it changes",
     )
     admin_tokens: Path | None = _option(
-        None, _PATH, "file of bearer tokens that may also load and unload models; with it, no other token may"
+        None, _PATH, "file of bearer tokens for loading and unloading models; with it, other tokens cannot"
     )
     admin: bool = _option(True, SWITCH, "allow clients to load and unload models")
     reflection: bool = _option(True, SWITCH, "describe the API to tools such as grpcurl")
     log_format: str = _option(
-        "text", _one_of("text", "json"), "text is for people, json is one object a line"
+        "text", _one_of("text", "json"), "format of the log: text for people, or one JSON object per line"
     )
     log_level: str = _option(
         "info",
         _one_of("debug", "info", "warning", "error"),
-        "minimum log level; debug logs every call that fails",
+        "minimum log level; debug logs every failed call",
     )
     tracing: bool = _option(
         False,
         SWITCH,
-        "send OpenTelemetry spans of calls and batches to the collector that the standard "
-        "OTEL_EXPORTER_OTLP_* variables name",
+        "send OpenTelemetry spans of calls and batches to the collector in the standard OTEL_EXPORTER_OTLP_* "
+        "variables",
     )
 
     def effective(self) -> dict[str, str]:
-        """Every flag's value as text, by the flag's name."""
+        """The value of every option as text, by its name in a file."""
         return {key_of(option.name): shown(getattr(self, option.name)) for option in fields(self)}
 
 
 def check_together(config: Config) -> None:
-    """Raises `ConfigError` for options that do not go together."""
+    """Check options that depend on each other.
+
+    Raises:
+        ConfigError: they contradict each other.
+    """
     for present, needed in (
         ("tls_certificate", "tls_key"),
         ("tls_key", "tls_certificate"),
         ("tls_client_ca", "tls_certificate"),
     ):
         if getattr(config, present) and not getattr(config, needed):
-            raise ConfigError(f"{flag_of(present)} is given without {flag_of(needed)}; it takes both")
+            raise ConfigError(f"{flag_of(present)} needs {flag_of(needed)}")
     if config.max_bytes_in_flight < 2 * config.max_message_bytes:
         raise ConfigError(
-            f"{flag_of('max_bytes_in_flight')}: {config.max_bytes_in_flight} is not enough for two "
-            f"messages of {flag_of('max_message_bytes')} ({config.max_message_bytes})"
+            f"{flag_of('max_bytes_in_flight')} must be at least twice {flag_of('max_message_bytes')} "
+            f"({config.max_message_bytes}), got {config.max_bytes_in_flight}"
         )
 
 
@@ -325,7 +328,7 @@ def variable_of(name: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as text, as an option's kind parses it."""
+    """A value as text that the option's kind can parse."""
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else str(value)

@@ -1,15 +1,10 @@
-"""Which versions of a model are served: all of them, the newest few, or those that are named.
-
-Knows nothing about folders, nor about whether a version can be served.
-"""
+"""Policies that select the versions of a model to serve: all, the newest few, or listed ones."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-__all__ = ["ALL", "VersionPolicies", "VersionPolicy", "parse_policies"]
 
 _LATEST = re.compile(r"latest:([1-9]\d{0,8})", re.ASCII)
 _VERSIONS = re.compile(r"[1-9]\d{0,17}(,[1-9]\d{0,17})*", re.ASCII)
@@ -18,10 +13,12 @@ _MODEL = re.compile(r"\w[\w.-]*")
 
 @dataclass(frozen=True)
 class VersionPolicy:
-    """Versions to serve, from the newest to the oldest until there are `most` that can be served."""
+    """Selects the versions to serve, from the newest to the oldest."""
 
-    most: int | None = None  # None: no limit
-    only: frozenset[int] | None = None  # None: any
+    most: int | None = None
+    """Maximum number of versions that can be served; None for no limit."""
+    only: frozenset[int] | None = None
+    """Allowed versions; None for all."""
 
     def __str__(self) -> str:
         if self.only is not None:
@@ -34,7 +31,7 @@ ALL = VersionPolicy()
 
 @dataclass(frozen=True)
 class VersionPolicies:
-    """A policy for every model: its own, or the one for all others."""
+    """The policies of all models: some have their own, and the others share one."""
 
     others: VersionPolicy = ALL
     by_model: Mapping[str, VersionPolicy] = field(default_factory=dict)
@@ -49,10 +46,10 @@ class VersionPolicies:
 
 
 def parse_policies(text: str) -> VersionPolicies:
-    """Policies as `str` writes them: "latest:1", or "all;cnn5=1,3;ntuple=latest:2".
+    """Parse policies such as "latest:1" or "all;cnn5=1,3;ntuple=latest:2".
 
     Raises:
-        ValueError: it is not written so, or names a model twice.
+        ValueError: the text has another form, or names a model twice.
     """
     others, by_model = ALL, {}
     for number, item in enumerate(text.split(";")):

@@ -1,7 +1,7 @@
 """Reads the configuration from the command line, the environment and a TOML file.
 
-A flag wins over its environment variable, which wins over the file named by --config, which wins over the
-default. A name that does not exist is an error that says which one was probably meant.
+A flag takes precedence over its environment variable, then over the file of --config, then over the default.
+An unknown name is an error with a suggestion.
 """
 
 from __future__ import annotations
@@ -32,27 +32,24 @@ from octofold_server.config.options import (
     variable_of,
 )
 
-__all__ = ["as_toml", "read_config", "unknown_variables"]
-
 CLIENTS_VARIABLES = {"OCTOFOLD_TOKEN"}
 FILE_OPTION = "config"
 MAX_FILE_BYTES = 1 << 20
 PRINT_OPTION = "print_config"
 ALMOST_EQUAL = 0.75
-"""How alike a variable and one of ours are that must be a mistake. Others may belong to another program."""
-
+"""Similarity to one of our variables from which an unknown variable is an error. Others may belong to another
+program."""
 LONGEST_VALUE = 100
-"""Characters of a wrong value that its error repeats."""
+"""Maximum characters of a wrong value in an error message."""
 
 
 def read_config(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> Config:
-    """The configuration from command-line arguments (without the program's name), the environment, and the
-    file that either of them names.
+    """Read the configuration from command-line arguments, the environment and the configuration file.
 
     Raises:
-        ConfigError: a flag, variable or key does not exist, a value is not allowed, two do not go together,
-            or the file cannot be read.
-        SystemExit: the help, the version or the configuration was asked for and has been printed.
+        ConfigError: a flag, variable or key is unknown, a value is not allowed, two values contradict each
+            other, or the file cannot be read.
+        SystemExit: the help, the version or the configuration was requested and has been printed.
     """
     given = _read_flags(arguments)
     _refuse_misspelled(environment)
@@ -82,14 +79,14 @@ def read_config(arguments: Sequence[str], environment: Mapping[str, str] = os.en
 
 
 def unknown_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Variables that begin like the server's and are not, nor the client's."""
+    """Variables with our prefix that neither the server nor the client reads."""
     prefix = variable_of("")
     ours = {name for name in environment if name.startswith(prefix)}
     return sorted(ours - _variables() - CLIENTS_VARIABLES)
 
 
 def as_toml(config: Config) -> str:
-    """The configuration as a file for --config; an option that is not set is a comment."""
+    """The configuration as a file for --config; unset options are comments."""
     lines = []
     for option in fields(Config):
         value = getattr(config, option.name)
@@ -105,16 +102,17 @@ def as_toml(config: Config) -> str:
 
 
 class _Help(argparse.HelpFormatter):
-    """With room for the longest flags beside their texts."""
+    """A formatter with room for the longest flags beside their texts."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=34)
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises what is wrong; argparse would print the usage, a page of flags, before it."""
+    """A parser that raises errors; argparse would print the usage, a page of flags, before an error."""
 
     def error(self, message: str) -> NoReturn:
+        """Raise `ConfigError`."""
         raise ConfigError(f"{message}; see octofold-serve --help")
 
 
@@ -142,15 +140,15 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=_Help,
     )
     version = f"%(prog)s {installed_version('octofold')}"
-    parser.add_argument("-h", "--help", action="help", help="print this help, and exit")
-    parser.add_argument("--version", action="version", version=version, help="print the version, and exit")
+    parser.add_argument("-h", "--help", action="help", help="print this help and exit")
+    parser.add_argument("--version", action="version", version=version, help="print the version and exit")
     parser.add_argument(
         flag_of(FILE_OPTION),
         metavar="FILE",
-        help="read options from this TOML file, without their dashes in front: max-batch-size = 64",
+        help="read options from this TOML file; keys are flags without dashes: max-batch-size = 64",
     )
     parser.add_argument(
-        flag_of(PRINT_OPTION), action="store_true", help="print the configuration as such a file, and exit"
+        flag_of(PRINT_OPTION), action="store_true", help="print the configuration as a TOML file and exit"
     )
     for option in fields(Config):
         kind, default = option.metadata["kind"], shown(option.default)
@@ -188,23 +186,23 @@ def _refuse_misspelled(environment: Mapping[str, str]) -> None:
 
 
 def _read_file(path: Path) -> dict[str, str]:
-    """The values of a configuration file as text, by the names of Config's fields."""
+    """The values in a configuration file as text, by the names of Config's fields."""
     try:
         content = tomllib.loads(read_regular(path, MAX_FILE_BYTES).decode())
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
     except ValueError as error:
-        raise ConfigError(f"{path} is not TOML: {error}") from None
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
     names = {key_of(option.name): option.name for option in fields(Config)}
     values = {}
     for key, value in content.items():
         if key not in names:
             raise ConfigError(
-                f"{path}: {key!r} is not a flag of octofold-serve without its dashes in front"
+                f"{path}: unknown key {key!r}; keys are flags of octofold-serve without dashes"
                 + did_you_mean(key, names)
             )
         if not isinstance(value, str | int | float):
-            raise ConfigError(f"{path}: {key}: it takes one value, not {_cut(value)}")
+            raise ConfigError(f"{path}: {key} must be a single value, got {_cut(value)}")
         values[names[key]] = shown(value)
     return values
 
@@ -213,7 +211,7 @@ def _parse(kind: Kind, source: str, text: str) -> Any:
     try:
         return kind.parse(text)
     except (ValueError, KeyError):
-        raise ConfigError(f"{source}: {_cut(text)} is not allowed; it takes {kind.allowed}") from None
+        raise ConfigError(f"{source} must be {kind.allowed}, got {_cut(text)}") from None
 
 
 def _cut(value: object) -> str:

@@ -103,7 +103,7 @@ def test_the_published_model_is_a_teacher(
     recipe.write_text(f"{network}[distil]\npositions = 320\nbatch_size = 16\nslices = 1\n")
     folders = ["--state", str(tmp_path / "run"), "--checkpoint", str(tmp_path / "net")]
     assert train(["student", str(recipe), *folders, "--teacher", str(models / "small/1")]) == 0
-    assert f"checkpoint in {tmp_path / 'net'}" in capsys.readouterr().out
+    assert f"checkpoint: {tmp_path / 'net'}" in capsys.readouterr().out
 
 
 def test_the_same_export_gives_the_same_model(trained: Path, boards_file: Path, models: Path) -> None:

@@ -2,14 +2,12 @@
 INTERNAL, and the server goes on.
 
 There are some 170,000 cases, most on the methods themselves and some over the wire. For fifty times as many,
-and other ones at each run: OCTOFOLD_FUZZ_SCALE=50 pytest --timeout 0 tests/server/test_fuzz.py
+and other ones at each run: OCTOFOLD_FUZZ_SCALE=50 pytest --timeout 0 tests/server/protocols/test_fuzz.py
 """
 
 from __future__ import annotations
 
 import http.client
-import json
-import os
 import random
 import socket
 from collections.abc import Callable, Iterator
@@ -22,8 +20,6 @@ import numpy as np
 import pytest
 from google.rpc import code_pb2
 from grpc_health.v1 import health_pb2
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from octofold_game.rules import BoardError
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.inference import grpc_service_pb2 as oip
@@ -35,139 +31,22 @@ from octofold_server.protocols.open_inference.grpc_service import (
     OpenInferenceMethods,
 )
 from octofold_server.protocols.open_inference.rest_bodies import read_inference
-from octofold_server.protocols.open_inference.tensors import boards_of
 from octofold_server.transport.aside import Aside
+from support.fuzzing import (
+    AT_ONCE,
+    BODIES,
+    CORPUS,
+    OPEN,
+    OWN,
+    ROUTES,
+    SCALE,
+    WEIGHTS,
+    cases,
+    fuzzing,
+    mutant,
+)
 
 Open = Callable[..., Any]
-
-SCALE = float(os.environ.get("OCTOFOLD_FUZZ_SCALE", "1"))
-MUTANTS = 100
-"""Cases of one of hypothesis' examples: it draws the bytes and the seed that they are mutated with."""
-
-AT_ONCE = 10
-"""Calls over a connection: more could be refused for their number."""
-
-OWN = "octofold.v1.OctofoldService"
-OPEN = "inference.GRPCInferenceService"
-
-BOARD = bytes([1, 2, 3, 4, 0, 0, 0, 0, 5, 6, 7, 8, 0, 0, 0, 1])
-TENSOR = oip.ModelInferRequest.InferInputTensor(name="boards", datatype="UINT8", shape=[2, 16])
-TYPED = oip.ModelInferRequest.InferInputTensor(
-    name="boards", datatype="UINT8", shape=[1, 16], contents=oip.InferTensorContents(uint_contents=BOARD)
-)
-WANTED = oip.ModelInferRequest.InferRequestedOutputTensor(name="votes")
-PARAMETERS = {
-    "priority": oip.InferParameter(int64_param=2),
-    "timeout": oip.InferParameter(uint64_param=10_000_000),
-}
-INFER = [
-    oip.ModelInferRequest(
-        model_name="fake", id="7", inputs=[TENSOR], outputs=[WANTED], raw_input_contents=[BOARD * 2]
-    ),
-    oip.ModelInferRequest(model_version="1", inputs=[TYPED], parameters=PARAMETERS),
-]
-NAMED = [oip.ModelReadyRequest(name="fake", version="1"), oip.ModelReadyRequest()]
-MOVES = pb.NextMovesRequest(model="fake", version="1", boards=BOARD * 3, with_probabilities=True)
-
-CORPUS: dict[str, list[Any]] = {
-    f"{OWN}/NextMove": [pb.NextMoveRequest(model="fake", board=BOARD)],
-    f"{OWN}/NextMoves": [MOVES],
-    f"{OWN}/StreamNextMoves": [pb.StreamNextMovesRequest(id=2**63, request=MOVES)],
-    f"{OWN}/ListModels": [pb.ListModelsRequest()],
-    f"{OPEN}/ServerLive": [oip.ServerLiveRequest()],
-    f"{OPEN}/ServerReady": [oip.ServerReadyRequest()],
-    f"{OPEN}/ModelReady": NAMED,
-    f"{OPEN}/ServerMetadata": [oip.ServerMetadataRequest()],
-    f"{OPEN}/ModelMetadata": NAMED,
-    f"{OPEN}/ModelInfer": INFER,
-    f"{OPEN}/ModelStreamInfer": INFER,
-    f"{OPEN}/ModelConfig": NAMED,
-    f"{OPEN}/ModelStatistics": NAMED,
-    f"{OPEN}/RepositoryIndex": [oip.RepositoryIndexRequest(ready=True)],
-    f"{OPEN}/RepositoryModelLoad": [oip.RepositoryModelLoadRequest(model_name="nobody")],
-    f"{OPEN}/RepositoryModelUnload": [oip.RepositoryModelUnloadRequest(model_name="nobody")],
-}
-"""A request of each RPC or several; what is mutated starts from these."""
-
-WEIGHTS = {
-    f"{OWN}/NextMoves": 4,
-    f"{OWN}/StreamNextMoves": 4,
-    f"{OPEN}/ModelInfer": 6,
-    f"{OPEN}/ModelStreamInfer": 6,
-}
-"""Which RPCs have more to go wrong, and get more of the cases than others."""
-
-TENSOR_JSON = {"name": "boards", "datatype": "UINT8", "shape": [2, 16]}
-BODIES = [
-    json.dumps(
-        {"id": "7", "inputs": [{**TENSOR_JSON, "data": list(BOARD * 2)}], "outputs": [{"name": "move"}]}
-    ),
-    json.dumps({"inputs": [{**TENSOR_JSON, "data": [list(BOARD)] * 2}], "parameters": {"priority": 1}}),
-    json.dumps({"inputs": [{**TENSOR_JSON, "parameters": {"binary_data_size": 32}}]}) + "0" * 32,
-]
-ROUTES = [
-    *("/healthz", "/readyz", "/metrics", "/v2", "/v2/health/live", "/v2/health/ready", "/v2/models/stats"),
-    *(
-        "/v2/models/fake" + rest
-        for rest in ("", "/ready", "/config", "/stats", "/infer", "/versions/1/infer")
-    ),
-    *("/v2/repository/index", "/v2/repository/models/nobody/load", "/v2/repository/models/nobody/unload"),
-]
-
-INTERESTING = [
-    b"\x00",
-    b"\xff",
-    b"\x80" * 9 + b"\x01",
-    b"\xff" * 10,
-    b"\xed\xa0\x80",
-    b"[" * 50,
-    b"1e999",
-    b"-1",
-    b"\r\n",
-]
-
-
-def mutant(source: random.Random, seeds: list[bytes]) -> bytes:
-    """One of the seeds with some of its bytes changed, moved, removed, or others put in."""
-    message = bytearray(source.choice(seeds))
-    for _ in range(source.choice((1, 1, 1, 2, 3, 8))):
-        at = source.randrange(len(message) + 1)
-        until = min(len(message), at + source.choice((1, 1, 2, 4, 16)))
-        match source.randrange(6):
-            case 0 if at < len(message):
-                message[at] ^= 1 << source.randrange(8)
-            case 1:
-                del message[at:until]
-            case 2:
-                message[at:at] = source.randbytes(source.choice((1, 1, 2, 8)))
-            case 3:
-                message[at:at] = source.choice(INTERESTING)
-            case 4:
-                message[at:until] = source.randbytes(until - at)
-            case 5:
-                message[at:at] = source.choice(seeds)[: source.randrange(64)]
-    return bytes(message)
-
-
-def cases(seed: int, raw: bytes, seeds: list[bytes], count: int = MUTANTS) -> Iterator[bytes]:
-    """`count` cases: the bytes that hypothesis drew, and mutants of the seeds and of these bytes."""
-    source = random.Random(seed)
-    yield raw
-    for _ in range(count - 1):
-        yield mutant(source, [*seeds, raw])
-
-
-def fuzzing(examples: float) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let hypothesis call a test with a seed and some bytes that often; the same ones in every usual run."""
-    configured = settings(
-        max_examples=max(1, round(examples * SCALE)),
-        deadline=None,
-        database=None,
-        derandomize=SCALE == 1,
-        suppress_health_check=list(HealthCheck),
-    )
-    given_bytes = given(seed=st.integers(0, 2**64 - 1), raw=st.binary(max_size=200))
-    return lambda test: configured(given_bytes(test))
 
 
 class Wire:
@@ -223,13 +102,13 @@ class Methods:
 
 
 @pytest.fixture
-def methods(open_doors: Open) -> Iterator[Methods]:
-    with open_doors(FakeBackend()) as doors:
+def methods(serve_all: Open) -> Iterator[Methods]:
+    with serve_all(FakeBackend()) as served:
         kept: Any = Methods()
-        aside = Aside(1, 100, doors.door.refusals, "aside")
-        OctofoldMethods(doors.door, aside).add_to(kept)
-        OpenInferenceMethods(doors.door, doors.service).add_to(kept)
-        OpenInferenceDescriptions(doors.door, doors.service, aside, aside).add_to(kept)
+        aside = Aside(1, 100, served.admission.refusals, "aside")
+        OctofoldMethods(served.admission, aside).add_to(kept)
+        OpenInferenceMethods(served.admission).add_to(kept)
+        OpenInferenceDescriptions(served.admission, served.parts.operations, aside, aside).add_to(kept)
         yield kept
 
 
@@ -287,8 +166,8 @@ def test_every_body_of_an_inference_is_read_or_refused() -> None:
         for body in cases(seed, raw, seeds):
             length = source.choice((None, None, len(body) - 32, source.randrange(300)))
             try:
-                asked, _ = read_inference(body, length if length is None else max(0, length), "fake", "")
-                boards = boards_of(asked.inputs, 15)
+                asked = read_inference(body, length if length is None else max(0, length), "fake", "")
+                boards = asked.request.read_boards(15)
             except (InvalidRequest, BoardError):
                 continue
             assert boards.dtype == np.uint8

@@ -1,0 +1,29 @@
+"""Fixtures for tests of the batcher."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from octofold_server.backends.fakes import RecordingBackend
+from octofold_server.batching.batcher import Batcher
+from support.batches import (
+    NewBatcher,
+)
+
+
+@pytest.fixture
+def new_batcher() -> Iterator[NewBatcher]:
+    batchers: list[tuple[Batcher, RecordingBackend]] = []
+
+    def new(
+        backend: RecordingBackend, *, lanes: int = 1, max_batch_size: int = 32, queue_capacity: int = 100_000
+    ) -> Batcher:
+        batcher = Batcher([backend] * lanes, max_batch_size=max_batch_size, queue_capacity=queue_capacity)
+        batchers.append((batcher, backend))
+        return batcher
+
+    yield new
+    for batcher, backend in batchers:
+        backend.gate.set()
+        batcher.close()

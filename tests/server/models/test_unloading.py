@@ -1,0 +1,164 @@
+"""Models that are loaded and unloaded by request, and the policies that select versions."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import pytest
+from octofold_proto.errors import Unavailable, UnknownModel
+from octofold_server.models.version_index import State
+from support.registries import Backends, NewModels, WriteVersion, reason, states, submit
+
+
+@pytest.mark.parametrize(
+    ("policies", "served"),
+    [
+        ("all", ["a/1", "a/2", "a/3", "b/1", "b/2"]),
+        ("latest:1", ["a/3", "b/2"]),
+        ("latest:2", ["a/2", "a/3", "b/1", "b/2"]),
+        ("1", ["a/1", "b/1"]),
+        ("latest:1;a=1,2", ["a/1", "a/2", "b/2"]),
+    ],
+)
+def test_a_policy_chooses_the_versions(
+    write_version: WriteVersion, new_models: NewModels, policies: str, served: list[str]
+) -> None:
+    for name, version in (("a", 1), ("a", 2), ("a", 3), ("b", 1), ("b", 2)):
+        write_version(name=name, version=version)
+    models = new_models(policies)
+    assert [f"{model.name}/{model.version}" for model in models.served()] == served
+    assert {name for name, state in states(models).items() if state == "READY"} == set(served)
+    assert set(states(models).values()) <= {"READY", "UNLOADED"}
+
+
+def test_the_latest_version_is_the_latest_that_can_be_served(
+    write_version: WriteVersion, new_models: NewModels
+) -> None:
+    write_version(version=1)
+    write_version(version=2)
+    write_version(version=3, model=b"bad")
+    models = new_models("latest:1")
+    assert states(models) == {"tiny/1": "UNLOADED", "tiny/2": "READY", "tiny/3": "FAILED"}
+
+
+def test_an_unloaded_model_is_unavailable_until_somebody_loads_it(
+    write_version: WriteVersion, new_models: NewModels, backends: Backends
+) -> None:
+    for version in (1, 2):
+        write_version(version=version)
+    write_version(name="other")
+    models = new_models()
+    models.unload("tiny")
+    gc.collect()
+    assert len(backends.alive) == 1
+    for version in ("", "1", "2"):
+        with pytest.raises(Unavailable, match="was unloaded by request"):
+            models.resolve("tiny", version)
+    models.resolve("other", "")
+    models.reload()
+    assert states(models) == {"other/1": "READY", "tiny/1": "UNLOADED", "tiny/2": "UNLOADED"}
+    models.load("tiny")
+    assert models.resolve("tiny", "").version == "2"
+
+
+def test_loading_or_unloading_what_is_not_there_is_an_error(
+    write_version: WriteVersion, new_models: NewModels
+) -> None:
+    write_version()
+    models = new_models()
+    for change in (models.load, models.unload):
+        with pytest.raises(UnknownModel, match="'nobody'"):
+            change("nobody")
+
+
+def test_a_model_that_is_published_later_can_be_loaded_and_does_not_take_the_default(
+    write_version: WriteVersion, new_models: NewModels
+) -> None:
+    write_version()
+    models = new_models()
+    write_version(name="another")
+    with pytest.raises(UnknownModel):
+        models.resolve("another", "")
+    models.load("another")
+    assert models.resolve("another", "").name == "another"
+    assert models.resolve("", "").name == "tiny"
+
+
+@pytest.mark.parametrize("policies", ["1;b=all", "latest:1"])
+def test_a_version_that_the_policy_excludes_is_published_later_and_every_other_model_is_reloaded(
+    write_version: WriteVersion, new_models: NewModels, policies: str
+) -> None:
+    serving, excluded = (1, 2) if policies.startswith("1") else (5, 1)
+    write_version(name="a", version=serving)
+    write_version(name="b", version=1)
+    models = new_models(policies)
+    write_version(name="a", version=excluded)
+    write_version(name="b", version=2)
+    models.reload()
+    models.load("a")
+    assert models.resolve("a", "").version == str(serving)
+    assert models.resolve("b", "").version == "2"
+    (status,) = (s for s in models.index() if (s.name, s.version) == ("a", excluded))
+    assert (status.state, status.reason) == (
+        State.UNLOADED,
+        f"not served: the policy is {policies.partition(';')[0]}",
+    )
+
+
+def test_why_a_version_failed_outlives_an_unload_but_not_a_policy_that_passes_it_over(
+    write_version: WriteVersion, new_models: NewModels
+) -> None:
+    write_version(version=1)
+    write_version(version=2, model=b"huge")
+    models = new_models("latest:1")
+    models.unload("tiny")
+    assert states(models) == {"tiny/1": "UNLOADED", "tiny/2": "FAILED"}
+    assert reason(models, 1) == "unloaded by request"
+    assert reason(models, 2) == "there is not enough memory for it"
+    write_version(version=3)
+    models.load("tiny")
+    assert states(models) == {"tiny/1": "UNLOADED", "tiny/2": "UNLOADED", "tiny/3": "READY"}
+    assert reason(models, 2) == "not served: the policy is latest:1"
+
+
+def test_a_version_that_drains_because_of_an_unload_never_says_that_it_was_replaced(
+    write_version: WriteVersion, new_models: NewModels, backends: Backends
+) -> None:
+    for version in (1, 2):
+        write_version(version=version, model=b"recording")
+    models = new_models()
+    backends.held[0].gate.clear()  # of version 2, which is loaded first and drained last
+    accepted = submit(models.resolve("", "2"))
+    unloading = threading.Thread(target=models.unload, args=("tiny",))
+    unloading.start()
+    while states(models)["tiny/2"] != "UNLOADING":
+        unloading.join(0.01)
+    assert reason(models, 1) == "unloaded by request"
+    backends.held[0].gate.set()
+    unloading.join()
+    assert accepted.result().moves.moves.tolist() == [0]
+
+
+def test_nothing_is_loaded_any_more_once_the_server_is_to_end(
+    write_version: WriteVersion, new_models: NewModels, backends: Backends
+) -> None:
+    write_version()
+    models = new_models()
+    write_version(version=2)
+    models.load_no_more()
+    for change in (models.reload, lambda: models.load("tiny")):
+        with pytest.raises(Unavailable, match="shutting down"):
+            change()
+    assert models.has_settled(0)
+    assert models.resolve("", "").version == "1"
+    assert len(backends.alive) == 1
+
+
+def test_a_policy_for_a_model_that_is_not_there_is_told(
+    write_version: WriteVersion, new_models: NewModels, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_version()
+    new_models("all;tiny=1;nosuch=1")
+    assert "--versions has a policy for 'nosuch'" in caplog.text
+    assert "'tiny'" not in caplog.text

@@ -1,0 +1,145 @@
+"""A server process that cannot start, or only without some models: one line with the reason."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import grpc
+import onnx
+import pytest
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from support.served import (
+    Start,
+    WriteVersion,
+    ask,
+    boards_of,
+    versions,
+)
+
+
+def test_broken_models_are_listed_with_their_reason_and_do_not_disturb_the_others(
+    write_version: WriteVersion, start_server: Start, graph: bytes
+) -> None:
+    write_version()
+    (write_version(name="altered") / "model.onnx").write_bytes(graph + b"\0")
+    write_version(name="truncated", model=graph[: len(graph) // 2])
+    (write_version(name="missing") / "model.onnx").unlink()
+    (write_version(name="cardless") / "card.json").unlink()
+    (write_version(name="scribbled") / "card.json").write_text("{", encoding="utf-8")
+    renamed = onnx.load_from_string(graph)
+    renamed.graph.output[0].name = renamed.graph.node[-1].output[0] = "answer"
+    write_version(name="renamed", model=renamed.SerializeToString())
+    write_version(name="elsewhere", precisions={"fp32": {"file": "../../x", "sha256": "0" * 64}})
+    write_version(name="above", precisions={"fp32": {"file": "..", "sha256": "0" * 64}})
+    write_version(name="nul", precisions={"fp32": {"file": "a\0b", "sha256": "0" * 64}})
+    (write_version(name="nested") / "card.json").write_text("[" * 100_000, encoding="utf-8")
+    reasons = {
+        "altered": "SHA-256",
+        "truncated": "cannot load it",
+        "missing": "No such file",
+        "cardless": "No such file",
+        "scribbled": "not JSON",
+        "renamed": "graph contract",
+        "elsewhere": "not a file name",
+        "above": "not a file name",
+        "nul": "not a file name",
+        "nested": "not JSON",
+    }
+    server = start_server("--default-model", "tiny")
+    with grpc.insecure_channel(server.target) as channel:
+        stub = OctofoldServiceStub(channel)
+        known = versions(stub)
+        for name, reason in reasons.items():
+            assert known[name, "1"].state == pb.ModelVersion.STATE_FAILED
+            assert reason in known[name, "1"].reason
+            with pytest.raises(grpc.RpcError) as failure:
+                ask(stub, boards_of(1), model=name)
+            assert failure.value.code() == grpc.StatusCode.NOT_FOUND
+        ask(stub, boards_of(1))
+
+
+@pytest.mark.parametrize(
+    ("prepare", "arguments", "message"),
+    [
+        (lambda write: write(model=b"not a graph"), (), "tiny/1: model.onnx: onnxruntime cannot load it"),
+        (lambda write: write(), ("--default-model", "nobody"), "'nobody' cannot be served; ready: tiny"),
+        (lambda write: write(), ("--precision", "int8"), "the card offers fp32, not int8"),
+        (lambda write: write(), ("--models", "/nowhere"), "cannot read the model repository /nowhere"),
+        (lambda write: write(), ("--port-file", "/nowhere/port"), "cannot write the port file"),
+        (lambda write: write(), ("--host", ".."), "cannot listen on ..:0: '..' is not the name of a host"),
+        (lambda write: write(), ("--host", "127.1"), "cannot listen on 127.1:0: gRPC cannot bind it"),
+    ],
+)
+def test_a_server_with_nothing_to_serve_says_why_in_one_line_and_fails(
+    write_version: WriteVersion, start_server: Start, prepare: Any, arguments: tuple[str, ...], message: str
+) -> None:
+    prepare(write_version)
+    server = start_server(*arguments, ready=False)
+    assert server.wait() == 1
+    assert "Traceback" not in server.log
+    assert message in server.log.splitlines()[-1]
+
+
+def test_an_empty_repository_is_a_failure(tmp_path: Path, start_server: Start) -> None:
+    (tmp_path / "models").mkdir()
+    server = start_server(ready=False)
+    assert server.wait() == 1
+    assert "no models in" in server.log.splitlines()[-1]
+
+
+def test_a_port_in_use_is_one_line_and_a_failure(write_version: WriteVersion, start_server: Start) -> None:
+    write_version()
+    first = start_server()
+    second = start_server("--port", first.target.rpartition(":")[2], ready=False)
+    assert second.wait() == 1
+    assert second.log.splitlines() == [
+        f"octofold-serve: cannot listen on {first.target}: Address already in use"
+    ]
+    assert not second.port_file.exists()
+
+
+def test_a_server_that_fails_leaves_the_port_file_of_another_alone(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    first = start_server()
+    second = start_server("--default-model", "nobody", "--port-file", str(first.port_file), ready=False)
+    assert second.wait() == 1
+    assert first.port_file.exists()
+
+
+@pytest.mark.parametrize("missing", ["onnxruntime", "grpc_reflection"])
+def test_the_base_installation_names_the_extra_in_one_line(missing: str) -> None:
+    program = (
+        f"import sys; sys.modules[{missing!r}] = None; "
+        "from octofold_server.cli import main; sys.exit(main([]))"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert run.stderr.startswith(f"octofold-serve: {missing}")
+    assert " is missing; install it with: " in run.stderr
+    assert run.stderr.rstrip("'\n").endswith("[server]")
+    assert run.stderr.count("\n") == 1
+
+
+def test_a_second_server_never_shares_the_port_of_one_on_another_address(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        server = start_server("--port", str(taken.getsockname()[1]), ready=False)
+        assert server.wait() == 1
+
+
+def test_a_wrong_value_is_one_line_and_exit_code_two() -> None:
+    command = [sys.executable, "-m", "octofold_server.cli", "--lanes", "many"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 2
+    assert run.stderr == "octofold-serve: --lanes must be an integer from 0 to 1024, got 'many'\n"

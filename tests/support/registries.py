@@ -1,0 +1,57 @@
+"""Backends and helpers for tests of the model registry."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_server.backends.backend import Layout, Moves
+from octofold_server.backends.fakes import FakeBackend, RecordingBackend
+from octofold_server.batching.call import Call
+from octofold_server.models.registry import Models, ServedModel
+
+WriteVersion = Callable[..., Path]
+NewModels = Callable[..., Models]
+BOARD = np.ones((1, 16), np.uint8)
+
+
+class Backends:
+    """Makes backends of model files by what these say, and remembers them without keeping them alive."""
+
+    def __init__(self) -> None:
+        self.held: list[RecordingBackend] = []
+        self.alive: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def __call__(self, model: bytes, layout: Layout, _tensors: object) -> Any:
+        if model == b"bad":
+            raise RuntimeError(f"a bug for {layout.device}\nof {layout.max_batch_size} boards")
+        if model == b"huge":
+            raise MemoryError
+        backend: Any = RecordingBackend() if model == b"recording" else Another()
+        if model == b"recording":
+            self.held.append(backend)
+        self.alive.add(backend)
+        return [backend]
+
+
+class Another(FakeBackend):
+    def run(self, boards: NDArray[np.uint8]) -> Moves:
+        return super().run(boards)
+
+
+def submit(served: ServedModel) -> Call:
+    call = Call(BOARD)
+    served.batcher.submit(call)
+    return call
+
+
+def states(models: Models) -> dict[str, str]:
+    return {f"{status.name}/{status.version}": status.state.name for status in models.index()}
+
+
+def reason(models: Models, version: int) -> str:
+    return next(status.reason for status in models.index() if status.version == version)

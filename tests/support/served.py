@@ -1,0 +1,38 @@
+"""Calls and constants for tests of a server process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from grpc_health.v1 import health_pb2
+from octofold_proto.messages import boards_to_bytes, moves_from_bytes
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+
+WriteVersion = Callable[..., Path]
+Start = Callable[..., Any]
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+SERVICES = ("", "octofold.v1.OctofoldService", "tiny")
+
+
+def boards_of(count: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 12, (count, 16), dtype=np.uint8)
+
+
+def ask(stub: OctofoldServiceStub, boards: np.ndarray, **fields: Any) -> np.ndarray:
+    reply = stub.NextMoves(pb.NextMovesRequest(boards=boards_to_bytes(boards), **fields))
+    return moves_from_bytes(reply.moves, len(boards))
+
+
+def ask_until_refused(stub: OctofoldServiceStub) -> None:
+    while True:
+        ask(stub, boards_of(1))
+
+
+def versions(stub: OctofoldServiceStub) -> dict[tuple[str, str], Any]:
+    models = stub.ListModels(pb.ListModelsRequest()).models
+    return {(model.name, version.version): version for model in models for version in model.versions}
