@@ -25,6 +25,7 @@ from octofold_export.description.description import (
     Layout,
     Reads,
 )
+from octofold_export.graph.views import VIEWS
 
 _SOURCES = ("checkpoint", "ntuple", "module", "torchscript", "exported_program", "onnx")
 _FIELDS = (
@@ -244,7 +245,7 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--symmetries",
         type=int,
-        choices=[8, 4, 2, 1],
+        choices=list(VIEWS),
         default=8,
         help="views of the board that the network sees: all, the rotations, the half turn, or the board "
         "as it is (default: 8)",
