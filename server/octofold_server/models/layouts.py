@@ -1,7 +1,4 @@
-"""Chooses how a model uses the device: what the flags say, else what was measured here, else good defaults.
-
-Knows the flags and the defaults, not how anything is measured or run.
-"""
+"""Chooses how a model uses the device: by the flags, by a measurement on this machine, or by default."""
 
 from __future__ import annotations
 
@@ -24,14 +21,15 @@ CUDA_BATCH_SIZE = 1024
 SMALLER_CPU_BATCH_SIZES = (8, 16)
 
 WORTHWHILE_SECONDS = 0.0025
-"""What a batch costs besides its run, some 0.1 ms, is little beside this; a longer one makes callers wait."""
+"""Minimum duration of a batch. Its overhead of about 0.1 ms is small beside this; longer batches make callers
+wait."""
 
 
 def choose_device(wanted: str) -> str:
-    """The device for what --device says: "cpu" or "cuda".
+    """The device for the value of --device: "cpu" or "cuda".
 
     Raises:
-        ModelError: it says "cuda", and there is none.
+        ModelError: the value is "cuda", but no GPU can be used.
     """
     available = wanted != "cpu" and cuda_is_available()
     if wanted == "cuda" and not available:
@@ -43,9 +41,9 @@ def choose_device(wanted: str) -> str:
 
 
 def choose_layout(config: Config, device: str, precision: str, measured: Layout | None = None) -> Layout:
-    """The layout for a model file of that precision; `measured` is what `--tune` found best, if it was asked.
+    """The layout for a model file of a precision; `measured` is the result of `--tune`, if any.
 
-    TensorRT is for fp16 alone: it is told that it may round to float16.
+    TensorRT is only for fp16, because it may round to float16.
     """
     layout = measured or default_layout(device)
     threads = config.threads or layout.threads
@@ -65,25 +63,25 @@ def choose_layout(config: Config, device: str, precision: str, measured: Layout 
 
 
 def default_layout(device: str) -> Layout:
-    """A lane of one thread for each core, or one lane on a GPU."""
+    """The default: one lane with one thread for each core, or one lane on a GPU."""
     if device == "cuda":
         return Layout(device, CUDA_BATCH_SIZE, lanes=1)
     return Layout(device, CPU_BATCH_SIZE, lanes=usable_cores())
 
 
 def choose_batch_size(layout: Layout, batch_seconds: Callable[[int], float]) -> int:
-    """The batch size for a layout on a CPU of which nobody has said or measured what is best.
+    """The default batch size for a layout on a CPU.
 
-    One lane alone has the largest: between two of its batches all other threads have their turn, and find
-    their caches cold, which costs 1.3 ms. Of several lanes, another runs meanwhile. So have lanes of several
-    threads, whose work the time of one does not tell.
+    A single lane uses the largest: between two of its batches, all other threads run and find their caches
+    cold, which costs 1.3 ms. With several lanes, another one runs in that time. Lanes of several threads also
+    use the largest, because the CPU time of one thread does not measure their work.
 
     Args:
-        layout: with the largest size in question.
-        batch_seconds: see `Backend.batch_seconds`.
+        layout: a layout with the largest allowed size.
+        batch_seconds: `Backend.batch_seconds` of the model.
 
     Returns:
-        8, 16, or the layout's own: the smallest whose batch takes long enough to be worth its overhead.
+        8, 16, or the size of the layout: the smallest whose batch takes long enough for its overhead.
     """
     if layout.lanes == 1 or layout.threads > 1:
         return layout.max_batch_size

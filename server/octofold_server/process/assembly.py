@@ -1,4 +1,4 @@
-"""The gRPC server: which services it has, what it asks of those who call, and how much it lets in."""
+"""Assembles the gRPC server: its services, its access rules and its limits."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from octofold_server.transport.unread import UnreadReplies
 __all__ = ["SERVICES", "listen", "new_grpc_server", "new_methods"]
 
 SERVICES = (OCTOFOLD, OPEN_INFERENCE)
-"""Full names of the services that are ready together."""
+"""Full names of the services that become ready together."""
 
 ASIDE_THREADS = 4
-"""For what is asked about the server and its models."""
+"""Threads for questions about the server and its models."""
 
 SLOW_THREADS = 4
-"""For loading and unloading, which last: nothing else must wait behind them."""
+"""Threads for loading and unloading. These take long, and nothing else must wait for them."""
 
 MAX_PENDING = 4000
-"""Calls that gRPC may keep until we ask for them, some 16 kB each. Beyond, it drops calls without a status;
-with its own limit of 1,000 it does so when a few honest clients start at the same moment."""
+"""Calls that gRPC may keep until we take them, about 16 kB each. It drops further calls without a status. Its
+default of 1,000 is too low for a few normal clients that start at the same moment."""
 
 
 def new_grpc_server(
     config: Config, door: Door, health: Health, access: Access, service: OpenInference
 ) -> Server:
-    """A server with every service, which listens nowhere yet.
+    """Make a server with every service, which does not listen yet.
 
     Raises:
         StartupError: the configured transport cannot serve with this release of grpcio.
@@ -61,7 +61,7 @@ def new_methods(
     config: Config, door: Door, health: Health, access: Access, service: OpenInference
 ) -> Methods:
     """The methods of every service."""
-    # Half of the bytes in flight is for messages on their way, each of which may become the largest.
+    # Half of the bytes in flight is for arriving messages, each of which may be as large as allowed.
     at_once = max(2, config.max_bytes_in_flight // 2 // config.max_message_bytes)
     # gRPC has one limit for all methods, so a message that should be small may be as large until we see it.
     small_at_once = max(1, at_once // 4)
@@ -92,7 +92,7 @@ def _options(config: Config) -> list[tuple[str, int]]:
         # It counts calls that are over until they are freed, and so refuses clients that keep to the limit.
         ("grpc.http.overload_protection", 0),
         ("grpc.max_allowed_incoming_connections", file_limit() // 2),  # the rest is for REST, models, logs
-        # Without siblings, a second server on the port would silently take half of the calls.
+        # Without SO_REUSEPORT, a second server on the port fails instead of taking half of the calls.
         ("grpc.so_reuseport", int(config.processes > 1)),
         # A client whose machine is gone says nothing; what it had open ends when it answers no ping.
         ("grpc.keepalive_time_ms", 60_000),
@@ -112,12 +112,12 @@ def _options(config: Config) -> list[tuple[str, int]]:
 
 
 def listen(server: Server, host: str, port: int, tls: Tls | None, *, shared: bool = False) -> int:
-    """Take the port, and return the one that was taken.
+    """Bind the port, and return its number.
 
-    We try the address ourselves first: gRPC's own message about it is a page long and names no reason.
+    We try the address ourselves first, because gRPC's error message is a page long and gives no reason.
 
     Raises:
-        StartupError: there is no listening there; the message says why.
+        StartupError: the server cannot listen there; the message gives the reason.
     """
     address = address_of(host, port)
     try:

@@ -1,4 +1,4 @@
-"""Flags that only a GPU obeys are refused where models run on a CPU."""
+"""Refuses flags that need a GPU if models run on a CPU."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _FOR_A_GPU = ("tensorrt", "tf32")
 
 
 def check_device(config: Config) -> None:
-    """Refuse what cannot have an effect here.
+    """Check the flags that need a GPU.
 
     Raises:
-        StartupError: a flag needs a GPU, and models run on the CPU; says why they do.
-        ModelError: see `choose_device`.
+        StartupError: a flag needs a GPU, but models run on the CPU; the message gives the reason.
+        ModelError: --device is cuda, but no GPU can be used.
     """
     wanted = [flag_of(name) for name in _FOR_A_GPU if getattr(config, name)]
     if wanted and choose_device(config.device) == "cpu":

@@ -165,9 +165,9 @@ def test_tensors_that_do_not_fit_the_graph_are_refused(graph: bytes, tensors: di
 @pytest.mark.parametrize(
     ("nonsense", "message"),
     [
-        ("another move", "is answered with the move 3; legal there: \\[2\\]"),
+        ("another move", "is the move 3; legal moves: \\[2\\]"),
         ("a move that there is not", "the move 7"),
-        ("no end", r"the board \[0, 0, .* the move 0; legal there: \[-1\]"),
+        ("no end", r"the board \[0, 0, .* the move 0; legal moves: \[-1\]"),
         ("probabilities of 8", r"the probabilities \[0.0, 0.0, 8.0, 0.0\]"),
         ("no number", "the probabilities .*nan"),
     ],
