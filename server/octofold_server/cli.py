@@ -24,8 +24,6 @@ from octofold_server.system.signals import hangups_held
 if TYPE_CHECKING:
     from octofold_server.system.siblings import Place
 
-__all__ = ["main", "run"]
-
 _log = logging.getLogger(__name__)
 
 
@@ -70,10 +68,12 @@ def run(config: Config, place: Place | None = None) -> int:
     read_where_calls_are_awaited()
     # Imported late, so that --help need not wait half a second for onnxruntime and gRPC.
     try:
-        from octofold_server.models.repository import ModelError
+        from octofold_proto.errors import ModelError
+
         from octofold_server.models.tuning import tune
         from octofold_server.process.devices import check_device
-        from octofold_server.process.lifecycle import ServingError, StartupError, serve
+        from octofold_server.process.lifecycle import ServingError, serve
+        from octofold_server.system.sockets import StartupError
     except ModuleNotFoundError as error:  # the base installation lacks the server's dependencies
         return _fail(f"{error.name} is missing; install it with: {install_command('server')}", 1)
 

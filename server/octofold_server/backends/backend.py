@@ -15,8 +15,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Backend", "BackendError", "BackendFactory", "Layout", "Moves", "Tensors"]
-
 
 class Moves(NamedTuple):
     """The answers of a backend for N boards."""

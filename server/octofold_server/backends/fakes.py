@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from octofold_server.backends.backend import Moves
 
-__all__ = ["FakeBackend", "RecordingBackend", "SlowBackend", "fake_moves"]
-
 
 def fake_moves(boards: NDArray[np.uint8]) -> Moves:
     """Answers for boards [N, 16]: the move is the sum modulo 4, with all votes; an empty board is over."""

@@ -17,8 +17,6 @@ from octofold_game.rules import legal_moves
 from octofold_server.backends.backend import Layout, Moves, Tensors
 from octofold_server.backends.onnx_session import GraphError, first_line, new_session
 
-__all__ = ["DeviceBatch", "GraphError", "OnnxBackend", "batch_sizes", "onnx_lanes"]
-
 _log = logging.getLogger(__name__)
 
 NO_TENSORS: Tensors = MappingProxyType({})

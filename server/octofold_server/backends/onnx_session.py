@@ -15,8 +15,6 @@ from octofold_game.model import BOARDS, OUTPUTS, VIEWS, Tensor
 
 from octofold_server.backends.backend import BackendError, Layout, Tensors
 
-__all__ = ["GraphError", "cuda_is_available", "first_line", "gpu_name", "gpu_providers", "new_session"]
-
 _TYPES = {
     "uint8": "uint8",
     "int8": "int8",

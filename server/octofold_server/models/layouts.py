@@ -13,8 +13,6 @@ from octofold_server.backends.onnx_session import cuda_is_available
 from octofold_server.config.options import Config
 from octofold_server.system.cpus import usable_cores
 
-__all__ = ["choose_batch_size", "choose_device", "choose_layout", "default_layout"]
-
 CPU_BATCH_SIZE = 32
 CUDA_BATCH_SIZE = 1024
 

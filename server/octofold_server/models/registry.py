@@ -36,8 +36,6 @@ from octofold_server.models.unloaded import Unloaded
 from octofold_server.models.version_index import State, VersionIndex, VersionStatus
 from octofold_server.system.quoting import quoted
 
-__all__ = ["Models", "ServedModel"]
-
 BY_REQUEST = "unloaded by request"
 FOLDER_GONE = "its folder is gone; it serves until there is another version"
 

@@ -15,8 +15,6 @@ from octofold_proto.errors import ModelError, Unavailable
 from octofold_server.models.registry import Models
 from octofold_server.models.repository import fingerprint
 
-__all__ = ["Reloading"]
-
 _log = logging.getLogger(__name__)
 
 
@@ -92,8 +90,8 @@ def _logged(reload: Callable[[], None]) -> None:
     try:
         reload()
     except ModelError as error:
-        _log.error("cannot reload: %s", error)
+        _log.error("models are not reloaded: %s", error)
     except Unavailable as error:
         _log.info("stopped the reload: %s", error)
     except Exception:  # the thread must survive for the next request
-        _log.exception("nothing is reloaded")
+        _log.exception("models are not reloaded")

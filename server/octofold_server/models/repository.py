@@ -30,19 +30,6 @@ from octofold_game.model import (
 )
 from octofold_proto.errors import ModelError
 
-__all__ = [
-    "ModelError",
-    "VersionFolder",
-    "choose_precision",
-    "cpu_has_vnni",
-    "find_versions",
-    "fingerprint",
-    "read_card",
-    "read_model",
-    "read_tensors",
-    "versions_by_name",
-]
-
 # As in a version policy. It goes into replies and metrics, which are UTF-8: a folder's name need not be.
 MODEL_NAME = re.compile(r"\w[\w.-]*")
 

@@ -35,8 +35,6 @@ from octofold_server.models.repository import (
 from octofold_server.models.tuning_file import FILE, device_name, write_tuning
 from octofold_server.system.cpus import usable_cores
 
-__all__ = ["boards_per_second", "candidates", "random_boards", "tune"]
-
 SECONDS = 60.0
 """Duration of the measurement for one model, without loading."""
 

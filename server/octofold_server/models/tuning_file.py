@@ -17,8 +17,6 @@ from octofold_server.backends.backend import Layout
 from octofold_server.backends.onnx_session import gpu_name
 from octofold_server.system.cpus import cpu_name, usable_cores
 
-__all__ = ["FILE", "device_name", "read_tuning", "write_tuning"]
-
 FILE = "tuning.json"
 MAX_BYTES = 1 << 20
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["Unloaded"]
-
 
 class Unloaded:
     """The names of the unloaded models.

@@ -9,8 +9,6 @@ from enum import Enum
 
 from octofold_server.batching.statistics import ModelStatistics
 
-__all__ = ["State", "VersionIndex", "VersionStatus"]
-
 
 class State(Enum):
     """The state of a version."""

@@ -10,8 +10,6 @@ from octofold_server.config.options import Config
 from octofold_server.models.registry import Models, ServedModel
 from octofold_server.system.sockets import address_of
 
-__all__ = ["announce_configuration", "announce_service", "announce_stop", "warn_of_strangers"]
-
 _log = logging.getLogger(__name__)
 
 

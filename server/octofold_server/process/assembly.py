@@ -25,8 +25,6 @@ from octofold_server.transport.interface import Server
 from octofold_server.transport.methods import Methods
 from octofold_server.transport.unread import UnreadReplies
 
-__all__ = ["SERVICES", "listen", "new_grpc_server", "new_methods"]
-
 SERVICES = (OCTOFOLD, OPEN_INFERENCE)
 """Full names of the services that become ready together."""
 

@@ -6,8 +6,6 @@ from octofold_server.config.options import Config, flag_of
 from octofold_server.models.layouts import choose_device
 from octofold_server.system.sockets import StartupError
 
-__all__ = ["check_device"]
-
 _FOR_A_GPU = ("tensorrt", "tf32")
 
 

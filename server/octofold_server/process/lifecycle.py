@@ -47,8 +47,6 @@ if TYPE_CHECKING:  # most servers do not need these modules
     from octofold_server.admission.tracing import Tracing
     from octofold_server.transport.http_server import RestServer
 
-__all__ = ["ServingError", "StartupError", "serve"]
-
 LAST_LOAD_SECONDS = 1.0
 """Time for a thread that loads a model to stop. Reading a file or making a session may take longer."""
 

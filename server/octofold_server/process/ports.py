@@ -17,8 +17,6 @@ from octofold_server.transport.self_call import SelfCall
 if TYPE_CHECKING:  # aiohttp takes a third of a second and 13 MB, and most servers have no REST port
     from octofold_server.transport.http_server import RestServer
 
-__all__ = ["LAST_BYTES_SECONDS", "Ports"]
-
 LAST_BYTES_SECONDS = 1.0
 """Time for last answers and health updates to be sent before connections are closed."""
 

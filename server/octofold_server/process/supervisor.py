@@ -26,8 +26,6 @@ from octofold_server.system.siblings import Place
 from octofold_server.system.signals import Signals, hangups_held
 from octofold_server.system.sockets import StartupError, hold_port, port_written
 
-__all__ = ["serve_together"]
-
 LOOK_SECONDS = 0.2
 RESTART_SECONDS = 1.0
 """Pause before a process is restarted, so that one that always fails does not use all the CPU."""

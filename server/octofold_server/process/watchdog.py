@@ -10,8 +10,6 @@ from collections.abc import Callable
 
 from octofold_server.transport.interface import Server
 
-__all__ = ["Watchdog"]
-
 LOOK_SECONDS = 0.25
 
 SILENT_SECONDS = 2.0

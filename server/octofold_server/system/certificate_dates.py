@@ -8,8 +8,6 @@ from __future__ import annotations
 import ssl
 from pathlib import Path
 
-__all__ = ["wrong_date"]
-
 NOT_YET_VALID, EXPIRED = 9, 10  # OpenSSL's X509_V_ERR_CERT_...
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["cpu_name", "usable_cores"]
-
 CGROUP = Path("/sys/fs/cgroup")
 
 

@@ -11,8 +11,6 @@ import mmap
 import os
 from pathlib import Path
 
-__all__ = ["knows_our_experiment", "read_where_calls_are_awaited"]
-
 _VARIABLE = "GRPC_EXPERIMENTS"
 _EXPERIMENT = "event_engine_listener"
 _NO_POOL = f"-{_EXPERIMENT}"

@@ -12,8 +12,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["RepeatLimit"]
-
 MAX_LINES = 100
 WINDOW_SECONDS = 10.0
 """A place in the code may log `MAX_LINES` lines in this time. Further lines are counted, and their number is

@@ -17,8 +17,6 @@ from typing import TextIO
 
 from octofold_server.system.log_limit import RepeatLimit
 
-__all__ = ["JsonLines", "TextLines", "set_up_log"]
-
 MAX_MESSAGE = 2000
 MAX_TRACEBACK = 10_000
 MAX_FIELD = 200

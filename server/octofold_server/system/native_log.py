@@ -16,8 +16,6 @@ import threading
 from collections.abc import Callable
 from typing import IO
 
-__all__ = ["NativeLog", "have_standard_error"]
-
 _LINE = re.compile(r"(?P<level>[IWEF])\d{4} [\d:.]+ +\d+ \S+?\] (?P<message>.*)")
 _HANDSHAKE = re.compile(r"Handshake failed with error \w+: (?P<reason>.*)")
 _LEVELS = {"I": logging.INFO, "W": logging.WARNING, "E": logging.ERROR, "F": logging.CRITICAL}

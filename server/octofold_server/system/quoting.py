@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["quoted"]
-
 MAX_QUOTED = 64
 """Maximum characters of a caller's text in an error message."""
 

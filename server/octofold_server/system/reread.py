@@ -13,8 +13,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
-__all__ = ["FileError", "Reread"]
-
 SETTLED_SECONDS = 1.0
 """A file that has not changed for this long counts as complete."""
 

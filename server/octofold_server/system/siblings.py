@@ -19,8 +19,6 @@ import msgspec
 from google.rpc.status_pb2 import Status
 from octofold_proto.status import CODES, error_of, status_of
 
-__all__ = ["Place", "SiblingFailed", "Siblings"]
-
 BEAT_SECONDS = 0.5
 """Interval between two heartbeats of a process that works on an answer, because loading takes long."""
 

@@ -10,9 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["Signals", "hangups_held"]
-
-
 WAKE = 0
 """A number that no signal has."""
 

@@ -10,9 +10,6 @@ from pathlib import Path
 
 from octofold_game.files import write_text
 
-__all__ = ["StartupError", "address_of", "file_limit", "hold_port", "listener_on", "port_written"]
-
-
 ENOUGH_FILES = 65_536
 """Used if the system allows more, or reports no limit."""
 

@@ -16,8 +16,6 @@ from octofold_game.files import read_regular
 from octofold_server.system.certificate_dates import wrong_date
 from octofold_server.system.reread import FileError, Reread
 
-__all__ = ["Tls"]
-
 MAX_FILE_BYTES = 1 << 22
 
 _log = logging.getLogger(__name__)

@@ -93,7 +93,7 @@ def test_a_folder_that_cannot_be_read_is_passed_over_and_the_log_says_why(
         found = [(folder.name, folder.version) for folder in find_versions(Path())]
     (tmp_path / "lost+found").chmod(0o755)
     assert found == [("a", 1), ("z", 2)]
-    assert "lost+found' is passed over: Permission denied" in caplog.text
+    assert "ignoring 'lost+found': Permission denied" in caplog.text
 
 
 def test_a_card_gives_what_serving_needs_and_its_own_text(write_version: WriteVersion) -> None:
