@@ -3,8 +3,10 @@
 ARG BASE=python:3.11-slim
 FROM ${BASE}
 ARG SERVER=server
+# A base that has Python keeps it; another gets that of its distribution.
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends make python3 python3-venv \
+    && apt-get install --yes --no-install-recommends \
+       make $(command -v python3 > /dev/null || echo python3 python3-venv) \
     && rm -rf /var/lib/apt/lists/*
 RUN useradd --create-home octofold && install --directory --owner=octofold /home/octofold/app
 WORKDIR /home/octofold/app
@@ -14,10 +16,18 @@ COPY --chown=octofold Makefile pyproject.toml constraints.txt README.md ./
 RUN PIP_NO_CACHE_DIR=1 make setup SERVER=${SERVER} VENV=.venv
 COPY --chown=octofold . .
 EXPOSE 50051 8000
-HEALTHCHECK --interval=10s --start-period=60s \
-    CMD [".venv/bin/octofold", "ready", "--target", "127.0.0.1:50051"]
-# Environment variables are the server's flags; `docker run --env` changes them. Loading and unloading models
-# over the network stays off unless somebody asks for it.
-ENV OCTOFOLD_DEFAULT_MODEL=flagship OCTOFOLD_ADMIN=false
-# The container's loopback is unreachable from outside, so here the server listens on all its addresses.
-ENTRYPOINT [".venv/bin/octofold-serve", "--host", "0.0.0.0", "--rest-port", "8000"]
+# Environment variables are the server's flags; `docker run --env` changes them. The container's loopback is
+# unreachable from outside, so the server listens on all its addresses. Loading and unloading models over the
+# network stays off unless somebody asks for it. Grace and drain together end within the ten seconds after
+# which Docker kills; who needs longer raises them, and `docker stop --time`, together.
+ENV OCTOFOLD_HOST=0.0.0.0 \
+    OCTOFOLD_REST_PORT=8000 \
+    OCTOFOLD_DEFAULT_MODEL=flagship \
+    OCTOFOLD_ADMIN=false \
+    OCTOFOLD_GRACE=2 \
+    OCTOFOLD_DRAIN=4 \
+    OCTOFOLD_READY_FILE=/dev/shm/octofold.ready
+# The server touches the file every two seconds while it is ready. To look at its age costs next to nothing.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
+    CMD test "$(find "$OCTOFOLD_READY_FILE" -mmin -0.2)"
+ENTRYPOINT [".venv/bin/octofold-serve"]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 T = TypeVar("T")
@@ -37,6 +38,6 @@ def report(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]],
     for number, column in enumerate(columns):
         table.add_column(column, justify="left" if number == 0 else "right")
     for row in rows:
-        table.add_row(*map(str, row))
+        table.add_row(*(escape(str(cell)) for cell in row))
     Console(width=110).print(table)
     print(json.dumps({"benchmark": title, **figures}))

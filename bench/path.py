@@ -24,6 +24,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from octofold_game.model import BOARDS
 from octofold_server.config.options import Config
 from octofold_server.system.grpc_core import read_where_calls_are_awaited
 
@@ -77,9 +78,9 @@ def call_on_request(target: str, rest_port: int, model: str) -> None:
 
     channel = grpc.insecure_channel(target)
     octofold, inference = OctofoldServiceStub(channel), GRPCInferenceServiceStub(channel)
-    tensor = oip.ModelInferRequest.InferInputTensor(name="boards", datatype="UINT8", shape=[1, 16])
+    tensor = oip.ModelInferRequest.InferInputTensor(name=BOARDS.name, datatype="UINT8", shape=[1, 16])
     infer = oip.ModelInferRequest(model_name=model, inputs=[tensor], raw_input_contents=[bytes(BOARD)])
-    body = {"inputs": [{"name": "boards", "datatype": "UINT8", "shape": [1, 16], "data": BOARD}]}
+    body = {"inputs": [{"name": BOARDS.name, "datatype": "UINT8", "shape": [1, 16], "data": BOARD}]}
 
     def rest() -> None:
         url = f"http://127.0.0.1:{rest_port}/v2/models/{model}/infer"

@@ -31,7 +31,7 @@ from harness import interleave, medians, report
 from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.histogram import Histogram
 from octofold_client.rpc.local_server import LocalServer
-from octofold_game.model import GRAPH_FILES
+from octofold_game.model import BOARDS, GRAPH_FILES, MOVE
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
@@ -195,8 +195,8 @@ def _model_infer(target: str, model: str) -> Connect:
 
         async def ask(boards: bytes) -> object:
             request = oip.ModelInferRequest(model_name=model, raw_input_contents=[boards])
-            request.inputs.add(name="boards", datatype="UINT8", shape=[len(boards) // 16, 16])
-            request.outputs.add(name="move")
+            request.inputs.add(name=BOARDS.name, datatype="UINT8", shape=[len(boards) // 16, 16])
+            request.outputs.add(name=MOVE.name)
             return await stub.ModelInfer(request)
 
         return ask

@@ -21,6 +21,7 @@ import grpc
 import numpy as np
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from numpy.typing import NDArray
+from octofold_game.model import BOARDS, MOVE
 from octofold_proto import messages
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
@@ -165,8 +166,8 @@ def open_inference(caller: Caller) -> str:
     """A ModelInfer call."""
     rows = caller.some()
     request = oip.ModelInferRequest(model_name=caller.target.model)
-    request.inputs.add(name="boards", datatype="UINT8", shape=[len(rows), 16])
-    request.outputs.add(name="move")
+    request.inputs.add(name=BOARDS.name, datatype="UINT8", shape=[len(rows), 16])
+    request.outputs.add(name=MOVE.name)
     request.raw_input_contents.append(messages.boards_to_bytes(caller.target.boards[rows]))
     reply = GRPCInferenceServiceStub(caller.connect()).ModelInfer(request, timeout=CALL_SECONDS)
     caller.check(rows, np.frombuffer(reply.raw_output_contents[0], np.int8))
@@ -179,8 +180,8 @@ def open_inference_stream(caller: Caller) -> str:
     requests = []
     for number, rows in enumerate(asked):
         request = oip.ModelInferRequest(model_name=caller.target.model, id=str(number))
-        request.inputs.add(name="boards", datatype="UINT8", shape=[len(rows), 16])
-        request.outputs.add(name="move")
+        request.inputs.add(name=BOARDS.name, datatype="UINT8", shape=[len(rows), 16])
+        request.outputs.add(name=MOVE.name)
         request.raw_input_contents.append(messages.boards_to_bytes(caller.target.boards[rows]))
         requests.append(request)
     replies = GRPCInferenceServiceStub(caller.connect()).ModelStreamInfer(
@@ -202,8 +203,8 @@ def rest(caller: Caller) -> str:
     """An inference request over REST, in JSON or with binary tensors."""
     rows = caller.some(50)
     boards = caller.target.boards[rows]
-    tensor: dict[str, Any] = {"name": "boards", "datatype": "UINT8", "shape": list(boards.shape)}
-    body: dict[str, Any] = {"inputs": [tensor], "outputs": [{"name": "move"}]}
+    tensor: dict[str, Any] = {"name": BOARDS.name, "datatype": "UINT8", "shape": list(boards.shape)}
+    body: dict[str, Any] = {"inputs": [tensor], "outputs": [{"name": MOVE.name}]}
     headers = {}
     if caller.random.random() < 0.5:
         tensor["data"] = boards.tolist()

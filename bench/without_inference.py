@@ -22,7 +22,8 @@ class Table:
 
     def __init__(self, largest: int) -> None:
         votes = np.tile(np.array([8, 0, 0, 0], np.uint8), (largest, 1))
-        self._moves = Moves(np.zeros(largest, np.int8), (votes / 8).astype(np.float32), votes)
+        probabilities = (votes / 8).astype(np.float32)
+        self._moves = Moves(np.zeros(largest, np.int8), probabilities, votes, votes > 0)
 
     def warm_up(self) -> None:
         """Do nothing: a constant answer needs no warm-up."""

@@ -1,4 +1,4 @@
-"""`octofold-export`: publish a trained network as a model, or put a measured strength into its card.
+"""`octofold-export`: publish a trained network as a model, or say more about a model that is published.
 
 The flags, and the messages for wrong ones. Neither torch nor onnx is imported before the flags are right, so
 `--help` is quick and works where they are missing.
@@ -25,6 +25,7 @@ from octofold_export.description.description import (
     Layout,
     Reads,
 )
+from octofold_export.graph.views import VIEWS
 
 _SOURCES = ("checkpoint", "ntuple", "module", "torchscript", "exported_program", "onnx")
 _FIELDS = (
@@ -73,6 +74,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         parser.error("--name is required: the name of the model")
     if parsed.record_strength is not None and parsed.version is None:
         parser.error("--record-strength needs --version")
+    if parsed.extend and parsed.version is None:
+        parser.error("--extend needs --version")
     if parsed.weights is not None and parsed.module is None:
         parser.error(f"--weights {parsed.weights} needs --module package.module:callable")
     if parsed.max_megabytes is not None and parsed.ntuple is None:
@@ -239,6 +242,12 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
         "--version", type=_version, metavar="N", help="version to publish (default: the newest plus one)"
     )
     group.add_argument(
+        "--extend",
+        action="store_true",
+        help="add --precisions that the published --version lacks, and measure those it has again; its "
+        "graphs stay as they are",
+    )
+    group.add_argument(
         "--rule",
         choices=get_args(Rule),
         help="decision rule over the views (default: vote for a policy, mean for values)",
@@ -246,7 +255,7 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--symmetries",
         type=int,
-        choices=[8, 4, 2, 1],
+        choices=list(VIEWS),
         default=8,
         help="number of views of the board that the network sees: all, the rotations, the half turn, or "
         "only the board itself (default: 8)",

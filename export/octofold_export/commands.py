@@ -1,4 +1,4 @@
-"""What `octofold-export` does once its flags are checked: publish a version, or record a strength."""
+"""What `octofold-export` does once its flags are checked: publish a version, or say more about one."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from octofold_export.description.hints import Hints, hints_from_flags, merged, read_hints
 from octofold_export.errors import ExportError
 from octofold_export.export import ExportOptions, export
+from octofold_export.extension import extend
 from octofold_export.publishing.strength import record_strength
 from octofold_export.sources.checkpoint import from_checkpoint
 from octofold_export.sources.compact_ntuple import from_ntuple_compactly
@@ -29,6 +30,8 @@ def run(parsed: argparse.Namespace) -> int:
     try:
         if parsed.record_strength is not None:
             folder = record_strength(parsed.models, parsed.name, parsed.version, parsed.record_strength)
+        elif parsed.extend:
+            folder = extend(_source(parsed), _options(parsed), _report)
         else:
             folder = export(_source(parsed), _options(parsed), _report)
     except KeyboardInterrupt:

@@ -80,7 +80,7 @@ class ExportOptions:
 
 
 @dataclass(frozen=True)
-class _Plan:
+class Plan:
     """A source, and how its views become a move."""
 
     source: Source
@@ -94,7 +94,7 @@ class _Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class _Boards:
+class Boards:
     """Boards of games `[M, 16]`, those to calibrate on apart from those to measure on."""
 
     calibration: NDArray[np.uint8]
@@ -102,7 +102,7 @@ class _Boards:
 
 
 @dataclass
-class _Made:
+class Made:
     """What is to be published, and why a precision is not."""
 
     graphs: dict[Precision, onnx.ModelProto]
@@ -120,31 +120,26 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
     check_name(options.name)
     check_place(options.models, options.name, options.version)
     source = load()
-    plan = _Plan(source, options, options.rule or source.rule)
+    plan = Plan(source, options, options.rule or source.rule)
     wanted = _precisions(source, options)
 
     graph = plan.graph(source.fp32)
     player = FoldedGraph(graph, source.tensors)
-    boards = _boards(plan, player, report)
+    boards = boards_for(plan, player, report)
     evidence = _weighed(plan, boards, report) if source.described_by_user else None
-    reference = _checked(plan, player, boards, report)
-    made = _Made({"fp32": graph})
+    reference = check_exact(plan, player, boards, report)
+    made = Made({"fp32": graph})
     for precision in PRECISIONS:
         if precision in wanted and precision != "fp32":
-            _reduce(plan, precision, player, boards, reference, made, report)
+            reduce(plan, precision, player, boards, reference, made, report)
 
-    checked = CheckedBoards(
-        source="recorded" if options.boards else "own games",
-        measured=len(boards.measured),
-        calibration=len(boards.calibration) if "int8" in wanted else 0,
-    )
-    parity = Parity(precision="fp32", boards=len(reference.boards), one_by_one=SINGLE_BOARDS)
-    card = replace(_card(plan), evidence=evidence, parity=parity, boards=checked, not_published=made.refused)
+    card = replace(_card(plan), evidence=evidence, not_published=made.refused)
+    card = with_checks(card, reference, boards, options, calibrated="int8" in wanted)
     files = version_files(card, made.graphs, made.agreement, source.tensors, source.locate_tables)
     return publish(options.models, options.name, card.version, files, config(options.name))
 
 
-def _card(plan: _Plan) -> Card:
+def _card(plan: Plan) -> Card:
     """What is known of a version before its graphs are checked."""
     source, options = plan.source, plan.options
     return Card(
@@ -163,6 +158,19 @@ def _card(plan: _Plan) -> Card:
     )
 
 
+def with_checks(
+    card: Card, reference: Reference, boards: Boards, options: ExportOptions, *, calibrated: bool
+) -> Card:
+    """The card with what its checks were made on."""
+    checked = CheckedBoards(
+        source="recorded" if options.boards else "own games",
+        measured=len(boards.measured),
+        calibration=len(boards.calibration) if calibrated else 0,
+    )
+    parity = Parity(precision="fp32", boards=len(reference.boards), one_by_one=SINGLE_BOARDS)
+    return replace(card, parity=parity, boards=checked)
+
+
 def _precisions(source: Source, options: ExportOptions) -> frozenset[Precision]:
     if options.symmetries < source.fewest_symmetries:
         raise ExportError(f"the network needs all {source.fewest_symmetries} symmetries")
@@ -175,7 +183,8 @@ def _precisions(source: Source, options: ExportOptions) -> frozenset[Precision]:
     return options.precisions
 
 
-def _boards(plan: _Plan, player: FoldedGraph, report: Report) -> _Boards:
+def boards_for(plan: Plan, player: FoldedGraph, report: Report) -> Boards:
+    """The recorded boards of the options, or boards from games of `player`."""
     largest = plan.source.description.largest_exponent
     if plan.options.boards is not None:
         boards = read_boards(plan.options.boards, largest)
@@ -183,10 +192,10 @@ def _boards(plan: _Plan, player: FoldedGraph, report: Report) -> _Boards:
         count = _CALIBRATION_BOARDS + _MEASURED_BOARDS
         report(f"playing until {count:,} different boards are seen")
         boards = play_boards(player, count, largest, _SEED, report)
-    return _Boards(*np.split(boards, [min(_CALIBRATION_BOARDS, len(boards) // 4)]))
+    return Boards(*np.split(boards, [min(_CALIBRATION_BOARDS, len(boards) // 4)]))
 
 
-def _weighed(plan: _Plan, boards: _Boards, report: Report) -> Evidence:
+def _weighed(plan: Plan, boards: Boards, report: Report) -> Evidence:
     """Raises `GateError` with the evidence if the description makes no sense and was not accepted."""
     options, source = plan.options, plan.source
     judge = read_judge(options.judge) if options.judge else find_judge(options.models)
@@ -203,7 +212,7 @@ def _weighed(plan: _Plan, boards: _Boards, report: Report) -> Evidence:
     return evidence
 
 
-def _checked(plan: _Plan, player: FoldedGraph, boards: _Boards, report: Report) -> Reference:
+def check_exact(plan: Plan, player: FoldedGraph, boards: Boards, report: Report) -> Reference:
     """What the network answers on some boards, after the float32 graph passed its checks on them."""
     source, checked = plan.source, sample(boards.measured)
     plain = plain_head(source.description, source.evaluate)
@@ -216,13 +225,13 @@ def _checked(plan: _Plan, player: FoldedGraph, boards: _Boards, report: Report) 
     return reference
 
 
-def _reduce(
-    plan: _Plan,
+def reduce(
+    plan: Plan,
     precision: Precision,
     player: FoldedGraph,
-    boards: _Boards,
+    boards: Boards,
     reference: Reference,
-    made: _Made,
+    made: Made,
     report: Report,
 ) -> None:
     """Put a reduced precision into `made`: its graph, or why it is not to be published."""
@@ -230,20 +239,26 @@ def _reduce(
         graph = plan.graph(_reduced(plan, precision, player, boards.calibration))
         reduced = FoldedGraph(graph)
         check_equivariance(reduced, reference, plan.options.symmetries)
-        expected = player.next_moves(boards.measured)
-        agreement = check_agreement(precision, reduced, boards.measured, expected)
+        agreement = agreement_with(player, precision, reduced, plan, boards)
     except ExportError as error:
         made.refused[precision] = str(error)
         report(f"{precision}: not published: {error}")
         return
-    kinds = stages(boards.measured, plan.source.description.largest_exponent, _SEED)
-    by_stage = agreement_by_stage(reduced, player, kinds)
     made.graphs[precision] = graph
-    made.agreement[precision] = Agreement(agreement, by_stage)
-    report(f"{precision}: {agreement:.2%} of {len(boards.measured):,} moves as in fp32")
+    made.agreement[precision] = agreement
+    report(f"{precision}: {agreement.share:.2%} of {len(boards.measured):,} moves as in fp32")
 
 
-def _reduced(plan: _Plan, precision: Precision, player: FoldedGraph, boards: NDArray[np.uint8]) -> Evaluator:
+def agreement_with(
+    player: FoldedGraph, precision: Precision, reduced: FoldedGraph, plan: Plan, boards: Boards
+) -> Agreement:
+    """How often a reduced precision moves as float32 does; raises `GateError` if that is too seldom."""
+    share = check_agreement(precision, reduced, boards.measured, player.next_moves(boards.measured))
+    kinds = stages(boards.measured, plan.source.description.largest_exponent, _SEED)
+    return Agreement(share, agreement_by_stage(reduced, player, kinds))
+
+
+def _reduced(plan: Plan, precision: Precision, player: FoldedGraph, boards: NDArray[np.uint8]) -> Evaluator:
     """The network in another precision.
 
     Of several 8-bit forms, the one whose probabilities stay closest to float32 on the calibration `boards`;

@@ -42,6 +42,7 @@ __all__ = [
     "CompactTablesPlaces",
     "Evidence",
     "GraphFile",
+    "Interval",
     "ListedFile",
     "Parity",
     "Place",

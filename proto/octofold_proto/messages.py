@@ -23,10 +23,10 @@ from octofold_proto.octofold.v1.inference_pb2 import (
 )
 
 __all__ = [
+    "DIRECTIONS",
     "board_from_exponents",
     "boards_from_bytes",
     "boards_to_bytes",
-    "direction_of_move",
     "move_of_direction",
     "moves_from_bytes",
     "moves_to_bytes",
@@ -37,7 +37,10 @@ __all__ = [
 ]
 
 CELLS = 16
-_DIRECTIONS = (DIRECTION_UNSPECIFIED, DIRECTION_UP, DIRECTION_RIGHT, DIRECTION_DOWN, DIRECTION_LEFT)
+DIRECTIONS = (DIRECTION_UP, DIRECTION_RIGHT, DIRECTION_DOWN, DIRECTION_LEFT, DIRECTION_UNSPECIFIED)
+"""The `Direction` of each move of 0 to 3, and of -1, game over: the last one."""
+
+_MOVES = {direction: move for move, direction in zip((0, 1, 2, 3, -1), DIRECTIONS, strict=True)}
 _LITTLE_ENDIAN_FLOAT = np.dtype("<f4")
 
 
@@ -146,11 +149,6 @@ def votes_from_bytes(packed: bytes, boards: int) -> NDArray[np.uint8]:
     return np.frombuffer(packed, dtype=np.uint8).reshape(-1, 4)
 
 
-def direction_of_move(move: int) -> Direction:
-    """The `Direction` of a move of 0 to 3; DIRECTION_UNSPECIFIED for -1, game over."""
-    return _DIRECTIONS[move + 1]
-
-
 def move_of_direction(direction: Direction) -> int:
     """The move of a `Direction`, 0 to 3; -1, game over, for DIRECTION_UNSPECIFIED."""
-    return _DIRECTIONS.index(direction) - 1
+    return _MOVES[direction]

@@ -1,6 +1,7 @@
 """The table of results in README.md is exactly what the model cards say."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,16 @@ def readme(tmp_path: Path) -> Path:
 def test_the_readme_of_this_tree_is_what_the_cards_say() -> None:
     done = table("--check", "--readme", ROOT / "README.md", "--models", ROOT / "models")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_speeds_in_the_readme_are_those_of_the_notes() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").partition("## How fast it is")[2]
+    rows = [line.split("|")[2].strip() for line in readme.splitlines() if line.startswith("| ")]
+    speeds = [cell for cell in rows if re.fullmatch(r"[\d,]+", cell)]
+    speeds += re.findall(r"\(([\d,]+) boards/s", readme)
+    notes = (ROOT / "bench" / "NOTES.md").read_text(encoding="utf-8")
+    assert len(speeds) > 5
+    assert [speed for speed in speeds if speed not in notes] == []
 
 
 def test_the_newest_measured_version_of_each_model_is_shown_the_strongest_first(

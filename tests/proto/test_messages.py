@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from octofold_game.rules import BoardError
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.messages import (
+    DIRECTIONS,
     board_from_exponents,
     boards_from_bytes,
     boards_to_bytes,
-    direction_of_move,
     move_of_direction,
     moves_from_bytes,
     moves_to_bytes,
@@ -96,6 +96,6 @@ def test_a_reply_of_the_wrong_length_is_refused() -> None:
 def test_directions_are_the_moves_counted_from_one() -> None:
     names = ["UNSPECIFIED", "UP", "RIGHT", "DOWN", "LEFT"]
     for move, name in zip(range(-1, 4), names, strict=True):
-        direction = direction_of_move(move)
+        direction = DIRECTIONS[move]
         assert pb.Direction.Name(direction) == f"DIRECTION_{name}"
         assert move_of_direction(direction) == move

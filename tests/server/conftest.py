@@ -6,7 +6,6 @@ import hashlib
 import http.client
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -24,18 +23,13 @@ import pytest
 from octofold_game.model import BOARDS, CARD_FILE, GRAPH_FILES, OUTPUTS, Tensor
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.admission.admission import Door, Limits
-from octofold_server.backends.backend import Backend, BackendFactory
+from octofold_server.admission.admission import Admission
+from octofold_server.backends.backend import Backend
 from octofold_server.backends.fakes import FakeBackend, RecordingBackend
 from octofold_server.config.options import Config
 from octofold_server.models.registry import Models
-from octofold_server.process.assembly import SERVICES, new_grpc_server
-from octofold_server.protocols.health import Health
-from octofold_server.protocols.open_inference.operations import OpenInference
-from octofold_server.protocols.open_inference.rest import JSON_LENGTH, PROBES, application
-from octofold_server.transport.access import Access
-from octofold_server.transport.http_server import RestServer
-from octofold_server.transport.interface import Server
+from octofold_server.process.assembly import Parts, build
+from octofold_server.protocols.open_inference.rest import JSON_LENGTH
 from onnx import TensorProto, helper
 from support.waiting import wait_for
 
@@ -228,10 +222,22 @@ def another_graph(graph: bytes) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def new_server(config: Config, door: Door, health: Health, service: OpenInference) -> Server:
-    """The gRPC server of octofold-serve, in this process."""
-    access = Access(config.tokens, config.admin_tokens, admin=config.admin, refusals=door.refusals)
-    return new_grpc_server(config, door, health, access, service)
+@contextmanager
+def served_parts(backend: Backend, config: Config) -> Iterator[tuple[Parts, int]]:
+    """The parts of a server in this process that answers gRPC, and its port; it computes with one backend."""
+    parts = build(config, lambda _, layout, __: [backend] * layout.lanes)
+    port = parts.grpc.listen("127.0.0.1:0")
+    parts.grpc.start()
+    parts.models.start()
+    parts.admission.open()
+    parts.health.serve()
+    try:
+        yield parts, port
+    finally:
+        if isinstance(backend, RecordingBackend):
+            backend.gate.set()
+        parts.grpc.stop(None).wait()
+        parts.models.close()
 
 
 ServeBackend = Callable[..., Any]
@@ -245,38 +251,28 @@ def serve_backend(write_version: WriteVersion, tmp_path: Path, transport: str) -
     @asynccontextmanager
     async def serve(backend: Backend, **options: Any) -> AsyncIterator[OctofoldServiceStub]:
         config = Config(models=tmp_path / "models", **{"lanes": 1, "transport": transport, **options})
-        models = Models(config, lambda _, layout, __: [backend] * layout.lanes)
-        door = Door(models, Limits(boards=options.get("queue_capacity", 65_536)))
-        server = new_server(config, door, Health(SERVICES), OpenInference(door))
-        port = server.listen("127.0.0.1:0")
-        server.start()
-        models.start()
-        door.open()
-        try:
+        with served_parts(backend, config) as (_, port):
             async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
                 yield OctofoldServiceStub(channel)
-        finally:
-            if isinstance(backend, RecordingBackend):
-                backend.gate.set()
-            server.stop(None).wait()
-            models.close()
 
     return serve
 
 
 @dataclass
-class OpenDoors:
+class Served:
     """A server in this process, with all its protocols."""
 
-    door: Door
-    health: Health
-    service: OpenInference
+    parts: Parts
     grpc_target: str
     rest_port: int
 
     @property
+    def admission(self) -> Admission:
+        return self.parts.admission
+
+    @property
     def models(self) -> Models:
-        return self.door.models
+        return self.parts.models
 
     def infer_stub(self) -> Any:
         return GRPCInferenceServiceStub(self.channel)
@@ -285,48 +281,32 @@ class OpenDoors:
         self.channel = grpc.insecure_channel(self.grpc_target)
 
 
-OpenAllDoors = Callable[..., AbstractContextManager[OpenDoors]]
+ServeAll = Callable[..., AbstractContextManager[Served]]
 
 
 @pytest.fixture
-def open_doors(write_version: WriteVersion, tmp_path: Path, transport: str) -> OpenAllDoors:
-    """A context manager: gRPC and REST in this process, computing with the given backend."""
+def serve_all(write_version: WriteVersion, tmp_path: Path, transport: str) -> ServeAll:
+    """A context manager: gRPC and REST in this process, computing with the given backend. Keywords are
+    options of the configuration; `rest` has limits of the REST server."""
     write_version("fake", 1)
 
     @contextmanager
     def serve(
-        backend: Backend,
-        limits: Limits | None = None,
-        *,
-        rest: Mapping[str, Any] = MappingProxyType({}),
-        **options: Any,
-    ) -> Iterator[OpenDoors]:
-        config = Config(models=tmp_path / "models", **{"lanes": 1, "transport": transport, **options})
-        health = Health(SERVICES)
-        make_lanes: BackendFactory = lambda _, layout, __: [backend] * layout.lanes  # noqa: E731
-        door = Door(Models(config, make_lanes, health.set_model), limits)
-        service = OpenInference(door)
-        access = Access(config.tokens, config.admin_tokens, admin=config.admin, refusals=door.refusals)
-        server = new_server(config, door, health, service)
-        port = server.listen("127.0.0.1:0")
-        server.start()
-        listener = socket.create_server(("127.0.0.1", 0))
-        routes = application(door, service, access, config.max_message_bytes, config.message_timeout)
-        rest_server = RestServer(routes, listener, probes=PROBES, **rest)
-        rest_server.start()
-        door.models.start()
-        door.open()
-        health.serve()
-        doors = OpenDoors(door, health, service, f"127.0.0.1:{port}", rest_server.port)
-        try:
-            yield doors
-        finally:
-            if isinstance(backend, RecordingBackend):
-                backend.gate.set()
-            doors.channel.close()
-            rest_server.stop()
-            server.stop(None).wait()
-            door.models.close()
+        backend: Backend, *, rest: Mapping[str, Any] = MappingProxyType({}), **options: Any
+    ) -> Iterator[Served]:
+        defaults = {"lanes": 1, "transport": transport, "host": "127.0.0.1", "rest_port": 0}
+        config = Config(models=tmp_path / "models", **{**defaults, **options})
+        with served_parts(backend, config) as (parts, port):
+            rest_server = parts.new_rest(lambda: True, **rest)
+            rest_server.start()
+            served = Served(parts, f"127.0.0.1:{port}", rest_server.port)
+            try:
+                yield served
+            finally:
+                if isinstance(backend, RecordingBackend):
+                    backend.gate.set()
+                served.channel.close()
+                rest_server.stop()
 
     return serve
 
@@ -360,7 +340,7 @@ def ask() -> Callable[..., RestReply]:
 
 
 @pytest.fixture
-def server(open_doors: OpenAllDoors) -> Iterator[Any]:
-    """All doors of a server whose backend answers at once."""
-    with open_doors(FakeBackend()) as doors:
-        yield doors
+def server(serve_all: ServeAll) -> Iterator[Any]:
+    """A server with all protocols, whose backend answers at once."""
+    with serve_all(FakeBackend()) as served:
+        yield served

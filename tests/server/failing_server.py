@@ -1,7 +1,7 @@
 """octofold-serve with a bug on the thread that serves gRPC.
 
-The first argument says what NextMove does: "block" for ever, "raise" what nothing guards, or "pause" for two
-seconds the first time.
+The first argument says what a call about boards does: "block" for ever, "raise" what nothing guards, or
+"pause" for two seconds the first time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 from octofold_server.cli import main
-from octofold_server.protocols.octofold_v1.service import OctofoldMethods
+from octofold_server.transport.unary import UnaryCalls
 
 
 def block(*_: object) -> None:
@@ -23,16 +23,17 @@ def fail(*_: object) -> None:
     raise SystemExit("not guarded")
 
 
-next_move = OctofoldMethods.next_move
+take = UnaryCalls.take
 has_paused = threading.Event()
 
 
-def pause(methods: OctofoldMethods, call: Any, message: bytes) -> None:
+def pause(calls: UnaryCalls[Any], rpc: Any, message: bytes) -> None:
     if not has_paused.is_set():
         has_paused.set()
         time.sleep(2)
-    next_move(methods, call, message)
+    take(calls, rpc, message)
 
 
-OctofoldMethods.next_move = {"block": block, "raise": fail, "pause": pause}[sys.argv[1]]  # type: ignore[method-assign]
+failing: Any = {"block": block, "raise": fail, "pause": pause}[sys.argv[1]]
+UnaryCalls.take = failing  # type: ignore[method-assign]
 sys.exit(main(sys.argv[2:]))

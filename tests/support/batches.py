@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 from octofold_server.backends.fakes import RecordingBackend, fake_moves
 from octofold_server.batching.batcher import Batcher
-from octofold_server.batching.call import Call
+from octofold_server.batching.call import Call, Priority
 
 Boards = NDArray[np.uint8]
-
-
 NewBatcher = Callable[..., Batcher]
 
 
@@ -24,11 +23,33 @@ def marked(mark: int, count: int = 1) -> Boards:
     return np.full((count, 16), mark, dtype=np.uint8)
 
 
+class Told(Call):
+    """A call that notes its end."""
+
+    told: list[Call]
+
+    def has_ended(self) -> None:
+        self.told.append(self)
+
+
+def submit(
+    batcher: Batcher,
+    boards: Boards,
+    deadline: float = math.inf,
+    priority: Priority = Priority.INTERACTIVE,
+    told: list[Call] | None = None,
+) -> Call:
+    call = Told(boards, deadline, priority)
+    call.told = [] if told is None else told
+    batcher.submit(call)
+    return call
+
+
 def hold(batcher: Batcher, backend: RecordingBackend, lanes: int = 1) -> None:
     """Keep every lane busy with one board, until the gate is set; forget those batches."""
     backend.gate.clear()
     for _ in range(lanes):
-        batcher.submit(marked(0))
+        submit(batcher, marked(0))
         backend.started.acquire()
     backend.batches.clear()
 
@@ -40,7 +61,7 @@ def wait_for(calls: list[Call]) -> None:
 
 def submit_until_refused(batcher: Batcher) -> None:
     while True:
-        batcher.submit(marked(1))
+        submit(batcher, marked(1))
 
 
 def assert_answers(answer_moves: NDArray[np.int8], boards: Boards) -> None:

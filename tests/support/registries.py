@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_server.backends.backend import Layout, Moves
 from octofold_server.backends.fakes import FakeBackend, RecordingBackend
-from octofold_server.models.registry import Models
+from octofold_server.batching.call import Call
+from octofold_server.models.registry import Models, ServedModel
 
 WriteVersion = Callable[..., Path]
 NewModels = Callable[..., Models]
@@ -40,6 +41,12 @@ class Backends:
 class Another(FakeBackend):
     def run(self, boards: NDArray[np.uint8]) -> Moves:
         return super().run(boards)
+
+
+def submit(served: ServedModel) -> Call:
+    call = Call(BOARD)
+    served.batcher.submit(call)
+    return call
 
 
 def states(models: Models) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """What every long run keeps to: it resumes, stops in time, and keeps its last good state whatever happens."""
 
+import hashlib
 import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -15,6 +16,7 @@ from octofold_training.checkpoints import Checkpoint
 from octofold_training.distil import Distillation, DistilOptions
 from octofold_training.long_run import Run, TrainingError, resume, save_state, train
 from octofold_training.ppo import PPO, PPOOptions
+from octofold_training.provenance import UNRECORDED
 from octofold_training.value_td import ValueLearning, ValueOptions
 
 SUPERVISED = {"batch_size": 16, "slices": 2, "warm_up": 64.0}
@@ -98,6 +100,33 @@ def test_a_run_goes_on_where_it_stopped(trainer: Trainer, tmp_path: Path) -> Non
     assert saved.training["positions"] == run.positions
     _assert_same(saved.network.state_dict(), run.averaged.module.state_dict())
     assert resumed.learn().positions > run.positions
+
+
+def test_a_checkpoint_tells_every_stage_of_its_run_and_the_teachers_digest(
+    student: Trainer, teacher: NTupleNetwork, tmp_path: Path
+) -> None:
+    fitting: dict[str, Any] = {"warm_up": 16.0, "averaged": 16.0}  # whatever the length of the run
+    student.train(tmp_path, positions=320.0, minutes=0.0, **fitting)
+    student.train(tmp_path, positions=320.0, **fitting)
+    student.train(tmp_path, positions=640.0, **fitting)  # only longer
+    run = student.train(tmp_path, positions=960.0, learning_rate=1e-3, **fitting)
+    training = checkpoints.load(tmp_path / "net").training
+    first, second = training["stages"]
+    assert first["positions"] + second["positions"] == training["positions"] == run.positions
+    assert (first["positions"], first["options"]["learning_rate"]) == (640, 2e-3)
+    assert second["options"] == training["options"]
+    digest = hashlib.sha256(teacher.values.tobytes()).hexdigest()
+    assert {stage["teacher_sha256"] for stage in (first, second)} == {digest}
+
+
+def test_a_state_that_is_older_than_stages_counts_as_one(student: Trainer, tmp_path: Path) -> None:
+    student.train(tmp_path, positions=320.0)
+    state = checkpoints.load_tensors(tmp_path / "run" / "state.pt")
+    del state["stages"]
+    checkpoints.save_tensors(tmp_path / "run" / "state.pt", state)
+    student.train(tmp_path, positions=640.0)
+    first, second = checkpoints.load(tmp_path / "net").training["stages"]
+    assert (first["method"], first["positions"], second["positions"]) == (UNRECORDED, 320, 320)
 
 
 def _assert_same(left: Any, right: Any) -> None:

@@ -13,8 +13,13 @@ __all__ = [
     "Architecture",
     "ArchitectureError",
     "CNNArchitecture",
+    "MLPArchitecture",
+    "PaddedCNNArchitecture",
     "PairArchitecture",
     "Pattern",
+    "QNetworkArchitecture",
+    "ResidualArchitecture",
+    "SymmetricCNNArchitecture",
     "ValidCNNArchitecture",
     "architecture_of",
 ]
@@ -80,7 +85,58 @@ class PairArchitecture(_Architecture, frozen=True, tag="pairs"):
             raise ValueError(f"patterns is {self.patterns}, allowed is a list without repetitions")
 
 
-AnyArchitecture = CNNArchitecture | ValidCNNArchitecture | PairArchitecture
+class PaddedCNNArchitecture(_Architecture, frozen=True, tag="padded_cnn"):
+    """A `published_networks.PaddedCNN`."""
+
+    layers: Annotated[int, msgspec.Meta(ge=1, le=64)]
+    channels: Size
+    padding: Literal["left_above", "around"]
+
+
+class MLPArchitecture(_Architecture, frozen=True, tag="mlp"):
+    """A `published_networks.MLP`."""
+
+    dense: DenseSizes
+
+
+class SymmetricCNNArchitecture(_Architecture, frozen=True, tag="symmetric_cnn"):
+    """A `published_networks.SymmetricCNN`."""
+
+    layers: Annotated[int, msgspec.Meta(ge=1, le=64)]
+    channels: Size
+
+
+class _Numbers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+    """Networks that read exponents as numbers; they have no choice of heads."""
+
+
+class QNetworkArchitecture(_Numbers, frozen=True, tag="q_network"):
+    """A `q_networks.QNetwork`."""
+
+    form: Literal["simple", "dropout", "conv"]
+    value_scale: Annotated[float, msgspec.Meta(gt=0, le=1e9)]
+    """Points that an output of 1 stands for."""
+
+
+class ResidualArchitecture(_Numbers, frozen=True, tag="residual"):
+    """A `residual_network.ResidualNetwork`."""
+
+    channels: Size
+    blocks: Annotated[int, msgspec.Meta(ge=1, le=64)]
+    head_blocks: Annotated[int, msgspec.Meta(ge=1, le=64)]
+    head_width: Annotated[int, msgspec.Meta(ge=1, le=8192)]
+
+
+AnyArchitecture = (
+    CNNArchitecture
+    | ValidCNNArchitecture
+    | PairArchitecture
+    | PaddedCNNArchitecture
+    | MLPArchitecture
+    | SymmetricCNNArchitecture
+    | QNetworkArchitecture
+    | ResidualArchitecture
+)
 _ANY: Any = AnyArchitecture
 
 

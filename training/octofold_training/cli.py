@@ -4,6 +4,9 @@
     octofold-train student RECIPE    a network that learns the teacher's preferences
     octofold-train value RECIPE      a network that learns the values of afterstates
     octofold-train ppo RECIPE        a student that continues to learn from its own games
+    octofold-train moves LOG ...     shuffles play logs for imitation learning
+    octofold-train imitation RECIPE  a network that learns the moves of play logs
+    octofold-train dqn RECIPE        a network that learns the values of moves from its own games
 
 Every run keeps its state in a folder, and the same command continues it. This module defines the flags. It
 imports neither torch nor numba, so `--help` is fast and works without them.
@@ -48,16 +51,25 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
     """The parser of the whole command line, and those of its commands by name."""
     parser = Parser(prog="octofold-train", description="Train networks that play 2048.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    teacher, student, value, ppo = (
+    teacher, student, value, ppo, imitation, dqn = (
         commands.add_parser(name, help=help, description=f"Train {help}.")
         for name, help in {
             "teacher": "an n-tuple network that learns by self-play",
             "student": "a network that learns the teacher's preferences",
             "value": "a network that learns the values of afterstates",
             "ppo": "a student that continues to learn from its own games",
+            "imitation": "a network that learns the moves of play logs",
+            "dqn": "a network that learns the values of moves from its own games",
         }.items()
     )
-    examples = {teacher: "teacher", student: "cnn5", value: "value", ppo: "swift-ppo"}
+    examples = {
+        teacher: "teacher",
+        student: "cnn5",
+        value: "value",
+        ppo: "swift-ppo",
+        imitation: "report-cnn5",
+        dqn: "dqn-simple",
+    }
     for command, example in examples.items():
         command.add_argument("recipe", type=Path, help=f"TOML file, such as training/recipes/{example}.toml")
         command.add_argument(
@@ -81,19 +93,51 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
             metavar="DIR",
             help="folder of the n-tuple network to learn from (default: runs/teacher)",
         )
-    for command in (student, value, ppo):
+    for command in (student, value, ppo, imitation, dqn):
         command.add_argument(
             "--checkpoint",
             type=Path,
             metavar="DIR",
             help="folder for the trained network (default: checkpoints/NAME, with the recipe's name)",
         )
-    ppo.add_argument(
-        "--device",
-        choices=["cpu", "cuda"],
-        help="device for games, networks and updates (default: cuda if torch can use it, otherwise cpu)",
+    for command in (ppo, imitation, dqn):
+        command.add_argument(
+            "--device",
+            choices=["cpu", "cuda"],
+            help="device for games, networks and updates (default: cuda if torch can use it, otherwise cpu)",
+        )
+    imitation.add_argument(
+        "--moves",
+        type=Path,
+        default=Path("runs/moves"),
+        metavar="DIR",
+        help="folder of `octofold-train moves` (default: runs/moves)",
     )
+    _add_moves(commands)
     return parser, commands.choices
+
+
+def _add_moves(commands: argparse._SubParsersAction[Parser]) -> None:
+    moves = commands.add_parser(
+        "moves",
+        help="shuffle play logs for imitation",
+        description="Shuffle the moves of play logs into a new folder, from which `octofold-train imitation` "
+        "reads them in little memory. Lines that are not moves, or moves that the rules do not allow, are "
+        "printed and left out.",
+    )
+    moves.add_argument(
+        "logs", type=Path, nargs="+", metavar="LOG", help="play log, or folder of `octofold record`"
+    )
+    moves.add_argument(
+        "--out",
+        type=Path,
+        default=Path("runs/moves"),
+        metavar="DIR",
+        help="the new folder (default: runs/moves)",
+    )
+    moves.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="seed of the order (default: %(default)s)"
+    )
 
 
 def _minutes(text: str) -> float:

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import conv2d, pad
 
 
 class _CornerConvolution(torch.autograd.Function):
@@ -65,6 +66,9 @@ def corner_convolution(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     `x` is `[4, 4, N, C_in]`, contiguous; `weight` `[C_out, C_in, 2, 2]` and `bias` `[C_out]` are as in
     `nn.Conv2d`, in any floating type: the arithmetic runs in the type of `x`. Returns `[4, 4, N, C_out]`.
     """
+    if torch.compiler.is_exporting():  # exporters know ordinary operations only
+        planes = pad(x.permute(2, 3, 0, 1), (0, 1, 0, 1))
+        return torch.relu(conv2d(planes, weight.to(x.dtype), bias.to(x.dtype))).permute(2, 3, 0, 1)
     result: Tensor = _CornerConvolution.apply(  # type: ignore[no-untyped-call]
         x, weight.permute(2, 3, 1, 0).to(x.dtype).contiguous(), bias.to(x.dtype)
     )

@@ -75,8 +75,8 @@ class Distillation(SupervisedRun[DistilOptions, SupervisedProgress]):
 
     @property
     def origin(self) -> dict[str, Any]:
-        """The training method, for the checkpoint."""
-        return {"method": "distillation from an n-tuple network"}
+        """The training method and what it started from, for the checkpoint."""
+        return {"method": "distillation from an n-tuple network", "teacher_sha256": self.teacher_sha256}
 
     def _update(self) -> dict[str, float]:
         boards = self.pool.batch()

@@ -1,19 +1,22 @@
 """Runs training that takes hours: resumes, reports, saves regularly, and stops in time or at Ctrl-C.
 
-The folder of a run contains its resumable state, its history as JSON lines and its curves.
+The folder of a run contains its resumable state, its history as JSON lines, and its curves as PNG, CSV and
+TensorBoard events.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from octofold_training import checkpoints
+from octofold_training.curve_files import by_epoch, tensorboard_events, write_csv
 from octofold_training.curves import Curves, draw_curves
 from octofold_training.history import History
+from octofold_training.provenance import UNRECORDED, Stage, stages_so_far
 
 if TYPE_CHECKING:
     from torch.optim.swa_utils import AveragedModel
@@ -55,7 +58,7 @@ class Run(Protocol[Reports]):
     """A training run."""
 
     options: Any
-    "a dataclass; its `positions` is where the run ends"
+    "a dataclass"
     warnings: list[str]
     "what of the recipe the run does not follow, a line of text each"
     architecture: dict[str, Any]
@@ -67,6 +70,16 @@ class Run(Protocol[Reports]):
     @property
     def origin(self) -> dict[str, Any]:
         """The training method, for the checkpoint."""
+        ...
+
+    @property
+    def goal(self) -> float:
+        """Where the run ends, for people; in positions unless its reports say otherwise."""
+        ...
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has come to its end."""
         ...
 
     def warm_up(self) -> None:
@@ -99,16 +112,17 @@ class Run(Protocol[Reports]):
         ...
 
 
-def save_state(run: Run[Any], folder: Path) -> None:
+def save_state(run: Run[Any], folder: Path, stages: Sequence[Stage] = ()) -> None:
     """Write everything that `resume` needs into one file."""
     folder.mkdir(parents=True, exist_ok=True)
     state = run.state()
     state |= {"options": asdict(run.options), "seconds": run.seconds, "positions": run.positions}
+    state["stages"] = list(stages)
     checkpoints.save_tensors(folder / STATE, state)
 
 
-def resume(run: Run[Any], folder: Path) -> None:
-    """Continue in a new run from `save_state`.
+def resume(run: Run[Any], folder: Path) -> list[Stage]:
+    """Continue in a new run from `save_state`; returns the stages before it.
 
     Raises:
         TrainingError: the state belongs to another run or is damaged.
@@ -118,12 +132,23 @@ def resume(run: Run[Any], folder: Path) -> None:
         state = checkpoints.load_tensors(file)
         run.seconds, run.positions = state["seconds"], state["positions"]
         run.restore(state)
+        return _stages_of(state)
     except TrainingError as error:
         raise TrainingError(f"{file}: {error}") from error
     except (FileNotFoundError, PermissionError) as error:
         raise TrainingError(f"{file}: {error.strerror}") from error
     except Exception as error:  # torch documents no class of its own for a damaged file
         raise TrainingError(f"{file} is damaged or belongs to another run ({error})") from error
+
+
+def _stages_of(state: dict[str, Any]) -> list[Stage]:
+    """The stages that a state holds; one that is older than stages has one, by what it does tell."""
+    if "stages" in state:
+        stages: list[Stage] = state["stages"]
+        return stages
+    hours = round(state["seconds"] / 3600, 2)
+    whole = {"positions": state["positions"], "hours": hours, "options": state["options"]}
+    return [{"method": UNRECORDED, **whole}]
 
 
 def train(
@@ -135,40 +160,60 @@ def train(
     minutes: float = math.inf,
     save_every_seconds: float = 60.0,
 ) -> None:
-    """Train until the run has its positions, or for `minutes`; continue from `folder` if it contains a state.
+    """Train until the run is finished, or for `minutes`; continue from `folder` if it contains a state.
 
     The averaged network is written to `checkpoint` whenever the state is saved, and at the end. Every report
     goes to `report` and into the history. Ctrl-C saves the state and is raised again. Any other exception,
     such as `TrainingError`, leaves the last save unchanged.
     """
+    before: list[Stage] = []
     if (folder / STATE).exists():
-        resume(run, folder)
+        before = resume(run, folder)
     else:
         run.warm_up()
     history = History(folder / "history.jsonl", run.positions)
     started = saved = run.seconds
     try:
-        while run.positions < run.options.positions and run.seconds - started < minutes * 60:
-            progress = run.learn()
-            report(progress)
-            history.append(progress)
-            if run.seconds - saved > save_every_seconds:
-                _save(run, folder, checkpoint, curves, history)
-                saved = run.seconds
+        with tensorboard_events(folder / "tensorboard", history.reports) as add_events:
+            while not run.finished and run.seconds - started < minutes * 60:
+                progress = run.learn()
+                report(progress)
+                history.append(progress)
+                add_events(history.reports[-1])
+                if run.seconds - saved > save_every_seconds:
+                    _save(run, folder, checkpoint, curves, history, before)
+                    saved = run.seconds
     except KeyboardInterrupt:
         if run.is_sound():
-            _save(run, folder, checkpoint, curves, history)
+            _save(run, folder, checkpoint, curves, history, before)
         raise
-    _save(run, folder, checkpoint, curves, history)
+    _save(run, folder, checkpoint, curves, history, before)
 
 
-def _save(run: Run[Any], folder: Path, checkpoint: Path, curves: Curves, history: History) -> None:
-    save_state(run, folder)
+def _save(
+    run: Run[Any], folder: Path, checkpoint: Path, curves: Curves, history: History, before: Sequence[Stage]
+) -> None:
+    options = asdict(run.options)
+    stages = stages_so_far(before, run.origin, options, run.positions, run.seconds)
+    save_state(run, folder, stages)
     training = {
         **run.origin,
         "positions": run.positions,
         "hours": round(run.seconds / 3600, 2),
-        "options": asdict(run.options),
+        "options": options,
+        "stages": stages,
     }
     checkpoints.save(checkpoint, run.averaged.module, run.architecture, training)
     draw_curves(history.reports, folder / "curves.png", curves)
+    write_csv(history.reports, folder / "curves.csv")
+    if history.reports and "epoch" in history.reports[-1]:
+        write_csv(by_epoch(history.reports), folder / "epochs.csv")
+
+
+def follow(run: Run[Any], folder: Path, minutes: float = math.inf) -> None:
+    """Let a run of several processes learn in one that leaves all files to another, which is in `train`."""
+    if (folder / STATE).exists():
+        resume(run, folder)
+    started = run.seconds
+    while not run.finished and run.seconds - started < minutes * 60:
+        run.learn()

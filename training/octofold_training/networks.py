@@ -15,14 +15,24 @@ from torch.nn.functional import linear
 
 from octofold_training.architectures import (
     Architecture,
+    ArchitectureError,
     CNNArchitecture,
+    MLPArchitecture,
+    PaddedCNNArchitecture,
     PairArchitecture,
+    QNetworkArchitecture,
+    ResidualArchitecture,
+    SymmetricCNNArchitecture,
     ValidCNNArchitecture,
     architecture_of,
 )
 from octofold_training.convolution import corner_convolution
 from octofold_training.dense import dense_layers, initialize, parameters, through_dense
+from octofold_training.interfaces import PLANES_TO_LOGITS, Interface
 from octofold_training.pair_network import PairNetwork
+from octofold_training.published_networks import MLP, PaddedCNN, SymmetricCNN
+from octofold_training.q_networks import QNetwork
+from octofold_training.residual_network import ResidualNetwork
 
 ILLEGAL = -1e9
 """Logit or points of an illegal move: its probability is 0, and 0 times the value is not NaN."""
@@ -103,6 +113,30 @@ def build(architecture: Architecture) -> nn.Module:
             return ValidCNN(sizes.channels, sizes.dense, sizes.exponents, sizes.outputs)
         case PairArchitecture() as sizes:
             return PairNetwork(sizes.patterns, sizes.features, sizes.dense, sizes.exponents, sizes.outputs)
+        case PaddedCNNArchitecture() as sizes:
+            return PaddedCNN(sizes.layers, sizes.channels, sizes.padding, sizes.exponents, sizes.outputs)
+        case MLPArchitecture() as sizes:
+            return MLP(sizes.dense, sizes.exponents, sizes.outputs)
+        case SymmetricCNNArchitecture() as sizes:
+            return SymmetricCNN(sizes.layers, sizes.channels, sizes.exponents, sizes.outputs)
+        case QNetworkArchitecture() as sizes:
+            return QNetwork(sizes.form)
+        case ResidualArchitecture() as sizes:
+            return ResidualNetwork(sizes.channels, sizes.blocks, sizes.head_blocks, sizes.head_width)
+
+
+def require_planes(network: nn.Module) -> None:
+    """Raises `ArchitectureError` for a network that reads boards in another way than as one-hot planes."""
+    if interface_of(network) != PLANES_TO_LOGITS:
+        raise ArchitectureError(
+            f"a {type(network).__name__} does not read one-hot planes, which this learning algorithm needs"
+        )
+
+
+def interface_of(network: nn.Module | type[nn.Module]) -> Interface:
+    """How a network reads boards and what it answers."""
+    found: Interface = getattr(network, "interface", PLANES_TO_LOGITS)
+    return found
 
 
 def count_weights(network: nn.Module) -> int:

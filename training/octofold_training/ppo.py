@@ -26,6 +26,7 @@ from octofold_training.curves import Curves
 from octofold_training.encoding import fastest_type
 from octofold_training.environment import Environment, RewardName
 from octofold_training.long_run import RunProgress, TrainingError
+from octofold_training.networks import require_planes
 from octofold_training.options import fit_to_run, option
 from octofold_training.rollouts import Rollouts, Turn, generalised_advantages
 from octofold_training.schedules import cooling
@@ -67,7 +68,7 @@ class PPOOptions:
     max_gradient_norm: float = option(0.5, "maximum norm of a gradient")
     temperature: float = option(0.5, "divisor of the logits when moves are drawn", minimum=0.01)
     rewards: RewardName = option(
-        "points", "'points': the score; 'merges': merges by tile, and a penalty at the end"
+        "points", "'points': the score; 'merges': by tile, and a penalty at the end; 'count': merges"
     )
     restart_share: float = option(0.5, "share of games that start from a board of a recent game, at most 1")
     warm_up_moves: int = option(1000, "moves of each game before the run, to reach games of all ages")
@@ -108,6 +109,7 @@ class PPO:
             raise TrainingError("the initial network values afterstates; PPO needs a policy network")
         options, self.warnings = fit_to_run(options)
         self.options = options
+        require_planes(start.network)
         self.architecture = start.architecture
         self.start = start.sha256
         self.policy = deepcopy(start.network).to(device).train()
@@ -138,8 +140,8 @@ class PPO:
 
     @property
     def origin(self) -> dict[str, Any]:
-        """The training method, for the checkpoint."""
-        return {"method": "PPO from a distilled network", "start": self.start}
+        """The training method and what it started from, for the checkpoint."""
+        return {"method": "PPO from a distilled network", "start_sha256": self.start}
 
     def rate(self) -> float:
         """The next turn's learning rate as a share of the peak: 1, then a linear fall to 0."""
@@ -244,6 +246,16 @@ class PPO:
             kl = (probabilities * (log_policy - reference)).sum(dim=1).mean()
         policy_loss = options.kl_weight * kl - gain - options.entropy_weight * entropy
         return policy_loss + value_loss, kl, entropy, (ratio != clipped).float().mean()
+
+    @property
+    def goal(self) -> float:
+        """Where the run ends: how many positions it learns from."""
+        return self.options.positions
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has come to its end."""
+        return self.positions >= self.goal
 
     def is_sound(self) -> bool:
         """Whether all weights are finite numbers."""

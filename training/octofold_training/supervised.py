@@ -7,10 +7,12 @@ defines what is learned from a batch of positions.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -25,7 +27,7 @@ from octofold_training.encoding import OneHot
 from octofold_training.long_run import RunProgress, TrainingError
 from octofold_training.micro_batches import MicroBatches
 from octofold_training.muon import HiddenMuon
-from octofold_training.networks import build
+from octofold_training.networks import build, require_planes
 from octofold_training.options import fit_to_run, option
 from octofold_training.positions import PositionPool
 from octofold_training.schedules import cooling
@@ -110,6 +112,7 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         self.architecture = architecture
         torch.manual_seed(options.seed)
         self.student = build(architecture)
+        require_planes(self.student)
         if architecture["exponents"] < _EXPONENTS:
             raise TrainingError(
                 f"the network tells {architecture['exponents']} exponents apart; "
@@ -137,6 +140,11 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         self._muon = HiddenMuon(self.student, options.weight_decay) if options.muon else None
         decay = max(0.0, 1 - options.batch_size / options.averaged)
         self.averaged = AveragedModel(self.student, multi_avg_fn=get_ema_multi_avg_fn(decay))
+
+    @cached_property
+    def teacher_sha256(self) -> str:
+        """Of the teacher's tables; a published n-tuple network's card has the same as its checkpoint's."""
+        return hashlib.sha256(np.ascontiguousarray(self._teacher.values).data).hexdigest()
 
     def warm_up(self) -> None:
         """Spread the games over all stages."""
@@ -197,6 +205,16 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         self._optimiser.step()
         self.averaged.update_parameters(self.student)
         self.positions += positions
+
+    @property
+    def goal(self) -> float:
+        """Where the run ends: how many positions it learns from."""
+        return self.options.positions
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has come to its end."""
+        return self.positions >= self.goal
 
     def is_sound(self) -> bool:
         """Whether all weights are finite numbers."""

@@ -122,8 +122,9 @@ class ValueLearning(SupervisedRun[ValueOptions, ValueProgress]):
 
     @property
     def origin(self) -> dict[str, Any]:
-        """The training method, for the checkpoint."""
-        return {"method": "afterstate values of an n-tuple network, and TD(0) in its own games"}
+        """The training method and what it started from, for the checkpoint."""
+        method = "afterstate values of an n-tuple network, and TD(0) in its own games"
+        return {"method": method, "teacher_sha256": self.teacher_sha256}
 
     def _update(self) -> dict[str, float]:
         boards = self.pool.batch()

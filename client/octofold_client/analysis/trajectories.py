@@ -76,6 +76,8 @@ class Positions:
     """`[P, 16]`"""
     made: NDArray[np.uint8]
     """`[P]`: the move that was made, 0 to 3."""
+    cells: NDArray[np.uint8]
+    """`[P]`: the cell of the tile that appeared after it."""
 
     def __len__(self) -> int:
         return len(self.games)
@@ -96,11 +98,17 @@ def last_positions(episodes: Sequence[Episode], count: int) -> Positions:
         first = int(np.searchsorted(-left, -count))  # the longest game comes first
         if first < len(boards):
             rows = np.arange(first, len(boards))
-            parts.append((rows, np.full(len(rows), number), left[first:], boards[first:], made[first:] & 3))
-    rows, numbers, left, boards, moves = (np.concatenate(column) for column in zip(*parts, strict=True))
+            parts.append((rows, np.full(len(rows), number), left[first:], boards[first:], made[first:]))
+    rows, numbers, left, boards, made = (np.concatenate(column) for column in zip(*parts, strict=True))
     indices = np.array([game.game for game in games], np.int64)[rows]
     order = np.lexsort((numbers, indices))
-    return Positions(indices[order], numbers[order], left[order], boards[order], moves[order])
+    moves, cells = (made & 3).astype(np.uint8), (made >> 2 & 15).astype(np.uint8)
+    return Positions(indices[order], numbers[order], left[order], boards[order], moves[order], cells[order])
+
+
+def all_positions(episodes: Sequence[Episode]) -> Positions:
+    """The boards before every move of each game; by the games' indices."""
+    return last_positions(episodes, max(map(len, episodes)))
 
 
 def _longest_first(episodes: Sequence[Episode]) -> list[Episode]:

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import NoReturn
 
 from octofold_game.command_line import Parser
+from octofold_game.play_logs.moves import LogError
 from octofold_game.replays import ReplayError
 from octofold_game.rules import BoardError
 from octofold_game.suggestions import did_you_mean
@@ -27,6 +28,7 @@ from octofold_client.cli import (
     move,
     play,
     ready,
+    record,
     replay,
     report,
     verify,
@@ -36,7 +38,20 @@ from octofold_client.errors import OctofoldError
 from octofold_client.wording import described
 
 FAILURE, INTERRUPTED = 1, 130
-SUBCOMMANDS = (move, evaluate, compare, play, verify, replay, report, analyse, loadtest, models, ready)
+SUBCOMMANDS = (
+    move,
+    evaluate,
+    compare,
+    play,
+    record,
+    verify,
+    replay,
+    report,
+    analyse,
+    loadtest,
+    models,
+    ready,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output has closed the pipe; Python must not write to it at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILURE
-    except (OctofoldError, BoardError, BoardTextError, ReplayError, OSError) as error:
+    except (OctofoldError, BoardError, BoardTextError, ReplayError, LogError, OSError) as error:
         print(f"octofold: {described(error)}", file=sys.stderr)
         return FAILURE
     return 0

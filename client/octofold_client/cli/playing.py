@@ -1,4 +1,4 @@
-"""Plays games into a result folder and shows progress; used by evaluate, compare and play."""
+"""Plays games into a result folder and shows progress; used by evaluate, compare, play and record."""
 
 import re
 import sys
@@ -22,6 +22,7 @@ from octofold_client.evaluation.evaluate import evaluate as run_evaluation
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder, check_writable
 from octofold_client.evaluation.servers import Servers
+from octofold_client.rpc.client import Client
 from octofold_client.rpc.credentials import Credentials
 from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_client.terminal.progress import progress_on
@@ -97,6 +98,11 @@ class Players:
             self.contenders += local
             self._stack = stack.pop_all()
         return self
+
+    @property
+    def client(self) -> Client:
+        """The client of the first server, if models play."""
+        return self._servers.client
 
     def __exit__(self, *raised: object) -> None:
         self._stack.__exit__(*raised)  # type: ignore[arg-type]  # passed on unchanged

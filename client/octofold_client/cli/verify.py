@@ -1,15 +1,21 @@
-"""`octofold verify`: checks the records of games with the referee's rules."""
+"""`octofold verify`: checks the records of games, and play logs, with the rules."""
 
 import sys
 from argparse import Namespace
+from collections.abc import Iterator
 from pathlib import Path
 
+from octofold_game.play_logs.moves import LogError
+from octofold_game.play_logs.reading import BadLine, is_log, read_log
 from octofold_game.replays import ReplayError, check_replays
 
 from octofold_client.cli.arguments import Subcommands
 from octofold_client.errors import EvaluationError
-from octofold_client.evaluation.result_folder import replays_of
+from octofold_client.evaluation.result_folder import existing, replays_of
 from octofold_client.wording import counted, described
+
+_LINES_TOLD = 20
+"""Bad lines of a log that are printed; a file that is no log at all has millions."""
 
 
 def add(subcommands: "Subcommands") -> None:
@@ -18,25 +24,68 @@ def add(subcommands: "Subcommands") -> None:
         "verify",
         help="check the records of games against the rules",
         description="Replays every game with an independent implementation of the rules, and checks each "
-        "move, each new tile, the score and the final board. Exits with 0 if all records are correct, and "
-        "with 1 otherwise.",
+        "move, each new tile, the score and the final board. Checks every line of play logs: its form, that "
+        "the move is legal, and that the new tile's cell is empty after it. Exits with 0 if all records are "
+        "correct, and with 1 otherwise.",
     )
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="replay file or result folder")
+    parser.add_argument(
+        "files",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="replay file, play log, or folder that holds replays, logs or both",
+    )
     parser.set_defaults(run=verify)
 
 
 def verify(options: Namespace) -> None:
-    """Replay every game of all files with the referee's rules, and print the result.
+    """Check every game and every logged move of all files, and print the result.
 
     Raises:
         ReplayError: a record is wrong, or a file cannot be read.
     """
-    wrong = [reason for file in options.files if (reason := _wrong(file))]
+    wrong = [reason for file in options.files for reason in _wrong(file) if reason]
     if wrong:
         raise ReplayError("; ".join(wrong))
 
 
-def _wrong(file: Path) -> str:
+def _wrong(path: Path) -> Iterator[str]:
+    """Print what is wrong with each record of a file or folder; yield summaries, empty if all is correct."""
+    if is_log(path) and not path.is_dir():
+        yield _wrong_log(path)
+        return
+    logs = [file for file in sorted(path.iterdir()) if is_log(file)] if path.is_dir() else []
+    if not logs or replays_of(path).exists():
+        yield _wrong_replays(path)
+    for log in logs:
+        yield _wrong_log(log)
+
+
+def _wrong_log(log: Path) -> str:
+    """Print the first bad lines of a log; return a summary of them, empty if there are none."""
+    good = bad = 0
+
+    def tell(line: BadLine) -> None:
+        nonlocal bad
+        bad += 1
+        if bad <= _LINES_TOLD:
+            print(f"octofold: {line}", file=sys.stderr)
+
+    try:
+        for moves in read_log(existing(log), tell, check_rules=True):
+            good += len(moves)
+    except (LogError, EvaluationError, OSError) as error:
+        if not good and not bad:
+            return described(error)
+        print(f"octofold: {described(error)}", file=sys.stderr)
+        return f"{log} cannot be read beyond {counted(good + bad, 'line')}"
+    if bad:
+        return f"{bad:,} of {counted(good + bad, 'line')} of {log} {'is' if bad == 1 else 'are'} wrong"
+    print(f"{log}: {counted(good, 'move')}: all are legal, and new tiles appear in empty cells")
+    return ""
+
+
+def _wrong_replays(file: Path) -> str:
     """Print the wrong games of a file or folder; return a summary of them, empty if all are correct."""
     games = moves = wrong = 0
     try:

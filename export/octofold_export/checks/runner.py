@@ -20,7 +20,7 @@ _BATCH = 64  # boards a run; larger batches leave the processor's caches
 
 @dataclass(frozen=True)
 class Outputs:
-    """The outputs of a folded graph for N boards, see `folding.fold`."""
+    """The outputs of a folded graph for N boards, under the names of `octofold_game.model`."""
 
     move: NDArray[np.int8]
     probabilities: NDArray[np.float32]
@@ -60,6 +60,7 @@ class FoldedGraph:
             )
         except Exception as error:  # onnxruntime's exceptions have no other base class
             raise ExportError(f"onnxruntime cannot load the folded graph: {first_line(error)}") from error
+        self._names = [output.name for output in self._session.get_outputs()]
 
     def answer(self, boards: NDArray[np.uint8], batch: int = _BATCH) -> Outputs:
         """Outputs for boards `[N, 16]`, computed `batch` at a time."""
@@ -67,7 +68,8 @@ class FoldedGraph:
             self._session.run(None, {BOARDS.name: boards[first : first + batch]})
             for first in range(0, max(len(boards), 1), batch)
         ]
-        return Outputs(*(np.concatenate(outputs) for outputs in zip(*runs, strict=True)))
+        outputs = (np.concatenate(output) for output in zip(*runs, strict=True))
+        return Outputs(**dict(zip(self._names, outputs, strict=True)))
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
         """`[N, 16]` to moves `[N]`, -1 where no move is legal."""

@@ -50,6 +50,11 @@ class FoldableNetwork:
     output: Layer
 
 
+def has_form(network: nn.Module) -> bool:
+    """Whether `foldable` knows networks of this class."""
+    return isinstance(network, CNN | ValidCNN | PairNetwork)
+
+
 def foldable(network: nn.Module) -> FoldableNetwork:
     """Take the weights out of `network`.
 

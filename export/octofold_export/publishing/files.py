@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,8 @@ from onnx import helper
 
 from octofold_export.publishing.readme import describe
 from octofold_export.publishing.versions import Content
+
+_NO_TENSORS: Mapping[str, ListedFile] = MappingProxyType({})
 
 
 class Agreement(NamedTuple):
@@ -63,7 +66,7 @@ def version_files(
         for name, values in tensors.items()
     }
     precisions = {
-        precision: _graph_file(precision, content, listed, agreement.get(precision))
+        precision: graph_file(precision, content, agreement.get(precision), listed)
         for precision, content in models.items()
     }
     tables = None if locate_tables is None else locate_tables(models["fp32"])
@@ -72,16 +75,20 @@ def version_files(
     return files | beside | {CARD_FILE: encode_card(card), README_FILE: describe(card)}
 
 
-def _graph_file(
-    precision: Precision, content: bytes, tensors: dict[str, ListedFile], agreement: Agreement | None
+def graph_file(
+    precision: Precision,
+    content: Content,
+    agreement: Agreement | None,
+    tensors: Mapping[str, ListedFile] = _NO_TENSORS,
 ) -> GraphFile:
-    return GraphFile(
-        file=GRAPH_FILES[precision],
-        sha256=_sha256(content),
-        tensors=tensors,
-        agreement=None if agreement is None else round(agreement.share, 5),
-        agreement_by_stage={} if agreement is None else agreement.by_stage,
-    )
+    """What the card lists of a graph's file."""
+    listed = GraphFile(file=GRAPH_FILES[precision], sha256=_sha256(content), tensors=dict(tensors))
+    return listed if agreement is None else with_agreement(listed, agreement)
+
+
+def with_agreement(listed: GraphFile, agreement: Agreement) -> GraphFile:
+    """The same with how often it moves as float32 does."""
+    return replace(listed, agreement=round(agreement.share, 5), agreement_by_stage=agreement.by_stage)
 
 
 def write_metadata(graph: onnx.ModelProto, card: Card, precision: Precision) -> None:

@@ -35,6 +35,7 @@ def describe(card: Card) -> bytes:
         "",
         *_precisions(card),
         *_stages(card),
+        *_half(card),
         "",
         "## Strength",
         "",
@@ -102,7 +103,7 @@ def _checked(card: Card) -> Iterator[str]:
             f"- {card.parity.precision} answers as the trained network does on {card.parity.boards:,} boards "
             f"in a batch and on {card.parity.one_by_one:,} one by one."
         )
-    if card.boards is not None:
+    if card.boards is not None and len(card.precisions) > 1:
         boards = card.boards
         calibration = f"; quantized on {boards.calibration:,} others" if boards.calibration else ""
         yield (f"- Reduced precisions measured on {boards.measured:,} boards ({boards.source}){calibration}.")
@@ -134,6 +135,13 @@ def _stages(card: Card) -> Iterator[str]:
     for stage, first in next(iter(measured.values())).items():
         shares = " | ".join(f"{stages[stage].agreement:.2%}" for stages in measured.values())
         yield f"| {stage} | {first.boards:,} | {shares} |"
+
+
+def _half(card: Card) -> Iterator[str]:
+    if "fp16" in card.precisions:
+        yield ""
+        yield "fp16 is what a GPU takes. It was measured on a CPU, where onnxruntime rounds the weights and"
+        yield "computes in float32; `python bench/gpu.py` measures it on a GPU."
 
 
 def _strength(strength: Strength | None) -> Iterator[str]:

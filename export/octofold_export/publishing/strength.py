@@ -13,24 +13,18 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 from octofold_game.model import (
-    CARD_FILE,
-    README_FILE,
     Alternative,
     Alternatives,
-    Card,
-    CardError,
     Interval,
     Precision,
     Reached,
     Strength,
-    encode_card,
-    read_card,
 )
 from octofold_game.structures import StructureError, structured
 
 from octofold_export.errors import ExportError
-from octofold_export.publishing.readme import describe
-from octofold_export.publishing.versions import check_name, replace_file
+from octofold_export.publishing.card_files import read_published, write_card
+from octofold_export.publishing.versions import check_name
 
 _ROUNDING = 1e-12
 _SCHEMA = 2  # of the evaluation's result
@@ -66,7 +60,7 @@ def record_strength(models: Path, name: str, version: int, result_file: Path) ->
     """
     check_name(name)
     folder = models / name / str(version)
-    card = _read_card(folder)
+    card = read_published(folder)
     result = _read_result(result_file)
     played_by = card.precisions.get(result.precision)
     if played_by is None or result.sha256 != played_by.sha256:
@@ -74,7 +68,7 @@ def record_strength(models: Path, name: str, version: int, result_file: Path) ->
             f"{result_file}: games of {result.model} version {result.version} "
             f"({result.precision}, SHA-256 {result.sha256}), which is no file of {folder}"
         )
-    _write(folder, replace(card, strength=_strength(result, card.largest_exponent)))
+    write_card(folder, replace(card, strength=_strength(result, card.largest_exponent)))
     return folder
 
 
@@ -84,19 +78,10 @@ def record_alternatives(folder: Path, checkpoint: str, rows: Sequence[Alternativ
     `checkpoint` is the SHA-256 of the weights that played; `command` measures the rows again. Raises
     `ExportError` if the version was made from other weights, or its card is missing or damaged.
     """
-    card = _read_card(folder)
+    card = read_published(folder)
     if card.checkpoint_sha256 != checkpoint:
         raise ExportError(f"{folder}: made from another checkpoint than {checkpoint}")
-    _write(folder, replace(card, alternatives=Alternatives(rows=tuple(rows), command=command)))
-
-
-def _write(folder: Path, card: Card) -> None:
-    content = encode_card(card), describe(card)
-    try:
-        for file, text in zip((CARD_FILE, README_FILE), content, strict=True):
-            replace_file(folder / file, text)
-    except OSError as error:
-        raise ExportError(f"{folder}: {error.strerror}") from error
+    write_card(folder, replace(card, alternatives=Alternatives(rows=tuple(rows), command=command)))
 
 
 def _strength(result: _Result, largest_exponent: int) -> Strength:
@@ -127,13 +112,6 @@ def _bounded(interval: Interval) -> Interval:
     """An interval of a share whose ends are not 0 and 1 by a rounding error only."""
     low, high = interval
     return low if low > _ROUNDING else 0.0, high if high < 1 - _ROUNDING else 1.0
-
-
-def _read_card(folder: Path) -> Card:
-    try:
-        return read_card(folder)
-    except CardError as error:
-        raise ExportError(f"{folder}: {error}") from error
 
 
 def _read_result(file: Path) -> _Result:

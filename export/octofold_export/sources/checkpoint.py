@@ -1,25 +1,30 @@
-"""A checkpoint of ours: a policy network, or a value network, of a kind that has a hand-made form."""
+"""A checkpoint of ours: of a kind that has a hand-made form, or of one whose body is taken as it is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from octofold_training.checkpoints import CheckpointError, load
+import msgspec
+from octofold_training.checkpoints import Checkpoint, CheckpointError, load
+from octofold_training.networks import interface_of
 
 from octofold_export.checks.reference import network_evaluation
 from octofold_export.description.description import Answers, Description, Reads
+from octofold_export.description.hints import Hints
 from octofold_export.errors import ExportError
 from octofold_export.graph.heads import Evaluator
 from octofold_export.handmade.floating import float_form, half_form
-from octofold_export.handmade.weights import foldable
+from octofold_export.handmade.weights import foldable, has_form
 from octofold_export.precision.calibration import quantise
+from octofold_export.sources.described import described_source
 from octofold_export.sources.source import Boards, Source
 from octofold_export.sources.torch_network import TorchNetwork
 
 
 def from_checkpoint(folder: Path) -> Source:
-    """A policy network, or a value network: one whose architecture has `head` "value".
+    """A network of any kind that is trained here.
 
     Raises `ExportError` for a checkpoint that cannot be read or folded.
     """
@@ -29,6 +34,8 @@ def from_checkpoint(folder: Path) -> Source:
         raise ExportError(str(error)) from error
     architecture = checkpoint.architecture
     network = TorchNetwork(checkpoint.network, str(folder))
+    if not has_form(checkpoint.network):
+        return _as_it_is(checkpoint, network)
     form = foldable(checkpoint.network)
     description = one_hot_description(form.encoding.exponents, architecture.get("value_scale"))
 
@@ -45,6 +52,31 @@ def from_checkpoint(folder: Path) -> Source:
         weights=network.weights,
         checkpoint_sha256=checkpoint.sha256,
     )
+
+
+def _as_it_is(checkpoint: Checkpoint, network: TorchNetwork) -> Source:
+    """A network of a kind without a hand-made form. Its architecture says how it reads and answers."""
+    architecture = checkpoint.architecture
+    interface = interface_of(checkpoint.network)
+    hints = msgspec.convert(
+        {
+            "reads": {
+                "kind": interface.reads,
+                "layout": interface.layout,
+                "type": "float32",
+                "planes": architecture.get("exponents"),
+            },
+            "answers": {
+                "kind": interface.answers if "head" not in architecture else "afterstate_value",
+                "output": interface.output,
+                "actions": interface.actions,
+                "scale": architecture.get("value_scale", 1.0),
+            },
+        },
+        Hints,
+    )
+    source = described_source(network, hints, architecture, checkpoint.sha256)
+    return replace(source, described_by_user=False)
 
 
 def one_hot_description(exponents: int, value_scale: float | None = None) -> Description:

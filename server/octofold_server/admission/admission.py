@@ -1,8 +1,8 @@
-"""The door that every call passes, whichever protocol it came by: is the service open, is there room, which
-model, are the boards good; then to the batcher, and into the counts.
+"""Admission: what every call passes, whichever protocol it came by.
 
-Because there is only one, all protocols agree about what is refused and what was counted. Knows nothing about
-messages, metadata or status codes on the wire beyond their names.
+Is the service open, is there room, which model is asked for, are the boards good? Then the call goes to the
+batcher, and its end into the counts. All protocols pass here, so they agree about what is refused and what is
+counted.
 """
 
 from __future__ import annotations
@@ -11,64 +11,42 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
 from octofold_proto.errors import InvalidRequest, QueueFull, Unavailable
 from octofold_proto.status import CODES
 
 from octofold_server.admission.byte_budget import ByteBudget
-from octofold_server.batching.call import Answer, Call, Priority
+from octofold_server.admission.request import TRACE_HEADERS, Headers, Request
+from octofold_server.batching.call import Call
 from octofold_server.batching.statistics import Refusals
 from octofold_server.models.registry import Models, ServedModel
 
 if TYPE_CHECKING:  # an extra, which most servers do without
     from octofold_server.admission.tracing import Tracing
 
-__all__ = [
-    "TRACE_HEADERS",
-    "Door",
-    "Limits",
-    "ReadBoards",
-    "ReadTrace",
-    "StopReading",
-    "Ticket",
-    "WhenAnswered",
-    "code_name",
-]
+__all__ = ["AcceptedCall", "Admission", "Limits", "StopReading", "WhenAnswered", "code_name"]
 
 RETRY_SECONDS = 1.0
-"""For who finds too many calls or streams open: their end is nobody's to foretell."""
+"""For a caller that finds too many calls or streams open: nobody can predict when one will finish."""
 
 QUIET_SECONDS = 0.2
 MAX_QUIET_WAITS = 5
 
-
-ReadBoards = Callable[[int], NDArray[np.uint8]]
-"""The boards [N, 16] uint8 of a call, N at least 1, checked against a largest exponent; raises BoardError or
-InvalidRequest. It may be asked twice, when another version takes over in between."""
-
 StopReading = Callable[[], None]
 """Makes an open stream take no more messages; what it took is still answered."""
 
-WhenAnswered = Callable[["Ticket"], None]
-
-TRACE_HEADERS = ("traceparent", "tracestate")
-"""The names under which a caller's W3C Trace Context travels, as metadata or as HTTP headers."""
-
-ReadTrace = Callable[[], Mapping[str, str]]
-"""The caller's `TRACE_HEADERS`; only asked for where there is tracing."""
+WhenAnswered = Callable[["AcceptedCall"], None]
+"""Takes a call that is done; must return soon."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much of what is let in at the same time."""
+    """How much is let in at the same time."""
 
     boards: int = 65_536  # in one call
     calls: int = 1024  # at work, streams not counted
@@ -77,60 +55,62 @@ class Limits:
     message_bytes: int = 256 * 2**20  # of all messages at work together
 
 
-class Ticket:
-    """An accepted call: who answers it, and its answer."""
+class AcceptedCall(Call):
+    """A call that was admitted: `Admission.submit` makes it, and sets the attributes.
 
-    __slots__ = ("_trace", "_when_answered", "call", "served")
+    Attributes:
+        request: what it asks for.
+        served: the model version that answers.
+    """
 
-    def __init__(
-        self, served: ServedModel, when_answered: WhenAnswered | None, trace: Callable[[Call], None] | None
-    ) -> None:
-        self.served = served
-        self.call: Call | None = None  # None until the batcher has taken it
-        self._when_answered = when_answered
-        self._trace = trace
+    __slots__ = ("_admission", "_has_slot", "_headers", "_when_answered", "request", "served")
 
-    def answer(self) -> Answer:
-        """Wait for the answer; raises what `Call.result` raises."""
-        assert self.call is not None
-        return self.call.result()
+    request: Request
+    served: ServedModel
+    _admission: Admission
+    _when_answered: WhenAnswered | None
+    _headers: Headers
+    _has_slot: bool  # it counts as a call at work until `_when_answered` returns
 
     def cancel(self) -> None:
         """Nobody waits for the answer any more; no effect once it is there."""
-        if self.call is not None:
-            self.served.batcher.cancel(self.call)
+        self.served.batcher.cancel(self)
 
-    def settle(self, call: Call) -> None:
-        """Pass on that the call is done; the batcher does it exactly once. It has counted those that were
+    def has_ended(self) -> None:
+        """Count a failure, pass the end on, and give the slot back. The batcher has counted those that were
         answered, and does not know the names of failures."""
-        self.call = call
-        if call.error is not None:
-            self.served.statistics.failure(code_name(call.error), time.monotonic() - call.submitted)
-        if self._trace is not None:
-            self._trace(call)
-        if self._when_answered is not None:
-            self._when_answered(self)
+        admission = self._admission
+        if self.error is not None:
+            self.served.statistics.failure(code_name(self.error), time.monotonic() - self.submitted)
+        if admission.tracing is not None:
+            headers = {name: str(value) for name, value in self._headers if name in TRACE_HEADERS}
+            admission.tracing.record(self, self.served.name, self.served.version, headers)
+        when_answered, self._when_answered = self._when_answered, None  # it may refer to what refers to this
+        try:
+            if when_answered is not None:
+                when_answered(self)
+        finally:
+            if self._has_slot:
+                admission.give_slot()
 
 
-class Door:
+class Admission:
     """Lets calls in between `open` and `refuse`; before and after they fail with `Unavailable`.
 
-    Args:
-        models: where calls go.
-        limits: see there.
-        tracing: told of every call that is done.
-
     Attributes:
+        models: where calls go.
+        limits: how much is let in at the same time.
+        tracing: told of every call that is done; None without tracing.
         refusals: counts of the calls that no model can be blamed for.
         budget: of the bytes of all messages at work, by whatever protocol they came.
-        refusal: why calls are refused; empty while the door is open.
+        refusal: why calls are refused; empty while they are admitted.
         ready: whether new callers should come here: not before `open`, nor after `leave`.
         is_alive: whether the transport serves; set by whoever watches it.
     """
 
     def __init__(self, models: Models, limits: Limits | None = None, tracing: Tracing | None = None) -> None:
         self.models = models
-        self._tracing = tracing
+        self.tracing = tracing
         self.limits = limits or Limits()
         self.refusals = Refusals()
         self.budget = ByteBudget(self.limits.message_bytes, self.refusals)
@@ -139,7 +119,7 @@ class Door:
         self.is_alive: Callable[[], bool] = lambda: True
         self._refused = 0
         self._calls = 0
-        self._at_work = _AtWork(self)
+        self._slot = _CallSlot(self)
         self._streams: dict[_Place, StopReading] = {}
         self._streams_of: Counter[str] = Counter()
         self._lock = threading.RLock()  # guards everything above
@@ -182,20 +162,20 @@ class Door:
             if refused == self._refused:
                 return
 
-    def call(self) -> AbstractContextManager[None]:
-        """A unary call is at work, until its reply is made.
+    def call_slot(self) -> AbstractContextManager[None]:
+        """A block that counts as a call at work, for calls whose reply takes its time after the answer.
 
         Raises:
-            Unavailable: on entering, the door is not open.
+            Unavailable: on entering, no calls are admitted.
             QueueFull: on entering, as many calls are at work as may be.
         """
-        return self._at_work
+        return self._slot
 
     def open_stream(self, connection: str, stop_reading: StopReading) -> object:
         """A stream is open on the connection of that name, until `close_stream` is given what this returns.
 
         Raises:
-            Unavailable: the door is not open.
+            Unavailable: no calls are admitted.
             QueueFull: as many streams are open as may be, here or on this connection.
         """
         with self._lock:
@@ -223,44 +203,50 @@ class Door:
 
     def submit(
         self,
-        model: str,
-        version: str,
-        read_boards: ReadBoards,
-        *,
-        deadline: float = math.inf,
-        priority: Priority = Priority.INTERACTIVE,
+        request: Request,
         when_answered: WhenAnswered | None = None,
-        read_trace: ReadTrace = dict,
-    ) -> Ticket:
-        """Hand a call's boards to the model that it asks for.
+        deadline: float = math.inf,
+        headers: Headers = (),
+        *,
+        takes_slot: bool = False,
+    ) -> AcceptedCall:
+        """Hand a request's boards to the model that it asks for.
 
         Args:
-            model: empty means the default.
-            version: empty means the newest ready.
-            read_boards: gives the boards.
+            request: whose timeout, if it is sooner, comes before `deadline`.
+            when_answered: called with the call once it is done; must return soon.
             deadline: a time of `time.monotonic`.
-            priority: which queue they wait in.
-            when_answered: called with the ticket once the call is done; must return at once.
-            read_trace: gives the caller's trace, for the spans of this call to be part of.
+            headers: what came with the call, for the spans of this call to be part of the caller's trace.
+            takes_slot: whether this is a call of its own, which counts as one at work until `when_answered`
+                returns; a message of a stream is not, nor is a call in a `call_slot`.
 
         Raises:
-            UnknownModel, Unavailable: see `Models.resolve`.
+            Unavailable: no calls are admitted, or the model is being loaded or unloaded.
+            QueueFull: as many calls are at work as may be, or the boards have no room in the queue.
+            UnknownModel: see `Models.resolve`.
             InvalidRequest, BoardError: the boards are not good, or too many.
-            QueueFull: they have no room in the queue.
         """
+        if takes_slot:
+            self.take_slot()
+        if request.timeout_seconds != math.inf:
+            deadline = min(deadline, time.monotonic() + request.timeout_seconds)
+        models, key = self.models, (request.model or self.models.default, request.version)
         served = None
         try:
             while True:
-                served, before = self.models.resolve(model, version), served
-                boards = read_boards(served.largest_exponent)
+                served, before = models.ready.get(key) or models.resolve(*key), served
+                boards = request.read_boards(served.largest_exponent)
                 if len(boards) > self.limits.boards:
                     raise InvalidRequest(
                         f"{len(boards)} boards in one call; {self.limits.boards} are allowed"
                     )
-                ticket = Ticket(served, when_answered, self._trace(served, read_trace))
+                call = AcceptedCall(boards, deadline, request.priority)
+                call.request, call.served = request, served
+                call._admission, call._headers = self, headers
+                call._when_answered, call._has_slot = when_answered, takes_slot
                 try:
-                    ticket.call = served.batcher.submit(boards, deadline, ticket.settle, priority)
-                    return ticket
+                    served.batcher.submit(call)
+                    return call
                 except Unavailable:  # perhaps another version took over since we looked
                     if served is before:
                         raise
@@ -269,29 +255,27 @@ class Door:
                 self.refusals.add(code_name(error))
             else:
                 served.statistics.failure(code_name(error))
+            if takes_slot:
+                self.give_slot()
             raise
 
-    def begin_call(self) -> None:
-        """`call`, for whoever ends it elsewhere."""
+    def take_slot(self) -> None:
+        """Count a call at work; raises what `call_slot` does."""
         with self._lock:
-            self._check_open()
+            if self.refusal:
+                self._check_open()
             if self._calls >= self.limits.calls:
                 error = QueueFull(f"{self._calls} calls are at work, the most allowed", RETRY_SECONDS)
                 self.refusals.add(code_name(error))
                 raise error
             self._calls += 1
 
-    def end_call(self) -> None:
-        """After `begin_call`, when the reply is made."""
+    def give_slot(self) -> None:
+        """After `take_slot`: the call is no longer at work."""
         with self._lock:
             self._calls -= 1
-            if not self._calls:
+            if self.refusal and not self._calls:  # somebody may wait for the last one
                 self._ended.notify_all()
-
-    def _trace(self, served: ServedModel, read_trace: ReadTrace) -> Callable[[Call], None] | None:
-        if self._tracing is None:
-            return None
-        return partial(self._tracing.record, model=served.name, version=served.version, headers=read_trace())
 
     def _check_open(self) -> None:
         if self.refusal:
@@ -317,20 +301,20 @@ class _Place:
         self.connection = connection
 
 
-class _AtWork:
-    """The block of one unary call. One object serves all calls: a generator for each would cost more than
-    all that is done here."""
+class _CallSlot:
+    """The block of one call. One object serves all calls: a generator for each would cost more than all that
+    is done here."""
 
-    __slots__ = ("_door",)
+    __slots__ = ("_admission",)
 
-    def __init__(self, door: Door) -> None:
-        self._door = door
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
 
     def __enter__(self) -> None:
-        self._door.begin_call()
+        self._admission.take_slot()
 
     def __exit__(self, *_: object) -> None:
-        self._door.end_call()
+        self._admission.give_slot()
 
 
 def code_name(error: Exception) -> str:

@@ -16,7 +16,7 @@ from google.rpc.status_pb2 import Status
 from octofold_proto.errors import BackendFailed, NotAllowed, Unauthenticated
 from octofold_proto.status import CODES, status_of
 
-__all__ = ["failure_status", "request_id"]
+__all__ = ["failure_status", "usable_request_id"]
 
 LONGEST_MESSAGE = 1000
 """Bytes of what a caller is told. Clients take 8 KiB of trailers, in which it comes twice: once with up to
@@ -27,7 +27,7 @@ _ACCEPTED_ID = re.compile(r"[\w.:/+=@-]{1,128}", re.ASCII)
 _log = logging.getLogger(__name__)
 
 
-def request_id(wanted: str | None) -> str:
+def usable_request_id(wanted: str | None) -> str:
     """The id of a call: the one that its caller gave it, if it is fit for a log, or a new one."""
     return wanted if wanted is not None and _ACCEPTED_ID.fullmatch(wanted) else secrets.token_hex(8)
 
@@ -40,7 +40,7 @@ def failure_status(error: Exception, call: str, request_id: str, client: str = "
     Args:
         error: what became of the call.
         call: what was called, for the log.
-        request_id: see `request_id`.
+        request_id: see `usable_request_id`.
         client: the caller's address, for the log, where it is known.
     """
     if isinstance(error, CancelledError):

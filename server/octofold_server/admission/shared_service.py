@@ -15,7 +15,7 @@ from typing import Any
 
 from octofold_game.files import read_regular, write_text
 
-from octofold_server.admission.admission import Door
+from octofold_server.admission.admission import Admission
 from octofold_server.admission.metric_sums import counters_of, summed
 from octofold_server.admission.metrics import exposition
 from octofold_server.system.siblings import Place, Siblings
@@ -32,18 +32,18 @@ class SharedService:
 
     Args:
         place: of this process among the others.
-        door: of this process.
+        admission: of this process.
     """
 
-    def __init__(self, place: Place, door: Door) -> None:
+    def __init__(self, place: Place, admission: Admission) -> None:
         self._place = place
-        self._door = door
+        self._admission = admission
         self._lock = threading.Lock()  # pages are written in the order in which they are made
         self._before = self._counted_by(place.number)
         abilities: dict[str, Callable[[str], Any]] = {
             "page": self._own_page,
-            "load": door.models.load,
-            "unload": door.models.unload,
+            "load": admission.models.load,
+            "unload": admission.models.unload,
         }
         self._siblings = Siblings(place, abilities)
 
@@ -63,10 +63,12 @@ class SharedService:
         return summed([self._own_page(), *pages])
 
     def _own_page(self, _: str = "") -> str:
-        door = self._door
+        admission = self._admission
         with self._lock:
-            ready = door.ready and door.models.any_ready
-            page = exposition(door.models, door.refusals, ready=ready, open_calls=door.open_calls)
+            ready = admission.ready and admission.models.any_ready
+            page = exposition(
+                admission.models, admission.refusals, ready=ready, open_calls=admission.open_calls
+            )
             page = summed([page, self._before])
             try:
                 write_text(self._file(self._place.number), page)

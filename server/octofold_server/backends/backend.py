@@ -22,10 +22,12 @@ class Moves(NamedTuple):
     moves: NDArray[np.int8]  # [N]: 0 up, 1 right, 2 down, 3 left, -1 game over
     probabilities: NDArray[np.float32]  # [N, 4]
     votes: NDArray[np.uint8]  # [N, 4]
+    legal: NDArray[np.bool_]  # [N, 4]
 
     def rows(self, start: int, stop: int) -> Moves:
         """The answers for boards `start` to `stop`, as views."""
-        return Moves(self.moves[start:stop], self.probabilities[start:stop], self.votes[start:stop])
+        moves, probabilities, votes, legal = self
+        return Moves(moves[start:stop], probabilities[start:stop], votes[start:stop], legal[start:stop])
 
     @staticmethod
     def join(parts: Sequence[Moves]) -> Moves:
@@ -36,6 +38,7 @@ class Moves(NamedTuple):
             np.concatenate([part.moves for part in parts]),
             np.concatenate([part.probabilities for part in parts]),
             np.concatenate([part.votes for part in parts]),
+            np.concatenate([part.legal for part in parts]),
         )
 
 
@@ -89,6 +92,10 @@ class Layout:
     "whether threads that wait for each other keep their cores busy"
     tf32: bool = False
     "whether a GPU may round the factors of float32 products to 10 bits"
+    half: bool = False
+    "whether the model computes in float16"
+    cuda_graphs: bool = True
+    "whether the work of a GPU is recorded for each batch size, and played back"
     engines: Path | None = None
     "folder for the engines of TensorRT; None to run the model with CUDA only"
 

@@ -16,11 +16,15 @@ from octofold_server.backends.backend import Moves
 
 
 def fake_moves(boards: NDArray[np.uint8]) -> Moves:
-    """Answers for boards [N, 16]: the move is the sum modulo 4, with all votes; an empty board is over."""
+    """Answers for boards [N, 16]: the move is the sum modulo 4, with all votes and the only legal one.
+
+    An empty board is over.
+    """
     sums = boards.sum(axis=1, dtype=np.int64)
     chosen = np.eye(4, dtype=np.float32)[sums % 4] * (sums > 0)[:, None]
     moves = np.where(sums > 0, sums % 4, -1)
-    return Moves(moves.astype(np.int8), chosen.astype(np.float32), (chosen * 8).astype(np.uint8))
+    votes = (chosen * 8).astype(np.uint8)
+    return Moves(moves.astype(np.int8), chosen.astype(np.float32), votes, chosen > 0)
 
 
 class FakeBackend:

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
-from octofold_game.model import BOARDS, MOVE, PROBABILITIES, VOTES
+from octofold_game.model import BOARDS, OUTPUTS
 from octofold_game.rules import legal_moves
 
 from octofold_server.backends.backend import Layout, Moves, Tensors
@@ -40,8 +40,8 @@ TIMED_RUNS = 3
 
 MAX_SUM_ERROR = 0.01  # of probabilities in fp16
 
-FETCHED = (MOVE, PROBABILITIES, VOTES)
-"""The outputs to read; the replies do not use `legal`."""
+FETCHED = OUTPUTS
+"""The outputs that become `Moves`, in its order."""
 
 LARGEST_KEPT = 64
 """Largest batch on a CPU whose binding is kept; for larger batches, a new binding costs almost nothing."""
@@ -61,7 +61,7 @@ def onnx_lanes(model: bytes, layout: Layout, tensors: Tensors = NO_TENSORS) -> S
     if layout.device == "cpu" and layout.threads == 1:
         session = new_session(model, layout, tensors)
         return [OnnxBackend(session, layout) for _ in range(layout.lanes)]
-    capture = layout.device == "cuda" and layout.engines is None
+    capture = layout.device == "cuda" and layout.cuda_graphs and layout.engines is None
     new = _captured if capture else new_session
     return [OnnxBackend(new(model, layout, tensors), layout) for _ in range(layout.lanes)]
 
@@ -206,7 +206,7 @@ def _captured(model: bytes, layout: Layout, tensors: Tensors) -> onnxruntime.Inf
 def _check_answers(boards: NDArray[np.uint8], answers: Moves) -> None:
     size = len(boards)
     shapes = [output.shape for output in answers]
-    if shapes != [(size,), (size, 4), (size, 4)]:
+    if shapes != [(size,), (size, 4), (size, 4), (size, 4)]:
         raise GraphError(f"the answer to a batch of {size} boards has the shapes {shapes}")
     for board, move, probabilities, legal in zip(
         boards, answers.moves, answers.probabilities, legal_moves(boards), strict=True

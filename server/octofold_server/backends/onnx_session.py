@@ -5,7 +5,6 @@ All options of onnxruntime are here.
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +13,7 @@ import onnxruntime
 from octofold_game.model import BOARDS, OUTPUTS, VIEWS, Tensor
 
 from octofold_server.backends.backend import BackendError, Layout, Tensors
+from octofold_server.backends.cuda import THIS_MACHINE, preload
 
 _TYPES = {
     "uint8": "uint8",
@@ -54,14 +54,24 @@ def new_session(
     options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.devnull)
     values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]
     options.add_external_initializers(list(tensors), values)
-    wanted = gpu_providers(layout, capture=capture) if layout.device == "cuda" else []
+    wanted = []
+    if layout.device == "cuda":
+        preload()
+        wanted = gpu_providers(layout, capture=capture)
+    elif layout.half:
+        # onnxruntime 1.31 crashes where it lays out some float16 graphs for the CPU.
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     try:
-        session = onnxruntime.InferenceSession(model, options, providers=[*wanted, "CPUExecutionProvider"])
+        # Without its fallback: what fails on a GPU is an error, and not a CPU that nobody asked for.
+        session = onnxruntime.InferenceSession(
+            model, options, providers=[*wanted, "CPUExecutionProvider"], enable_fallback=0
+        )
     except Exception as error:  # onnxruntime's exceptions have no other base class
         raise GraphError(f"onnxruntime cannot load it: {first_line(error)}") from error
     missing = [name for name, _ in wanted if name not in session.get_providers()]
     if missing:
-        raise GraphError(f"onnxruntime cannot use {missing[0]} on this machine; its libraries may be missing")
+        why = THIS_MACHINE.missing_library(missing[0]) or "onnxruntime gives no reason"
+        raise GraphError(f"onnxruntime cannot use {missing[0]} on this machine: {why}")
     _check_contract(session)
     return session
 
@@ -87,26 +97,6 @@ def gpu_providers(layout: Layout, *, capture: bool) -> list[tuple[str, dict[str,
         "trt_profile_max_shapes": _profile(layout.max_batch_size),
     }
     return [("TensorrtExecutionProvider", tensorrt), ("CUDAExecutionProvider", cuda)]
-
-
-def cuda_is_available() -> bool:
-    """Whether onnxruntime was built with CUDA, and the driver finds a GPU."""
-    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
-        return False
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return False
-    count = ctypes.c_int()
-    return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
-
-
-def gpu_name() -> str:
-    """The driver's name of the first GPU; needs `cuda_is_available`."""
-    driver, name = ctypes.CDLL("libcuda.so.1"), ctypes.create_string_buffer(256)
-    driver.cuInit(0)
-    driver.cuDeviceGetName(name, len(name), 0)
-    return name.value.decode() or "GPU"
 
 
 def first_line(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""The dynamic batcher: boards in, futures out.
+"""The dynamic batcher: a bounded queue with deadlines, from which lanes take batches.
 
 It merges waiting calls into batches, splits large ones, and runs the batches on several lanes at once. It
 adds no delay of its own: a batch is what waited while the lanes were busy. It knows nothing about gRPC or
@@ -21,8 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull, Unavailable
 
-from octofold_server.backends.backend import Backend
-from octofold_server.batching.call import TURN_BOARDS, Batch, Call, OnDone, Part, Priority
+from octofold_server.backends.backend import Backend, Moves
+from octofold_server.batching.call import (
+    TURN_BOARDS,
+    WHOLE_BOARDS,
+    Answer,
+    Batch,
+    Call,
+    Part,
+)
 from octofold_server.batching.deadlines import Deadlines
 from octofold_server.batching.statistics import ModelStatistics
 
@@ -56,7 +63,7 @@ class _Level:
     def add(self, call: Call) -> None:
         """Last in turn; but a large call at the front that has just had a turn lets it go first, once."""
         self.calls[call] = None
-        self.boards += len(call.boards)
+        self.boards += call.size
         front = next(iter(self.calls))
         if front.may_yield:
             front.may_yield = False
@@ -72,8 +79,7 @@ class Batcher:
     A call whose deadline passes fails at that moment, whatever the lanes are doing, and its room in the queue
     is free.
 
-    Whoever is told of a call's end is told on the thread where it ended, with no lock held: the thread of the
-    lane that answered it, of `cancel`, or of the deadlines.
+    `Call.has_ended` runs on the thread of the lane that answered the call, of `cancel`, or of the deadlines.
 
     Args:
         backends: of the lanes; as many batches run at the same time.
@@ -95,6 +101,7 @@ class Batcher:
         self.lanes = len(backends)
         self.max_batch_size = max_batch_size
         self._queue_capacity = queue_capacity
+        self._longest_turn = min(TURN_BOARDS, max_batch_size)
         self.statistics = statistics or ModelStatistics()
         self._interactive, self._bulk = self._levels = (_Level(), _Level())  # by Priority
         self._bulk_passed_over = 0  # batches since bulk boards last ran, while some waited
@@ -123,41 +130,29 @@ class Batcher:
         """Boards that no batch has taken yet."""
         return self._interactive.boards + self._bulk.boards
 
-    def submit(
-        self,
-        boards: NDArray[np.uint8],
-        deadline: float = math.inf,
-        on_done: OnDone | None = None,
-        priority: Priority = Priority.INTERACTIVE,
-    ) -> Call:
-        """Queue boards [N, 16] uint8, N at least 1 and valid for the backend.
-
-        Args:
-            boards: not changed before the call is done.
-            deadline: a time of `time.monotonic`.
-            on_done: called with the call once it is done; must return soon.
-            priority: which queue it waits in.
+    def submit(self, call: Call) -> None:
+        """Queue the boards of a call.
 
         Raises:
-            QueueFull: no room for N boards; none of them is queued.
+            QueueFull: there is no room for all of them; none is queued.
             Unavailable: the batcher is closed.
         """
-        call = Call(boards, deadline, on_done, priority, min(TURN_BOARDS, self.max_batch_size))
-        level = self._levels[priority]
+        if call.size > WHOLE_BOARDS:
+            call.longest_turn = call.turn = self._longest_turn
+        level = self._levels[call.priority]
         with self._lock:
             if self._closed:
                 raise Unavailable("the model is being unloaded")
-            if level.boards + len(boards) > self._queue_capacity:
+            if level.boards + call.size > self._queue_capacity:
                 raise QueueFull(
                     f"{level.boards} boards are waiting, and the queue has room for {self._queue_capacity}: "
-                    f"no room for {len(boards)} more",
+                    f"no room for {call.size} more",
                     max(SHORTEST_RETRY_SECONDS, self.waiting * self._seconds_per_board / self.lanes),
                 )
             level.add(call)
-            if deadline != math.inf and self._deadlines.add(call):
+            if call.deadline != math.inf and self._deadlines.add(call):
                 self._sooner.notify()
             self._changed.notify()
-        return call
 
     def cancel(self, call: Call) -> None:
         """Withdraw the boards that no batch has taken; no effect on a call that is done.
@@ -170,7 +165,7 @@ class Batcher:
         with self._lock:
             ended = self._finish(call, DeadlinePassed(TOO_LATE) if late else CancelledError())
         if ended:
-            _tell([call])
+            _notify([call])
 
     def close(self) -> None:
         """Accept no more, finish what was accepted, end the threads."""
@@ -195,12 +190,12 @@ class Batcher:
                     self._finish(call, DeadlinePassed(TOO_LATE))
                 if not late:
                     self._sooner.wait(min(self._deadlines.next - now, LONGEST_SLEEP_SECONDS))
-            _tell(late)
+            _notify(late)
 
     def _run_lane(self, backend: Backend) -> None:
         buffer = np.empty((self.max_batch_size, 16), dtype=np.uint8)
         while batch := self._take_batch():
-            _tell(self._run_batch(backend, batch, buffer))
+            _notify(self._run_batch(backend, batch, buffer))
 
     def _take_batch(self) -> list[_Slice]:
         """Wait while the queue is empty, then take a fair share of it; nothing once closed and empty."""
@@ -213,7 +208,7 @@ class Batcher:
                 elif not (batch or late or self._closed):
                     self._changed.wait()
                     continue
-            _tell(late)
+            _notify(late)
             if batch or (self._closed and not late):
                 return batch
 
@@ -245,7 +240,7 @@ class Batcher:
                 self._finish(call, DeadlinePassed(TOO_LATE))
                 late.append(call)
                 continue
-            count = min(room, call.waiting, call.turn)
+            count = min(room, call.size - call.taken, call.turn)
             batch.append(_Slice(call, call.taken, call.taken + count))
             call.taken += count
             call.turn -= count
@@ -253,7 +248,7 @@ class Batcher:
             call.queue_seconds = now - call.submitted
             level.boards -= count
             room -= count
-            if not call.waiting:
+            if call.taken == call.size:
                 del level.calls[call]
             elif not call.turn:
                 call.turn = call.longest_turn
@@ -284,10 +279,12 @@ class Batcher:
             self._seconds_per_board += 0.1 * (seconds / len(boards) - self._seconds_per_board)
             for call, start, stop in batch:
                 last = first + stop - start
-                call.parts.append(Part(start, moves.rows(first, last), what))
+                rows = moves if len(batch) == 1 else moves.rows(first, last)
+                call.parts.append(Part(start, rows, what))
                 call.inference_seconds += seconds
                 call.answered += stop - start
-                if call.answered == len(call.boards) and self._finish(call):
+                if call.answered == call.size and not call.done:
+                    call.done = True
                     answered.append(call)
                 first = last
         self.statistics.executed(what, answered)
@@ -299,20 +296,30 @@ class Batcher:
             return False
         call.done = True
         call.error = error
-        if call.waiting:
+        if call.taken < call.size:
             level = self._levels[call.priority]
             level.calls.pop(call, None)
-            level.boards -= call.waiting
-            call.taken = len(call.boards)
+            level.boards -= call.size - call.taken
+            call.taken = call.size
         return True
 
 
-def _tell(ended: Iterable[Call]) -> None:
+def _notify(ended: Iterable[Call]) -> None:
     for call in ended:
-        on_done, call.on_done = call.on_done, None  # which refers to what refers to the call
+        if call.error is None:
+            call.answer = _answer(call)
         call.finished.release()
-        if on_done is not None:
-            try:
-                on_done(call)
-            except Exception:  # the lane has others to answer
-                _log.exception("unexpected, when told of the end of a call")
+        try:
+            call.has_ended()
+        except Exception:  # the lane has others to answer
+            _log.exception("unexpected, when told of the end of a call")
+
+
+def _answer(call: Call) -> Answer:
+    parts = call.parts
+    if len(parts) == 1:
+        moves = parts[0].moves
+    else:
+        parts.sort(key=lambda part: part.first)
+        moves = Moves.join([part.moves for part in parts])
+    return Answer(moves, call.queue_seconds, call.inference_seconds)

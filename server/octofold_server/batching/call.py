@@ -1,13 +1,13 @@
-"""One call's boards on their way through the batcher, and the future of its answer.
+"""One call's boards on their way through the batcher, and its answer.
 
-Knows nothing about who waits for it, nor about how batches are formed.
+A call knows neither who waits for it nor how batches are formed.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Callable
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from octofold_server.backends.backend import Moves
 
-__all__ = ["TURN_BOARDS", "Answer", "Batch", "Call", "OnDone", "Part", "Priority"]
+__all__ = ["TURN_BOARDS", "WHOLE_BOARDS", "Answer", "Batch", "Call", "Part", "Priority"]
 
 WHOLE_BOARDS = 64
-"""A call of up to so many boards runs whole, in order of arrival."""
+"""A call of up to this many boards runs whole, in order of arrival."""
 
 TURN_BOARDS = 32
-"""A larger call goes behind those that came later each time that so many of its boards have run, or as many
-as a smaller batch holds: a lone board waits for no more than one turn of a call of 60,000."""
+"""A larger call goes behind later ones each time that this many of its boards have run, or as many as a
+smaller batch holds: a lone board waits for no more than one turn of a call of 60,000."""
 
 
 class Priority(IntEnum):
@@ -59,58 +59,73 @@ class Answer(NamedTuple):
 
 
 class Call:
-    """The future of one call's answer.
+    """The boards of one call, and the future of their answer.
 
-    Of a `concurrent.futures.Future`, whose condition costs several times as much, it needs no more than a
-    lock. Everything but `result` belongs to the batcher and is guarded by its lock.
+    A `concurrent.futures.Future` has a condition, which costs several times as much as the one lock that this
+    needs. The batcher changes the attributes, under its own lock.
+
+    Args:
+        boards: [N, 16] uint8, N at least 1 and valid for the backend; not changed before the call is done.
+        deadline: a time of `time.monotonic`.
+        priority: which queue the boards wait in.
+
+    Attributes:
+        submitted: when the call was made, a time of `time.monotonic`.
+        taken: boards that batches have taken.
+        answered: boards that the backend has answered.
+        longest_turn: boards that may run before other calls have their turn.
+        turn: what is left of that.
+        may_yield: whether the call has had a turn since a later one went first.
+        parts: the answers so far, in order of completion.
+        done: whether the call has ended, with an answer or an error.
+        answer: set when the call is done, unless there is an error.
+        error: why there is no answer.
+        finished: a lock that is held until everything above is final.
     """
 
     __slots__ = (
-        "__weakref__", "answered", "boards", "deadline", "done", "error", "finished", "inference_seconds",
-        "longest_turn", "may_yield", "on_done", "parts", "priority", "queue_seconds", "submitted", "taken",
-        "turn",
+        "__weakref__", "answer", "answered", "boards", "deadline", "done", "error", "finished",
+        "inference_seconds", "longest_turn", "may_yield", "parts", "priority", "queue_seconds", "size",
+        "submitted", "taken", "turn",
     )  # fmt: skip
+
+    answer: Answer
 
     def __init__(
         self,
         boards: NDArray[np.uint8],
-        deadline: float,
-        on_done: OnDone | None,
-        priority: Priority,
-        turn: int = TURN_BOARDS,
+        deadline: float = math.inf,
+        priority: Priority = Priority.INTERACTIVE,
     ) -> None:
         self.boards = boards
+        self.size = len(boards)
         self.deadline = deadline
-        self.on_done = on_done
         self.priority = priority
         self.submitted = time.monotonic()
-        self.taken = 0  # boards that batches have taken
-        # Boards that may run before other calls have their turn, and those left of it.
-        self.longest_turn = WHOLE_BOARDS if len(boards) <= WHOLE_BOARDS else turn
-        self.turn = self.longest_turn
-        self.may_yield = False  # has had a turn since a call that came later went first
+        self.taken = 0
         self.answered = 0
-        self.parts: list[Part] = []  # in order of completion
+        self.longest_turn = self.turn = WHOLE_BOARDS
+        self.may_yield = False
+        self.parts: list[Part] = []
         self.queue_seconds = 0.0
         self.inference_seconds = 0.0
-        self.error: Exception | None = None
         self.done = False
+        self.error: Exception | None = None
         self.finished = threading.Lock()
         self.finished.acquire()
 
-    @property
-    def waiting(self) -> int:
-        """Boards that no batch has taken yet."""
-        return len(self.boards) - self.taken
+    def has_ended(self) -> None:
+        """The batcher calls this exactly once, when everything about the call is final: on the thread where
+        it ended, with no lock held. It must return soon."""
 
     def is_nearly_late(self, now: float) -> bool:
         """Whether a caller who leaves now leaves because of its deadline.
 
-        Its own clock ends before ours: by the way of the message, and by what gRPC rounds timeouts up, which
-        is at most a hundredth.
+        The caller's own clock ends before ours: by the way of the message, and by what gRPC rounds timeouts
+        up, which is at most a hundredth.
         """
         tolerance = 0.02 + 0.01 * (self.deadline - self.submitted)
-        return self.deadline != float("inf") and self.deadline <= now + tolerance
+        return self.deadline != math.inf and self.deadline <= now + tolerance
 
     def result(self) -> Answer:
         """Wait for the answer.
@@ -124,10 +139,4 @@ class Call:
             pass
         if self.error is not None:
             raise self.error
-        if len(self.parts) > 1:
-            self.parts.sort(key=lambda part: part.first)
-        moves = Moves.join([part.moves for part in self.parts])
-        return Answer(moves, self.queue_seconds, self.inference_seconds)
-
-
-OnDone = Callable[[Call], None]
+        return self.answer

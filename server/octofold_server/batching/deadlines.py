@@ -1,12 +1,12 @@
-"""Which of the open calls' deadlines is next: a heap, so that the next one costs nothing to find.
+"""A heap of the open calls' deadlines, from which the batcher takes the next one.
 
-Knows nothing about time passing; whoever waits for the next deadline asks what has expired. Not safe to
-share between threads by itself.
+It has no clock: the batcher waits, and asks which calls have expired. It is not thread-safe.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 from itertools import count
 from weakref import ReferenceType, ref
 
@@ -59,7 +59,7 @@ class Deadlines:
     @property
     def next(self) -> float:
         """The next deadline, perhaps of a call that is done by now; infinity when there is none."""
-        return self._heap[0][0] if self._heap else float("inf")
+        return self._heap[0][0] if self._heap else math.inf
 
 
 def _open(reference: ReferenceType[Call]) -> Call | None:

@@ -101,7 +101,7 @@ class ModelStatistics:
         queue_s = call.queue_seconds
         # Batches of one call may overlap on several lanes, and its caller waits for them only once.
         inference_s = min(call.inference_seconds, max(0.0, total_s - queue_s))
-        self._boards += len(call.boards)
+        self._boards += call.size
         self._success.add(total_s)
         self._queue.add(queue_s)
         self._inference.add(inference_s)

@@ -112,6 +112,12 @@ class Config:
     rest_port_file: Path | None = _option(
         None, _PATH, "write the HTTP port to this file, before --port-file is written"
     )
+    ready_file: Path | None = _option(
+        None,
+        _PATH,
+        "touch this file every two seconds while the server is ready, and remove it when it is not, for "
+        "health checks that look at its age",
+    )
     models: Path = _option(Path("models"), _PATH, "model repository: a folder of NAME/VERSION/card.json")
     versions: VersionPolicies = _option(
         VersionPolicies(),
@@ -161,6 +167,9 @@ class Config:
         "let the threads of a lane use their cores while they wait; only for a machine without other work",
     )
     tf32: bool = _option(False, SWITCH, "let a GPU round float32 factors to 10 bits: faster, less exact")
+    cuda_graphs: bool = _option(
+        True, SWITCH, "record a GPU's work for each batch size and play it back, if all of it runs there"
+    )
     tensorrt: Path | None = _option(
         None,
         _PATH,
@@ -190,7 +199,8 @@ class Config:
     max_message_bytes: int = _option(
         8 * 65_536 * 16,  # the most boards, even as JSON
         _integer(1024, 2**31 - 1),
-        "maximum bytes of a message",
+        "maximum bytes of a message; over gRPC, where boards are packed, at most 32 for each of --max-boards "
+        "and 128 KiB",
     )
     message_timeout: float = _option(
         10.0,
@@ -218,8 +228,8 @@ class Config:
     max_streams: int = _option(
         256,
         _integer(0, 100_000),
-        "maximum open streams; each may hold an incomplete message of --max-message-bytes, which does not "
-        "count toward --max-bytes-in-flight because gRPC does not report it",
+        "maximum open streams; each may hold an incomplete message until --stream-idle ends it; gRPC does "
+        "not report these bytes, so they come on top of --max-bytes-in-flight",
     )
     max_streams_per_connection: int = _option(
         64, _integer(0, 100_000), "maximum open streams on one connection"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from octofold_game.extras import install_command
 from octofold_proto.errors import ModelError
 
 from octofold_server.backends.backend import Layout
-from octofold_server.backends.onnx_session import cuda_is_available
+from octofold_server.backends.cuda import THIS_MACHINE, Machine, has_gpu_build, why_no_cuda
 from octofold_server.config.options import Config
 from octofold_server.system.cpus import usable_cores
+
+_log = logging.getLogger(__name__)
 
 CPU_BATCH_SIZE = 32
 CUDA_BATCH_SIZE = 1024
@@ -23,19 +25,25 @@ WORTHWHILE_SECONDS = 0.0025
 wait."""
 
 
-def choose_device(wanted: str) -> str:
+def choose_device(wanted: str, machine: Machine = THIS_MACHINE) -> str:
     """The device for the value of --device: "cpu" or "cuda".
 
+    Where it says "auto" and onnxruntime is the one for GPUs, somebody expects a GPU: the log says what is in
+    the way.
+
     Raises:
-        ModelError: the value is "cuda", but no GPU can be used.
+        ModelError: the value is "cuda", but no GPU can be used; the message gives the reason.
     """
-    available = wanted != "cpu" and cuda_is_available()
-    if wanted == "cuda" and not available:
-        raise ModelError(
-            "no CUDA: it needs a GPU, its driver and onnxruntime-gpu; install it with: "
-            + install_command("server-gpu")
-        )
-    return "cuda" if available else "cpu"
+    if wanted == "cpu":
+        return "cpu"
+    why = why_no_cuda(machine)
+    if why is None:
+        return "cuda"
+    if wanted == "cuda":
+        raise ModelError(f"no CUDA: {why}")
+    if has_gpu_build(machine):
+        _log.warning("models run on the CPU, no CUDA: %s", why)
+    return "cpu"
 
 
 def choose_layout(config: Config, device: str, precision: str, measured: Layout | None = None) -> Layout:
@@ -56,6 +64,8 @@ def choose_layout(config: Config, device: str, precision: str, measured: Layout 
         max_batch_size=config.max_batch_size or layout.max_batch_size,
         spinning=config.spinning or layout.spinning,
         tf32=config.tf32,
+        half=precision == "fp16",
+        cuda_graphs=config.cuda_graphs,
         engines=config.tensorrt if by_tensorrt else None,
     )
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from octofold_game.model import Card, GraphFile, Precision
+from octofold_game.model import CARD_FILE, Card, GraphFile, Precision
 from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 
 from octofold_server.backends.backend import Backend, BackendError, BackendFactory, Layout
@@ -69,6 +69,11 @@ class Models:
             have changed.
         unloaded: the models that were unloaded by request, here or in another process.
 
+    Attributes:
+        ready: every version that answers calls, by the name and version that a call may ask for; the empty
+            version is the newest one. It is replaced, never changed.
+        default: the model that answers calls which name none; empty when there is none.
+
     Raises:
         ModelError: the repository cannot be read.
     """
@@ -84,22 +89,15 @@ class Models:
         self._new_backends = new_backends
         self._on_change = on_change
         self._device = choose_device(config.device)
-        self._table: Mapping[
-            tuple[str, str], ServedModel
-        ] = {}  # by the names and versions in calls, including ""
+        self.ready: Mapping[tuple[str, str], ServedModel] = {}
         self._index = VersionIndex()
         self._unloaded = unloaded or Unloaded()  # by request, until a request loads them again
         self._changing = threading.Lock()  # held while loading or unloading
         self._loads_no_more = threading.Event()
-        self._default = config.default_model
+        self.default = config.default_model
         for folder in find_versions(config.models):
             self._index.set(VersionStatus(folder.name, folder.version))
             self._on_change(folder.name, False)
-
-    @property
-    def default(self) -> str:
-        """The model used when a call names none; empty if there is none."""
-        return self._default
 
     def start(self) -> None:
         """Load and warm up the versions that the policies select, except unloaded models.
@@ -118,7 +116,7 @@ class Models:
             for name in unloaded:
                 self._tell_unloaded(name)
             self._update_each([name for name in by_name if name not in unloaded], by_name)
-        names = sorted({name for name, _ in self._table} | unloaded)
+        names = sorted({name for name, _ in self.ready} | unloaded)
         if not names:
             raise ModelError(self._why_nothing_is_served())
         if self.default and self.default not in names:
@@ -134,15 +132,15 @@ class Models:
             UnknownModel: the version does not exist or is not ready; the message lists those that are.
             Unavailable: it is being loaded or unloaded, or was unloaded.
         """
-        served = self._table.get((name or self._default, version))
+        served = self.ready.get((name or self.default, version))
         if served is None:
-            raise self._why_not_found(name or self._default, version)
+            raise self._why_not_found(name or self.default, version)
         return served
 
     @property
     def any_ready(self) -> bool:
         """Whether any model answers calls."""
-        return bool(self._table)
+        return bool(self.ready)
 
     def index(self) -> list[VersionStatus]:
         """Every known version, sorted by name and version."""
@@ -150,7 +148,7 @@ class Models:
 
     def served(self) -> list[ServedModel]:
         """Every version that answers calls, sorted by name and version."""
-        ready = [served for (_, version), served in self._table.items() if version]
+        ready = [served for (_, version), served in self.ready.items() if version]
         return sorted(ready, key=lambda served: (served.name, int(served.version)))
 
     def statistics(self) -> Mapping[tuple[str, str], ModelStatistics]:
@@ -346,18 +344,16 @@ class Models:
 
     def _swap(self, name: str, ready: Mapping[int, ServedModel]) -> None:
         """Make these the only versions that calls for this model find."""
-        table = {key: served for key, served in self._table.items() if key[0] != name}
+        table = {key: served for key, served in self.ready.items() if key[0] != name}
         for version in sorted(ready):
             table[name, str(version)] = table[name, ""] = ready[version]
-        self._table = table
+        self.ready = table
         self._on_change(name, bool(ready))
 
     def _choose_default(self, names: Iterable[str] = ()) -> None:
-        names = {*names, *(name for name, _ in self._table)}
-        if (
-            not self._default and len(names) == 1
-        ):  # kept when other models come, so that calls without a name continue
-            (self._default,) = names
+        names = {*names, *(name for name, _ in self.ready)}
+        if not self.default and len(names) == 1:  # kept when other models come
+            (self.default,) = names
 
     def _tell_unloaded(self, name: str) -> None:
         for status in self._index.of(name):
@@ -378,7 +374,7 @@ class Models:
     def _why_nothing_is_served(self) -> str:
         known = self.index()
         if not known:
-            return f"no models in {Path(self._config.models).resolve()}: expected NAME/VERSION/card.json"
+            return f"no models in {Path(self._config.models).resolve()}: expected NAME/VERSION/{CARD_FILE}"
         failures = (f"{status.name}/{status.version}: {status.reason}" for status in known)
         return "no model can be served: " + "; ".join(failures)
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.episodes import Episodes
+from octofold_game.model import CARD_FILE
 from octofold_game.rules import legal_moves
 from octofold_proto.errors import ModelError
 
@@ -63,7 +64,7 @@ def tune(config: Config, new_backends: BackendFactory = onnx_lanes, seconds: flo
         if only is None or folder.version in only:
             newest[folder.name] = folder
     if not newest:
-        raise ModelError(f"no models in {config.models.resolve()}: expected NAME/VERSION/card.json")
+        raise ModelError(f"no models in {config.models.resolve()}: expected NAME/VERSION/{CARD_FILE}")
     for folder in newest.values():
         try:
             _tune(folder, config, device, new_backends, seconds)

@@ -14,7 +14,7 @@ import msgspec
 from octofold_game.files import read_regular, whole_file
 
 from octofold_server.backends.backend import Layout
-from octofold_server.backends.onnx_session import gpu_name
+from octofold_server.backends.cuda import gpu_name
 from octofold_server.system.cpus import cpu_name, usable_cores
 
 FILE = "tuning.json"

@@ -1,9 +1,22 @@
-"""Assembles the gRPC server: its services, its access rules and its limits."""
+"""The composition root: makes and connects the parts of a server, for the command, tests and benchmarks."""
 
 from __future__ import annotations
 
-from octofold_server.admission.admission import Door
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from octofold_game.extras import install_command
+
+from octofold_server.admission.admission import Admission, Limits
+from octofold_server.admission.shared_service import SharedService
+from octofold_server.backends.backend import BackendFactory
+from octofold_server.backends.onnx_backend import onnx_lanes
 from octofold_server.config.options import Config
+from octofold_server.models.registry import Models
+from octofold_server.models.unloaded import Unloaded
 from octofold_server.protocols.health import SERVICE as HEALTH
 from octofold_server.protocols.health import Health, HealthMethods
 from octofold_server.protocols.octofold_v1.service import SERVICE as OCTOFOLD
@@ -15,7 +28,9 @@ from octofold_server.protocols.open_inference.grpc_service import (
 )
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.protocols.reflection import Reflection
-from octofold_server.system.sockets import StartupError, address_of, file_limit, listener_on
+from octofold_server.system.reread import FileError
+from octofold_server.system.siblings import Place
+from octofold_server.system.sockets import StartupError, file_limit, listener_on
 from octofold_server.system.tls import Tls
 from octofold_server.transport.access import Access
 from octofold_server.transport.arrivals import Arrivals
@@ -24,6 +39,13 @@ from octofold_server.transport.choice import new_server
 from octofold_server.transport.interface import Server
 from octofold_server.transport.methods import Methods
 from octofold_server.transport.unread import UnreadReplies
+
+if TYPE_CHECKING:  # most servers do not need these modules
+    from octofold_server.admission.tracing import Tracing
+    from octofold_server.transport.http_server import RestServer
+
+LAST_BYTES_SECONDS = 1.0
+"""Time for last replies and health updates to be sent before connections are closed."""
 
 SERVICES = (OCTOFOLD, OPEN_INFERENCE)
 """Full names of the services that become ready together."""
@@ -34,58 +56,133 @@ ASIDE_THREADS = 4
 SLOW_THREADS = 4
 """Threads for loading and unloading. These take long, and nothing else must wait for them."""
 
+BOARD_BYTES = 16
+OTHER_BYTES = 131_072
+"""Of a message, for everything but its boards: names, ids and parameters."""
+
 MAX_PENDING = 4000
 """Calls that gRPC may keep until we take them, about 16 kB each. It drops further calls without a status. Its
 default of 1,000 is too low for a few normal clients that start at the same moment."""
 
 
-def new_grpc_server(
-    config: Config, door: Door, health: Health, access: Access, service: OpenInference
-) -> Server:
-    """Make a server with every service, which does not listen yet.
+@dataclass(frozen=True)
+class Parts:
+    """The parts of one server. Nothing is loaded, listened on or served yet."""
+
+    config: Config
+    admission: Admission
+    health: Health
+    access: Access
+    operations: OpenInference
+    tls: Tls | None
+    grpc: Server
+
+    @property
+    def models(self) -> Models:
+        """The models that answer the calls."""
+        return self.admission.models
+
+    def new_rest(self, is_grpc_answering: Callable[[], bool], **limits: Any) -> RestServer:
+        """Make the REST server, which binds its port at once.
+
+        Args:
+            is_grpc_answering: whether gRPC answers, for `/readyz`.
+            limits: arguments of `RestServer`, which has defaults.
+        """
+        # Imported late: aiohttp takes a third of a second and 13 MB.
+        from octofold_server.protocols.open_inference.rest import PROBES, application, error_reply
+        from octofold_server.transport.http_server import RestServer
+
+        config, admission = self.config, self.admission
+        assert config.rest_port is not None
+        return RestServer(
+            application(
+                *(admission, self.operations, self.access, config.max_message_bytes, config.message_timeout),
+                is_grpc_answering,
+            ),
+            listener_on(config.host, config.rest_port, shared=config.processes > 1),
+            partial(error_reply, admission.refusals),
+            self.tls.context() if self.tls is not None else None,
+            admission.refusals.add_handshake,
+            LAST_BYTES_SECONDS,
+            probes=PROBES,
+            **limits,
+        )
+
+
+def build(config: Config, new_backends: BackendFactory = onnx_lanes, place: Place | None = None) -> Parts:
+    """Make the parts of a server and connect them.
+
+    Args:
+        config: the configuration.
+        new_backends: makes the lanes of a model version.
+        place: the place among processes that serve the same port; None if there is only this one.
 
     Raises:
-        StartupError: the configured transport cannot serve with this release of grpcio.
+        StartupError: a file of certificates or tokens is not what it should be, something that the
+            configuration asks for is not installed, or the transport cannot serve with this grpcio.
+        ModelError: the model repository cannot be read.
     """
-    methods = new_methods(config, door, health, access, service)
+    health = Health(SERVICES)
+    unloaded = Unloaded(None if place is None else place.folder / "unloaded")
+    models = Models(config, new_backends, health.set_model, unloaded)
+    admission = Admission(models, _limits(config), _tracing() if config.tracing else None)
     try:
-        return new_server(config.transport, methods, _options(config))
+        tls = _tls(config)
+        access = Access(config.tokens, config.admin_tokens, admin=config.admin, refusals=admission.refusals)
+    except FileError as error:
+        raise StartupError(str(error)) from error
+    operations = OpenInference(admission, None if place is None else SharedService(place, admission))
+    methods = _methods(config, admission, health, access, operations)
+    try:
+        grpc = new_server(config.transport, methods, _options(config))
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         raise StartupError(f"--transport {config.transport} cannot serve here: {reason}") from error
+    return Parts(config, admission, health, access, operations, tls, grpc)
 
 
-def new_methods(
-    config: Config, door: Door, health: Health, access: Access, service: OpenInference
+def _methods(
+    config: Config, admission: Admission, health: Health, access: Access, operations: OpenInference
 ) -> Methods:
     """The methods of every service."""
     # Half of the bytes in flight is for arriving messages, each of which may be as large as allowed.
-    at_once = max(2, config.max_bytes_in_flight // 2 // config.max_message_bytes)
+    at_once = max(2, config.max_bytes_in_flight // 2 // _most_grpc_bytes(config))
     # gRPC has one limit for all methods, so a message that should be small may be as large until we see it.
     small_at_once = max(1, at_once // 4)
     waiting = max(MAX_PENDING, config.max_calls)
     arrivals, small_arrivals = (
-        Arrivals(count, waiting, config.message_timeout, door.refusals)
+        Arrivals(count, waiting, config.message_timeout, admission.budget, admission.refusals)
         for count in (at_once - small_at_once, small_at_once)
     )
     checked = None if access.open else access
-    unread = UnreadReplies(config.message_timeout, config.max_bytes_in_flight // 2, door.refusals)
-    methods = Methods(arrivals, door.budget, door.refusals, checked, small_arrivals, unread)
-    aside = Aside(ASIDE_THREADS, config.max_calls, door.refusals, "aside")
-    slow = Aside(SLOW_THREADS, config.max_calls, door.refusals, "loading")
-    idle_seconds = config.stream_idle or float("inf")
-    OctofoldMethods(door, aside, idle_seconds).add_to(methods)
-    OpenInferenceMethods(door, service, idle_seconds).add_to(methods)
-    OpenInferenceDescriptions(door, service, aside, slow).add_to(methods)
-    HealthMethods(health, door).add_to(methods)
+    unread = UnreadReplies(config.message_timeout, config.max_bytes_in_flight // 2, admission.refusals)
+    methods = Methods(arrivals, admission.refusals, checked, small_arrivals, unread)
+    aside = Aside(ASIDE_THREADS, config.max_calls, admission.refusals, "aside")
+    slow = Aside(SLOW_THREADS, config.max_calls, admission.refusals, "loading")
+    idle_seconds = config.stream_idle or math.inf
+    OctofoldMethods(admission, aside, idle_seconds).add_to(methods)
+    OpenInferenceMethods(admission, idle_seconds).add_to(methods)
+    OpenInferenceDescriptions(admission, operations, aside, slow).add_to(methods)
+    HealthMethods(health, admission).add_to(methods)
     if config.reflection:
-        Reflection((*SERVICES, HEALTH), door).add_to(methods)
+        Reflection((*SERVICES, HEALTH), admission).add_to(methods)
     return methods
+
+
+def _most_grpc_bytes(config: Config) -> int:
+    """Maximum bytes of a gRPC message, in which boards are packed: twice the bytes of the most boards.
+
+    The factor lets us refuse a call with slightly too many boards in our own words.
+    `config.max_message_bytes` has room for boards as JSON; gRPC would accept as much of every incomplete
+    message, one for each stream.
+    """
+    return min(config.max_message_bytes, 2 * BOARD_BYTES * config.max_boards + OTHER_BYTES)
 
 
 def _options(config: Config) -> list[tuple[str, int]]:
     options = [
-        ("grpc.max_receive_message_length", config.max_message_bytes),
+        ("grpc.max_receive_message_length", _most_grpc_bytes(config)),
         ("grpc.max_concurrent_streams", config.max_calls_per_connection),
         # It counts calls that are over until they are freed, and so refuses clients that keep to the limit.
         ("grpc.http.overload_protection", 0),
@@ -109,20 +206,27 @@ def _options(config: Config) -> list[tuple[str, int]]:
     return options
 
 
-def listen(server: Server, host: str, port: int, tls: Tls | None, *, shared: bool = False) -> int:
-    """Bind the port, and return its number.
+def _limits(config: Config) -> Limits:
+    return Limits(
+        boards=min(config.max_boards, config.queue_capacity),
+        calls=config.max_calls,
+        streams=config.max_streams,
+        streams_per_connection=config.max_streams_per_connection,
+        message_bytes=config.max_bytes_in_flight // 2,
+    )
 
-    We try the address ourselves first, because gRPC's error message is a page long and gives no reason.
 
-    Raises:
-        StartupError: the server cannot listen there; the message gives the reason.
-    """
-    address = address_of(host, port)
+def _tracing() -> Tracing:
     try:
-        if not shared:  # a socket that is soon closed would take connections along
-            listener_on(host, port).close()
-        if tls is not None:
-            return server.listen(address, tls.grpc_credentials())
-        return server.listen(address)
-    except RuntimeError as error:  # gRPC knows fewer ways to write an address, and the port may just be gone
-        raise StartupError(f"cannot listen on {address}: gRPC cannot bind it") from error
+        from octofold_server.admission.tracing import Tracing
+    except ModuleNotFoundError as error:
+        raise StartupError(
+            f"{error.name} is missing; install it with: {install_command('tracing')}"
+        ) from None
+    return Tracing()
+
+
+def _tls(config: Config) -> Tls | None:
+    if config.tls_certificate is None or config.tls_key is None:
+        return None
+    return Tls(config.tls_certificate, config.tls_key, config.tls_client_ca)

@@ -6,19 +6,15 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from octofold_server.config.options import Config
-from octofold_server.process.assembly import listen
+from octofold_server.process.assembly import LAST_BYTES_SECONDS, Parts
 from octofold_server.process.watchdog import Watchdog
 from octofold_server.protocols.health import SERVICE as HEALTH
-from octofold_server.system.tls import Tls
-from octofold_server.transport.interface import Server
+from octofold_server.system.sockets import StartupError, address_of, listener_on
 from octofold_server.transport.self_call import SelfCall
 
 if TYPE_CHECKING:  # aiohttp takes a third of a second and 13 MB, and most servers have no REST port
     from octofold_server.transport.http_server import RestServer
 
-LAST_BYTES_SECONDS = 1.0
-"""Time for last answers and health updates to be sent before connections are closed."""
 
 HEALTH_CHECK = f"/{HEALTH}/Check"
 
@@ -30,10 +26,7 @@ class Ports:
     that joins others binds them once it is ready, because the kernel gives it connections from then on.
 
     Args:
-        config: the configuration.
-        server: the gRPC server, not yet started.
-        tls: TLS for gRPC; None without TLS.
-        new_rest: makes the REST server; its argument is a function that reports whether gRPC answers.
+        parts: the parts of the server.
         on_failure: called once if gRPC fails.
 
     Attributes:
@@ -42,21 +35,11 @@ class Ports:
         watchdog: the watchdog of gRPC.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        server: Server,
-        tls: Tls | None,
-        new_rest: Callable[[Callable[[], bool]], RestServer],
-        on_failure: Callable[[], None],
-    ) -> None:
+    def __init__(self, parts: Parts, on_failure: Callable[[], None]) -> None:
         self.grpc = 0
         self.rest: RestServer | None = None
-        self.watchdog = Watchdog(server, on_failure)
-        self._config = config
-        self._server = server
-        self._tls = tls
-        self._new_rest = new_rest
+        self.watchdog = Watchdog(parts.grpc, on_failure)
+        self._parts = parts
         self._is_open = False
         self._taken = ExitStack()
 
@@ -66,12 +49,12 @@ class Ports:
         Raises:
             StartupError: a port is in use or not allowed.
         """
-        config = self._config
-        self.grpc = listen(self._server, config.host, config.port, self._tls, shared=config.processes > 1)
+        config = self._parts.config
+        self.grpc = _listen(self._parts)
         if config.rest_port is not None:
             with ExitStack() as taken:  # releases the gRPC port if the REST port cannot be bound
-                self_call = taken.enter_context(SelfCall(self._server, HEALTH_CHECK))
-                self.rest = self._new_rest(self_call.is_answered)
+                self_call = taken.enter_context(SelfCall(self._parts.grpc, HEALTH_CHECK))
+                self.rest = self._parts.new_rest(self_call.is_answered)
                 self._taken = taken.pop_all()
 
     def open(self) -> None:
@@ -84,7 +67,7 @@ class Ports:
             return
         if not self.grpc:
             self.take()
-        self._server.start()
+        self._parts.grpc.start()
         if self.rest is not None:
             self.rest.start()
         self._is_open = True
@@ -93,10 +76,28 @@ class Ports:
     def close(self) -> None:
         """Stop serving; return once the last bytes are sent, or after `LAST_BYTES_SECONDS`."""
         if self._is_open:
-            stopped = self._server.stop(LAST_BYTES_SECONDS)
+            stopped = self._parts.grpc.stop(LAST_BYTES_SECONDS)
             if self.rest is not None:
                 self.rest.stop()
             if not self.watchdog.failure:
                 stopped.wait()
                 self.watchdog.stop()
         self._taken.close()
+
+
+def _listen(parts: Parts) -> int:
+    """Take the port of gRPC, and return it.
+
+    We try the address ourselves first: gRPC's own message about it is a page long and names no reason.
+
+    Raises:
+        StartupError: there is no listening there; the message says why.
+    """
+    config = parts.config
+    address = address_of(config.host, config.port)
+    try:
+        if config.processes == 1:  # else a socket that is soon closed would take connections along
+            listener_on(config.host, config.port).close()
+        return parts.grpc.listen(address, None if parts.tls is None else parts.tls.grpc_credentials())
+    except RuntimeError as error:  # gRPC knows fewer ways to write an address, and the port may just be gone
+        raise StartupError(f"cannot listen on {address}: gRPC cannot bind it") from error

@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from grpc_health.v1 import health_pb2
 from octofold_proto.errors import InvalidRequest, QueueFull, UnknownModel
 
-from octofold_server.admission.admission import Door, code_name
+from octofold_server.admission.admission import Admission, code_name
 from octofold_server.system.quoting import quoted
 from octofold_server.transport.aside import answering
-from octofold_server.transport.interface import Call
+from octofold_server.transport.interface import Rpc
 from octofold_server.transport.methods import Methods
-from octofold_server.transport.unary import decoded, end_badly
+from octofold_server.transport.unary import decoded, fail
 
 __all__ = ["SERVICE", "Health", "HealthMethods"]
 
@@ -60,19 +60,19 @@ class Health:
         """From now on those models are ready that are, and with any of them the services."""
         with self._lock:
             self._is_serving = True
-        self._tell()
+        self._notify()
 
     def leave(self) -> None:
         """From now on nothing is ready, whatever is said about models."""
         with self._lock:
             self._has_left = True
-        self._tell()
+        self._notify()
 
     def set_model(self, name: str, ready: bool) -> None:
         """A model has, or has no, version that is ready. It is asked about like a service of that name."""
         with self._lock:
             self._models[name] = ready
-        self._tell()
+        self._notify()
 
     def status(self, name: str) -> int:
         """A value of `HealthCheckResponse.ServingStatus`: SERVICE_UNKNOWN for a name that nobody has."""
@@ -91,7 +91,7 @@ class Health:
         with self._lock:
             return sum(self._watches_of.values())
 
-    def watch(self, call: Call, name: str) -> None:
+    def watch(self, call: Rpc, name: str) -> None:
         """Tell a call the status of this name, now and whenever it changes.
 
         Raises:
@@ -123,7 +123,7 @@ class Health:
             if not self._watches_of[watch.connection]:
                 del self._watches_of[watch.connection]
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         with self._lock:
             watches = [watch for those in self._watches.values() for watch in those]
         for watch in watches:
@@ -133,7 +133,7 @@ class Health:
 class _Watch:
     """One call of Watch."""
 
-    def __init__(self, health: Health, call: Call, name: str, connection: str) -> None:
+    def __init__(self, health: Health, call: Rpc, name: str, connection: str) -> None:
         self.name = name
         self.connection = connection
         self._health = health
@@ -159,7 +159,7 @@ class _Watch:
             self._call.send(_response(status).SerializeToString())
         except Exception as error:
             self._health.forget(self)
-            end_badly(self._call, error, "Watch")
+            fail(self._call, error, "Watch")
 
     def _was_sent(self) -> None:
         with self._lock:
@@ -184,17 +184,17 @@ class HealthMethods:
 
     Args:
         health: what they tell.
-        door: whose counts are told of calls that are refused.
+        admission: whose counts are told of calls that are refused.
     """
 
-    def __init__(self, health: Health, door: Door) -> None:
+    def __init__(self, health: Health, admission: Admission) -> None:
         self._health = health
-        self._door = door
+        self._admission = admission
 
     def add_to(self, methods: Methods) -> None:
         """Add them to what a server serves."""
         name = f"{SERVICE}/Check"
-        check = answering(self._door, name, health_pb2.HealthCheckRequest, self.check)
+        check = answering(self._admission, name, health_pb2.HealthCheckRequest, self.check)
         methods.add_unary(name, check, MOST_BYTES)
         methods.add_unary(f"{SERVICE}/Watch", self.watch, MOST_BYTES)
 
@@ -205,17 +205,19 @@ class HealthMethods:
             raise UnknownModel(f"no service or model is called {quoted(request.service)}")
         return _response(status)
 
-    def watch(self, call: Call, message: bytes) -> None:
+    def watch(self, call: Rpc, message: bytes) -> None:
         """Answer a HealthCheckRequest until the caller leaves."""
         try:
-            name = decoded(health_pb2.HealthCheckRequest, message, f"{SERVICE}/Watch", self._door).service
+            name = decoded(
+                health_pb2.HealthCheckRequest, message, f"{SERVICE}/Watch", self._admission
+            ).service
             if len(name) > MAX_NAME:
                 raise InvalidRequest(f"the name has {len(name)} characters; {MAX_NAME} are allowed")
             self._health.watch(call, name)
         except Exception as error:
             if isinstance(error, QueueFull):
-                self._door.refusals.add(code_name(error))
-            end_badly(call, error, "Watch")
+                self._admission.refusals.add(code_name(error))
+            fail(call, error, "Watch")
 
 
 def _response(status: int) -> health_pb2.HealthCheckResponse:

@@ -15,10 +15,10 @@ from grpc_reflection.v1alpha.reflection import ReflectionServicer
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
 from octofold_proto.errors import InvalidRequest, OctofoldError, QueueFull
 
-from octofold_server.admission.admission import Door, code_name
-from octofold_server.transport.interface import Call
+from octofold_server.admission.admission import Admission, code_name
+from octofold_server.transport.interface import Rpc
 from octofold_server.transport.methods import Methods
-from octofold_server.transport.unary import decoded, end_badly
+from octofold_server.transport.unary import decoded, fail
 
 __all__ = ["Reflection"]
 
@@ -38,12 +38,12 @@ class Reflection:
 
     Args:
         services: full names of the services to describe.
-        door: whose counts are told of messages and streams that are refused.
+        admission: whose counts are told of messages and streams that are refused.
     """
 
-    def __init__(self, services: Sequence[str], door: Door) -> None:
+    def __init__(self, services: Sequence[str], admission: Admission) -> None:
         self._servicer = ReflectionServicer((*services, V1ALPHA, V1))
-        self._door = door
+        self._admission = admission
         self._open: dict[_Stream, float] = {}  # since when each is silent
 
     def add_to(self, methods: Methods) -> None:
@@ -51,7 +51,7 @@ class Reflection:
         for service in (V1, V1ALPHA):
             methods.add_stream(f"{service}/{METHOD}", self.begin)
 
-    def begin(self, call: Call) -> None:
+    def begin(self, call: Rpc) -> None:
         """Answer ServerReflectionRequests."""
         if len(self._open) >= MAX_STREAMS:
             silent = min(self._open, key=self._open.__getitem__)
@@ -72,22 +72,22 @@ class Reflection:
         """The reply to a message; raises InvalidRequest when it is not one."""
         if len(message) > MOST_BYTES:
             error = InvalidRequest(f"the message has {len(message)} bytes; {METHOD} takes {MOST_BYTES}")
-            self._door.refusals.add(code_name(error))
+            self._admission.refusals.add(code_name(error))
             raise error
-        request = decoded(ServerReflectionRequest, message, METHOD, self._door)
+        request = decoded(ServerReflectionRequest, message, METHOD, self._admission)
         no_context: Any = None  # which it does not use
         replies = self._servicer.ServerReflectionInfo(iter((request,)), no_context)
         return bytes(next(replies).SerializeToString())
 
     def refused(self, error: OctofoldError) -> None:
         """Count a stream that had to end."""
-        self._door.refusals.add(code_name(error))
+        self._admission.refusals.add(code_name(error))
 
 
 class _Stream:
     """One call: answers each message before it reads the next."""
 
-    def __init__(self, reflection: Reflection, call: Call) -> None:
+    def __init__(self, reflection: Reflection, call: Rpc) -> None:
         self._reflection = reflection
         self._call = call
         self._is_sending = False
@@ -102,7 +102,7 @@ class _Stream:
         self._reflection.refused(why)
         self._why = why
         if not self._is_sending:
-            end_badly(self._call, why, METHOD)
+            fail(self._call, why, METHOD)
 
     def _take(self, message: bytes | None) -> None:
         if self._why is not None:
@@ -116,7 +116,7 @@ class _Stream:
             reply = self._reflection.answer(message)
         except InvalidRequest as error:
             self._reflection.forget(self)
-            end_badly(self._call, error, METHOD)
+            fail(self._call, error, METHOD)
             return
         self._is_sending = True
         self._call.send(reply)
@@ -124,7 +124,7 @@ class _Stream:
     def _was_sent(self) -> None:
         self._is_sending = False
         if self._why is not None:
-            end_badly(self._call, self._why, METHOD)
+            fail(self._call, self._why, METHOD)
         else:
             self._call.read()
 

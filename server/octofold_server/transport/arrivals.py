@@ -1,4 +1,5 @@
-"""Calls that were begun and whose message is awaited: whose message is read now, who waits, who must go.
+"""Calls of one message, from their begin until the message is there: which are read now, which wait, which
+must go.
 
 gRPC buffers a message for as long as its sender likes, and a read that is asked for makes room for the
 largest message allowed. So only some calls are read at the same time. The others hold a few kilobytes each
@@ -20,15 +21,18 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from functools import partial
 
-from octofold_proto.errors import DeadlinePassed, QueueFull
+from octofold_proto.errors import DeadlinePassed, InvalidRequest, OctofoldError, QueueFull
 
 from octofold_server.admission.admission import code_name
+from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.batching.statistics import Refusals
-from octofold_server.transport.interface import Call, nothing
-from octofold_server.transport.unary import end_badly
+from octofold_server.transport.interface import Rpc, nothing
+from octofold_server.transport.unary import fail
 
-__all__ = ["Arrivals"]
+__all__ = ["Arrivals", "Method", "Take"]
 
 PATIENCE_SECONDS = 1.0
 """A call that has been read for this long makes room when other connections wait."""
@@ -42,6 +46,19 @@ QUIET_SECONDS = 60.0
 _log = logging.getLogger(__name__)
 
 
+Take = Callable[[Rpc, bytes], None]
+"""Takes a call and its only message. It ends the call, now or later, with one reply or after several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method whose calls have one message."""
+
+    name: str
+    take: Take
+    most_bytes: int | None  # of a message; None leaves it at what gRPC takes
+
+
 class Arrivals:
     """The calls of one message, until it is there.
 
@@ -49,6 +66,7 @@ class Arrivals:
         at_once: how many may be read at the same time; each may hold a whole message.
         waiting: how many more may wait until one of these is there.
         seconds: how long a message may take to arrive.
+        budget: of the bytes of all messages at work.
         refusals: told of every call that ends here.
         patience_seconds: see `PATIENCE_SECONDS`.
     """
@@ -58,33 +76,53 @@ class Arrivals:
         at_once: int,
         waiting: int,
         seconds: float,
+        budget: ByteBudget,
         refusals: Refusals,
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         self._at_once = at_once
         self._most_waiting = waiting
         self._seconds = seconds
+        self._budget = budget
         self._refusals = refusals
         self._patience_seconds = patience_seconds
-        self._read: dict[Call, tuple[float, str]] = {}  # read since, and the method; the oldest first
-        self._lines: dict[str, dict[Call, tuple[float, str]]] = {}  # waiting since, by connection
+        self._read: dict[Rpc, tuple[float, Method]] = {}  # read since; the oldest first
+        self._lines: dict[str, dict[Rpc, tuple[float, Method]]] = {}  # waiting since, by connection
         self._waiting = 0
         self._slow: dict[str, float] = {}  # connections, and until when; the oldest first
         self._quiet_until = 0.0
 
-    def begin(self, call: Call, name: str) -> None:
-        """Await the message of this call of a method; it is read, or waits, or ends here."""
+    def begin(self, method: Method, rpc: Rpc) -> None:
+        """Await the message of a call; it is read, or waits, or ends here."""
+        rpc.on_message = partial(self._take, method, rpc)
         if len(self._read) < self._at_once:
-            self._start(call, name)
+            self._start(rpc, method)
             return
-        self._wait(call, name)
-        if self._slow and self._waiting and call.peer() not in self._slow:
+        self._wait(rpc, method)
+        if self._slow and self._waiting and rpc.peer() not in self._slow:
             self._make_room(lambda client, _: client in self._slow)
 
-    def end(self, call: Call) -> None:
+    def _take(self, method: Method, rpc: Rpc, message: bytes | None) -> None:
         """The message is there, or it is known that there will be none."""
-        if self._read.pop(call, None) is not None and self._waiting:
+        rpc.on_message = nothing
+        if self._read.pop(rpc, None) is not None and self._waiting:
             self._read_next()
+        if message is None:  # never sent, or larger than gRPC takes
+            self._refuse(rpc, method, CancelledError())
+            return
+        size = len(message)
+        try:
+            if method.most_bytes is not None and size > method.most_bytes:
+                raise InvalidRequest(f"the message has {size} bytes; {method.name} takes {method.most_bytes}")
+            if size >= ByteBudget.COUNTED_FROM:
+                self._budget.take(size, client := rpc.peer())
+                rpc.on_over = partial(self._budget.give, size, client)
+        except QueueFull as error:  # which the budget has counted
+            fail(rpc, error, method.name)
+        except OctofoldError as error:
+            self._refuse(rpc, method, error)
+        else:
+            method.take(rpc, message)
 
     def expire(self) -> None:
         """End the calls whose message has not come in time, and let the line have what was read for long."""
@@ -93,22 +131,19 @@ class Arrivals:
         if not self._read and not self._waiting:
             return
         before = now - self._seconds
-        late = [call for call, (since, _) in self._read.items() if since < before]
-        late += [call for line in self._lines.values() for call, (since, _) in line.items() if since < before]
-        for call in late:
-            if (name := self._forget(call)) is not None:
-                self._refuse(
-                    call, name, DeadlinePassed(f"the message did not come within {self._seconds:g} seconds")
-                )
+        late = [rpc for rpc, (since, _) in self._read.items() if since < before]
+        late += [rpc for line in self._lines.values() for rpc, (since, _) in line.items() if since < before]
+        for rpc in late:
+            self._drive_out(rpc, DeadlinePassed(f"the message did not come within {self._seconds:g} seconds"))
         while self._waiting and len(self._read) < self._at_once:
             self._read_next()
         for _ in range(min(self._waiting, len(self._read))):
             if not self._make_room(lambda _, since: now - since >= self._patience_seconds):
                 break
 
-    def _start(self, call: Call, name: str) -> None:
-        self._read[call] = (time.monotonic(), name)
-        call.read()
+    def _start(self, rpc: Rpc, method: Method) -> None:
+        self._read[rpc] = (time.monotonic(), method)
+        rpc.read()
 
     def _make_room(self, may_go: Callable[[str, float], bool]) -> bool:
         """Let the line have the place of a call; whether there was one that may go.
@@ -127,32 +162,25 @@ class Arrivals:
             return False
         oldest = max(found, key=lambda one: (one.peer() in self._slow, held[one.peer()]))
         self._slow[oldest.peer()] = time.monotonic() + SLOW_SECONDS
-        self._tell(oldest)
-        error = QueueFull("the message did not come while other calls waited", 1.0)
-        self._refuse(oldest, self._forget(oldest) or "", error)
+        self._warn_of(oldest)
+        self._drive_out(oldest, QueueFull("the message did not come while other calls waited", 1.0))
         self._read_next()
         return True
 
-    def _wait(self, call: Call, name: str) -> None:
-        client = call.peer()
+    def _wait(self, rpc: Rpc, method: Method) -> None:
+        client = rpc.peer()
         if self._waiting >= self._most_waiting:
             greediest = max(self._lines, key=lambda one: len(self._lines[one]))
             line = self._lines[greediest]
             error = QueueFull(f"{self._waiting} calls have been begun and wait, the most allowed", 1.0)
             if len(line) <= len(self._lines.get(client, ())) + 1:
-                self._refuse(call, name, error)
+                self._refuse(rpc, method, error)
                 return
             oldest = next(iter(line))
-            self._refuse(oldest, self._forget(oldest) or "", error)
-        self._lines.setdefault(client, {})[call] = (time.monotonic(), name)
+            self._drive_out(oldest, error)
+        self._lines.setdefault(client, {})[rpc] = (time.monotonic(), method)
         self._waiting += 1
-        call.on_left = lambda: self._left(call)
-
-    def _left(self, call: Call) -> None:
-        if self._forget(call) is not None:
-            call.on_message = nothing
-            self._refusals.add("CANCELLED")
-            end_badly(call, CancelledError(), "gRPC")
+        rpc.on_left = partial(self._drive_out, rpc, CancelledError())
 
     def _next_client(self, held: Counter[str]) -> str:
         """The connection in the line that is read next."""
@@ -165,30 +193,35 @@ class Arrivals:
 
     def _read_next(self) -> None:
         line = self._lines[self._next_client(Counter(one.peer() for one in self._read))]
-        call, (_, name) = next(iter(line.items()))
-        self._forget(call)
-        call.on_left = nothing
-        self._start(call, name)
+        rpc, (_, method) = next(iter(line.items()))
+        self._forget(rpc)
+        rpc.on_left = nothing
+        self._start(rpc, method)
 
-    def _forget(self, call: Call) -> str | None:
+    def _forget(self, rpc: Rpc) -> Method | None:
         """Take a call out; its method, or None when it was not here."""
-        if (entry := self._read.pop(call, None)) is not None:
+        if (entry := self._read.pop(rpc, None)) is not None:
             return entry[1]
-        client = call.peer()
+        client = rpc.peer()
         line = self._lines.get(client, {})
-        if (entry := line.pop(call, None)) is None:
+        if (entry := line.pop(rpc, None)) is None:
             return None
         self._waiting -= 1
         if not line:
             del self._lines[client]
         return entry[1]
 
-    def _refuse(self, call: Call, name: str, error: Exception) -> None:
-        call.on_message = call.on_left = nothing
-        self._refusals.add(code_name(error))
-        end_badly(call, error, name)
+    def _drive_out(self, rpc: Rpc, error: Exception) -> None:
+        """End a call if it is here."""
+        if (method := self._forget(rpc)) is not None:
+            self._refuse(rpc, method, error)
 
-    def _tell(self, oldest: Call) -> None:
+    def _refuse(self, rpc: Rpc, method: Method, error: Exception) -> None:
+        rpc.on_message = rpc.on_left = nothing
+        self._refusals.add(code_name(error))
+        fail(rpc, error, method.name)
+
+    def _warn_of(self, oldest: Rpc) -> None:
         now = time.monotonic()
         if now >= self._quiet_until:
             self._quiet_until = now + QUIET_SECONDS

@@ -1,4 +1,4 @@
-"""Methods of one message that do not pass the door: quick ones answer at once, those that block answer on a
+"""Methods of one message that need no admission: quick ones answer at once, those that block answer on a
 few threads beside the one that serves calls.
 """
 
@@ -12,11 +12,11 @@ from typing import TypeVar
 from google.protobuf.message import Message
 from octofold_proto.errors import QueueFull
 
-from octofold_server.admission.admission import Door, code_name
+from octofold_server.admission.admission import Admission, code_name
 from octofold_server.batching.statistics import Refusals
-from octofold_server.transport.interface import Call
-from octofold_server.transport.methods import UnaryMethod
-from octofold_server.transport.unary import decoded, end_badly
+from octofold_server.transport.arrivals import Take
+from octofold_server.transport.interface import Rpc
+from octofold_server.transport.unary import decoded, fail
 
 __all__ = ["Aside", "answering"]
 
@@ -24,22 +24,22 @@ Request = TypeVar("Request", bound=Message)
 
 
 def answering(
-    door: Door, name: str, kind: type[Request], answer: Callable[[Request], Message]
-) -> UnaryMethod:
+    admission: Admission, name: str, kind: type[Request], answer: Callable[[Request], Message]
+) -> Take:
     """A method that answers a message at once.
 
     Args:
-        door: whose counts are told of messages that cannot be decoded.
+        admission: whose counts are told of messages that cannot be decoded.
         name: such as "package.Service/Method".
         kind: of the message.
         answer: makes the reply; what it raises becomes the status.
     """
 
-    def method(call: Call, message: bytes) -> None:
+    def method(call: Rpc, message: bytes) -> None:
         try:
-            call.reply(answer(decoded(kind, message, name, door)).SerializeToString())
+            call.reply(answer(decoded(kind, message, name, admission)).SerializeToString())
         except Exception as error:
-            end_badly(call, error, name.rpartition("/")[2])
+            fail(call, error, name.rpartition("/")[2])
 
     return method
 
@@ -60,21 +60,21 @@ class Aside:
         self._room = threading.Semaphore(self._most)
         self._refusals = refusals
 
-    def run(self, method: UnaryMethod, name: str) -> UnaryMethod:
+    def run(self, method: Take, name: str) -> Take:
         """The method of this name, run here."""
 
-        def run(call: Call, message: bytes) -> None:
+        def run(call: Rpc, message: bytes) -> None:
             try:
                 method(call, message)
             finally:
                 self._room.release()
 
-        def later(call: Call, message: bytes) -> None:
+        def later(call: Rpc, message: bytes) -> None:
             if self._room.acquire(blocking=False):
                 self._pool.submit(run, call, message)
                 return
             error = QueueFull(f"{self._most} such calls are at work, the most allowed", 1.0)
             self._refusals.add(code_name(error))
-            end_badly(call, error, name.rpartition("/")[2])
+            fail(call, error, name.rpartition("/")[2])
 
         return later

@@ -14,7 +14,7 @@ from octofold_server.batching.statistics import Refusals
 from octofold_server.system.grpc_core import knows_our_experiment
 from octofold_server.transport.arrivals import Arrivals
 from octofold_server.transport.grpc_public import PublicServer
-from octofold_server.transport.interface import Call, Server
+from octofold_server.transport.interface import Rpc, Server
 from octofold_server.transport.methods import Methods
 from octofold_server.transport.self_call import private_address
 
@@ -68,7 +68,8 @@ def check(transport: type[Server]) -> None:
         Exception: whatever is missing in it, or behaves in another way.
     """
     refusals = Refusals()
-    methods = Methods(Arrivals(2, 2, CHECK_SECONDS, refusals), ByteBudget(2**20, refusals), refusals)
+    arrivals = Arrivals(2, 2, CHECK_SECONDS, ByteBudget(2**20, refusals), refusals)
+    methods = Methods(arrivals, refusals)
     methods.add_unary("check.Check/Double", _double)
     methods.add_stream("check.Check/Echo", _echo)
     server = transport(methods, ())  # type: ignore[call-arg]  # every transport takes these
@@ -85,7 +86,7 @@ def check(transport: type[Server]) -> None:
         raise server.failure
 
 
-def _double(call: Call, message: bytes) -> None:
+def _double(call: Rpc, message: bytes) -> None:
     metadata = dict(call.metadata)
     if message == b"fail" or metadata.get("key") != "value" or call.deadline == math.inf or not call.peer():
         call.end(5, "as it should", (("key", "value"),))
@@ -93,7 +94,7 @@ def _double(call: Call, message: bytes) -> None:
         call.reply(message * 2)
 
 
-def _echo(call: Call) -> None:
+def _echo(call: Rpc) -> None:
     def take(message: bytes | None) -> None:
         if message is None:
             call.end()

@@ -21,9 +21,9 @@ from grpc._cython import cygrpc  # type: ignore[attr-defined]  # not in the stub
 
 from octofold_server.transport.interface import CALL_BYTES, YEAR_SECONDS, Metadata, nothing
 from octofold_server.transport.methods import Begin, Methods
-from octofold_server.transport.unary import end_badly
+from octofold_server.transport.unary import fail
 
-__all__ = ["DirectCall", "DirectServer"]
+__all__ = ["DirectRpc", "DirectServer"]
 
 TICK_SECONDS = 0.25
 
@@ -40,35 +40,31 @@ _TIMEOUT = cygrpc.CompletionType.queue_timeout
 _log = logging.getLogger(__name__)
 
 
-class DirectCall:
-    """A `Call` of the interface."""
+class DirectRpc:
+    """An `Rpc` of the interface."""
 
     __slots__ = (
-        "_begun", "_call", "_details", "_ended", "_forget", "_owed", "_peer", "metadata", "on_left",
+        "_begun", "_call", "_ended", "_forget", "_owed", "_peer", "deadline", "metadata", "on_left",
         "on_message", "on_over", "on_sent", "unread_bytes",
     )  # fmt: skip
 
-    def __init__(self, event: Any, forget: Callable[[DirectCall], None]) -> None:
+    def __init__(self, event: Any, forget: Callable[[DirectRpc], None]) -> None:
         self._call = event.call
-        self._details = event.call_details
         self._forget = forget
         self._peer = ""
         self.metadata: Metadata = event.invocation_metadata
+        remaining = event.call_details.deadline - time.time()
+        self.deadline = time.monotonic() + remaining if remaining < YEAR_SECONDS else math.inf
         self.on_message: Callable[[bytes | None], None] = nothing
         self.on_sent: Callable[[], None] = nothing
         self.on_left: Callable[[], None] = nothing
-        self.on_over: Callable[[], None] = nothing
+        self.on_over: Callable[[], None] | None = None
         self.unread_bytes = 0
         self._begun = False  # metadata was sent
         self._ended = False
         # Its changes are atomic: other threads add to it, the serving thread takes away.
         self._owed = {_CLOSE}
         self._call.start_server_batch((cygrpc.ReceiveCloseOnServerOperation(_NO_FLAGS),), self._closed)
-
-    @property
-    def deadline(self) -> float:
-        remaining = self._details.deadline - time.time()
-        return time.monotonic() + remaining if remaining < YEAR_SECONDS else math.inf
 
     def peer(self) -> str:
         if not self._peer and self._call is not None:
@@ -114,13 +110,13 @@ class DirectCall:
         if (call := self._call) is not None:
             call.cancel(code, details)
 
-    def guarded(self, callback: Callable[..., None], *arguments: object) -> None:
+    def run_guarded(self, callback: Callable[..., None], *arguments: object) -> None:
         """Call something that may raise what nobody expects: that ends this call, and not the thread that
         serves all."""
         try:
             callback(*arguments)
         except Exception as error:
-            end_badly(self, error, "gRPC")  # which logs it
+            fail(self, error, "gRPC")  # which logs it
 
     def _start(self, owed: int, operations: Sequence[Any], when_done: Callable[[Any], None]) -> None:
         self._owed.add(owed)
@@ -141,18 +137,20 @@ class DirectCall:
             if self.on_left is nothing:
                 self.end(_CANCELLED)
             else:
-                self.guarded(self.on_left)
+                self.run_guarded(self.on_left)
         self._look()
 
     def _received(self, event: Any) -> None:
         self._owed.discard(_MESSAGE)
-        self.guarded(self.on_message, event.batch_operations[0].message())
-        self._look()
+        self.run_guarded(self.on_message, event.batch_operations[0].message())
+        if self._ended:
+            self._look()
 
     def _was_sent(self, _event: Any) -> None:
         self._owed.discard(_SENT)
-        self.guarded(self.on_sent)
-        self._look()
+        self.run_guarded(self.on_sent)
+        if self._ended:
+            self._look()
 
     def _is_over(self, _event: Any) -> None:
         self._owed.discard(_STATUS)
@@ -164,10 +162,11 @@ class DirectCall:
             return
         on_over = self.on_over
         # What these refer to refers to this, and a call that is not freed still counts for its connection.
-        self.on_message = self.on_sent = self.on_left = self.on_over = nothing
-        self._call = None
+        self.on_message = self.on_sent = self.on_left = nothing
+        self._call = self.on_over = None
         self._forget(self)
-        on_over()
+        if on_over is not None:
+            on_over()
 
 
 class DirectServer:
@@ -186,7 +185,7 @@ class DirectServer:
         self._server = cygrpc.Server(tuple(options), False)
         self._server.register_completion_queue(self._queue)
         # Those that are not over, the oldest first. The serving thread alone changes these three.
-        self._calls: dict[DirectCall, None] = {}
+        self._calls: dict[DirectRpc, None] = {}
         self._asked = 0  # requests for the next call that gRPC has not answered
         self._is_shut = False
         self._is_started = False
@@ -270,12 +269,12 @@ class DirectServer:
     def _shut_down(self, _event: Any) -> None:
         self._is_shut = True
 
-    def _new_call(self, event: Any) -> DirectCall:
-        call = DirectCall(event, self._forget_call)
+    def _new_call(self, event: Any) -> DirectRpc:
+        call = DirectRpc(event, self._forget_call)
         self._calls[call] = None
         return call
 
-    def _forget_call(self, call: DirectCall) -> None:
+    def _forget_call(self, call: DirectRpc) -> None:
         del self._calls[call]
 
     def _ask(self, path: str, begin: Begin) -> None:
@@ -287,7 +286,7 @@ class DirectServer:
                 return
             ask()
             call = self._new_call(event)
-            call.guarded(begin, call)
+            call.run_guarded(begin, call)
 
         def ask() -> None:
             try:
@@ -313,4 +312,4 @@ class DirectServer:
         self._ask_unknown()
         call = self._new_call(event)
         path = event.call_details.method.decode(errors="replace")
-        call.guarded(self._methods.begin_unknown, call, path)
+        call.run_guarded(self._methods.begin_unknown, call, path)

@@ -22,9 +22,9 @@ import grpc.aio
 
 from octofold_server.transport.interface import CALL_BYTES, YEAR_SECONDS, Metadata, nothing
 from octofold_server.transport.methods import Begin, Methods
-from octofold_server.transport.unary import end_badly
+from octofold_server.transport.unary import fail
 
-__all__ = ["PublicCall", "PublicServer"]
+__all__ = ["PublicRpc", "PublicServer"]
 
 TICK_SECONDS = 0.25
 
@@ -37,8 +37,8 @@ Result = TypeVar("Result")
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
-class PublicCall:
-    """A `Call` of the interface. Everything that it does happens on the loop."""
+class PublicRpc:
+    """An `Rpc` of the interface. Everything that it does happens on the loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, context: Context, metadata: Metadata) -> None:
         self._loop = loop
@@ -46,13 +46,13 @@ class PublicCall:
         self._context = context
         remaining = context.time_remaining()
         has_deadline = remaining is not None and remaining < YEAR_SECONDS
-        self._deadline = time.monotonic() + remaining if has_deadline else math.inf
+        self.deadline = time.monotonic() + remaining if has_deadline else math.inf
         self._peer = str(context.peer())
         self.metadata = metadata
         self.on_message: Callable[[bytes | None], None] = nothing
         self.on_sent: Callable[[], None] = nothing
         self.on_left: Callable[[], None] = nothing
-        self.on_over: Callable[[], None] = nothing
+        self.on_over: Callable[[], None] | None = None
         self.unread_bytes = 0
         self._reading: asyncio.Task[None] | None = None
         self._sending: asyncio.Task[None] | None = None
@@ -60,10 +60,6 @@ class PublicCall:
         self._last: bytes | None = None  # the only message of a reply
         self._is_done = False  # nothing more can be sent
         self._serving: asyncio.Task[Any] | None = None
-
-    @property
-    def deadline(self) -> float:
-        return self._deadline
 
     def peer(self) -> str:
         return self._peer
@@ -83,25 +79,25 @@ class PublicCall:
     def end(self, code: int = 0, details: str = "", trailing: Metadata = ()) -> None:
         self._on_loop(self._set_end, code, details, trailing, None)
 
-    def guarded(self, callback: Callable[..., None], *arguments: object) -> None:
+    def run_guarded(self, callback: Callable[..., None], *arguments: object) -> None:
         """Call something that may raise what nobody expects: that ends this call and no other."""
         try:
             callback(*arguments)
         except Exception as error:
-            end_badly(self, error, "gRPC")  # which logs it
+            fail(self, error, "gRPC")  # which logs it
 
     async def serve(self, begin: Begin) -> None:
         """Let its method have it, until it has ended or its client has left."""
         self._serving = asyncio.current_task()
         try:
-            self.guarded(begin, self)
+            self.run_guarded(begin, self)
             code, details, trailing = await self._end
             if self._last is not None:
                 await self._context.write(self._last)
         except asyncio.CancelledError:
             self._is_done = True
             self._stop_tasks()
-            self.guarded(self.on_left if self.on_left is not nothing else partial(self.end, _CANCELLED))
+            self.run_guarded(self.on_left if self.on_left is not nothing else partial(self.end, _CANCELLED))
             raise
         finally:
             self._is_done = True
@@ -122,7 +118,7 @@ class PublicCall:
 
     def _start_reading(self) -> None:
         if self._is_done:
-            self.guarded(self.on_message, None)
+            self.run_guarded(self.on_message, None)
         else:
             self._reading = self._loop.create_task(self._read())
 
@@ -135,11 +131,11 @@ class PublicCall:
         except (asyncio.CancelledError, grpc.aio.UsageError, grpc.aio.InternalError, grpc.aio.BaseError):
             message = None
         self._reading = None
-        self.guarded(self.on_message, message)
+        self.run_guarded(self.on_message, message)
 
     def _start_sending(self, message: bytes) -> None:
         if self._is_done:
-            self.guarded(self.on_sent)
+            self.run_guarded(self.on_sent)
         else:
             self._sending = self._loop.create_task(self._send(message))
 
@@ -147,7 +143,7 @@ class PublicCall:
         with suppress(asyncio.CancelledError, grpc.aio.BaseError):  # the client has left: `serve` hears of it
             await self._context.write(message)
         self._sending = None
-        self.guarded(self.on_sent)
+        self.run_guarded(self.on_sent)
 
     def _set_end(self, code: int, details: str, trailing: Metadata, last: bytes | None) -> None:
         if self._end.done():
@@ -168,8 +164,9 @@ class PublicCall:
                 task.cancel()
 
     def _be_over(self) -> None:
-        on_over, self.on_over = self.on_over, nothing
-        self.guarded(on_over)
+        on_over, self.on_over = self.on_over, None
+        if on_over is not None:
+            self.run_guarded(on_over)
 
 
 class _Handlers(grpc.GenericRpcHandler):
@@ -178,7 +175,7 @@ class _Handlers(grpc.GenericRpcHandler):
     def __init__(self, methods: Methods, loop: asyncio.AbstractEventLoop) -> None:
         self._methods = methods
         self._loop = loop
-        self.calls: dict[PublicCall, None] = {}  # those that are not over, the oldest first
+        self.calls: dict[PublicRpc, None] = {}  # those that are not over, the oldest first
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
         path = str(handler_call_details.method)
@@ -186,7 +183,7 @@ class _Handlers(grpc.GenericRpcHandler):
         begin = self._methods.begins.get(path) or partial(self._begin_unknown, path)
 
         async def serve(_: AsyncIterator[bytes], context: Context) -> None:
-            call = PublicCall(self._loop, context, metadata)
+            call = PublicRpc(self._loop, context, metadata)
             self.calls[call] = None
             try:
                 await call.serve(begin)

@@ -8,9 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 
 from aiohttp import StreamReader, web
 from octofold_proto.errors import QueueFull
@@ -29,9 +27,8 @@ REPLY_SECONDS = web.AppKey("reply_seconds", float)
 """Of an application: how long a client may take to read a reply."""
 
 
-@dataclass(eq=False)
 class Arrival:
-    """A body on its way.
+    """A body on its way; a context that gives its bytes, which count for the budget until it is left.
 
     Attributes:
         client: the address of who sends it.
@@ -43,13 +40,37 @@ class Arrival:
         ended: whether it had to make room for others.
     """
 
-    client: str
-    connection: str
-    transport: asyncio.Transport | None
-    limit: asyncio.Timeout
-    began: float
-    taken: int = 0
-    ended: bool = False
+    def __init__(
+        self, bodies: Bodies, request: web.Request, seconds: float, most_bytes: int, whose: str
+    ) -> None:
+        self.client = request.remote or ""
+        self.connection = str(request.get_extra_info("peername"))
+        self.transport = request.transport
+        self.limit = asyncio.timeout(seconds)
+        self.began = time.monotonic()
+        self.taken = 0
+        self.ended = False
+        self._bodies = bodies
+        self._content = request.content
+        self._most_bytes = most_bytes
+        self._whose = whose
+
+    async def __aenter__(self) -> bytes:
+        """Wait for the whole body.
+
+        Raises:
+            QueueFull: the budget has no room for what has arrived, or the body made room for others.
+            web.HTTPRequestEntityTooLarge: it has more bytes than it may.
+            web.HTTPRequestTimeout: it did not arrive in time.
+        """
+        try:
+            return await self._bodies.arrived(self, self._content, self._most_bytes, self._whose)
+        except BaseException:
+            self._bodies.give_back(self)
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self._bodies.give_back(self)
 
 
 class Bodies:
@@ -67,39 +88,31 @@ class Bodies:
         self._refusals = refusals
         self._arriving: dict[Arrival, None] = {}  # the one that has been silent the longest is the first
 
-    @asynccontextmanager
-    async def body(self, request: web.Request, limit: int, whose: str) -> AsyncIterator[bytes]:
-        """The body, whose bytes count for the budget until the context is left.
+    def body(self, request: web.Request, most_bytes: int, whose: str) -> Arrival:
+        """The body of a request, to be entered.
 
         Args:
             request: whose body it is.
-            limit: how many bytes it may have.
+            most_bytes: how many bytes it may have.
             whose: which limit that is, for who exceeds it.
 
         Raises:
-            QueueFull: the budget has no room for what has arrived, or the body made room for others.
-            web.HTTPRequestEntityTooLarge: it has more bytes, or will have.
-            web.HTTPRequestTimeout: it did not arrive in time.
+            web.HTTPRequestEntityTooLarge: it will have more bytes.
         """
-        if (request.content_length or 0) > limit:
-            raise _too_large(limit, whose)
-        timeout = asyncio.timeout(self._seconds)
-        connection = str(request.get_extra_info("peername"))
-        arrival = Arrival(request.remote or "", connection, request.transport, timeout, time.monotonic())
-        try:
-            yield await self._arrived(arrival, request.content, limit, whose)
-        finally:
-            self._budget.give(arrival.taken, arrival.connection)
+        if (request.content_length or 0) > most_bytes:
+            raise _too_large(most_bytes, whose)
+        return Arrival(self, request, self._seconds, most_bytes, whose)
 
-    async def _arrived(self, arrival: Arrival, content: StreamReader, limit: int, whose: str) -> bytes:
+    async def arrived(self, arrival: Arrival, content: StreamReader, most_bytes: int, whose: str) -> bytes:
+        """See `Arrival`."""
         body = bytearray()
         self._arriving[arrival] = None
         try:
             async with arrival.limit:
                 while chunk := await content.readany():
                     body += chunk
-                    if len(body) > limit:
-                        raise _too_large(limit, whose)
+                    if len(body) > most_bytes:
+                        raise _too_large(most_bytes, whose)
                     self._has_come(arrival, len(body))
         except TimeoutError:
             if arrival.ended:
@@ -110,6 +123,12 @@ class Bodies:
         finally:
             self._arriving.pop(arrival, None)
         return bytes(body)
+
+    def give_back(self, arrival: Arrival) -> None:
+        """The bytes of a body are no longer needed."""
+        if arrival.taken:
+            self._budget.give(arrival.taken, arrival.connection)
+            arrival.taken = 0
 
     def make_room(self, client: str) -> Arrival | None:
         """End a body for a request of `client`, and return it; None when none has to go.

@@ -50,6 +50,7 @@ class RestServer:
     Args:
         application: what is served; it reads bodies with its `BODIES`.
         listener: the socket.
+        error_reply: makes the reply to a request whose handler raised an exception.
         tls: for HTTPS; None for plain HTTP.
         on_handshake_failed: called once for every TLS handshake that failed, of which the log is told here.
         last_seconds: for replies on their way out, when it stops.
@@ -66,6 +67,7 @@ class RestServer:
         self,
         application: web.Application,
         listener: socket.socket,
+        error_reply: Callable[[web.Request, Exception], web.Response],
         tls: ssl.SSLContext | None = None,
         on_handshake_failed: Callable[[], None] = lambda: None,
         last_seconds: float = 1.0,
@@ -90,6 +92,7 @@ class RestServer:
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(stalled_seconds * 1000))
         listener.setblocking(False)
         self._tls = tls
+        self._error_reply = error_reply
         self._on_handshake_failed = on_handshake_failed
         self._listener = listener
         self._max_connections = min(max_connections, file_limit() // 4)
@@ -184,29 +187,39 @@ class RestServer:
         return False
 
     def _at_work(self) -> Middleware:
-        """Knows which connections have a request at work, and refuses what is too much."""
+        """Knows which connections have a request at work, refuses what is too much, and sends every reply."""
 
         @web.middleware
         async def at_work(request: web.Request, handler: Handler) -> web.StreamResponse:
             is_probe = request.path in self._probes
-            is_full = self._busy >= self._max_connections and not is_probe
-            if is_full and self._bodies.make_room(request.remote or "") is None:
-                reason = f"{self._busy} requests are at work, the most allowed"
-                raise web.HTTPServiceUnavailable(reason=reason)
-            transport = request.transport
-            if transport is not None:
-                self._silent.pop(transport, None)
-            self._busy += not is_probe
+            counts = False
             try:
-                response = await handler(request)
-                await send(request, response)
+                try:
+                    if not is_probe:
+                        self._check_room(request.remote or "")
+                        self._busy += 1
+                        counts = True
+                    if request.transport is not None:
+                        self._silent.pop(request.transport, None)
+                    response = await handler(request)
+                except Exception as error:
+                    response = self._error_reply(request, error)
+                if not response.prepared:
+                    await send(request, response)
                 return response
             finally:
-                self._busy -= not is_probe
+                self._busy -= counts
+                transport = request.transport
                 if transport is not None and not transport.is_closing():
                     self._silent[transport] = None
 
         return at_work
+
+    def _check_room(self, client: str) -> None:
+        """Make room for a request of this client; raises HTTPServiceUnavailable when there is none."""
+        if self._busy >= self._max_connections and self._bodies.make_room(client) is None:
+            reason = f"{self._busy} requests are at work, the most allowed"
+            raise web.HTTPServiceUnavailable(reason=reason)
 
     async def _begin(self, connection: socket.socket, client: str) -> None:
         limit = None if self._tls is None else HANDSHAKE_SECONDS

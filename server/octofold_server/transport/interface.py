@@ -11,7 +11,7 @@ from typing import Protocol
 
 import grpc
 
-__all__ = ["CALL_BYTES", "YEAR_SECONDS", "Call", "Metadata", "Server", "nothing"]
+__all__ = ["CALL_BYTES", "YEAR_SECONDS", "Metadata", "Rpc", "Server", "nothing"]
 
 YEAR_SECONDS = 3.2e7
 """For a caller without a deadline, gRPC's C core reports the largest time that it can express."""
@@ -26,13 +26,16 @@ def nothing(*_: object) -> None:
     """A callback of a call that nobody has set."""
 
 
-class Call(Protocol):
-    """One call. Its method must end it, by `reply` or `end`, on any thread; a second end has no effect.
+class Rpc(Protocol):
+    """One call of a gRPC method, which must end it by `reply` or `end`, on any thread; a second end has no
+    effect.
 
     The callbacks run on the thread that serves all calls, and so must return at once. They may be set until
     the method returns.
 
     Attributes:
+        metadata: what came with the call, as pairs of key and value.
+        deadline: the caller's deadline as a time of `time.monotonic`; infinity when it has none.
         on_message: takes a message after each `read`, or None when there are no more.
         on_sent: a message that was given to `send` is on its way, and there is room for the next.
         on_left: the client has left, or its deadline has passed. If it is not set, that ends the call.
@@ -40,21 +43,13 @@ class Call(Protocol):
         unread_bytes: of memory that the end takes until then; 0 before `reply` or `end`.
     """
 
+    metadata: Metadata
+    deadline: float
     on_message: Callable[[bytes | None], None]
     on_sent: Callable[[], None]
     on_left: Callable[[], None]
-    on_over: Callable[[], None]
+    on_over: Callable[[], None] | None
     unread_bytes: int
-
-    @property
-    def metadata(self) -> Metadata:
-        """What came with the call, as pairs of key and value."""
-        ...
-
-    @property
-    def deadline(self) -> float:
-        """The caller's deadline as a time of `time.monotonic`; infinity when it has none."""
-        ...
 
     def peer(self) -> str:
         """The client's address."""

@@ -1,8 +1,7 @@
-"""One stream of calls: submits messages as they come, sends answers as they are ready.
+"""Streams of messages about boards over gRPC: each message takes the way of a call, in any order of answers.
 
-A message that fails is answered with its error and does not end the stream. It has no thread: messages come
-on gRPC's, answers on those of the batcher's lanes. Knows nothing about models or protocols; what a message
-asks for and how it is answered is an `Exchange`.
+A message that fails is answered with its error and does not end the stream. A stream has no thread: messages
+come on gRPC's, answers on those of the batcher's lanes.
 """
 
 from __future__ import annotations
@@ -10,18 +9,20 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
 from concurrent.futures import CancelledError
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from octofold_proto.errors import OctofoldError, QueueFull, Unavailable
+from google.protobuf.message import Message
+from octofold_proto.errors import InvalidRequest, OctofoldError, Unavailable
 
-from octofold_server.admission.admission import Door, Ticket, code_name
+from octofold_server.admission.admission import AcceptedCall, Admission, code_name
 from octofold_server.admission.byte_budget import ByteBudget
-from octofold_server.transport.interface import Call
-from octofold_server.transport.unary import end_badly
+from octofold_server.transport.idle_streams import IdleStreams
+from octofold_server.transport.interface import Rpc
+from octofold_server.transport.unary import Codec, decoded, fail, request_id_of
 
-__all__ = ["AnswerStream", "Exchange", "IdleStreams"]
+__all__ = ["AnswerStream", "StreamCalls", "StreamCodec"]
 
 MAX_OPEN_BOARDS = 65_536
 """Boards of one stream that are read but not answered yet. A client that sends and never reads stops here."""
@@ -29,98 +30,97 @@ MAX_OPEN_BOARDS = 65_536
 CLOSING_SECONDS = 3.0
 """While the server shuts down, for a client to take the next reply that it is owed."""
 
-LOOK_SECONDS = 0.5
 UNAVAILABLE = 14
 
-Message = TypeVar("Message")
+AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 
-class Exchange(Protocol[Message]):
-    """What one protocol's streams ask and answer."""
+class StreamCodec(Codec[AnyMessage], Protocol[AnyMessage]):
+    """A codec whose messages come on a stream."""
 
-    name: str
-    """Of the method."""
-
-    known_as: str
-    """The id of the stream, where its caller or the protocol gave it one."""
-
-    def read(self, message: bytes) -> Message:
-        """The message of these bytes; raises InvalidRequest, which ends the stream."""
-        ...
-
-    def submit(self, message: Message, when_answered: Callable[[Ticket], None]) -> Ticket:
-        """Hand its boards to the door; raises what is wrong with them."""
-        ...
-
-    def reply(self, message: Message, ticket: Ticket) -> bytes:
-        """The reply of a ticket that has its answer; raises what became of it otherwise."""
-        ...
-
-    def refusal(self, message: Message, error: Exception) -> bytes:
+    def refusal(self, message: AnyMessage, error: Exception, stream_id: str, /) -> bytes:
         """The reply to a message that failed."""
         ...
 
 
-class _Open:
+class StreamCalls(Generic[AnyMessage]):
+    """Answers the streams of one method.
+
+    Args:
+        admission: which every message passes.
+        codec: of the method.
+        idle_seconds: how long nothing may come on a stream that has nothing open.
+    """
+
+    def __init__(self, admission: Admission, codec: StreamCodec[AnyMessage], idle_seconds: float) -> None:
+        self._admission = admission
+        self._codec = codec
+        self._idle = IdleStreams(idle_seconds)
+
+    def begin(self, rpc: Rpc) -> None:
+        """Answer the messages of this call."""
+        try:
+            self._idle.watch(AnswerStream(self._admission, self._codec, rpc))
+        except Exception as error:
+            fail(rpc, error, self._codec.name)
+
+
+class _Open(Generic[AnyMessage]):
     """A message that was read, and whose answer is not sent yet."""
 
-    __slots__ = ("_held", "boards", "reply", "ticket")
+    __slots__ = ("boards", "call", "held_bytes", "message", "reply")
 
-    def __init__(self, boards: int) -> None:
-        self._held = 0  # bytes taken from the budget
-        self.boards = boards
-        self.ticket: Ticket | None = None
+    def __init__(self, message: AnyMessage, size: int) -> None:
+        self.message = message
+        self.boards = max(1, size // 16)  # whatever fills the message counts
+        self.call: AcceptedCall | None = None
+        self.held_bytes = 0  # of the budget
         self.reply = b""
 
-    def hold(self, size: int, budget: ByteBudget, client: str) -> None:
-        """Take its bytes from the budget; raises QueueFull."""
-        if size >= ByteBudget.COUNTED_FROM:
-            budget.take(size, client)
-            self._held = size
 
-    def let_go(self, budget: ByteBudget, client: str) -> None:
-        """Give them back."""
-        if self._held:
-            budget.give(self._held, client)
-            self._held = 0
-
-
-class AnswerStream(Generic[Message]):
+class AnswerStream(Generic[AnyMessage]):
     """The state of one stream.
 
     Args:
-        door: which the stream passes now.
-        call: ended here, by and by.
-        exchange: see there.
+        admission: which every message passes.
+        codec: of its messages.
+        rpc: the call, which is ended here, sooner or later.
 
     Raises:
-        Unavailable, QueueFull: see `Door.open_stream`.
+        Unavailable, QueueFull: see `Admission.open_stream`.
     """
 
-    def __init__(self, door: Door, call: Call, exchange: Exchange[Message]) -> None:
-        self._door = door
-        self._call = call
-        self._exchange = exchange
-        self._open: set[_Open] = set()
+    def __init__(self, admission: Admission, codec: StreamCodec[AnyMessage], rpc: Rpc) -> None:
+        self._admission = admission
+        self._codec = codec
+        self._rpc = rpc
+        self._request_id = request_id_of(rpc.metadata)
+        self._open: set[_Open[AnyMessage]] = set()
         self._open_boards = 0
-        self._ready: deque[_Open] = deque()  # answered, to be sent
-        self._sending: _Open | None = None
+        self._ready: deque[_Open[AnyMessage]] = deque()  # answered, to be sent
+        self._sending: _Open[AnyMessage] | None = None
         self._reading = False
         self._stopped = False  # takes no more messages
         self._why: Exception | None = None  # with which it ends, once all that is open was sent
         self._ended = False  # sends no more
         self._busy = time.monotonic()  # when a reply was last sent, or a first one was ready to be
         self._lock = threading.Lock()  # guards everything above
-        self._place = door.open_stream(call.peer(), self.stop_reading)
-        call.on_message = self._take
-        call.on_sent = self._was_sent
-        call.on_left = self.abandon
-        self._go_on()
+        self._place = admission.open_stream(rpc.peer(), self.stop_reading)
+        rpc.on_message = self._take
+        rpc.on_sent = self._was_sent
+        rpc.on_left = self.abandon
+        self._reading = True
+        rpc.read()
+
+    @property
+    def ended(self) -> bool:
+        """Whether its end was sent."""
+        return self._ended
 
     def stop_reading(self) -> None:
-        """Submit no more messages; what was submitted is still answered. The end then says that this door is
-        closed: OK would say that nothing was left unread."""
-        self._stop(Unavailable(self._door.refusal))
+        """Submit no more messages; what was submitted is still answered. The end then says that the server
+        shuts down: OK would say that nothing was left unread."""
+        self._stop(Unavailable(self._admission.refusal))
 
     def abandon(self) -> None:
         """The client has left: withdraw what it no longer waits for, and end."""
@@ -130,8 +130,8 @@ class AnswerStream(Generic[Message]):
             self._ready.clear()
         self._end(CancelledError())
         for opened in left:
-            if opened.ticket is not None:
-                opened.ticket.cancel()
+            if opened.call is not None:
+                opened.call.cancel()
 
     def end_if_idle(self, idle_seconds: float) -> None:
         """End if for this long nothing came and nothing was owed, or the client took nothing of what is owed.
@@ -141,7 +141,7 @@ class AnswerStream(Generic[Message]):
         with self._lock:
             silent_seconds = time.monotonic() - self._busy
             is_idle = not self._open and silent_seconds >= idle_seconds
-            is_closing = bool(self._door.refusal)
+            is_closing = bool(self._admission.refusal)
             is_unread = self._sending is not None and silent_seconds >= (
                 min(idle_seconds, CLOSING_SECONDS) if is_closing else idle_seconds
             )
@@ -152,11 +152,99 @@ class AnswerStream(Generic[Message]):
 
     def _end_idle(self, message: str) -> None:
         error = Unavailable(message)
-        self._door.refusals.add(code_name(error))
+        self._admission.refusals.add(code_name(error))
         if self._sending is not None:  # what is on its way would keep a status from being sent
-            self._call.cut_off(UNAVAILABLE, message)
+            self._rpc.cut_off(UNAVAILABLE, message)
         else:
             self._end(error)
+
+    def _take(self, received: bytes | None) -> None:
+        why: Exception | None = None
+        opened: _Open[AnyMessage] | None = None
+        if received is not None:
+            try:
+                message = decoded(self._codec.kind, received, self._codec.name, self._admission)
+                opened = _Open(message, len(received))
+            except OctofoldError as error:
+                why = error
+        with self._lock:
+            self._reading = False
+            if self._stopped:
+                return
+            if opened is not None:
+                self._open.add(opened)
+                self._open_boards += opened.boards
+                read = self._may_read()
+        if opened is None or received is None:
+            self._stop(why)
+            return
+        if read:
+            self._rpc.read()  # first, so that gRPC looks for the next message while this one is submitted
+        self._submit(opened, len(received))
+
+    def _submit(self, opened: _Open[AnyMessage], size: int) -> None:
+        admission, rpc = self._admission, self._rpc
+        try:
+            if size >= ByteBudget.COUNTED_FROM:
+                admission.budget.take(size, rpc.peer())
+                opened.held_bytes = size
+            try:
+                request = self._codec.request(opened.message)
+            except InvalidRequest as error:
+                admission.refusals.add(code_name(error))
+                raise
+            when_answered = partial(self._answer, opened)
+            opened.call = admission.submit(request, when_answered, rpc.deadline, rpc.metadata)
+        except Exception as error:
+            self._refuse(opened, error)
+
+    def _answer(self, opened: _Open[AnyMessage], call: AcceptedCall) -> None:
+        if call.error is not None:
+            self._refuse(opened, call.error)
+            return
+        try:
+            self._send(opened, self._codec.reply(opened.message, call))
+        except Exception as error:
+            self._refuse(opened, error)
+
+    def _refuse(self, opened: _Open[AnyMessage], why: Exception) -> None:
+        try:
+            self._send(opened, self._codec.refusal(opened.message, why, self._request_id))
+        except Exception as error:  # then the stream cannot go on: its client waits for this answer
+            self._end(error)
+
+    def _send(self, opened: _Open[AnyMessage], reply: bytes) -> None:
+        opened.reply = reply
+        with self._lock:
+            if self._ended:
+                return
+            self._ready.append(opened)
+            if self._sending is not None:
+                return
+            self._busy = time.monotonic()
+            self._sending = self._ready.popleft()
+        self._rpc.send(reply)
+
+    def _was_sent(self) -> None:
+        with self._lock:
+            sent = self._sending
+            assert sent is not None
+            self._open.discard(sent)
+            self._open_boards -= sent.boards
+            self._busy = time.monotonic()
+            ended = self._ended
+            self._sending, more = (None, False) if ended else self._next_ready()
+            sending, is_over, read = self._sending, self._is_over(), self._may_read()
+        self._give_back(sent)
+        # No lock is held while something is sent: lanes have other answers for this stream.
+        if sending is not None:
+            self._rpc.send(sending.reply, more=more)
+        if ended:
+            self._close()
+        elif is_over:
+            self._end(self._why)
+        elif read:
+            self._rpc.read()
 
     def _stop(self, why: Exception | None) -> None:
         with self._lock:
@@ -164,93 +252,9 @@ class AnswerStream(Generic[Message]):
                 return
             self._stopped = True
             self._why = why
-        self._go_on()
-
-    def _go_on(self) -> None:
-        """Read the next message, or end, if it is time to."""
-        with self._lock:
-            is_over = self._stopped and not self._open
-            read = not (self._stopped or self._reading) and self._open_boards < MAX_OPEN_BOARDS
-            self._reading |= read
+            is_over = self._is_over()
         if is_over:
-            self._end(self._why)
-        elif read:
-            self._call.read()
-
-    def _take(self, received: bytes | None) -> None:
-        with self._lock:
-            self._reading = False
-            if self._stopped:
-                return
-        if received is None:
-            self._stop(None)
-            return
-        try:
-            message = self._exchange.read(received)
-        except OctofoldError as error:
-            self._stop(error)
-            return
-        opened = _Open(max(1, len(received) // 16))  # whatever fills the message counts
-        with self._lock:
-            self._open.add(opened)
-            self._open_boards += opened.boards
-        try:
-            opened.hold(len(received), self._door.budget, self._call.peer())
-        except QueueFull as error:
-            self._answer_failure(opened, message, error)
-        else:
-            self._submit(message, opened)
-        self._go_on()
-
-    def _submit(self, message: Message, opened: _Open) -> None:
-        def when_answered(ticket: Ticket) -> None:
-            try:
-                self._answer(opened, self._exchange.reply(message, ticket))
-            except Exception as error:
-                self._answer_failure(opened, message, error)
-
-        try:
-            opened.ticket = self._exchange.submit(message, when_answered)
-        except Exception as error:
-            self._answer_failure(opened, message, error)
-
-    def _answer_failure(self, opened: _Open, message: Message, why: Exception) -> None:
-        try:
-            self._answer(opened, self._exchange.refusal(message, why))
-        except Exception as error:  # then the stream cannot go on: its client waits for this answer
-            self._end(error)
-
-    def _answer(self, opened: _Open, reply: bytes) -> None:
-        opened.reply = reply
-        with self._lock:
-            if self._ended:
-                return
-            self._ready.append(opened)
-            if self._sending is None:
-                self._busy = time.monotonic()
-                self._send_next()
-
-    def _send_next(self) -> None:
-        self._sending = self._ready.popleft() if self._ready else None
-        if self._sending is not None:
-            self._call.send(self._sending.reply, more=bool(self._ready))
-
-    def _was_sent(self) -> None:
-        with self._lock:
-            assert self._sending is not None
-            sent = self._sending
-            self._open.discard(sent)
-            self._open_boards -= sent.boards
-            self._busy = time.monotonic()
-            if not self._ended:
-                self._send_next()
-            else:
-                self._sending = None
-        sent.let_go(self._door.budget, self._call.peer())
-        if self._ended:
-            self._close()
-        else:
-            self._go_on()
+            self._end(why)
 
     def _end(self, why: Exception | None) -> None:
         with self._lock:
@@ -263,52 +267,32 @@ class AnswerStream(Generic[Message]):
             self._close()
 
     def _close(self) -> None:
-        self._door.close_stream(self._place)
+        self._admission.close_stream(self._place)
         with self._lock:
             left = list(self._open)
         for opened in left:
-            opened.let_go(self._door.budget, self._call.peer())
-        error = self._why
-        if error is None:
-            self._call.end()
+            self._give_back(opened)
+        if self._why is None:
+            self._rpc.end()
         else:
-            end_badly(self._call, error, self._exchange.name, self._exchange.known_as)
+            fail(self._rpc, self._why, self._codec.name, self._request_id)
 
-    @property
-    def ended(self) -> bool:
-        """Whether its end was sent."""
-        return self._ended
+    def _give_back(self, opened: _Open[AnyMessage]) -> None:
+        if opened.held_bytes:
+            self._admission.budget.give(opened.held_bytes, self._rpc.peer())
+            opened.held_bytes = 0
 
+    # The lock is held by who calls what follows.
 
-class IdleStreams:
-    """Ends streams on which nothing comes and nothing is owed, or whose client takes nothing.
+    def _next_ready(self) -> tuple[_Open[AnyMessage] | None, bool]:
+        """What to send next, and whether more is ready behind it."""
+        return (self._ready.popleft(), bool(self._ready)) if self._ready else (None, False)
 
-    Args:
-        seconds: for how long; infinity lets them be until the server shuts down.
-    """
+    def _is_over(self) -> bool:
+        return self._stopped and not self._open
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._streams: set[AnswerStream[object]] = set()
-        self._watching = False
-        self._lock = threading.Lock()  # guards the two above
-
-    def watch(self, stream: AnswerStream[Message]) -> None:
-        """From now on, until it ends."""
-        with self._lock:
-            self._streams.add(stream)  # type: ignore[arg-type]  # whatever its messages are
-            if not self._watching:
-                self._watching = True
-                threading.Thread(target=self._look, name="idle-streams", daemon=True).start()
-
-    def _look(self) -> None:
-        while True:
-            time.sleep(min(LOOK_SECONDS, self._seconds / 8))
-            with self._lock:
-                self._streams = {stream for stream in self._streams if not stream.ended}
-                streams = list(self._streams)
-                if not streams:
-                    self._watching = False
-                    return
-            for stream in streams:
-                stream.end_if_idle(self._seconds)
+    def _may_read(self) -> bool:
+        """Whether it is time to ask for the next message; who calls this then does."""
+        read = not (self._stopped or self._reading) and self._open_boards < MAX_OPEN_BOARDS
+        self._reading |= read
+        return read

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from octofold_server.batching.statistics import Refusals
-from octofold_server.transport.interface import Call
+from octofold_server.transport.interface import Rpc
 
 __all__ = ["UnreadReplies"]
 
@@ -32,9 +32,9 @@ class UnreadReplies:
         self._seconds = seconds
         self._most_bytes = most_bytes
         self._refusals = refusals
-        self._since: dict[Call, float] = {}  # when a call was first seen to have ended
+        self._since: dict[Rpc, float] = {}  # when a call was first seen to have ended
 
-    def look(self, calls: Iterable[Call]) -> None:
+    def look(self, calls: Iterable[Rpc]) -> None:
         """Cut off those calls of a transport that have stayed for too long, or hold too much."""
         now = time.monotonic()
         before = self._since
@@ -47,12 +47,12 @@ class UnreadReplies:
                 stayed.append(call)
         self._cut_off_greediest(stayed)
 
-    def _cut_off_greediest(self, stayed: list[Call]) -> None:
+    def _cut_off_greediest(self, stayed: list[Rpc]) -> None:
         left = sum(call.unread_bytes for call in stayed)
         if left <= self._most_bytes:
             return
         unread: Counter[str] = Counter()
-        calls: defaultdict[str, list[Call]] = defaultdict(list)
+        calls: defaultdict[str, list[Rpc]] = defaultdict(list)
         for call in stayed:
             unread[call.peer()] += call.unread_bytes
             calls[call.peer()].append(call)
@@ -63,6 +63,6 @@ class UnreadReplies:
                 left -= call.unread_bytes
                 self._cut_off(call, f"replies of {unread[client]} bytes to this connection were not taken")
 
-    def _cut_off(self, call: Call, why: str) -> None:
+    def _cut_off(self, call: Rpc, why: str) -> None:
         self._refusals.add("UNAVAILABLE")
         call.cut_off(UNAVAILABLE, why)

@@ -1,8 +1,9 @@
-"""The door: who is let in, that everything is counted once, and what happens when a version changes hands
+"""Admission: who is let in, that everything is counted once, and what happens when a version changes hands
 between the look and the queue."""
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
@@ -21,7 +22,8 @@ from octofold_proto.errors import (
     Unavailable,
     UnknownModel,
 )
-from octofold_server.admission.admission import Door, Limits, code_name
+from octofold_server.admission.admission import AcceptedCall, Admission, Limits, code_name
+from octofold_server.admission.request import ReadBoards, Request
 from octofold_server.backends.fakes import RecordingBackend
 from octofold_server.config.options import Config
 from octofold_server.config.policies import parse_policies
@@ -48,10 +50,16 @@ def models(write_version: WriteVersion, tmp_path: Path, backend: RecordingBacken
 
 
 @pytest.fixture
-def door(models: Models) -> Door:
-    door = Door(models, Limits(boards=50, calls=2, streams=3, streams_per_connection=2))
-    door.open()
-    return door
+def admission(models: Models) -> Admission:
+    admission = Admission(models, Limits(boards=50, calls=2, streams=3, streams_per_connection=2))
+    admission.open()
+    return admission
+
+
+def submit(
+    admission: Admission, read_boards: ReadBoards, model: str = "", deadline: float = math.inf
+) -> AcceptedCall:
+    return admission.submit(Request(model, "", read_boards), deadline=deadline)
 
 
 def boards(count: int, exponent: int = 1) -> Callable[[int], NDArray[np.uint8]]:
@@ -59,79 +67,86 @@ def boards(count: int, exponent: int = 1) -> Callable[[int], NDArray[np.uint8]]:
 
 
 @contextmanager
-def stream_of(door: Door, connection: str, stop_reading: Callable[[], None]) -> Iterator[None]:
-    place = door.open_stream(connection, stop_reading)
+def stream_of(admission: Admission, connection: str, stop_reading: Callable[[], None]) -> Iterator[None]:
+    place = admission.open_stream(connection, stop_reading)
     try:
         yield
     finally:
-        door.close_stream(place)
+        admission.close_stream(place)
 
 
-def test_a_door_that_is_not_open_says_why(door: Door, models: Models) -> None:
-    starting = Door(models)
-    door.refuse()
-    for closed, why in ((starting, "starting"), (door, "shutting down")):
+def test_before_and_after_it_admits_calls_admission_says_why_not(
+    admission: Admission, models: Models
+) -> None:
+    starting = Admission(models)
+    admission.refuse()
+    for closed, why in ((starting, "starting"), (admission, "shutting down")):
         assert not closed.ready
-        with pytest.raises(Unavailable, match=why), closed.call():
+        with pytest.raises(Unavailable, match=why), closed.call_slot():
             pass
         with pytest.raises(Unavailable, match=why), stream_of(closed, "here", lambda: None):
             pass
         assert closed.refusals.counts() == {"UNAVAILABLE": 2}
 
 
-def test_a_server_that_leaves_still_lets_calls_in_but_is_not_ready(door: Door) -> None:
-    assert door.ready
-    door.leave()
-    assert not door.ready
-    with door.call():
-        door.submit("", "", boards(1)).answer()
+def test_a_server_that_leaves_still_lets_calls_in_but_is_not_ready(admission: Admission) -> None:
+    assert admission.ready
+    admission.leave()
+    assert not admission.ready
+    with admission.call_slot():
+        submit(admission, boards(1)).result()
 
 
-def test_no_more_calls_and_streams_are_let_in_than_the_limits_say(door: Door) -> None:
-    with door.call(), door.call(), pytest.raises(QueueFull, match="2 calls are at work"), door.call():
+def test_no_more_calls_and_streams_are_let_in_than_the_limits_say(admission: Admission) -> None:
+    with (
+        admission.call_slot(),
+        admission.call_slot(),
+        pytest.raises(QueueFull, match="2 calls are at work"),
+        admission.call_slot(),
+    ):
         pass
-    with stream_of(door, "a", lambda: None), stream_of(door, "a", lambda: None):
+    with stream_of(admission, "a", lambda: None), stream_of(admission, "a", lambda: None):
         with pytest.raises(QueueFull, match="2 streams are open on this connection"):
-            stream_of(door, "a", lambda: None).__enter__()
+            stream_of(admission, "a", lambda: None).__enter__()
         with (
-            stream_of(door, "b", lambda: None),
+            stream_of(admission, "b", lambda: None),
             pytest.raises(QueueFull, match="3 streams are open, the most"),
-            stream_of(door, "c", lambda: None),
+            stream_of(admission, "c", lambda: None),
         ):
             pass
-    with door.call(), stream_of(door, "a", lambda: None):  # what has ended makes room
-        assert door.refusals.counts() == {"RESOURCE_EXHAUSTED": 3}
+    with admission.call_slot(), stream_of(admission, "a", lambda: None):  # what has ended makes room
+        assert admission.refusals.counts() == {"RESOURCE_EXHAUSTED": 3}
 
 
 def test_every_end_of_a_call_is_counted_once_under_its_code(
-    door: Door, models: Models, backend: RecordingBackend
+    admission: Admission, models: Models, backend: RecordingBackend
 ) -> None:
     statistics = models.resolve("", "").statistics
-    door.submit("", "", boards(3)).answer()
+    submit(admission, boards(3)).result()
     for wrong, error in ((boards(51), InvalidRequest), (boards(1, 16), BoardError)):
         with pytest.raises(error):
-            door.submit("", "", wrong)
+            submit(admission, wrong)
     with pytest.raises(BackendFailed):
-        door.submit("", "", boards(1, 9)).answer()
+        submit(admission, boards(1, 9)).result()
     with pytest.raises(UnknownModel):
-        door.submit("nobody", "", boards(1))
+        submit(admission, boards(1), "nobody")
 
     backend.gate.clear()
-    running = door.submit("", "", boards(1))
+    running = submit(admission, boards(1))
     while not backend.started.acquire(timeout=0) or backend.rows < 5:
         pass
     with pytest.raises(DeadlinePassed):
-        door.submit("", "", boards(1), deadline=0.0).answer()
-    leaving = door.submit("", "", boards(50))
-    waiting = door.submit("", "", boards(50))
+        submit(admission, boards(1), deadline=0.0).result()
+    leaving = submit(admission, boards(50))
+    waiting = submit(admission, boards(50))
     with pytest.raises(QueueFull):
-        door.submit("", "", boards(1))
+        submit(admission, boards(1))
     leaving.cancel()
     with pytest.raises(CancelledError):
-        leaving.answer()
+        leaving.result()
     backend.gate.set()
-    running.answer()
-    waiting.answer()
+    running.result()
+    waiting.result()
 
     counted = statistics.snapshot()
     assert (counted.success.count, counted.boards) == (3, 3 + 1 + 50)
@@ -142,11 +157,11 @@ def test_every_end_of_a_call_is_counted_once_under_its_code(
         "RESOURCE_EXHAUSTED": 1,
         "CANCELLED": 1,
     }
-    assert door.refusals.counts() == {"NOT_FOUND": 1}
+    assert admission.refusals.counts() == {"NOT_FOUND": 1}
 
 
 def test_a_call_that_found_a_version_which_then_went_is_answered_by_its_successor(
-    door: Door, models: Models, write_version: WriteVersion
+    admission: Admission, models: Models, write_version: WriteVersion
 ) -> None:
     asked = []
 
@@ -157,14 +172,14 @@ def test_a_call_that_found_a_version_which_then_went_is_answered_by_its_successo
             models.load("tiny")
         return np.ones((1, 16), np.uint8)
 
-    ticket = door.submit("tiny", "", read)
-    assert ticket.served.version == "2"
-    assert ticket.answer().moves.moves.tolist() == [0]
+    call = submit(admission, read, "tiny")
+    assert call.served.version == "2"
+    assert call.result().moves.moves.tolist() == [0]
     assert asked == [15, 17]
 
 
 def test_a_call_for_a_model_that_is_unloaded_at_that_moment_is_unavailable(
-    door: Door, models: Models
+    admission: Admission, models: Models
 ) -> None:
     def read(_: int) -> NDArray[np.uint8]:
         if models.served():
@@ -172,14 +187,14 @@ def test_a_call_for_a_model_that_is_unloaded_at_that_moment_is_unavailable(
         return np.ones((1, 16), np.uint8)
 
     with pytest.raises(Unavailable, match="unloaded by request"):
-        door.submit("tiny", "", read)
+        submit(admission, read, "tiny")
 
 
-def test_refusing_stops_open_streams_and_draining_waits_for_them(door: Door) -> None:
+def test_refusing_stops_open_streams_and_draining_waits_for_them(admission: Admission) -> None:
     stopped = threading.Event()
-    drained = threading.Thread(target=door.drain, args=(30.0,))
-    with stream_of(door, "a", stopped.set), door.call():
-        door.refuse()
+    drained = threading.Thread(target=admission.drain, args=(30.0,))
+    with stream_of(admission, "a", stopped.set), admission.call_slot():
+        admission.refuse()
         assert stopped.is_set()
         drained.start()
         drained.join(0.1)

@@ -15,7 +15,7 @@ from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.fakes import FakeBackend, RecordingBackend
-from octofold_server.batching.call import Batch, Call, Priority
+from octofold_server.batching.call import Batch, Call
 from octofold_server.batching.statistics import ModelStatistics
 from prometheus_client.parser import text_string_to_metric_families
 from support.waiting import wait_for
@@ -51,31 +51,31 @@ def raw(boards: int) -> oip.ModelInferRequest:
     return oip.ModelInferRequest(inputs=[tensor], raw_input_contents=[bytes(16 * boards)])
 
 
-def test_open_calls_are_those_at_work_and_open_streams(open_doors: Open) -> None:
+def test_open_calls_are_those_at_work_and_open_streams(serve_all: Open) -> None:
     backend = RecordingBackend()
-    with open_doors(backend) as doors:
-        native = OctofoldServiceStub(doors.channel)
+    with serve_all(backend) as served:
+        native = OctofoldServiceStub(served.channel)
         asked = pb.NextMovesRequest(boards=bytes(16))
-        assert value(scrape(doors), "octofold_open_calls") == 0
+        assert value(scrape(served), "octofold_open_calls") == 0
         backend.gate.clear()
         call = native.NextMoves.future(asked)
         stream = native.StreamNextMoves(iter([pb.StreamNextMovesRequest(request=asked)]))
-        wait_for(lambda: value(scrape(doors), "octofold_open_calls") == 2)
+        wait_for(lambda: value(scrape(served), "octofold_open_calls") == 2)
         backend.gate.set()
         call.result()
         list(stream)
-        wait_for(lambda: value(scrape(doors), "octofold_open_calls") == 0)
+        wait_for(lambda: value(scrape(served), "octofold_open_calls") == 0)
 
 
-def test_counts_are_those_of_the_clients_of_every_protocol(open_doors: Open) -> None:
-    with open_doors(FakeBackend(), max_batch_size=8) as doors:
-        stub, native = doors.infer_stub(), OctofoldServiceStub(doors.channel)
+def test_counts_are_those_of_the_clients_of_every_protocol(serve_all: Open) -> None:
+    with serve_all(FakeBackend(), max_batch_size=8) as served:
+        stub, native = served.infer_stub(), OctofoldServiceStub(served.channel)
         native.NextMove(pb.NextMoveRequest(board=[1] * 16))
         native.NextMoves(pb.NextMovesRequest(boards=bytes(16 * 20)))
         stub.ModelInfer(raw(3))
         list(stub.ModelStreamInfer(iter([raw(1), raw(1)])))
         body = {"inputs": [{"name": "boards", "datatype": "UINT8", "shape": [2, 16], "data": [0] * 32}]}
-        connection = http.client.HTTPConnection("127.0.0.1", doors.rest_port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", served.rest_port, timeout=30)
         connection.request("POST", "/v2/models/fake/infer", json.dumps(body))
         connection.getresponse().read()
         connection.request("POST", "/v2/models/fake/infer", "{")
@@ -89,7 +89,7 @@ def test_counts_are_those_of_the_clients_of_every_protocol(open_doors: Open) -> 
         for call in wrong:
             with pytest.raises(grpc.RpcError):
                 call()
-        found = scrape(doors)
+        found = scrape(served)
     assert value(found, "nv_inference_request_success_total", **FAKE) == 6
     assert value(found, "nv_inference_count_total", **FAKE) == 1 + 20 + 3 + 1 + 1 + 2
     assert value(found, "nv_inference_request_failure_total", **FAKE, reason="OTHER") == 2
@@ -110,38 +110,38 @@ def test_counts_are_those_of_the_clients_of_every_protocol(open_doors: Open) -> 
     assert sum(shares) == pytest.approx(total)
 
 
-def test_messages_that_are_refused_unread_are_counted(open_doors: Open) -> None:
-    with open_doors(FakeBackend(), max_message_bytes=1024) as doors:
-        connection = http.client.HTTPConnection("127.0.0.1", doors.rest_port, timeout=30)
+def test_messages_that_are_refused_unread_are_counted(serve_all: Open) -> None:
+    with serve_all(FakeBackend(), max_message_bytes=1024) as served:
+        connection = http.client.HTTPConnection("127.0.0.1", served.rest_port, timeout=30)
         for body, headers in ((b" " * 2000, {}), (b"{}", {"Content-Encoding": "gzip"})):
             connection.request("POST", "/v2/models/fake/infer", body, headers)
             connection.getresponse().read()
             connection.close()
         with pytest.raises(grpc.RpcError, match="larger than max"):
-            OctofoldServiceStub(doors.channel).NextMoves(pb.NextMovesRequest(boards=bytes(5_000_000)))
+            OctofoldServiceStub(served.channel).NextMoves(pb.NextMovesRequest(boards=bytes(5_000_000)))
         nobody = {"model": "", "version": ""}
         give_up = time.monotonic() + 30
-        found = scrape(doors)
+        found = scrape(served)
         # The client hears of it before us, and gRPC does not tell us why.
         while not value(found, "octofold_failures_total", **nobody, code="CANCELLED"):
             assert time.monotonic() < give_up
-            found = scrape(doors)
+            found = scrape(served)
     assert value(found, "octofold_failures_total", **nobody, code="RESOURCE_EXHAUSTED") == 1
     assert value(found, "octofold_failures_total", **nobody, code="INVALID_ARGUMENT") == 1
 
 
-def test_gauges_tell_what_waits_and_what_is_served(open_doors: Open) -> None:
+def test_gauges_tell_what_waits_and_what_is_served(serve_all: Open) -> None:
     backend = RecordingBackend()
-    with open_doors(backend, max_batch_size=2) as doors:
+    with serve_all(backend, max_batch_size=2) as served:
         backend.gate.clear()
-        call = doors.infer_stub().ModelInfer.future(raw(20))
+        call = served.infer_stub().ModelInfer.future(raw(20))
         backend.started.acquire()
-        found = scrape(doors)
+        found = scrape(served)
         assert value(found, "nv_inference_pending_request_count", **FAKE) == 1
         assert value(found, "octofold_waiting_boards", **FAKE) == 18
         backend.gate.set()
         call.result()
-        found = scrape(doors)
+        found = scrape(served)
         assert value(found, "nv_inference_pending_request_count", **FAKE) == 0
         assert value(found, "octofold_model_info", **FAKE, state="READY", precision="fp32") == 1
         assert value(found, "octofold_ready") == 1
@@ -150,25 +150,25 @@ def test_gauges_tell_what_waits_and_what_is_served(open_doors: Open) -> None:
         assert value(found, "process_open_fds") > 3
 
 
-def test_names_of_any_alphabet_survive(write_version: Any, open_doors: Open) -> None:
+def test_names_of_any_alphabet_survive(write_version: Any, serve_all: Open) -> None:
     name = "sm\u00e5-2.1"
     write_version(name)
-    with open_doors(FakeBackend()) as doors:
-        assert value(scrape(doors), "nv_inference_count_total", model=name, version="1") == 0
+    with serve_all(FakeBackend()) as served:
+        assert value(scrape(served), "nv_inference_count_total", model=name, version="1") == 0
 
 
-def test_counters_never_go_back_when_a_model_is_loaded_again(open_doors: Open) -> None:
-    with open_doors(FakeBackend()) as doors:
-        doors.infer_stub().ModelInfer(raw(3))
-        doors.models.unload("fake")
-        assert value(scrape(doors), "nv_inference_count_total", **FAKE) == 3
-        doors.models.load("fake")
-        assert value(scrape(doors), "nv_inference_count_total", **FAKE) == 3
+def test_counters_never_go_back_when_a_model_is_loaded_again(serve_all: Open) -> None:
+    with serve_all(FakeBackend()) as served:
+        served.infer_stub().ModelInfer(raw(3))
+        served.models.unload("fake")
+        assert value(scrape(served), "nv_inference_count_total", **FAKE) == 3
+        served.models.load("fake")
+        assert value(scrape(served), "nv_inference_count_total", **FAKE) == 3
 
 
 def test_parts_of_a_call_never_add_up_to_more_than_the_call() -> None:
     statistics = ModelStatistics()
-    call = Call(np.zeros((100, 16), np.uint8), np.inf, None, Priority.INTERACTIVE)
+    call = Call(np.zeros((100, 16), np.uint8))
     call.submitted, call.queue_seconds = 0.0, 0.25
     call.inference_seconds = 5.0  # its batches overlapped on many lanes
     statistics.executed(Batch(32, taken=0.5, started=0.5, ended=1.0), [call])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from octofold_server.backends.onnx_backend import (
     onnx_lanes,
 )
 from octofold_server.backends.onnx_session import GraphError, gpu_providers, new_session
+from onnxruntime import GraphOptimizationLevel
 
 
 def one_lane(model: bytes, max_batch_size: int = 32, tensors: Tensors = NO_TENSORS) -> OnnxBackend:
@@ -228,6 +230,27 @@ def test_short_batches_ride_in_memory_of_a_fixed_address_as_they_do_on_a_gpu(gra
 def test_a_gpu_that_is_not_there_is_an_error_and_not_a_slow_cpu(graph: bytes) -> None:
     with pytest.raises(GraphError, match="CUDAExecutionProvider"):
         onnx_lanes(graph, Layout("cuda", 8, lanes=1))
+
+
+def test_a_graph_in_float16_also_runs_on_a_cpu_where_its_layout_is_left_alone(graph: bytes) -> None:
+    layout = Layout("cpu", 8, lanes=1, half=True)
+    options = new_session(graph, layout, NO_TENSORS).get_session_options()
+    assert options.graph_optimization_level == GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options = new_session(graph, replace(layout, half=False), NO_TENSORS).get_session_options()
+    assert options.graph_optimization_level == GraphOptimizationLevel.ORT_ENABLE_ALL
+    model = onnx.load_from_string(graph)
+    for constant in model.graph.initializer:
+        if constant.name == "views":
+            constant.CopyFrom(onnx.numpy_helper.from_array(np.array([8], np.float16), "views"))
+    for node in model.graph.node:
+        if node.output[0] == "counts":
+            node.input[0] = "halves"
+    cast = onnx.helper.make_node("Cast", ["legal"], ["halves"], to=onnx.TensorProto.FLOAT16)
+    model.graph.node.insert(7, cast)
+    (lane,) = onnx_lanes(model.SerializeToString(), layout)
+    lane.warm_up()
+    boards = np.random.default_rng(0).integers(0, 15, (8, 16), dtype=np.uint8)
+    np.testing.assert_array_equal(lane.run(boards).votes, fake_moves(boards).votes)
 
 
 def test_tensorrt_comes_before_cuda_and_builds_one_profile_for_all_batch_sizes(tmp_path: Path) -> None:

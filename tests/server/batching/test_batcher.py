@@ -19,6 +19,7 @@ from support.batches import (
     boards_of,
     hold,
     marked,
+    submit,
     wait_for,
 )
 
@@ -28,7 +29,7 @@ def test_boards_that_waited_for_the_same_lane_run_as_one_batch(new_batcher: NewB
     batcher = new_batcher(backend)
     hold(batcher, backend)
     calls = [boards_of(count, seed=count) for count in (1, 3, 7)]
-    futures = [batcher.submit(boards) for boards in calls]
+    futures = [submit(batcher, boards) for boards in calls]
     backend.gate.set()
     for boards, future in zip(calls, futures, strict=True):
         assert_answers(future.result().moves.moves, boards)
@@ -39,7 +40,7 @@ def test_every_caller_gets_its_own_answers_whatever_the_sizes(new_batcher: NewBa
     batcher = new_batcher(RecordingBackend(), lanes=3, max_batch_size=16)
     sizes = np.random.default_rng(1).choice([1, 1, 1, 2, 5, 16, 17, 63, 64, 65, 700], 200)
     calls = [boards_of(int(size), seed=number) for number, size in enumerate(sizes)]
-    futures = [batcher.submit(boards) for boards in calls]
+    futures = [submit(batcher, boards) for boards in calls]
     for boards, future in zip(calls, futures, strict=True):
         answer = future.result()
         expected = fake_moves(boards)
@@ -52,7 +53,7 @@ def test_every_caller_gets_its_own_answers_whatever_the_sizes(new_batcher: NewBa
 def test_no_batch_is_larger_than_the_batch_size(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
     batcher = new_batcher(backend, max_batch_size=8)
-    wait_for([batcher.submit(boards_of(count)) for count in (100, 1, 9)])
+    wait_for([submit(batcher, boards_of(count)) for count in (100, 1, 9)])
     assert max(len(batch) for batch in backend.batches) <= 8
     assert backend.rows == 110
 
@@ -61,8 +62,8 @@ def test_a_lone_board_does_not_wait_behind_sixty_thousand(new_batcher: NewBatche
     backend = RecordingBackend()
     batcher = new_batcher(backend)
     hold(batcher, backend)
-    large = batcher.submit(marked(1, 60_000))
-    lone = batcher.submit(marked(2))
+    large = submit(batcher, marked(1, 60_000))
+    lone = submit(batcher, marked(2))
     backend.gate.set()
     wait_for([large, lone])
     order = np.concatenate(backend.batches)[:, 0]
@@ -75,9 +76,9 @@ def test_a_large_call_that_has_had_its_turn_lets_one_that_comes_later_go_first_b
     backend = RecordingBackend()
     batcher = new_batcher(backend)
     backend.gate.clear()
-    large = batcher.submit(marked(1, 6 * TURN_BOARDS))
+    large = submit(batcher, marked(1, 6 * TURN_BOARDS))
     backend.started.acquire()  # its first turn runs
-    lone = [batcher.submit(marked(mark)) for mark in (2, 3)]
+    lone = [submit(batcher, marked(mark)) for mark in (2, 3)]
     backend.gate.set()
     wait_for([large, *lone])
     order = np.concatenate(backend.batches)[:, 0]
@@ -89,9 +90,9 @@ def test_a_turn_is_no_longer_than_a_batch(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
     batcher = new_batcher(backend, max_batch_size=8)
     backend.gate.clear()
-    large = batcher.submit(marked(1, 100))
+    large = submit(batcher, marked(1, 100))
     backend.started.acquire()  # its first turn runs
-    lone = batcher.submit(marked(2))
+    lone = submit(batcher, marked(2))
     backend.gate.set()
     wait_for([large, lone])
     order = np.concatenate(backend.batches)[:, 0]
@@ -102,7 +103,7 @@ def test_two_large_calls_take_turns(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
     batcher = new_batcher(backend)
     hold(batcher, backend)
-    futures = [batcher.submit(marked(mark, 4 * TURN_BOARDS)) for mark in (1, 2)]
+    futures = [submit(batcher, marked(mark, 4 * TURN_BOARDS)) for mark in (1, 2)]
     backend.gate.set()
     wait_for(futures)
     order = np.concatenate(backend.batches)[:, 0]
@@ -113,7 +114,7 @@ def test_small_calls_run_in_order_of_arrival(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
     batcher = new_batcher(backend, max_batch_size=4)
     hold(batcher, backend)
-    futures = [batcher.submit(marked(mark, 3)) for mark in range(1, 10)]
+    futures = [submit(batcher, marked(mark, 3)) for mark in range(1, 10)]
     backend.gate.set()
     wait_for(futures)
     assert np.concatenate(backend.batches)[:, 0].tolist() == [mark for mark in range(1, 10) for _ in range(3)]
@@ -123,7 +124,7 @@ def test_waiting_boards_are_shared_by_idle_lanes(new_batcher: NewBatcher) -> Non
     backend = RecordingBackend()
     batcher = new_batcher(backend, lanes=2)
     backend.gate.clear()
-    future = batcher.submit(boards_of(20))
+    future = submit(batcher, boards_of(20))
     for _ in range(2):  # neither lane can take a second batch before the gate opens
         backend.started.acquire()
     assert sorted(len(batch) for batch in backend.batches) == [5, 10]
@@ -147,8 +148,8 @@ def test_interactive_calls_go_before_bulk_calls_that_came_first(new_batcher: New
     backend = RecordingBackend()
     batcher = new_batcher(backend, max_batch_size=4)
     hold(batcher, backend)
-    bulk = [batcher.submit(marked(1, 4), priority=Priority.BULK) for _ in range(3)]
-    interactive = batcher.submit(marked(2, 6))
+    bulk = [submit(batcher, marked(1, 4), priority=Priority.BULK) for _ in range(3)]
+    interactive = submit(batcher, marked(2, 6))
     backend.gate.set()
     wait_for([*bulk, interactive])
     assert np.concatenate(backend.batches)[:, 0].tolist() == [2] * 6 + [1] * 12
@@ -158,8 +159,8 @@ def test_bulk_gets_one_batch_in_eight_however_much_is_interactive(new_batcher: N
     backend = RecordingBackend()
     batcher = new_batcher(backend, max_batch_size=4)
     hold(batcher, backend)
-    bulk = batcher.submit(marked(1, 20), priority=Priority.BULK)
-    interactive = [batcher.submit(marked(2, 4)) for _ in range(100)]
+    bulk = submit(batcher, marked(1, 20), priority=Priority.BULK)
+    interactive = [submit(batcher, marked(2, 4)) for _ in range(100)]
     backend.gate.set()
     wait_for([bulk, *interactive])
     turns = [index for index, batch in enumerate(backend.batches) if (batch[:, 0] == 1).any()]
@@ -170,10 +171,10 @@ def test_bulk_that_fills_its_queue_leaves_room_for_interactive_calls(new_batcher
     backend = RecordingBackend()
     batcher = new_batcher(backend, queue_capacity=10)
     hold(batcher, backend)
-    bulk = batcher.submit(marked(1, 10), priority=Priority.BULK)
+    bulk = submit(batcher, marked(1, 10), priority=Priority.BULK)
     with pytest.raises(QueueFull):
-        batcher.submit(marked(1), priority=Priority.BULK)
-    interactive = batcher.submit(marked(2, 10))
+        submit(batcher, marked(1), priority=Priority.BULK)
+    interactive = submit(batcher, marked(2, 10))
     backend.gate.set()
     wait_for([bulk, interactive])
 
@@ -184,10 +185,10 @@ def test_what_is_done_is_told_exactly_once_whatever_becomes_of_it(new_batcher: N
     hold(batcher, backend)
     told: list[Call] = []
     calls = [
-        batcher.submit(marked(1), on_done=told.append),
-        batcher.submit(marked(9, 100), on_done=told.append),
-        batcher.submit(marked(2), deadline=time.monotonic() + 0.05, on_done=told.append),
-        batcher.submit(marked(3), on_done=told.append),
+        submit(batcher, marked(1), told=told),
+        submit(batcher, marked(9, 100), told=told),
+        submit(batcher, marked(2), deadline=time.monotonic() + 0.05, told=told),
+        submit(batcher, marked(3), told=told),
     ]
     batcher.cancel(calls[3])
     batcher.cancel(calls[3])
@@ -202,7 +203,7 @@ def test_batches_are_counted_with_their_sizes(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
     batcher = new_batcher(backend)
     hold(batcher, backend)
-    waiting = batcher.submit(marked(1, 40))
+    waiting = submit(batcher, marked(1, 40))
     backend.gate.set()
     waiting.result()
     batches = batcher.statistics.snapshot().batches
@@ -223,7 +224,7 @@ def test_whatever_callers_do_at_once_every_call_ends_once_with_its_own_answer_or
             boards = boards_of(int(random.choice([1, 2, 20, 150])), seed=1000 * seed + number)
             deadline = time.monotonic() + random.choice([0.0, 0.001, 60.0, float("inf")])
             try:
-                call = batcher.submit(boards, deadline, ended.append, Priority(int(random.integers(2))))
+                call = submit(batcher, boards, deadline, Priority(int(random.integers(2))), ended)
             except QueueFull:
                 continue
             submitted.append(call)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import weakref
 
 import numpy as np
-from octofold_server.batching.call import Call, Priority
+from octofold_server.batching.call import Call
 from octofold_server.batching.deadlines import SMALLEST_SWEEP, Deadlines
 
 
 def call_until(deadline: float, *, done: bool = False) -> Call:
-    call = Call(np.zeros((1, 16), np.uint8), deadline, None, Priority.INTERACTIVE)
+    call = Call(np.zeros((1, 16), np.uint8), deadline)
     call.done = done
     return call
 

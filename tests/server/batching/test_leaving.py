@@ -16,6 +16,7 @@ from support.batches import (
     boards_of,
     hold,
     marked,
+    submit,
     submit_until_refused,
 )
 
@@ -24,7 +25,7 @@ def test_a_cancelled_call_never_reaches_the_backend(new_batcher: NewBatcher) -> 
     backend = RecordingBackend()
     batcher = new_batcher(backend)
     hold(batcher, backend)
-    leaving, staying = batcher.submit(marked(1, 50)), batcher.submit(marked(2, 5))
+    leaving, staying = submit(batcher, marked(1, 50)), submit(batcher, marked(2, 5))
     batcher.cancel(leaving)
     backend.gate.set()
     staying.result()
@@ -37,11 +38,11 @@ def test_the_rest_of_a_large_call_that_is_cancelled_does_not_run(new_batcher: Ne
     backend = RecordingBackend()
     batcher = new_batcher(backend)
     backend.gate.clear()
-    leaving = batcher.submit(marked(1, 10_000))
+    leaving = submit(batcher, marked(1, 10_000))
     backend.started.acquire()
     batcher.cancel(leaving)
     backend.gate.set()
-    batcher.submit(marked(2)).result()
+    submit(batcher, marked(2)).result()
     assert backend.rows == 32 + 1
 
 
@@ -50,7 +51,7 @@ def test_one_client_leaves_and_its_batch_mates_still_get_answers(new_batcher: Ne
     batcher = new_batcher(backend)
     hold(batcher, backend)
     calls = [boards_of(4, seed=number) for number in range(3)]
-    futures = [batcher.submit(boards) for boards in calls]
+    futures = [submit(batcher, boards) for boards in calls]
     backend.gate.set()
     backend.started.acquire()  # the batch of all three has started
     batcher.cancel(futures[1])
@@ -62,8 +63,8 @@ def test_a_call_whose_deadline_passed_in_the_queue_never_runs(new_batcher: NewBa
     backend = RecordingBackend()
     batcher = new_batcher(backend)
     hold(batcher, backend)
-    expired = batcher.submit(marked(1, 5), deadline=time.monotonic())
-    alive = batcher.submit(marked(2), deadline=time.monotonic() + 3600)
+    expired = submit(batcher, marked(1, 5), deadline=time.monotonic())
+    alive = submit(batcher, marked(2), deadline=time.monotonic() + 3600)
     backend.gate.set()
     alive.result()
     with pytest.raises(DeadlinePassed):
@@ -75,9 +76,9 @@ def test_a_full_queue_takes_nothing_of_the_call_and_says_when_to_retry(new_batch
     backend = RecordingBackend()
     batcher = new_batcher(backend, queue_capacity=10)
     hold(batcher, backend)
-    accepted = batcher.submit(boards_of(8))
+    accepted = submit(batcher, boards_of(8))
     with pytest.raises(QueueFull, match="no room for 3 more") as full:
-        batcher.submit(boards_of(3))
+        submit(batcher, boards_of(3))
     assert full.value.retry_after_seconds > 0
     backend.gate.set()
     assert_answers(accepted.result().moves.moves, boards_of(8))
@@ -88,8 +89,8 @@ def test_calls_that_left_make_room_in_a_full_queue(new_batcher: NewBatcher) -> N
     backend = RecordingBackend()
     batcher = new_batcher(backend, queue_capacity=10)
     hold(batcher, backend)
-    batcher.cancel(batcher.submit(boards_of(10)))
-    accepted = batcher.submit(boards_of(10, seed=1))
+    batcher.cancel(submit(batcher, boards_of(10)))
+    accepted = submit(batcher, boards_of(10, seed=1))
     backend.gate.set()
     assert_answers(accepted.result().moves.moves, boards_of(10, seed=1))
 
@@ -100,7 +101,7 @@ def test_a_backend_failure_fails_only_its_batch_with_an_id_that_the_log_has(
     backend = RecordingBackend(poison=9)
     batcher = new_batcher(backend, max_batch_size=4)
     hold(batcher, backend)
-    futures = [batcher.submit(marked(mark, 2)) for mark in (1, 9, 2, 3)]  # two batches of four boards
+    futures = [submit(batcher, marked(mark, 2)) for mark in (1, 9, 2, 3)]  # two batches of four boards
     backend.gate.set()
     for future in futures[:2]:
         with pytest.raises(BackendFailed) as failure:
@@ -114,7 +115,7 @@ def test_the_rest_of_a_large_call_that_failed_does_not_run(new_batcher: NewBatch
     backend = RecordingBackend(poison=9)
     batcher = new_batcher(backend, max_batch_size=4)
     with pytest.raises(BackendFailed):
-        batcher.submit(marked(9, 10_000)).result()
+        submit(batcher, marked(9, 10_000)).result()
     assert backend.rows < 10_000
 
 
@@ -122,7 +123,7 @@ def test_closing_answers_what_was_accepted_and_accepts_no_more(new_batcher: NewB
     backend = RecordingBackend()
     batcher = new_batcher(backend, lanes=2)
     hold(batcher, backend, lanes=2)
-    accepted = batcher.submit(boards_of(200))
+    accepted = submit(batcher, boards_of(200))
     closing = threading.Thread(target=batcher.close)
     closing.start()
     with pytest.raises(Unavailable):
@@ -137,12 +138,12 @@ def test_a_deadline_passes_on_time_while_every_lane_is_busy(new_batcher: NewBatc
     backend = RecordingBackend()
     batcher = new_batcher(backend)
     backend.gate.clear()
-    late = batcher.submit(marked(1, boards), deadline=time.monotonic() + 0.1)
+    late = submit(batcher, marked(1, boards), deadline=time.monotonic() + 0.1)
     with pytest.raises(DeadlinePassed):  # although the gate is closed
         late.result()
     assert batcher.waiting == 0
     backend.gate.set()
-    batcher.submit(marked(2)).result()
+    submit(batcher, marked(2)).result()
     assert backend.rows <= 32 + 1
 
 
@@ -150,8 +151,8 @@ def test_a_sooner_deadline_does_not_wait_for_a_later_one(new_batcher: NewBatcher
     backend = RecordingBackend()
     batcher = new_batcher(backend)
     hold(batcher, backend)
-    patient = batcher.submit(marked(1), deadline=time.monotonic() + 3600)
-    hasty = batcher.submit(marked(2), deadline=time.monotonic() + 0.1)
+    patient = submit(batcher, marked(1), deadline=time.monotonic() + 3600)
+    hasty = submit(batcher, marked(2), deadline=time.monotonic() + 0.1)
     with pytest.raises(DeadlinePassed):
         hasty.result()
     backend.gate.set()
@@ -165,7 +166,7 @@ def test_who_leaves_at_its_deadline_was_late_and_who_leaves_before_has_cancelled
     batcher = new_batcher(backend)
     hold(batcher, backend)
     for seconds, kind in ((0.019, DeadlinePassed), (3600, CancelledError), (float("inf"), CancelledError)):
-        call = batcher.submit(marked(1), deadline=time.monotonic() + seconds)
+        call = submit(batcher, marked(1), deadline=time.monotonic() + seconds)
         batcher.cancel(call)
         with pytest.raises(kind):
             call.result()
@@ -175,8 +176,8 @@ def test_a_deadline_in_a_billion_years_does_not_stop_the_clock(new_batcher: NewB
     backend = RecordingBackend()
     batcher = new_batcher(backend)
     hold(batcher, backend)
-    patient = batcher.submit(marked(1), deadline=time.monotonic() + 3e16)
-    hasty = batcher.submit(marked(2), deadline=time.monotonic() + 0.05)
+    patient = submit(batcher, marked(1), deadline=time.monotonic() + 3e16)
+    hasty = submit(batcher, marked(2), deadline=time.monotonic() + 0.05)
     with pytest.raises(DeadlinePassed):
         hasty.result()
     backend.gate.set()

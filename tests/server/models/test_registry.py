@@ -13,7 +13,7 @@ from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 from octofold_server.config.options import Config
 from octofold_server.models.registry import Models
 from octofold_server.models.version_index import State
-from support.registries import BOARD, Backends, NewModels, WriteVersion, reason, states
+from support.registries import Backends, NewModels, WriteVersion, reason, states, submit
 
 
 def test_what_nobody_foresaw_fails_one_version_and_the_log_has_the_traceback(
@@ -75,7 +75,7 @@ def test_an_old_version_answers_what_it_has_accepted_before_it_goes(
     models = new_models("latest:1")
     old = models.resolve("", "")
     backends.held[0].gate.clear()
-    accepted = [old.batcher.submit(BOARD) for _ in range(100)]
+    accepted = [submit(old) for _ in range(100)]
     write_version(version=2)
     loading = threading.Thread(target=models.load, args=("tiny",))
     loading.start()

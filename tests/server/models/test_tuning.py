@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -100,6 +101,11 @@ def test_tensorrt_runs_what_is_in_float16_on_a_gpu(tmp_path: Path) -> None:
     assert choose_layout(config, "cuda", "fp16").engines == tmp_path
     assert choose_layout(config, "cuda", "fp32") == Layout("cuda", 1024, lanes=1, tf32=True)
     assert choose_layout(config, "cpu", "fp16").engines is None
+
+
+def test_a_layout_tells_what_float16_and_the_flags_ask_of_a_session() -> None:
+    assert choose_layout(Config(), "cpu", "fp16") == replace(default_layout("cpu"), half=True)
+    assert choose_layout(Config(cuda_graphs=False), "cuda", "fp32").cuda_graphs is False
 
 
 def test_without_flags_and_tuning_the_first_batch_size_that_is_worth_its_cost_is_taken(

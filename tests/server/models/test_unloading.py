@@ -8,7 +8,7 @@ import threading
 import pytest
 from octofold_proto.errors import Unavailable, UnknownModel
 from octofold_server.models.version_index import State
-from support.registries import BOARD, Backends, NewModels, WriteVersion, reason, states
+from support.registries import Backends, NewModels, WriteVersion, reason, states, submit
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_version_that_drains_because_of_an_unload_never_says_that_it_was_repla
         write_version(version=version, model=b"recording")
     models = new_models()
     backends.held[0].gate.clear()  # of version 2, which is loaded first and drained last
-    accepted = models.resolve("", "2").batcher.submit(BOARD)
+    accepted = submit(models.resolve("", "2"))
     unloading = threading.Thread(target=models.unload, args=("tiny",))
     unloading.start()
     while states(models)["tiny/2"] != "UNLOADING":

@@ -1,4 +1,4 @@
-"""The same boards through every door of one server: every protocol gives the answers of the graph itself."""
+"""The same boards by every protocol of one server: every protocol gives the answers of the graph itself."""
 
 from __future__ import annotations
 
@@ -107,28 +107,28 @@ def _rest(port: int, boards: NDArray[np.uint8], *, binary: bool) -> Answers:
     return found
 
 
-def test_every_door_gives_the_same_answers(
+def test_every_protocol_gives_the_same_answers(
     server: Any, tmp_path: Path, boards: NDArray[np.uint8], expected: Answers
 ) -> None:
     rest_port = int((tmp_path / "rest-port").read_text())
     with grpc.insecure_channel(server.target) as channel:
-        doors = {
-            **_native_doors(OctofoldServiceStub(channel), boards),
-            **_open_inference_doors(GRPCInferenceServiceStub(channel), boards),
+        found: dict[str, Answers] = {
+            **_by_octofold_v1(OctofoldServiceStub(channel), boards),
+            **_by_open_inference(GRPCInferenceServiceStub(channel), boards),
             "REST, JSON": _rest(rest_port, boards, binary=False),
             "REST, binary": _rest(rest_port, boards, binary=True),
         }
     assert (expected["move"] == -1).any()
-    for door, answers in doors.items():
+    for protocol, answers in found.items():
         for name, values in answers.items():
             # A kernel adds in another order for a batch of another size, so the last bits may differ.
             tolerance = 1e-6 if name == "probabilities" else 0
             np.testing.assert_allclose(
-                values, expected[name], rtol=0, atol=tolerance, err_msg=f"{door}: {name}"
+                values, expected[name], rtol=0, atol=tolerance, err_msg=f"{protocol}: {name}"
             )
 
 
-def _native_doors(stub: OctofoldServiceStub, boards: NDArray[np.uint8]) -> dict[str, Answers]:
+def _by_octofold_v1(stub: OctofoldServiceStub, boards: NDArray[np.uint8]) -> dict[str, Answers]:
     """The answers of the RPCs of octofold.v1."""
 
     def request(some: NDArray[np.uint8]) -> pb.NextMovesRequest:
@@ -148,7 +148,7 @@ def _native_doors(stub: OctofoldServiceStub, boards: NDArray[np.uint8]) -> dict[
     }
 
 
-def _open_inference_doors(stub: GRPCInferenceServiceStub, boards: NDArray[np.uint8]) -> dict[str, Answers]:
+def _by_open_inference(stub: GRPCInferenceServiceStub, boards: NDArray[np.uint8]) -> dict[str, Answers]:
     """The answers of the RPCs of the Open Inference Protocol."""
     typed = oip.InferTensorContents(uint_contents=boards.ravel().tolist())
     messages = (

@@ -31,7 +31,6 @@ from octofold_server.protocols.open_inference.grpc_service import (
     OpenInferenceMethods,
 )
 from octofold_server.protocols.open_inference.rest_bodies import read_inference
-from octofold_server.protocols.open_inference.tensors import boards_of
 from octofold_server.transport.aside import Aside
 from support.fuzzing import (
     AT_ONCE,
@@ -103,13 +102,13 @@ class Methods:
 
 
 @pytest.fixture
-def methods(open_doors: Open) -> Iterator[Methods]:
-    with open_doors(FakeBackend()) as doors:
+def methods(serve_all: Open) -> Iterator[Methods]:
+    with serve_all(FakeBackend()) as served:
         kept: Any = Methods()
-        aside = Aside(1, 100, doors.door.refusals, "aside")
-        OctofoldMethods(doors.door, aside).add_to(kept)
-        OpenInferenceMethods(doors.door, doors.service).add_to(kept)
-        OpenInferenceDescriptions(doors.door, doors.service, aside, aside).add_to(kept)
+        aside = Aside(1, 100, served.admission.refusals, "aside")
+        OctofoldMethods(served.admission, aside).add_to(kept)
+        OpenInferenceMethods(served.admission).add_to(kept)
+        OpenInferenceDescriptions(served.admission, served.parts.operations, aside, aside).add_to(kept)
         yield kept
 
 
@@ -167,8 +166,8 @@ def test_every_body_of_an_inference_is_read_or_refused() -> None:
         for body in cases(seed, raw, seeds):
             length = source.choice((None, None, len(body) - 32, source.randrange(300)))
             try:
-                asked, _ = read_inference(body, length if length is None else max(0, length), "fake", "")
-                boards = boards_of(asked.inputs, 15)
+                asked = read_inference(body, length if length is None else max(0, length), "fake", "")
+                boards = asked.request.read_boards(15)
             except (InvalidRequest, BoardError):
                 continue
             assert boards.dtype == np.uint8

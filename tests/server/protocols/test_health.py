@@ -64,10 +64,10 @@ def test_a_name_that_nobody_has_is_not_found_and_can_be_watched_until_somebody_h
     assert failure.value.code() is grpc.StatusCode.NOT_FOUND
     watch = stub.Watch(asked("later"), timeout=30)
     assert next(watch).status == UNKNOWN
-    server.health.set_model("later", True)
+    server.parts.health.set_model("later", True)
     assert next(watch).status == READY
     assert stub.Check(asked("later"), timeout=30).status == READY
-    server.health.leave()
+    server.parts.health.leave()
     assert next(watch).status == NOT_READY
     watch.cancel()
 
@@ -75,10 +75,10 @@ def test_a_name_that_nobody_has_is_not_found_and_can_be_watched_until_somebody_h
 def test_who_watches_hears_of_changes_only_and_of_the_latest(server: Any, stub: Any) -> None:
     watches = [stub.Watch(asked(name), timeout=30) for name in ("", SERVICE, "fake")]
     assert [next(watch).status for watch in watches] == [READY] * 3
-    server.health.set_model("another", True)  # changes nothing for any of them
-    server.health.set_model("fake", False)
+    server.parts.health.set_model("another", True)  # changes nothing for any of them
+    server.parts.health.set_model("fake", False)
     assert next(watches[2]).status == NOT_READY
-    server.health.set_model("another", False)
+    server.parts.health.set_model("another", False)
     assert [next(watch).status for watch in watches[:2]] == [NOT_READY] * 2
     for watch in watches:
         watch.cancel()
@@ -100,10 +100,10 @@ def test_one_connection_cannot_take_all_the_watches_and_leaves_none_behind(serve
     with pytest.raises(grpc.RpcError, match="watch health, the most allowed") as failure:
         next(stub.Watch(asked(), timeout=30))
     assert failure.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert server.door.refusals.counts()["RESOURCE_EXHAUSTED"] == 1
+    assert server.admission.refusals.counts()["RESOURCE_EXHAUSTED"] == 1
     for watch in watches:
         watch.cancel()
-    wait_for(lambda: bool(server.health.watches == 0))
+    wait_for(lambda: bool(server.parts.health.watches == 0))
     assert next(stub.Watch(asked(), timeout=30)).status == READY
 
 

@@ -107,9 +107,8 @@ def spends_little(server: Any, shape: str) -> AbstractContextManager[None]:
 @pytest.fixture
 def server(write_version: Any, start_server: Start, tmp_path: Path) -> Any:
     write_version("fake")
-    process = start_server(
-        "--rest-port", "0", "--rest-port-file", str(tmp_path / "rest-port"), "--lanes", "1"
-    )
+    rest_port = ("--rest-port", "0", "--rest-port-file", str(tmp_path / "rest-port"))
+    process = start_server(*rest_port, "--lanes", "1", "--max-boards", str(SIZE // 16))
     process.rest_port = int((tmp_path / "rest-port").read_text())
     return process
 

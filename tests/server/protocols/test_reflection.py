@@ -47,7 +47,7 @@ async def test_streams_that_say_nothing_make_room_for_one_that_asks(server: Any)
         assert await silent[0].code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         await silent[1].write(LIST)
         assert (await silent[1].read()).list_services_response.service
-        assert server.door.refusals.counts()["RESOURCE_EXHAUSTED"] == 1
+        assert server.admission.refusals.counts()["RESOURCE_EXHAUSTED"] == 1
         for one in (*silent, asking):
             one.cancel()
 

@@ -16,7 +16,7 @@ from octofold_proto.errors import UnknownModel
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_proto.status import status_of_call
-from octofold_server.admission.refusals import failure_status, request_id
+from octofold_server.admission.refusals import failure_status, usable_request_id
 from octofold_server.system.logs import JsonLines, TextLines
 
 WriteVersion = Callable[..., Path]
@@ -76,7 +76,7 @@ def test_what_a_caller_is_told_fits_into_the_trailers(letter: str) -> None:
 
 @pytest.mark.parametrize("wanted", [None, "", "with space", "new\nline", "x" * 129, "\u00e4"])
 def test_an_id_that_is_not_fit_for_a_log_is_replaced(wanted: str | None) -> None:
-    first, second = request_id(wanted), request_id(wanted)
+    first, second = usable_request_id(wanted), usable_request_id(wanted)
     assert first != wanted
     assert first != second
 

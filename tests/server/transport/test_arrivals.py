@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 from google.rpc import code_pb2
+from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.batching.statistics import Refusals
-from octofold_server.transport.arrivals import Arrivals
+from octofold_server.transport.arrivals import Arrivals, Method
 from octofold_server.transport.interface import nothing
+
+MIB = 2**20
+METHOD = Method("Test/Ask", lambda *_: None, most_bytes=None)
 
 
 class Call:
@@ -44,14 +48,14 @@ def refusals() -> Refusals:
 def begin(arrivals: Arrivals, client: str, count: int = 1) -> list[Any]:
     calls: list[Any] = [Call(client) for _ in range(count)]
     for call in calls:
-        arrivals.begin(call, "Test/Ask")
+        arrivals.begin(METHOD, call)
     return calls
 
 
 def test_the_connection_that_is_read_the_most_makes_room_for_another_after_a_while(
     refusals: Refusals,
 ) -> None:
-    arrivals = Arrivals(4, 10, 60, refusals, patience_seconds=0)
+    arrivals = Arrivals(4, 10, 60, ByteBudget(MIB, refusals), refusals, patience_seconds=0)
     greedy = begin(arrivals, "greedy", 4)
     (modest,) = begin(arrivals, "modest")
     assert [call.code for call in greedy] == [None] * 4
@@ -62,11 +66,11 @@ def test_the_connection_that_is_read_the_most_makes_room_for_another_after_a_whi
 
 
 def test_messages_that_have_not_been_awaited_for_long_wait_for_each_other(refusals: Refusals) -> None:
-    arrivals = Arrivals(2, 10, 60, refusals)
+    arrivals = Arrivals(2, 10, 60, ByteBudget(MIB, refusals), refusals)
     calls = begin(arrivals, "one", 2) + begin(arrivals, "another", 2) + begin(arrivals, "third", 2)
     arrivals.expire()
     for call in calls:
-        arrivals.end(call)
+        call.on_message(b"")
     assert all(call.is_read for call in calls)
     assert refusals.counts() == {}
 
@@ -74,7 +78,7 @@ def test_messages_that_have_not_been_awaited_for_long_wait_for_each_other(refusa
 def test_a_connection_whose_messages_did_not_come_waits_for_others_and_makes_room_at_once(
     refusals: Refusals,
 ) -> None:
-    arrivals = Arrivals(2, 10, 60, refusals, patience_seconds=0)
+    arrivals = Arrivals(2, 10, 60, ByteBudget(MIB, refusals), refusals, patience_seconds=0)
     slow = begin(arrivals, "slow", 2)
     begin(arrivals, "another")
     arrivals.expire()  # one of the slow connection is driven out
@@ -84,33 +88,33 @@ def test_a_connection_whose_messages_did_not_come_waits_for_others_and_makes_roo
     assert slow[1].code == code_pb2.RESOURCE_EXHAUSTED
     (slow_again,) = begin(arrivals, "slow")
     (third,) = begin(arrivals, "modest")
-    arrivals.end(modest)
+    modest.on_message(b"")
     assert third.is_read
     assert not slow_again.is_read
 
 
 def test_a_connection_never_drives_out_its_own_calls(refusals: Refusals) -> None:
-    arrivals = Arrivals(2, 10, 60, refusals)
+    arrivals = Arrivals(2, 10, 60, ByteBudget(MIB, refusals), refusals)
     calls = begin(arrivals, "one", 5)
     assert [call.is_read for call in calls] == [True, True, False, False, False]
-    arrivals.end(calls[0])
+    calls[0].on_message(b"")
     assert [call.is_read for call in calls] == [True, True, True, False, False]
     assert refusals.counts() == {}
 
 
 def test_among_those_that_wait_the_connection_that_is_read_the_least_is_next(refusals: Refusals) -> None:
-    arrivals = Arrivals(2, 10, 60, refusals, patience_seconds=0)
+    arrivals = Arrivals(2, 10, 60, ByteBudget(MIB, refusals), refusals, patience_seconds=0)
     first = begin(arrivals, "first", 3)
     second = begin(arrivals, "second", 2)
     arrivals.expire()
     assert [call.is_read for call in second] == [True, False]
-    arrivals.end(second[0])
+    second[0].on_message(b"")
     assert second[1].is_read
     assert not first[2].is_read
 
 
 def test_a_full_line_drops_calls_of_the_connection_that_has_the_most_in_it(refusals: Refusals) -> None:
-    arrivals = Arrivals(1, 4, 60, refusals)
+    arrivals = Arrivals(1, 4, 60, ByteBudget(MIB, refusals), refusals)
     greedy = begin(arrivals, "greedy", 5)
     (own,) = begin(arrivals, "greedy")
     assert own.code == code_pb2.RESOURCE_EXHAUSTED
@@ -120,7 +124,7 @@ def test_a_full_line_drops_calls_of_the_connection_that_has_the_most_in_it(refus
 
 
 def test_whose_message_does_not_come_in_time_ends_and_makes_room(refusals: Refusals) -> None:
-    arrivals = Arrivals(1, 4, -1.0, refusals)  # any time is too long
+    arrivals = Arrivals(1, 4, -1.0, ByteBudget(MIB, refusals), refusals)  # any time is too long
     calls = begin(arrivals, "one", 3)
     arrivals.expire()
     assert [call.code for call in calls] == [code_pb2.DEADLINE_EXCEEDED] * 3
@@ -130,12 +134,12 @@ def test_whose_message_does_not_come_in_time_ends_and_makes_room(refusals: Refus
 
 
 def test_a_call_that_leaves_the_line_is_forgotten(refusals: Refusals) -> None:
-    arrivals = Arrivals(1, 1, 60, refusals)
+    arrivals = Arrivals(1, 1, 60, ByteBudget(MIB, refusals), refusals)
     first, second = begin(arrivals, "one", 2)
     second.on_left()
     assert second.code == code_pb2.CANCELLED
     (third,) = begin(arrivals, "one")
     assert third.code is None
-    arrivals.end(first)
+    first.on_message(b"")
     assert third.is_read
     assert not second.is_read

@@ -18,10 +18,9 @@ import psutil
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.admission.admission import Limits
 from octofold_server.backends.fakes import RecordingBackend
 from support.http2 import RawConnection
-from support.http2_frames import CANCEL, RST_STREAM, call, frame, message_start
+from support.http2_frames import CANCEL, DATA, RST_STREAM, call, frame, message_start
 from support.waiting import wait_for
 
 EACH_TRANSPORT = True
@@ -30,6 +29,7 @@ WriteVersion = Callable[..., Path]
 Start = Callable[..., Any]
 NEXT_MOVE = "/octofold.v1.OctofoldService/NextMove"
 NEXT_MOVES = "/octofold.v1.OctofoldService/NextMoves"
+STREAM = "/octofold.v1.OctofoldService/StreamNextMoves"
 BOARD = pb.NextMoveRequest(board=[1] * 16)
 MIB = 2**20
 
@@ -142,7 +142,7 @@ def test_half_sent_messages_take_bounded_memory_and_end_with_a_status(
     write_version: WriteVersion, start_server: Start, tmp_path: Path, with_rest: tuple[str, ...]
 ) -> None:
     write_version()
-    limits = ("--max-bytes-in-flight", str(64 * MIB), "--message-timeout", "3")
+    limits = ("--max-bytes-in-flight", str(64 * MIB), "--message-timeout", "3", "--max-boards", "262144")
     server = start_server(*with_rest, *limits)
     length = 8 * MIB - 100
     half_sent = message_start(length) + bytes(length - 1)
@@ -161,16 +161,46 @@ def test_half_sent_messages_take_bounded_memory_and_end_with_a_status(
         stub.NextMove(BOARD, timeout=30)
 
 
+def test_streams_hold_one_half_sent_message_each_until_they_are_idle_for_too_long(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    server = start_server("--stream-idle", "3", "--max-boards", "16384")
+    largest = 2 * 16 * 16_384 + 131_072
+    half_sent = message_start(largest) + bytes(largest - 1000)
+    with grpc.insecure_channel(server.target) as channel, RawConnection(server.target) as connection:
+        OctofoldServiceStub(channel).NextMove(BOARD, timeout=30)
+        before = memory_of(server)
+        streams = [connection.begin(STREAM) for _ in range(48)]
+        sent = sum(connection.send(stream, half_sent, seconds=1) for stream in streams)
+        assert sent == 48 * len(half_sent)  # else less is measured than could be held
+        assert memory_of(server) - before < sent + 30 * MIB
+        while not connection.wait_for_ends(48, seconds=0.5):  # a byte now and then buys no time
+            for stream in streams:
+                connection.send(stream, b"\0", seconds=0)
+        assert b"nothing came on this stream for 3 seconds" in b"".join(connection.replies.values())
+
+
+def test_a_stream_ends_at_once_when_a_message_is_announced_that_no_boards_could_fill(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    server = start_server("--max-boards", "16384")
+    with RawConnection(server.target) as connection:
+        connection.write(frame(DATA, 0, connection.begin(STREAM), message_start(MIB)))
+        assert connection.wait_for_ends(1)
+
+
 def test_large_messages_are_refused_beyond_the_budget_of_bytes_and_let_in_when_there_is_room(
-    open_doors: Callable[..., Any],
+    serve_all: Callable[..., Any],
 ) -> None:
     backend = RecordingBackend()
-    with open_doors(backend, Limits(message_bytes=MIB), max_batch_size=64_000) as doors:
-        stub = OctofoldServiceStub(doors.channel)
+    with serve_all(backend, max_bytes_in_flight=2 * MIB, max_batch_size=64_000) as served:
+        stub = OctofoldServiceStub(served.channel)
         large = pb.NextMovesRequest(boards=bytes(16 * 40_000))
         backend.gate.clear()
         first = stub.NextMoves.future(large, timeout=60)
-        wait_for(lambda: doors.door.budget.used > 0)
+        wait_for(lambda: served.admission.budget.used > 0)
         with pytest.raises(grpc.RpcError, match="bytes are at work") as failure:
             stub.NextMoves(large, timeout=60)
         assert failure.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -178,9 +208,9 @@ def test_large_messages_are_refused_beyond_the_budget_of_bytes_and_let_in_when_t
         assert "bytes are at work" in next(answers).error.message
         backend.gate.set()
         assert len(first.result().moves) == 40_000
-        wait_for(lambda: doors.door.budget.used == 0)
+        wait_for(lambda: served.admission.budget.used == 0)
         assert len(stub.NextMoves(large, timeout=60).moves) == 40_000
-        wait_for(lambda: doors.door.budget.used == 0)
+        wait_for(lambda: served.admission.budget.used == 0)
 
 
 @pytest.mark.timeout(240)

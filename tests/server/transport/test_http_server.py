@@ -21,7 +21,6 @@ import psutil
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.admission.admission import Limits
 from octofold_server.backends.fakes import FakeBackend, RecordingBackend, fake_moves
 from octofold_server.config.options import Config
 from octofold_server.transport.http_server import SPARE_CONNECTIONS
@@ -32,32 +31,32 @@ Open = Callable[..., Any]
 Ask = Callable[..., Any]
 
 
-def test_a_client_that_leaves_withdraws_its_boards(ask: Ask, open_doors: Open) -> None:
+def test_a_client_that_leaves_withdraws_its_boards(ask: Ask, serve_all: Open) -> None:
     backend = RecordingBackend()
-    with open_doors(backend, max_batch_size=1) as doors:
+    with serve_all(backend, max_batch_size=1) as served:
         backend.gate.clear()
-        connection = http.client.HTTPConnection("127.0.0.1", doors.rest_port)
+        connection = http.client.HTTPConnection("127.0.0.1", served.rest_port)
         connection.request("POST", INFER, json.dumps({"inputs": [described(data=BOARDS.tolist())]}))
         backend.started.acquire()
-        batcher = doors.models.resolve("fake", "").batcher
+        batcher = served.models.resolve("fake", "").batcher
         assert batcher.waiting == 39
         connection.close()
         wait_for(lambda: batcher.waiting == 0)
         backend.gate.set()
-        assert ask(doors, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]}).status == 200
+        assert ask(served, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]}).status == 200
         assert backend.rows == 41
 
 
-def test_a_body_over_the_limit_is_refused_without_being_read(open_doors: Open) -> None:
-    with open_doors(FakeBackend(), max_message_bytes=100_000) as doors:
-        with socket.create_connection(("127.0.0.1", doors.rest_port), timeout=30) as client:
+def test_a_body_over_the_limit_is_refused_without_being_read(serve_all: Open) -> None:
+    with serve_all(FakeBackend(), max_message_bytes=100_000) as served:
+        with socket.create_connection(("127.0.0.1", served.rest_port), timeout=30) as client:
             client.sendall(
                 b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 9000000000\r\n\r\n" % INFER.encode()
             )
             answer = client.recv(1000)
             assert answer.startswith(b"HTTP/1.1 413")
             assert b"larger than the 100000 bytes of --max-message-bytes" in answer
-        with open_connection(doors) as client:
+        with open_connection(served) as client:
             client.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\n" % INFER.encode())
             client.sendall(b"Transfer-Encoding: chunked\r\n\r\n")
             chunk = b"8000\r\n" + b" " * 0x8000 + b"\r\n"
@@ -86,7 +85,7 @@ def test_large_bodies_do_not_wait_for_models_that_load(ask: Ask, server: Any) ->
         loading.release()
         go_on.wait()
 
-    server.service.load = load
+    server.parts.operations.load = load
     many = 40  # more than threads of any pool
     boards = np.zeros((40_000, 16), np.uint8)
     with ThreadPoolExecutor(many) as callers:
@@ -136,49 +135,49 @@ def test_what_is_not_http_is_refused_and_others_are_served(ask: Ask, server: Any
     assert ask(server, "GET", "/healthz").status == 200
 
 
-def test_connections_that_say_nothing_make_room_for_others(ask: Ask, open_doors: Open) -> None:
-    with open_doors(FakeBackend(), rest={"max_connections": 3}) as doors:
+def test_connections_that_say_nothing_make_room_for_others(ask: Ask, serve_all: Open) -> None:
+    with serve_all(FakeBackend(), rest={"max_connections": 3}) as served:
         most = 3 + SPARE_CONNECTIONS
-        silent = [open_connection(doors) for _ in range(2 * most)]
-        half = open_connection(doors)
+        silent = [open_connection(served) for _ in range(2 * most)]
+        half = open_connection(served)
         half.sendall(b"GET /healthz HTTP/1.1\r\nHost:")  # and no more
         for _ in range(3):
-            assert ask(doors, "GET", "/healthz").status == 200
-            assert ask(doors, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]}).status == 200
+            assert ask(served, "GET", "/healthz").status == 200
+            assert ask(served, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]}).status == 200
         assert is_closed(silent[0])  # it was silent the longest
         for client in (*silent, half):
             client.close()
 
 
-def test_probes_are_answered_while_as_many_requests_are_at_work_as_may_be(ask: Ask, open_doors: Open) -> None:
+def test_probes_are_answered_while_as_many_requests_are_at_work_as_may_be(ask: Ask, serve_all: Open) -> None:
     backend = RecordingBackend()
-    with open_doors(backend, rest={"max_connections": 3}) as doors, ThreadPoolExecutor(3) as callers:
+    with serve_all(backend, rest={"max_connections": 3}) as served, ThreadPoolExecutor(3) as callers:
         backend.gate.clear()
         body = {"inputs": [described(data=BOARDS.tolist())]}
-        at_work = [callers.submit(ask, doors, "POST", INFER, body) for _ in range(3)]
-        wait_for(lambda: bool(doors.door.open_calls == 3))
+        at_work = [callers.submit(ask, served, "POST", INFER, body) for _ in range(3)]
+        wait_for(lambda: bool(served.admission.open_calls == 3))
         for path in ("/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"):
-            assert ask(doors, "GET", path).status == 200
-        refused = ask(doors, "POST", INFER, body)
+            assert ask(served, "GET", path).status == 200
+        refused = ask(served, "POST", INFER, body)
         assert (refused.status, refused.json["error"]) == (503, "3 requests are at work, the most allowed")
-        assert doors.door.refusals.counts()["RESOURCE_EXHAUSTED"] == 1
+        assert served.admission.refusals.counts()["RESOURCE_EXHAUSTED"] == 1
         backend.gate.set()
         assert [one.result().status for one in at_work] == [200] * 3
-        wait_for(lambda: bool(ask(doors, "POST", INFER, body).status == 200))
+        wait_for(lambda: bool(ask(served, "POST", INFER, body).status == 200))
 
 
-def test_bodies_count_for_the_budget_of_bytes_as_they_arrive(ask: Ask, open_doors: Open) -> None:
+def test_bodies_count_for_the_budget_of_bytes_as_they_arrive(ask: Ask, serve_all: Open) -> None:
     body = json.dumps({"inputs": [described(data=BOARDS.tolist())]}).encode() + b" " * 40_000
-    with open_doors(FakeBackend(), Limits(message_bytes=60_000)) as doors:
-        slow = open_connection(doors)
+    with serve_all(FakeBackend(), max_bytes_in_flight=120_000) as served:
+        slow = open_connection(served)
         slow.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\n" % INFER.encode())
         slow.sendall(b"Content-Length: %d\r\n\r\n" % len(body) + body[:-1])
-        wait_for(lambda: doors.door.budget.used == len(body) - 1)
-        assert ask(doors, "POST", INFER, body).status == 429
+        wait_for(lambda: served.admission.budget.used == len(body) - 1)
+        assert ask(served, "POST", INFER, body).status == 429
         slow.sendall(body[-1:])
         assert slow.recv(100).startswith(b"HTTP/1.1 200")
-        wait_for(lambda: doors.door.budget.used == 0)
-        assert ask(doors, "POST", INFER, body).status == 200
+        wait_for(lambda: served.admission.budget.used == 0)
+        assert ask(served, "POST", INFER, body).status == 200
         slow.close()
 
 
@@ -225,21 +224,21 @@ def test_connections_that_say_nothing_leave_file_descriptors_for_others(
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system has no such timeout")
-def test_a_client_that_never_reads_its_reply_is_dropped(open_doors: Open) -> None:
+def test_a_client_that_never_reads_its_reply_is_dropped(serve_all: Open) -> None:
     boards = np.zeros((40_000, 16), np.uint8)
     request = {"inputs": [described(shape=[40_000, 16], parameters={"binary_data_size": boards.size})]}
     body, _ = binary(request, boards.tobytes())
     length = len(body) - boards.size
-    with open_doors(FakeBackend(), rest={"stalled_seconds": 0.5}) as doors, socket.socket() as client:
+    with serve_all(FakeBackend(), rest={"stalled_seconds": 0.5}) as served, socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        client.connect(("127.0.0.1", doors.rest_port))
+        client.connect(("127.0.0.1", served.rest_port))
         head = f"POST {INFER} HTTP/1.1\r\nHost: x\r\n{JSON_LENGTH}: {length}\r\n"
         client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-        statistics = doors.models.resolve("fake", "").statistics
+        statistics = served.models.resolve("fake", "").statistics
         wait_for(lambda: statistics.snapshot().success.count == 1)
         own = psutil.Process()
         wait_for(
-            lambda: doors.rest_port not in [end.laddr.port for end in own.net_connections() if end.raddr]
+            lambda: served.rest_port not in [end.laddr.port for end in own.net_connections() if end.raddr]
         )
         taken = 0
         with suppress(ConnectionError):

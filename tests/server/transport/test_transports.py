@@ -14,10 +14,10 @@ from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.batching.statistics import Refusals
 from octofold_server.transport.arrivals import Arrivals
 from octofold_server.transport.choice import new_server
-from octofold_server.transport.interface import Call
+from octofold_server.transport.interface import Rpc
 from octofold_server.transport.methods import Methods
 
-Unary = Callable[[Call, bytes], None]
+Unary = Callable[[Rpc, bytes], None]
 
 
 EACH_TRANSPORT = True
@@ -32,7 +32,7 @@ def served(transport: str) -> Serve:
 @contextmanager
 def serve(transport: str, method: Unary, **options: int) -> Iterator[grpc.Channel]:
     refusals = Refusals()
-    methods = Methods(Arrivals(16, 16, 10.0, refusals), ByteBudget(2**20, refusals), refusals)
+    methods = Methods(Arrivals(16, 16, 10.0, ByteBudget(2**20, refusals), refusals), refusals)
     methods.add_unary("test.Test/Ask", method)
     server = new_server(transport, methods, [(f"grpc.{name}", value) for name, value in options.items()])
     port = server.listen("127.0.0.1:0")
@@ -49,7 +49,7 @@ def ask(channel: grpc.Channel, message: bytes) -> bytes:
 
 
 def test_a_call_is_answered_from_any_thread_and_only_its_first_end_counts(served: Serve) -> None:
-    def later(call: Call, message: bytes) -> None:
+    def later(call: Rpc, message: bytes) -> None:
         def answer() -> None:
             call.reply(message * 2)
             call.end(code=13)
@@ -63,7 +63,7 @@ def test_a_call_is_answered_from_any_thread_and_only_its_first_end_counts(served
 def test_a_mistake_ends_its_call_with_an_id_that_the_log_has_and_no_other(
     served: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def sometimes(call: Call, message: bytes) -> None:
+    def sometimes(call: Rpc, message: bytes) -> None:
         if message == b"bad":
             raise ZeroDivisionError
         call.reply(message)
@@ -77,7 +77,7 @@ def test_a_mistake_ends_its_call_with_an_id_that_the_log_has_and_no_other(
 
 
 def test_a_call_that_has_ended_makes_room_on_its_connection_at_once(served: Serve, transport: str) -> None:
-    def answer(call: Call, message: bytes) -> None:
+    def answer(call: Rpc, message: bytes) -> None:
         call.on_left = lambda: call.end()  # what is there to be cancelled refers to the call
         call.reply(message)
 
@@ -96,7 +96,7 @@ def test_a_server_that_stops_ends_the_calls_that_nobody_answers(served: Serve) -
     left = threading.Event()
     asked = threading.Event()
 
-    def never(call: Call, _: bytes) -> None:
+    def never(call: Rpc, _: bytes) -> None:
         def leave() -> None:
             left.set()
             call.end(code=1)

@@ -1,17 +1,22 @@
-"""A call of one message on its way from the door to its reply, when something on that way fails."""
+"""A call of one message on its way from its admission to its reply, when something on that way fails."""
 
 from __future__ import annotations
 
+import queue
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from google.rpc import code_pb2
-from octofold_server.admission.admission import Door, Ticket
-from octofold_server.transport.unary import answer_later
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_server.admission.request import Request
+from octofold_server.backends.fakes import FakeBackend
+from octofold_server.transport.unary import UnaryCalls
+from support.waiting import wait_for
 
 
-class Call:
+class Wire:
     """A call whose reply may fail to be sent."""
 
     metadata = ()
@@ -20,7 +25,7 @@ class Call:
     def __init__(self, error: Exception | None = None) -> None:
         self._error = error
         self.on_left: Any = None
-        self.codes: list[int] = []
+        self.codes: queue.Queue[int] = queue.Queue()
 
     def peer(self) -> str:
         return "test"
@@ -28,41 +33,48 @@ class Call:
     def reply(self, _: bytes) -> None:
         if self._error is not None:
             raise self._error
-        self.codes.append(0)
+        self.codes.put(0)
 
     def end(self, code: int = 0, details: str = "", trailing: object = ()) -> None:  # noqa: ARG002 -- the method's
-        self.codes.append(code)
+        self.codes.put(code)
 
 
-@pytest.fixture
-def door() -> Door:
-    models: Any = None
-    door = Door(models)
-    door.open()
-    return door
+class Codec:
+    """Asks for the move of an empty board, and replies in its own way."""
+
+    name = "Test"
+    kind = pb.NextMoveRequest
+
+    def __init__(self, reply: Callable[[], bytes]) -> None:
+        self._reply = reply
+
+    def request(self, _: pb.NextMoveRequest) -> Request:
+        return Request("", "", lambda _: np.zeros((1, 16), np.uint8))
+
+    def request_id(self, _: pb.NextMoveRequest) -> str:
+        return ""
+
+    def reply(self, *_: object) -> bytes:
+        return self._reply()
 
 
-def answered_at_once(when_answered: Callable[[Any], None]) -> Any:
-    ticket = Ticket(None, None, None)  # type: ignore[arg-type]  # nobody looks at its model
-    when_answered(ticket)
-    return ticket
-
-
-def no_reply(_: Ticket) -> bytes:
+def no_reply() -> bytes:
     raise ZeroDivisionError
 
 
 @pytest.mark.parametrize(
-    ("call", "reply", "code"),
+    ("wire", "reply", "code"),
     [
-        (Call(), lambda _: b"", 0),
-        (Call(), no_reply, code_pb2.INTERNAL),
-        (Call(ValueError("too large")), lambda _: b"", code_pb2.INTERNAL),
+        (Wire(), lambda: b"", 0),
+        (Wire(), no_reply, code_pb2.INTERNAL),
+        (Wire(ValueError("too large")), lambda: b"", code_pb2.INTERNAL),
     ],
 )
-def test_a_call_is_over_for_the_door_whatever_becomes_of_its_reply(
-    door: Door, call: Any, reply: Callable[[Ticket], bytes], code: int
+def test_a_call_is_no_longer_at_work_whatever_becomes_of_its_reply(
+    serve_all: Callable[..., Any], wire: Any, reply: Callable[[], bytes], code: int
 ) -> None:
-    answer_later(door, call, "Test", answered_at_once, reply)
-    assert call.codes == [code]
-    assert door.open_calls == 0
+    with serve_all(FakeBackend()) as served:
+        UnaryCalls(served.admission, Codec(reply)).take(wire, b"")
+        assert wire.codes.get(timeout=30) == code
+        wait_for(lambda: served.admission.open_calls == 0)
+        assert wire.codes.empty()

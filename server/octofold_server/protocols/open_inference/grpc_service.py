@@ -1,41 +1,22 @@
-"""The RPCs of the Open Inference Protocol: from a message to its operations and back to a message.
-
-Knows nothing about what the operations do, nor about credentials.
-"""
+"""The RPCs of the Open Inference Protocol: inference, and everything else that they may ask for."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message import Message
-from octofold_proto.errors import InvalidRequest
 from octofold_proto.inference import grpc_service_pb2 as pb
 
-from octofold_server.admission.admission import Door, Ticket, WhenAnswered
-from octofold_server.admission.refusals import failure_status, request_id
-from octofold_server.protocols.open_inference.grpc_messages import (
-    infer_response,
-    inference_request,
-    refusal_response,
-    requested_outputs,
-    stream_response,
-)
+from octofold_server.admission.admission import Admission
+from octofold_server.protocols.open_inference.grpc_codecs import ModelInfer, ModelStreamInfer
 from octofold_server.protocols.open_inference.operations import OpenInference
-from octofold_server.protocols.open_inference.typed_contents import ModelInferRequest
 from octofold_server.transport.aside import Aside, answering
-from octofold_server.transport.interface import Call
 from octofold_server.transport.methods import Methods
-from octofold_server.transport.streams import AnswerStream, IdleStreams
-from octofold_server.transport.unary import (
-    answer_later,
-    decoded,
-    end_badly,
-    request_id_of,
-    trace_of,
-)
+from octofold_server.transport.streams import StreamCalls
+from octofold_server.transport.unary import UnaryCalls
 
 __all__ = ["OpenInferenceDescriptions", "OpenInferenceMethods"]
 
@@ -50,14 +31,14 @@ class OpenInferenceDescriptions:
     """What is asked about the server and its models, and loading and unloading; answered at any time.
 
     Args:
-        door: whose counts are told of messages that cannot be decoded.
+        admission: whose counts are told of messages that cannot be decoded.
         service: what the calls do.
         aside: runs what may take a moment.
         slow: runs what takes seconds.
     """
 
-    def __init__(self, door: Door, service: OpenInference, aside: Aside, slow: Aside) -> None:
-        self._door = door
+    def __init__(self, admission: Admission, service: OpenInference, aside: Aside, slow: Aside) -> None:
+        self._admission = admission
         self._service = service
         self._aside = aside
         self._slow = slow
@@ -67,7 +48,7 @@ class OpenInferenceDescriptions:
 
         def add(name: str, kind: Any, answer: Callable[[Any], Message], where: Aside | None) -> None:
             full_name = f"{SERVICE}/{name}"
-            method = answering(self._door, full_name, kind, answer)
+            method = answering(self._admission, full_name, kind, answer)
             if where is not None:
                 method = where.run(method, full_name)
             methods.add_unary(full_name, method, MOST_BYTES)
@@ -121,79 +102,19 @@ class OpenInferenceDescriptions:
 
 
 class OpenInferenceMethods:
-    """Inference, which passes the door.
+    """Inference: calls and streams of boards, which have to be admitted.
 
     Args:
-        door: see there.
-        service: what the calls do.
+        admission: which every call passes.
         idle_seconds: how long nothing may come on a stream that has nothing open.
     """
 
-    def __init__(self, door: Door, service: OpenInference, idle_seconds: float = float("inf")) -> None:
-        self._door = door
-        self._service = service
-        self._idle = IdleStreams(idle_seconds)
+    def __init__(self, admission: Admission, idle_seconds: float = math.inf) -> None:
+        self._admission = admission
+        self._idle_seconds = idle_seconds
 
     def add_to(self, methods: Methods) -> None:
         """Add them to what a server serves."""
-        methods.add_unary(f"{SERVICE}/ModelInfer", self.model_infer)
-        methods.add_stream(f"{SERVICE}/ModelStreamInfer", self.model_stream_infer)
-
-    def model_infer(self, call: Call, message: bytes) -> None:
-        """Answer a ModelInferRequest."""
-        try:
-            request = decoded(ModelInferRequest, message, f"{SERVICE}/ModelInfer", self._door)
-        except InvalidRequest as error:
-            end_badly(call, error, "ModelInfer")
-            return
-
-        def submit(when_answered: WhenAnswered) -> Ticket:
-            asked = self._service.read(partial(inference_request, request))
-            return self._service.submit(asked, call.deadline, when_answered, partial(trace_of, call))
-
-        def reply(ticket: Ticket) -> bytes:
-            return _response(self._service, request, ticket).SerializeToString()
-
-        known_as = request_id(request.id) if request.id else ""
-        answer_later(self._door, call, "ModelInfer", submit, reply, known_as)
-
-    def model_stream_infer(self, call: Call) -> None:
-        """Answer ModelInferRequests of a stream."""
-        exchange = _Exchange(self._door, self._service, call)
-        try:
-            self._idle.watch(AnswerStream(self._door, call, exchange))
-        except Exception as error:
-            end_badly(call, error, exchange.name, exchange.known_as)
-
-
-class _Exchange:
-    """What the messages of one ModelStreamInfer call ask, and how they are answered."""
-
-    name = "ModelStreamInfer"
-
-    def __init__(self, door: Door, service: OpenInference, call: Call) -> None:
-        self.known_as = request_id_of(call.metadata)
-        self._door = door
-        self._service = service
-        self._call = call
-        self._deadline = call.deadline
-
-    def read(self, message: bytes) -> ModelInferRequest:
-        return decoded(ModelInferRequest, message, f"{SERVICE}/{self.name}", self._door)
-
-    def submit(self, message: ModelInferRequest, when_answered: Callable[[Ticket], None]) -> Ticket:
-        asked = self._service.read(partial(inference_request, message))
-        return self._service.submit(asked, self._deadline, when_answered, partial(trace_of, self._call))
-
-    def reply(self, message: ModelInferRequest, ticket: Ticket) -> bytes:
-        return stream_response(_response(self._service, message, ticket)).SerializeToString()
-
-    def refusal(self, message: ModelInferRequest, error: Exception) -> bytes:
-        known_as = request_id(message.id) if message.id else self.known_as
-        status = failure_status(error, self.name, known_as)
-        return refusal_response(message.id, status.message).SerializeToString()
-
-
-def _response(service: OpenInference, message: ModelInferRequest, ticket: Ticket) -> pb.ModelInferResponse:
-    outputs = service.outputs(requested_outputs(message), ticket)
-    return infer_response(message.id, ticket.served, outputs)
+        methods.add_unary(f"{SERVICE}/ModelInfer", UnaryCalls(self._admission, ModelInfer()).take)
+        streams = StreamCalls(self._admission, ModelStreamInfer(), self._idle_seconds)
+        methods.add_stream(f"{SERVICE}/ModelStreamInfer", streams.begin)

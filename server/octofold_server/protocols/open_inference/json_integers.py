@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_proto.errors import InvalidRequest
 
+from octofold_server.system.quoting import quoted
+
 __all__ = ["LARGE_TEXT_BYTES", "integers"]
 
 LARGE_TEXT_BYTES = 65_536
@@ -27,22 +29,22 @@ _ALLOWED = np.zeros(256, dtype=np.bool_)
 _ALLOWED[list(b"0123456789-,[] \t\r\n")] = True
 
 
-def integers(text: bytes, where: str) -> NDArray[np.integer[Any]]:
+def integers(text: bytes, name: str) -> NDArray[np.integer[Any]]:
     """The integers, in one dimension.
 
     Args:
         text: one JSON value, known to be well-formed.
-        where: names the tensor in errors.
+        name: of the input, for errors.
 
     Raises:
         InvalidRequest: it is not an array of integers, or of arrays of integers.
     """
     if len(text) >= LARGE_TEXT_BYTES:
-        return _from_text(np.frombuffer(text, dtype=np.uint8), where)
+        return _from_text(np.frombuffer(text, dtype=np.uint8), name)
     try:
         return _from_list(_NESTED_ONCE.decode(text))
     except (ValueError, RecursionError) as error:
-        raise InvalidRequest(f"data of {where}: {error}") from error
+        raise InvalidRequest(f"data of input {quoted(name)}: {error}") from error
 
 
 def _from_list(data: Sequence[int | list[int]]) -> NDArray[np.integer[Any]]:
@@ -58,9 +60,9 @@ def _from_list(data: Sequence[int | list[int]]) -> NDArray[np.integer[Any]]:
         return np.array([max(-1, min(element, _LARGEST)) for element in flat], dtype=np.int64)
 
 
-def _from_text(text: NDArray[np.uint8], where: str) -> NDArray[np.integer[Any]]:
+def _from_text(text: NDArray[np.uint8], name: str) -> NDArray[np.integer[Any]]:
     """Integers of one or two digits, and the first of all others: those after it are 0."""
-    _check_nesting(text, where)
+    _check_nesting(text, name)
     digits = text - ord("0")  # what is no digit wraps around to 10 or more
     is_digit = digits < 10
     starts = is_digit.copy()
@@ -86,12 +88,14 @@ def _from_text(text: NDArray[np.uint8], where: str) -> NDArray[np.integer[Any]]:
     return wide
 
 
-def _check_nesting(text: NDArray[np.uint8], where: str) -> None:
+def _check_nesting(text: NDArray[np.uint8], name: str) -> None:
     allowed = _ALLOWED[text]
     if not allowed.all():
         found = bytes(text[int(allowed.argmin()) :][:1]).decode("latin-1")
-        raise InvalidRequest(f"data of {where} has {found!r} where only integers belong")
+        raise InvalidRequest(f"data of input {quoted(name)} has {found!r} where only integers belong")
     brackets = text[(text == _OPEN) | (text == _CLOSE)]
     rows = brackets[1:-1]  # between the outermost pair, each row opens and closes
     if not len(brackets) or (rows[0::2] != _OPEN).any() or (rows[1::2] != _CLOSE).any():
-        raise InvalidRequest(f"data of {where} is not an array of integers, nor of arrays of integers")
+        raise InvalidRequest(
+            f"data of input {quoted(name)} is not an array of integers, nor of arrays of integers"
+        )

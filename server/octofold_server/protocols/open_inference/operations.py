@@ -1,49 +1,41 @@
-"""The operations of the Open Inference Protocol, version 2, as Triton extends it, without a transport.
-
-gRPC and REST hand over what they read and send what they get back, so that they cannot differ in anything but
-form. Knows nothing about messages, HTTP or credentials.
+"""Questions about the server and its models, and loading and unloading, in the terms of the Open Inference
+Protocol, version 2, as Triton extends it. gRPC and REST hand over what they read and send what they get back,
+so that they cannot differ in anything but form.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from typing import TypeVar
+from collections.abc import Iterable
 
-from octofold_proto.errors import InvalidRequest, OctofoldError, Unavailable, UnknownModel
+from octofold_proto.errors import InvalidRequest, Unavailable, UnknownModel
 
-from octofold_server.admission.admission import Door, ReadTrace, Ticket, code_name
+from octofold_server.admission.admission import Admission
 from octofold_server.admission.metrics import exposition
 from octofold_server.admission.shared_service import SharedService
 from octofold_server.protocols.open_inference import descriptions as describe
 from octofold_server.protocols.open_inference.descriptions import Description
-from octofold_server.protocols.open_inference.requests import InferenceRequest
-from octofold_server.protocols.open_inference.tensors import OutputTensor, boards_of, outputs_of
 from octofold_server.system.quoting import quoted
 
 __all__ = ["OpenInference"]
-
-Read = TypeVar("Read")
 
 
 class OpenInference:
     """What both transports do.
 
     Args:
-        door: where calls go.
+        admission: where calls go.
         shared: what other processes have a part in; None when this is the only one.
     """
 
-    def __init__(self, door: Door, shared: SharedService | None = None) -> None:
-        self._door = door
+    def __init__(self, admission: Admission, shared: SharedService | None = None) -> None:
+        self._admission = admission
         self._shared = shared
-        self._models = door.models
+        self._models = admission.models
 
     @property
     def ready(self) -> bool:
         """Whether the server wants calls: a model is warm, and the server is not on its way out."""
-        return self._door.ready and self._models.any_ready and self._door.is_alive()
+        return self._admission.ready and self._models.any_ready and self._admission.is_alive()
 
     def model_ready(self, name: str, version: str) -> bool:
         """Whether the server wants calls for this model."""
@@ -63,7 +55,7 @@ class OpenInference:
         return describe.model_metadata(served, versions)
 
     def model_config(self, name: str, version: str) -> Description:
-        return describe.model_config(self._models.resolve(name, version), self._door.limits.boards)
+        return describe.model_config(self._models.resolve(name, version), self._admission.limits.boards)
 
     def model_statistics(self, name: str, version: str) -> Description:
         """Of one version, of all versions of one model, or of all models, as far as they are named."""
@@ -112,48 +104,8 @@ class OpenInference:
         """The page that Prometheus reads, of all processes; blocks until they have answered."""
         if self._shared is not None:
             return self._shared.metrics()
-        door = self._door
-        return exposition(self._models, door.refusals, ready=self.ready, open_calls=door.open_calls)
-
-    def read(self, reader: Callable[[], Read]) -> Read:
-        """What `reader` makes of a request; if it raises, that is counted as a refusal, and raised."""
-        try:
-            return reader()
-        except OctofoldError as error:
-            self._door.refusals.add(code_name(error))
-            raise
-
-    def submit(
-        self,
-        request: InferenceRequest,
-        deadline: float,
-        when_answered: Callable[[Ticket], None] | None = None,
-        read_trace: ReadTrace = dict,
-    ) -> Ticket:
-        """Hand a request to its model; see `Door.submit` for what it raises.
-
-        Args:
-            request: whose timeout, if it is sooner, comes before `deadline`.
-            deadline: of the transport, a time of `time.monotonic`.
-            when_answered: see there.
-            read_trace: see there.
-        """
-        return self._door.submit(
-            request.model,
-            request.version,
-            partial(boards_of, request.inputs),
-            deadline=min(deadline, time.monotonic() + request.timeout_seconds),
-            priority=request.priority,
-            when_answered=when_answered,
-            read_trace=read_trace,
-        )
-
-    @staticmethod
-    def outputs(names: Sequence[str], ticket: Ticket) -> list[OutputTensor]:
-        """Wait for the answer, and give the outputs of these names; raises what `Ticket.answer` does."""
-        moves = ticket.answer().moves
-        assert ticket.call is not None
-        return outputs_of(names, ticket.call.boards, moves)
+        admission = self._admission
+        return exposition(self._models, admission.refusals, ready=self.ready, open_calls=admission.open_calls)
 
 
 def _check_repository(name: str) -> None:

@@ -11,7 +11,6 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -19,17 +18,16 @@ from typing import Any, TypeVar
 import grpc
 import msgspec
 from aiohttp import web
-from aiohttp.typedefs import Middleware
 from octofold_proto.errors import InvalidRequest, QueueFull, Unauthenticated
 from octofold_proto.status import grpc_code
 
-from octofold_server.admission.admission import TRACE_HEADERS, Door, Ticket
+from octofold_server.admission.admission import AcceptedCall, Admission, code_name
 from octofold_server.admission.metrics import CONTENT_TYPE
-from octofold_server.admission.refusals import failure_status, request_id
+from octofold_server.admission.refusals import failure_status, usable_request_id
+from octofold_server.admission.request import TRACE_HEADERS
 from octofold_server.batching.statistics import Refusals
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.protocols.open_inference.rest_bodies import (
-    InferenceBody,
     Reply,
     read_inference,
     write_inference,
@@ -37,7 +35,7 @@ from octofold_server.protocols.open_inference.rest_bodies import (
 from octofold_server.transport.access import Access, Right
 from octofold_server.transport.http_exchange import BODIES, Bodies, send
 
-__all__ = ["HTTP_STATUSES", "PROBES", "application"]
+__all__ = ["HTTP_STATUSES", "PROBES", "application", "error_reply"]
 
 PROBES = ("/healthz", "/readyz", "/v2/health/live", "/v2/health/ready")
 """Paths that are answered without a token and however much is at work."""
@@ -82,11 +80,10 @@ _CODES_OF_BODIES: dict[int, grpc.StatusCode] = {
 """What bodies are counted as that are refused before anything is made of them."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Result = TypeVar("Result")
 
 
 def application(
-    door: Door,
+    admission: Admission,
     service: OpenInference,
     access: Access,
     max_body_bytes: int,
@@ -96,21 +93,23 @@ def application(
     """The HTTP application: every route of the protocol, of its extensions, and for operators.
 
     Args:
-        door: see there.
+        admission: which every inference passes.
         service: what the routes do.
         access: checks the token of every request.
         max_body_bytes: longer bodies are refused.
         body_seconds: how long a body may take to arrive.
         is_grpc_answering: asks gRPC for `/readyz`; may block for a moment.
     """
-    bodies = Bodies(door.budget, body_seconds, door.refusals)
-    routes = _Routes(door, service, bodies, max_body_bytes, is_grpc_answering)
-    app = web.Application(middlewares=[_error_answers(door.refusals)])
+    bodies = Bodies(admission.budget, body_seconds, admission.refusals)
+    routes = _Routes(admission, service, bodies, max_body_bytes, is_grpc_answering)
+    app = web.Application()
     app[BODIES] = bodies
+    checked = None if access.open else access
 
     def add(method: str, path: str, handler: Handler, right: Right = Right.CALL) -> None:
         async def allowed(request: web.Request) -> web.StreamResponse:
-            access.check(request.headers.get("Authorization"), right)
+            if checked is not None:
+                checked.check(request.headers.get("Authorization"), right)
             if request.headers.get("Content-Encoding", "identity").lower() != "identity":
                 raise web.HTTPUnsupportedMediaType(reason="the body is compressed; send it as it is")
             return await handler(request)
@@ -150,13 +149,13 @@ Body = TypeVar("Body", _IndexBody, _LoadBody)
 class _Routes:
     def __init__(
         self,
-        door: Door,
+        admission: Admission,
         service: OpenInference,
         bodies: Bodies,
         max_body_bytes: int,
         is_grpc_answering: Callable[[], bool],
     ) -> None:
-        self._door = door
+        self._admission = admission
         self._service = service
         self._bodies = bodies
         self._max_body_bytes = max_body_bytes
@@ -198,32 +197,38 @@ class _Routes:
         return _json(self._service.model_statistics(*_model(request)))
 
     async def infer(self, request: web.Request) -> web.Response:
-        async with self._bodies.body(request, self._max_body_bytes, "of --max-message-bytes") as body:
-            return await self._infer(request, body)
-
-    async def _infer(self, request: web.Request, body: bytes) -> web.Response:
+        model, version = _model(request)
         json_length = _json_length(request)
-        name, version = _model(request)
-
-        def read() -> InferenceBody:
-            return self._service.read(lambda: read_inference(body, json_length, name, version))
-
-        asked = await _aside(len(body), read)
-        trace = {name: request.headers[name] for name in TRACE_HEADERS if name in request.headers}
-        try:
-            with self._door.call():
-                ticket = await self._answered(asked, trace)
-
-                def write() -> Reply:
-                    outputs = self._service.outputs(asked.request.outputs, ticket)
-                    return write_inference(asked.request, ticket.served, outputs, asked.binary)
-
-                response = _inference_response(await _aside(len(body), write))
+        headers = [(name, request.headers[name]) for name in TRACE_HEADERS if name in request.headers]
+        loop = asyncio.get_running_loop()
+        answered = asyncio.Event()
+        async with self._bodies.body(request, self._max_body_bytes, "of --max-message-bytes") as body:
+            is_large = len(body) >= LARGE_BODY_BYTES
+            read = partial(read_inference, body, json_length, model, version)
+            try:
+                asked = await asyncio.to_thread(read) if is_large else read()
+            except InvalidRequest as error:
+                self._admission.refusals.add(code_name(error))
+                raise
+            try:
                 # A reply that its client does not read holds memory: until it is read, the call is at work.
-                await send(request, response)
-                return response
-        except Exception as error:
-            return _failure(request, error, asked.request.id)
+                with self._admission.call_slot():
+                    when_answered = partial(_wake, loop, answered)
+                    call = self._admission.submit(asked.request, when_answered, headers=headers)
+                    try:
+                        await answered.wait()
+                    except asyncio.CancelledError:  # the client has left
+                        call.cancel()
+                        raise
+                    if call.error is not None:
+                        return _failure(request, call.error, asked.id)
+                    write = partial(write_inference, asked, call)
+                    reply = await asyncio.to_thread(write) if is_large else write()
+                    response = _inference_response(reply)
+                    await send(request, response)
+                    return response
+            except Exception as error:
+                return _failure(request, error, asked.id)
 
     async def index(self, request: web.Request) -> web.Response:
         asked = await self._small(request, _IndexBody)
@@ -252,47 +257,30 @@ class _Routes:
     async def _administer(self, work: Callable[[], None]) -> None:
         await asyncio.get_running_loop().run_in_executor(self._admin, work)
 
-    async def _answered(self, asked: InferenceBody, trace: dict[str, str]) -> Ticket:
-        loop = asyncio.get_running_loop()
-        answered = asyncio.Event()
 
-        def when_answered(_: Ticket) -> None:
-            with suppress(RuntimeError):  # the loop has ended, and with it everybody who waits
-                loop.call_soon_threadsafe(answered.set)
-
-        ticket = self._service.submit(asked.request, math.inf, when_answered, lambda: trace)
-        try:
-            await answered.wait()
-        finally:
-            ticket.cancel()  # no effect unless the client has left
-        return ticket
+def _wake(loop: asyncio.AbstractEventLoop, answered: asyncio.Event, _: AcceptedCall) -> None:
+    try:
+        loop.call_soon_threadsafe(answered.set)
+    except RuntimeError:  # the loop has ended, and with it everybody who waits
+        return
 
 
-def _error_answers(refusals: Refusals) -> Middleware:
-    """Whatever is raised becomes the protocol's error object; what aiohttp refuses is counted here."""
-
-    @web.middleware
-    async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
-        try:
-            return await handler(request)
-        except web.HTTPException as error:
-            if code := _CODES_OF_BODIES.get(error.status):
-                refusals.add(code.name)
-            error.content_type = "application/json"
-            error.text = _error(error.reason)
-            raise
-        except Exception as error:
-            return _failure(request, error)
-
-    return answer
+def error_reply(refusals: Refusals, request: web.Request, error: Exception) -> web.Response:
+    """The protocol's error object for whatever was raised; what aiohttp refuses is counted here."""
+    if not isinstance(error, web.HTTPException):
+        return _failure(request, error)
+    if code := _CODES_OF_BODIES.get(error.status):
+        refusals.add(code.name)
+    headers = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}
+    return web.json_response(text=_error(error.reason), status=error.status, headers=headers)
 
 
 def _failure(request: web.Request, error: Exception, id_in_body: str = "") -> web.Response:
     """The protocol's error object, under the HTTP status that goes with the exception."""
-    known_as = request_id(id_in_body or request.headers.get(REQUEST_ID))
+    request_id = usable_request_id(id_in_body or request.headers.get(REQUEST_ID))
     call = f"{request.method} {request.rel_url.raw_path}"
-    status = failure_status(error, call, known_as, request.remote or "")
-    headers = {REQUEST_ID: known_as}
+    status = failure_status(error, call, request_id, request.remote or "")
+    headers = {REQUEST_ID: request_id}
     if isinstance(error, QueueFull):
         headers["Retry-After"] = str(math.ceil(error.retry_after_seconds))
     elif isinstance(error, Unauthenticated):
@@ -336,8 +324,3 @@ def _json_length(request: web.Request) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise InvalidRequest(f"{JSON_LENGTH} is not a number of bytes")
     return int(text)
-
-
-async def _aside(size: int, work: Callable[[], Result]) -> Result:
-    """Do the work of a body of that size, on another thread if it is large."""
-    return work() if size < LARGE_BODY_BYTES else await asyncio.to_thread(work)

@@ -1,11 +1,11 @@
-"""The bodies of inference over REST: JSON, with tensors in it or, in Triton's binary extension, behind it.
-
-Knows nothing about HTTP but the length of the JSON that a header tells.
+"""Inference over REST: what a body asks for, and its reply. A body is JSON, with the tensors in it or, in
+Triton's binary extension, behind it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
@@ -13,19 +13,25 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_proto.errors import InvalidRequest
 
-from octofold_server.models.registry import ServedModel
+from octofold_server.admission.admission import AcceptedCall
+from octofold_server.admission.request import Request
 from octofold_server.protocols.open_inference.json_integers import LARGE_TEXT_BYTES, integers
-from octofold_server.protocols.open_inference.requests import (
+from octofold_server.protocols.open_inference.parameters import (
     INPUT_REFUSED,
+    NO_PARAMETERS,
     OUTPUT_REFUSED,
-    InferenceRequest,
     Parameter,
     Parameters,
-    priority_of,
     refuse_parameters,
-    timeout_of,
+    with_parameters,
 )
-from octofold_server.protocols.open_inference.tensors import InputTensor, OutputTensor, output_names
+from octofold_server.protocols.open_inference.tensors import (
+    EVERY_OUTPUT,
+    InputTensor,
+    boards_of,
+    output_names,
+    outputs_of,
+)
 from octofold_server.system.quoting import quoted
 
 __all__ = ["InferenceBody", "Reply", "read_inference", "write_inference"]
@@ -71,13 +77,14 @@ class _Body(msgspec.Struct):
 _Size = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _body = msgspec.json.Decoder(_Body)
 _shape = msgspec.json.Decoder(list[_Size])
-_parameters = msgspec.json.Decoder(dict[str, Parameter])
+_parameters: msgspec.json.Decoder[Parameters] = msgspec.json.Decoder(dict[str, Parameter])
 
 
 class InferenceBody(NamedTuple):
-    """A request, and which of its outputs go back as bytes."""
+    """What a body asks for, the id that it gives, and which outputs go back as bytes."""
 
-    request: InferenceRequest
+    request: Request
+    id: str
     binary: frozenset[str]
 
 
@@ -106,43 +113,31 @@ def read_inference(body: bytes, json_length: int | None, model: str, version: st
         raise InvalidRequest(f"the JSON of the request is wrong: {error}") from error
     if len(read.id) > MAX_TEXT_BYTES:
         raise InvalidRequest(f"id holds {len(read.id)} characters; at most {MAX_TEXT_BYTES} are allowed")
-    names = output_names([output.name for output in read.outputs])
-    by_output = {
-        output.name: _parameters_of(output.parameters, f"output {quoted(output.name)}")
-        for output in read.outputs
-    }
-    for name, given in by_output.items():
-        refuse_parameters(given, OUTPUT_REFUSED, f"output {quoted(name)}")
     parameters = _parameters_of(read.parameters, "the request")
-    request = InferenceRequest(
-        model=model,
-        version=version,
-        id=read.id,
-        inputs=_inputs(read.inputs, view[json_length:]),
-        outputs=names,
-        priority=priority_of(parameters),
-        timeout_seconds=timeout_of(parameters),
-    )
-    return InferenceBody(request, _binary_outputs(names, by_output, parameters))
+    outputs, binary = _outputs(read.outputs, bool(parameters.get("binary_data_output")))
+    read_boards = partial(boards_of, _inputs(read.inputs, view[json_length:]))
+    request = Request(model, version, read_boards, outputs=outputs)
+    if parameters:
+        request = with_parameters(request, parameters)
+    return InferenceBody(request, read.id, binary)
 
 
-def write_inference(
-    request: InferenceRequest, served: ServedModel, outputs: Sequence[OutputTensor], binary: frozenset[str]
-) -> Reply:
-    """The reply of the model that answered; `binary` names the outputs that follow as bytes."""
+def write_inference(asked: InferenceBody, call: AcceptedCall) -> Reply:
+    """The reply to a body whose call has its answer."""
     described: list[dict[str, Any]] = []
     appended: list[bytes] = []
-    for spec, values in outputs:
+    for spec, values in outputs_of(asked.request.outputs, call.answer.moves):
         tensor: dict[str, Any] = {"name": spec.name, "datatype": spec.datatype, "shape": values.shape}
-        if spec.name in binary:
+        if spec.name in asked.binary:
             appended.append(values.tobytes())
             tensor["parameters"] = {"binary_data_size": len(appended[-1])}
         else:
             tensor["data"] = values.ravel().tolist()
         described.append(tensor)
+    served = call.served
     reply = {"model_name": served.name, "model_version": served.version, "outputs": described}
-    if request.id:
-        reply = {"id": request.id, **reply}
+    if asked.id:
+        reply = {"id": asked.id, **reply}
     json = msgspec.json.encode(reply)
     return Reply(b"".join((json, *appended)), len(json))
 
@@ -150,41 +145,49 @@ def write_inference(
 def _inputs(described: Sequence[_Input], appended: memoryview) -> list[InputTensor]:
     inputs = []
     for tensor in described:
-        where = f"input {quoted(tensor.name)}"
-        shape = _decoded_part(_shape, tensor.shape, f"the shape of {where}")
-        parameters = _parameters_of(tensor.parameters, where)
-        refuse_parameters(parameters, INPUT_REFUSED, where)
+        shape = _decoded_part(_shape, tensor.shape, "the shape of input", tensor.name)
+        parameters = _parameters_of(tensor.parameters, "input", tensor.name)
         data = bytes(tensor.data)
         contents: bytes | NDArray[np.integer[Any]]
+        if parameters:
+            refuse_parameters(parameters, INPUT_REFUSED, f"input {quoted(tensor.name)}")
         if "binary_data_size" in parameters:
             if data not in _NO_DATA:
-                raise InvalidRequest(f"{where} has both data and binary_data_size")
-            size = _binary_size(parameters, len(appended), where)
+                raise InvalidRequest(f"input {quoted(tensor.name)} has both data and binary_data_size")
+            size = _binary_size(parameters, len(appended), tensor.name)
             contents, appended = bytes(appended[:size]), appended[size:]
         elif data in _NO_DATA:
-            raise InvalidRequest(f"{where} has neither data nor binary_data_size")
+            raise InvalidRequest(f"input {quoted(tensor.name)} has neither data nor binary_data_size")
         else:
-            contents = integers(data, where)
+            contents = integers(data, tensor.name)
         inputs.append(InputTensor(tensor.name, tensor.datatype, shape, contents))
     if appended:
         raise InvalidRequest(f"{len(appended)} bytes follow the JSON that belong to no input")
     return inputs
 
 
-def _binary_size(parameters: Parameters, available: int, where: str) -> int:
+def _binary_size(parameters: Parameters, available: int, name: str) -> int:
     size = parameters["binary_data_size"]
     if type(size) is not int or not 0 <= size <= available:
         shown = quoted(str(size))
-        raise InvalidRequest(f"binary_data_size of {where} is {shown}; {available} bytes are left for it")
+        raise InvalidRequest(
+            f"binary_data_size of input {quoted(name)} is {shown}; {available} bytes are left for it"
+        )
     return size
 
 
-def _binary_outputs(
-    names: Sequence[str], by_output: Mapping[str, Parameters], parameters: Parameters
-) -> frozenset[str]:
-    by_default = bool(parameters.get("binary_data_output"))
-    wanted = {name: bool(given.get("binary_data", by_default)) for name, given in by_output.items()}
-    return frozenset(name for name in names if wanted.get(name, by_default))
+def _outputs(asked: Sequence[_Output], binary_by_default: bool) -> tuple[Sequence[str], frozenset[str]]:
+    """The names of the outputs to answer with, and of those that go back as bytes."""
+    if not asked:
+        return EVERY_OUTPUT, frozenset(EVERY_OUTPUT if binary_by_default else ())
+    names = output_names([output.name for output in asked])
+    binary = []
+    for output in asked:
+        parameters = _parameters_of(output.parameters, "output", output.name)
+        refuse_parameters(parameters, OUTPUT_REFUSED, f"output {quoted(output.name)}")
+        if parameters.get("binary_data", binary_by_default):
+            binary.append(output.name)
+    return names, frozenset(binary)
 
 
 def _check_objects(body: bytes, json_length: int) -> None:
@@ -198,15 +201,22 @@ def _check_objects(body: bytes, json_length: int) -> None:
         )
 
 
-def _parameters_of(part: msgspec.Raw, where: str) -> dict[str, Parameter]:
-    return {} if part is _MISSING else _decoded_part(_parameters, part, f"parameters of {where}")
+def _parameters_of(part: msgspec.Raw, of: str, name: str | None = None) -> Parameters:
+    return (
+        NO_PARAMETERS if part is _MISSING else _decoded_part(_parameters, part, f"parameters of {of}", name)
+    )
 
 
-def _decoded_part(decoder: msgspec.json.Decoder[Part], part: msgspec.Raw, what: str) -> Part:
+def _decoded_part(
+    decoder: msgspec.json.Decoder[Part], part: msgspec.Raw, what: str, name: str | None
+) -> Part:
+    """A part of the JSON; `what` it is, and of which name, is for errors."""
     text = bytes(part)
-    if len(text) > MAX_PART_BYTES:
-        raise InvalidRequest(f"{what} takes {len(text)} bytes of JSON; at most {MAX_PART_BYTES} are allowed")
-    try:
-        return decoder.decode(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidRequest(f"{what}: {error}") from error
+    if len(text) <= MAX_PART_BYTES:
+        try:
+            return decoder.decode(text)
+        except (ValueError, RecursionError) as error:
+            problem = f": {error}"
+    else:
+        problem = f" takes {len(text)} bytes of JSON; at most {MAX_PART_BYTES} are allowed"
+    raise InvalidRequest(f"{what}{problem}" if name is None else f"{what} {quoted(name)}{problem}")

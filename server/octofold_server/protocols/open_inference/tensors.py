@@ -7,13 +7,13 @@ Knows nothing about messages, models or batching.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game import model
-from octofold_game.rules import check_boards, legal_moves
+from octofold_game.rules import check_boards
 from octofold_proto.errors import InvalidRequest
 from octofold_proto.messages import boards_from_bytes
 
@@ -22,6 +22,7 @@ from octofold_server.system.quoting import quoted
 
 __all__ = [
     "BOARDS",
+    "EVERY_OUTPUT",
     "OUTPUTS",
     "InputTensor",
     "OutputTensor",
@@ -56,12 +57,11 @@ def _spec(tensor: model.Tensor) -> TensorSpec:
 BOARDS = _spec(model.BOARDS)
 OUTPUTS = {tensor.name: _spec(tensor) for tensor in model.OUTPUTS}
 
-_VALUES: dict[str, Callable[[NDArray[np.uint8], Moves], NDArray[Any]]] = {
-    model.MOVE.name: lambda _, moves: moves.moves,
-    model.PROBABILITIES.name: lambda _, moves: moves.probabilities,
-    model.VOTES.name: lambda _, moves: moves.votes,
-    model.LEGAL.name: lambda boards, _: legal_moves(boards),
-}
+EVERY_OUTPUT = tuple(OUTPUTS)
+"""What a request is answered with that names no outputs."""
+
+_FIELDS = dict(zip(OUTPUTS, Moves._fields, strict=True))
+"""The field of `Moves` that holds an output."""
 
 
 class InputTensor(NamedTuple):
@@ -108,13 +108,11 @@ def boards_of(inputs: Sequence[InputTensor], largest_exponent: int) -> NDArray[n
 
 
 def output_names(requested: Sequence[str]) -> Sequence[str]:
-    """The outputs to answer with: the requested ones, or all where none is.
+    """The requested outputs, each once.
 
     Raises:
         InvalidRequest: one is unknown or requested twice; names it.
     """
-    if not requested:
-        return tuple(OUTPUTS)
     for position, name in enumerate(requested):
         if name not in OUTPUTS:
             raise InvalidRequest(f"unknown output {quoted(name)}; the model has {', '.join(OUTPUTS)}")
@@ -123,10 +121,10 @@ def output_names(requested: Sequence[str]) -> Sequence[str]:
     return requested
 
 
-def outputs_of(names: Sequence[str], boards: NDArray[np.uint8], moves: Moves) -> list[OutputTensor]:
-    """The outputs of these names for boards [N, 16] that were answered with `moves`."""
+def outputs_of(names: Sequence[str], moves: Moves) -> list[OutputTensor]:
+    """The outputs of these names, as the model has answered."""
     return [
-        OutputTensor(OUTPUTS[name], _VALUES[name](boards, moves).astype(OUTPUTS[name].dtype, copy=False))
+        OutputTensor(OUTPUTS[name], getattr(moves, _FIELDS[name]).astype(OUTPUTS[name].dtype, copy=False))
         for name in names
     ]
 

@@ -19,6 +19,7 @@ from octofold_proto.inference import grpc_service_pb2 as pb
 from octofold_proto.wire import parsed, read_varint
 
 from octofold_server.protocols.open_inference.tensors import MAX_ELEMENT
+from octofold_server.system.quoting import quoted
 
 __all__ = ["ModelInferRequest", "uint_elements"]
 
@@ -51,45 +52,47 @@ ModelInferRequest: Any = _request_with_contents_as_bytes()
 """`pb.ModelInferRequest`, but for `InferInputTensor.contents`, which are bytes."""
 
 
-def uint_elements(contents: bytes, where: str) -> NDArray[Any]:
+def uint_elements(contents: bytes, name: str) -> NDArray[Any]:
     """The elements of serialized InferTensorContents, as a one-dimensional array of integers.
 
     Args:
-        contents: what a tensor holds.
-        where: names the tensor in errors.
+        contents: what an input holds.
+        name: of the input, for errors.
 
     Raises:
         InvalidRequest: the elements are not in `uint_contents`, or it is not possible to read them.
     """
     try:
-        packed = _only_packed_elements(contents, where)
+        packed = _only_packed_elements(contents, name)
         if packed is not None:
             return _read_packed(packed)
         message = parsed(pb.InferTensorContents, contents)
     except DecodeError:
-        raise InvalidRequest(f"the contents of {where} are no message") from None
+        raise InvalidRequest(f"the contents of input {quoted(name)} are no message") from None
     for field, _ in message.ListFields():
-        _refuse_other_field(field.name, where)
+        _refuse_other_field(field.name, name)
     return np.array(message.uint_contents, dtype=np.uint32)
 
 
-def _only_packed_elements(contents: bytes, where: str) -> NDArray[np.uint8] | None:
+def _only_packed_elements(contents: bytes, name: str) -> NDArray[np.uint8] | None:
     """The bytes of the packed elements, where the contents hold nothing but these."""
     if not contents:
         return None
     tag, at = read_varint(contents, 0, len(contents))
     field = _CONTENTS.fields_by_number.get(tag >> 3)
     if field is not None:
-        _refuse_other_field(field.name, where)
+        _refuse_other_field(field.name, name)
     if tag != _PACKED:
         return None
     length, at = read_varint(contents, at, len(contents))
     return np.frombuffer(contents, np.uint8, offset=at) if at + length == len(contents) else None
 
 
-def _refuse_other_field(name: str, where: str) -> None:
-    if name != _ELEMENTS.name:
-        raise InvalidRequest(f"{where} has its elements in {name}; those of UINT8 go to {_ELEMENTS.name}")
+def _refuse_other_field(field: str, name: str) -> None:
+    if field != _ELEMENTS.name:
+        raise InvalidRequest(
+            f"input {quoted(name)} has its elements in {field}; those of UINT8 go to {_ELEMENTS.name}"
+        )
 
 
 def _read_packed(packed: NDArray[np.uint8]) -> NDArray[Any]:

@@ -11,7 +11,6 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from octofold_game.rules import legal_moves
 from octofold_proto.inference import grpc_service_pb2 as pb
 from octofold_server.backends.fakes import FakeBackend, RecordingBackend, fake_moves
 from support.waiting import wait_for
@@ -60,7 +59,7 @@ def test_every_output_comes_back_unless_some_are_requested(server: Any) -> None:
     np.testing.assert_array_equal(found["move"], expected.moves)
     np.testing.assert_array_equal(found["probabilities"], expected.probabilities)
     np.testing.assert_array_equal(found["votes"], expected.votes)
-    np.testing.assert_array_equal(found["legal"], legal_moves(BOARDS))
+    np.testing.assert_array_equal(found["legal"], fake_moves(BOARDS).legal)
 
     wanted = [pb.ModelInferRequest.InferRequestedOutputTensor(name=name) for name in ("votes", "move")]
     assert list(outputs(server.infer_stub().ModelInfer(request(outputs=wanted)))) == ["votes", "move"]
@@ -134,15 +133,15 @@ ONE = bytes(16)
     ],
 )
 def test_what_is_wrong_is_refused_by_name_and_nothing_of_it_runs(
-    open_doors: Open, fields: dict[str, Any], message: str
+    serve_all: Open, fields: dict[str, Any], message: str
 ) -> None:
     backend = RecordingBackend()
-    with open_doors(backend) as doors:
+    with serve_all(backend) as served:
         wrong = request(np.zeros((1, 16), np.uint8), **fields)
         with pytest.raises(grpc.RpcError, match=message) as failure:
-            doors.infer_stub().ModelInfer(wrong)
+            served.infer_stub().ModelInfer(wrong)
         assert failure.value.code() == grpc.StatusCode.INVALID_ARGUMENT
-        (answer,) = doors.infer_stub().ModelStreamInfer(iter([wrong]))
+        (answer,) = served.infer_stub().ModelStreamInfer(iter([wrong]))
         assert answer.error_message == failure.value.details()
         assert backend.rows == 0
 
@@ -171,20 +170,20 @@ def test_a_request_that_fails_on_a_stream_is_answered_and_the_stream_goes_on(ser
             assert outputs(answer.infer_response)["move"][0] == fake_moves(BOARDS[n : n + 1]).moves[0]
 
 
-def hold(doors: Any, backend: RecordingBackend) -> Any:
+def hold(served: Any, backend: RecordingBackend) -> Any:
     """Keep the only lane busy until the gate is set; forget its batch."""
     backend.gate.clear()
-    holding = doors.infer_stub().ModelInfer.future(request(BOARDS[:1]))
+    holding = served.infer_stub().ModelInfer.future(request(BOARDS[:1]))
     backend.started.acquire()
     backend.batches.clear()
     return holding
 
 
-def test_interactive_requests_run_before_bulk_ones_that_came_earlier(open_doors: Open) -> None:
+def test_interactive_requests_run_before_bulk_ones_that_came_earlier(serve_all: Open) -> None:
     backend = RecordingBackend()
-    with open_doors(backend, max_batch_size=4) as doors:
-        holding = hold(doors, backend)
-        stub, batcher = doors.infer_stub(), doors.models.resolve("fake", "").batcher
+    with serve_all(backend, max_batch_size=4) as served:
+        holding = hold(served, backend)
+        stub, batcher = served.infer_stub(), served.models.resolve("fake", "").batcher
         bulk = stub.ModelInfer.future(request(BOARDS[:4], parameters={"priority": integer(2)}))
         wait_for(lambda: batcher.waiting == 4)
         interactive = stub.ModelInfer.future(request(BOARDS[4:8], parameters={"priority": integer(1)}))
@@ -195,20 +194,20 @@ def test_interactive_requests_run_before_bulk_ones_that_came_earlier(open_doors:
         np.testing.assert_array_equal(np.concatenate(backend.batches), np.roll(BOARDS[:8], 4, axis=0))
 
 
-def test_a_timeout_expires_while_the_lane_is_busy_and_its_boards_never_run(open_doors: Open) -> None:
+def test_a_timeout_expires_while_the_lane_is_busy_and_its_boards_never_run(serve_all: Open) -> None:
     backend = RecordingBackend()
-    with open_doors(backend) as doors:
-        holding = hold(doors, backend)
+    with serve_all(backend) as served:
+        holding = hold(served, backend)
         with pytest.raises(grpc.RpcError) as failure:
-            doors.infer_stub().ModelInfer(request(parameters={"timeout": integer(50_000)}))
+            served.infer_stub().ModelInfer(request(parameters={"timeout": integer(50_000)}))
         assert failure.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
-        (answer,) = doors.infer_stub().ModelStreamInfer(
+        (answer,) = served.infer_stub().ModelStreamInfer(
             iter([request(parameters={"timeout": pb.InferParameter(uint64_param=50_000)})])
         )
         assert "deadline" in answer.error_message
         backend.gate.set()
         holding.result()
-        doors.infer_stub().ModelInfer(request(BOARDS[:1], parameters={"timeout": integer(2**62)}))
+        served.infer_stub().ModelInfer(request(BOARDS[:1], parameters={"timeout": integer(2**62)}))
         assert backend.rows == 1
 
 
@@ -244,9 +243,9 @@ def test_metadata_and_configuration_tell_what_a_request_takes(server: Any) -> No
         assert failure.value.code() == grpc.StatusCode.NOT_FOUND
 
 
-def test_statistics_count_calls_boards_batches_and_failures_of_both_protocols_alike(open_doors: Open) -> None:
-    with open_doors(FakeBackend(), max_batch_size=16) as doors:
-        stub = doors.infer_stub()
+def test_statistics_count_calls_boards_batches_and_failures_of_both_protocols_alike(serve_all: Open) -> None:
+    with serve_all(FakeBackend(), max_batch_size=16) as served:
+        stub = served.infer_stub()
         for _ in range(3):
             stub.ModelInfer(request())
         list(stub.ModelStreamInfer(iter([request(BOARDS[:1])])))
@@ -304,10 +303,10 @@ def test_readiness_ends_before_calls_are_refused(server: Any) -> None:
         )
 
     assert ready() == (True, True, True)
-    server.door.leave()
+    server.admission.leave()
     assert ready() == (True, False, False)
     stub.ModelInfer(request())
-    server.door.refuse()
+    server.admission.refuse()
     with pytest.raises(grpc.RpcError, match="shutting down"):
         stub.ModelInfer(request())
     assert ready() == (True, False, False)
@@ -318,7 +317,7 @@ def test_a_stream_ends_with_unavailable_when_the_door_closes(server: Any) -> Non
     stream = server.infer_stub().ModelStreamInfer(iter(messages.get, None))
     messages.put(request(id="1"))
     assert next(stream).infer_response.id == "1"
-    closing = threading.Thread(target=server.door.refuse)
+    closing = threading.Thread(target=server.admission.refuse)
     closing.start()
     with pytest.raises(grpc.RpcError) as failure:
         next(stream)
@@ -329,7 +328,7 @@ def test_a_stream_ends_with_unavailable_when_the_door_closes(server: Any) -> Non
 
 def test_bytes_that_are_no_message_are_the_callers_mistake(server: Any) -> None:
     service = "/inference.GRPCInferenceService"
-    with pytest.raises(grpc.RpcError, match="the bytes are no message of inference") as failure:
+    with pytest.raises(grpc.RpcError, match="the bytes are no message of ModelInfer") as failure:
         server.channel.unary_unary(f"{service}/ModelInfer")(b"\xff")
     assert failure.value.code() == grpc.StatusCode.INVALID_ARGUMENT
     messages = [request(id="1").SerializeToString(), b"\xff", request(id="2").SerializeToString()]
@@ -338,4 +337,4 @@ def test_bytes_that_are_no_message_are_the_callers_mistake(server: Any) -> None:
     with pytest.raises(grpc.RpcError, match="the bytes are no message") as failure:
         next(stream)
     assert failure.value.code() == grpc.StatusCode.INVALID_ARGUMENT
-    assert server.door.refusals.counts() == {"INVALID_ARGUMENT": 2}
+    assert server.admission.refusals.counts() == {"INVALID_ARGUMENT": 2}

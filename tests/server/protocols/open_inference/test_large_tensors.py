@@ -25,7 +25,7 @@ def padded(text: str) -> bytes:
 def refusal(text: bytes) -> str | None:
     """What is wrong with the boards in the text; None for good ones."""
     try:
-        elements = integers(text, "input 'boards'")
+        elements = integers(text, "boards")
         check_boards(elements[: len(elements) // 16 * 16].reshape(-1, 16), 15)
     except (InvalidRequest, BoardError) as error:
         return str(error)
@@ -58,7 +58,7 @@ def test_the_elements_of_boards_are_the_same(boards: list[list[int]]) -> None:
 def test_what_is_not_an_array_of_integers_is_refused_whatever_its_size(text: str) -> None:
     for form in (text.encode(), padded(text)):
         with pytest.raises(InvalidRequest, match="data of input 'boards'"):
-            integers(form, "input 'boards'")
+            integers(form, "boards")
 
 
 @given(st.lists(st.integers(0, 2**32 - 1), max_size=64))
@@ -86,5 +86,5 @@ def test_typed_contents_need_not_be_packed() -> None:
     ],
 )
 def test_contents_that_are_no_message_are_the_callers_mistake(contents: bytes) -> None:
-    with pytest.raises(InvalidRequest, match="contents of it"):
+    with pytest.raises(InvalidRequest, match="contents of input 'it'"):
         uint_elements(contents, "it")

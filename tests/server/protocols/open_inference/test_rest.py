@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from octofold_game.rules import legal_moves
 from octofold_proto.status import CODES
-from octofold_server.admission.admission import Limits
 from octofold_server.backends.fakes import FakeBackend, RecordingBackend, fake_moves
 from octofold_server.protocols.open_inference.rest import HTTP_STATUSES
 from support.rest_requests import BOARDS, INFER, JSON_LENGTH, binary, described
@@ -35,7 +33,7 @@ def test_json_tensors_nested_or_flat_are_answered_in_json(ask: Ask, server: Any,
     }
     assert found["probabilities"]["data"] == expected.probabilities.ravel().tolist()
     assert found["votes"]["data"] == expected.votes.ravel().tolist()
-    assert found["legal"]["data"] == legal_moves(BOARDS).ravel().tolist()
+    assert found["legal"]["data"] == fake_moves(BOARDS).legal.ravel().tolist()
 
 
 def test_binary_tensors_follow_the_json_in_and_out(ask: Ask, server: Any) -> None:
@@ -58,7 +56,7 @@ def test_binary_tensors_follow_the_json_in_and_out(ask: Ask, server: Any) -> Non
         {"binary_data_size": 160},
         {"binary_data_size": 160},
     )
-    assert tail == fake_moves(BOARDS).votes.tobytes() + legal_moves(BOARDS).tobytes()
+    assert tail == fake_moves(BOARDS).votes.tobytes() + fake_moves(BOARDS).legal.tobytes()
 
 
 def test_all_outputs_are_binary_when_the_request_says_so(ask: Ask, server: Any) -> None:
@@ -109,11 +107,11 @@ def test_all_outputs_are_binary_when_the_request_says_so(ask: Ask, server: Any) 
     ],
 )
 def test_a_wrong_body_is_refused_saying_where_and_nothing_of_it_runs(
-    ask: Ask, open_doors: Open, body: Any, message: str
+    ask: Ask, serve_all: Open, body: Any, message: str
 ) -> None:
     backend = RecordingBackend()
-    with open_doors(backend) as doors:
-        reply = ask(doors, "POST", INFER, body)
+    with serve_all(backend) as served:
+        reply = ask(served, "POST", INFER, body)
         assert reply.status == 400
         assert message in reply.json["error"]
         assert len(reply.json["error"]) < 300
@@ -160,7 +158,7 @@ def test_what_is_not_there_is_told_in_the_protocols_error_object(
 
 def test_what_rest_tells_is_what_grpc_tells(ask: Ask, server: Any) -> None:
     metadata = ask(server, "GET", "/v2/models/fake").json
-    assert metadata == server.service.model_metadata("fake", "")
+    assert metadata == server.parts.operations.model_metadata("fake", "")
     assert ask(server, "GET", "/v2/models/fake/versions/1/config").json["max_batch_size"] == 65_536
     assert ask(server, "GET", "/v2").json["name"] == "octofold"
     ask(server, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]})
@@ -191,22 +189,22 @@ def test_probes_agree_with_the_door(ask: Ask, server: Any) -> None:
         return [ask(server, "GET", path).status for path in paths]
 
     assert probes() == [200, 200, 200, 200, 200]
-    server.door.leave()
+    server.admission.leave()
     assert probes() == [200, 200, 503, 503, 503]
     assert ask(server, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]}).status == 200
-    server.door.refuse()
+    server.admission.refuse()
     reply = ask(server, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]})
     assert (reply.status, reply.json) == (503, {"error": "the server is shutting down"})
 
 
-def test_a_full_queue_says_when_to_come_back(ask: Ask, open_doors: Open) -> None:
+def test_a_full_queue_says_when_to_come_back(ask: Ask, serve_all: Open) -> None:
     backend = RecordingBackend()
-    with open_doors(backend, queue_capacity=40) as doors:
+    with serve_all(backend, queue_capacity=40) as served:
         backend.gate.clear()
         replies: list[Any] = []
 
         def call() -> None:
-            replies.append(ask(doors, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]}))
+            replies.append(ask(served, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]}))
 
         callers = [threading.Thread(target=call) for _ in range(3)]
         for caller in callers:
@@ -221,30 +219,30 @@ def test_a_full_queue_says_when_to_come_back(ask: Ask, open_doors: Open) -> None
         assert {reply.status for reply in replies[1:]} <= {200, 429}
 
 
-def test_a_timeout_is_honoured(ask: Ask, open_doors: Open) -> None:
+def test_a_timeout_is_honoured(ask: Ask, serve_all: Open) -> None:
     backend = RecordingBackend()
-    with open_doors(backend) as doors:
+    with serve_all(backend) as served:
         backend.gate.clear()
         body = {"inputs": [described(data=BOARDS.tolist())], "parameters": {"timeout": 50_000}}
-        reply = ask(doors, "POST", INFER, body)
+        reply = ask(served, "POST", INFER, body)
         assert reply.status == 504
         assert "deadline" in reply.json["error"]
 
 
-def test_too_many_boards_are_refused(ask: Ask, open_doors: Open) -> None:
-    with open_doors(FakeBackend(), Limits(boards=39)) as doors:
-        reply = ask(doors, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]})
+def test_too_many_boards_are_refused(ask: Ask, serve_all: Open) -> None:
+    with serve_all(FakeBackend(), max_boards=39) as served:
+        reply = ask(served, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]})
         assert (reply.status, reply.json["error"]) == (400, "40 boards in one call; 39 are allowed")
 
 
-def test_tokens_guard_what_is_not_a_probe(ask: Ask, open_doors: Open, tmp_path: Path) -> None:
+def test_tokens_guard_what_is_not_a_probe(ask: Ask, serve_all: Open, tmp_path: Path) -> None:
     (tmp_path / "tokens").write_text("plain\n")
     (tmp_path / "admins").write_text("admin\n")
-    with open_doors(FakeBackend(), tokens=tmp_path / "tokens", admin_tokens=tmp_path / "admins") as doors:
+    with serve_all(FakeBackend(), tokens=tmp_path / "tokens", admin_tokens=tmp_path / "admins") as served:
 
         def status(method: str, path: str, token: str | None) -> int:
             headers = {"Authorization": f"Bearer {token}"} if token else {}
-            return ask(doors, method, path, **headers).status
+            return ask(served, method, path, **headers).status
 
         for path in ("/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"):
             assert status("GET", path, None) == 200
@@ -257,7 +255,7 @@ def test_tokens_guard_what_is_not_a_probe(ask: Ask, open_doors: Open, tmp_path: 
             ]
         load = "/v2/repository/models/fake/load"
         assert [status("POST", load, token) for token in (None, "plain", "admin")] == [401, 403, 200]
-        assert doors.door.refusals.counts() == {"UNAUTHENTICATED": 7, "PERMISSION_DENIED": 1}
+        assert served.admission.refusals.counts() == {"UNAUTHENTICATED": 7, "PERMISSION_DENIED": 1}
 
 
 def test_a_failed_call_tells_the_id_that_its_caller_gave_it(ask: Ask, server: Any) -> None:

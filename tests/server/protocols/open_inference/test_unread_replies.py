@@ -9,7 +9,6 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from octofold_server.admission.admission import Limits
 from octofold_server.backends.fakes import FakeBackend
 from support.rest_requests import INFER
 from support.waiting import wait_for
@@ -41,49 +40,47 @@ def client_of(port: int) -> socket.socket:
     return client
 
 
-def test_an_unread_reply_is_a_call_at_work_until_it_is_read(ask: Ask, open_doors: Open) -> None:
+def test_an_unread_reply_is_a_call_at_work_until_it_is_read(ask: Ask, serve_all: Open) -> None:
     with (
-        open_doors(FakeBackend(), Limits(BOARDS, calls=2), queue_capacity=2 * BOARDS) as doors,
-        client_of(doors.rest_port) as reader,
-        client_of(doors.rest_port) as other,
+        serve_all(FakeBackend(), max_boards=BOARDS, max_calls=2, queue_capacity=2 * BOARDS) as served,
+        client_of(served.rest_port) as reader,
+        client_of(served.rest_port) as other,
     ):
         received = reader.recv(1)
         other.recv(1)
-        assert "calls are at work" in ask(doors, "POST", INFER, ONE).json["error"]
+        assert "calls are at work" in ask(served, "POST", INFER, ONE).json["error"]
         while chunk := reader.recv(65_536):
             received += chunk
         assert received.startswith(b"HTTP/1.1 200 OK")
         assert len(received) > 16 * 2**20
-        wait_for(lambda: ask(doors, "POST", INFER, ONE).status == 200)
+        wait_for(lambda: ask(served, "POST", INFER, ONE).status == 200)
 
 
 def test_a_client_that_leaves_in_the_middle_of_its_reply_gives_its_place_back(
-    ask: Ask, open_doors: Open, caplog: pytest.LogCaptureFixture
+    ask: Ask, serve_all: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with open_doors(FakeBackend(), Limits(BOARDS, calls=1), queue_capacity=BOARDS) as doors:
-        with client_of(doors.rest_port) as client:
+    with serve_all(FakeBackend(), max_boards=BOARDS, max_calls=1, queue_capacity=BOARDS) as served:
+        with client_of(served.rest_port) as client:
             client.recv(1)
-            assert ask(doors, "POST", INFER, ONE).status == 429
-        wait_for(lambda: doors.door.open_calls == 0)
-        assert ask(doors, "POST", INFER, ONE).status == 200
+            assert ask(served, "POST", INFER, ONE).status == 429
+        wait_for(lambda: served.admission.open_calls == 0)
+        assert ask(served, "POST", INFER, ONE).status == 200
     assert "unexpected" not in caplog.text
 
 
-def test_a_client_that_reads_too_slowly_loses_its_connection_and_its_place(
-    ask: Ask, open_doors: Open
-) -> None:
+def test_a_client_that_reads_too_slowly_loses_its_connection_and_its_place(ask: Ask, serve_all: Open) -> None:
     with (
-        open_doors(
-            FakeBackend(), Limits(BOARDS, calls=1), queue_capacity=BOARDS, rest={"reply_seconds": 2.0}
-        ) as doors,
-        client_of(doors.rest_port) as reader,
+        serve_all(
+            FakeBackend(), max_boards=BOARDS, max_calls=1, queue_capacity=BOARDS, rest={"reply_seconds": 2.0}
+        ) as served,
+        client_of(served.rest_port) as reader,
     ):
-        wait_for(lambda: doors.door.open_calls == 1)
+        wait_for(lambda: served.admission.open_calls == 1)
 
         def served_others_while_one_byte_is_read() -> bool:
             with suppress(ConnectionResetError):
                 reader.recv(1)
-            return bool(ask(doors, "POST", INFER, ONE).status == 200)
+            return bool(ask(served, "POST", INFER, ONE).status == 200)
 
         wait_for(served_others_while_one_byte_is_read)
         received = 1

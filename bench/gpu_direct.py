@@ -1,0 +1,186 @@
+"""What `gpu.py` measures without a server: a variant's answers, its speed and the latency of a lone board.
+
+Every function here runs in a process of its own, so its arguments can be pickled.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_client.loadtest.boards import played_boards
+from octofold_game.model import GraphFile, Precision
+from octofold_game.rules import legal_moves
+from octofold_server.backends.backend import Backend, Layout
+from octofold_server.backends.onnx_backend import OnnxBackend, batch_sizes, onnx_lanes
+from octofold_server.backends.onnx_session import new_session
+from octofold_server.models.layouts import default_layout
+from octofold_server.models.repository import (
+    VersionFolder,
+    read_card,
+    read_model,
+    read_tensors,
+)
+from octofold_server.models.tuning import boards_per_second
+
+LOWEST_AGREEMENT = {"fp32": 0.999, "fp16": 0.995, "int8": 0.95}
+"""Share of the moves on boards of games that must be those of fp32 on the CPU; rounding decides near ties.
+The export holds int8 against a player's own games; these games are another's."""
+
+LOWEST_AGREEMENT_OF_TF32 = 0.995
+
+CHECKED_BATCH = 1024
+LONE_BOARDS = 300
+EMPTY = 0.25
+"""Share of empty cells on random boards, about."""
+
+Boards = NDArray[np.uint8]
+Figures = dict[str, float]
+"""By names such as "batch 64: boards/s"; what has the same text before the colon belongs together."""
+
+
+class WrongAnswers(Exception):
+    """A variant that answers otherwise than fp32 on the CPU."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A file of a model and how a device runs it."""
+
+    name: str
+    precision: Precision
+    needs_gpu: bool = False
+    "a CPU has nothing of the kind"
+    tf32: bool = False
+    cuda_graphs: bool = True
+    engines: Path | None = None
+    "TensorRT's, which then runs the model"
+
+    @property
+    def lowest_agreement(self) -> float:
+        """Share of moves that must be those of fp32 on the CPU."""
+        return LOWEST_AGREEMENT_OF_TF32 if self.tf32 else LOWEST_AGREEMENT[self.precision]
+
+    def layout(self, device: str, max_batch_size: int) -> Layout:
+        """How the server would use the device."""
+        plain = default_layout(device)
+        return Layout(
+            device,
+            max_batch_size,
+            plain.lanes,
+            tf32=self.tf32,
+            half=self.precision == "fp16",
+            cuda_graphs=self.cuda_graphs,
+            engines=self.engines,
+        )
+
+    def flags(self, device: str) -> tuple[str, ...]:
+        """The same as flags of octofold-serve."""
+        flags = ["--device", device, "--precision", self.precision]
+        flags += ["--tf32"] if self.tf32 else []
+        flags += [] if self.cuda_graphs else ["--no-cuda-graphs"]
+        flags += ["--tensorrt", str(self.engines)] if self.engines is not None else []
+        return tuple(flags)
+
+
+def agreement(
+    version: VersionFolder, variant: Variant, device: str, boards: int, batch: int, work: Path
+) -> Figures:
+    """Shares of moves as fp32 on the CPU makes them: of boards of games, and of random boards.
+
+    Boards are asked in batches of every size that the server fills up to, and of one board less.
+
+    Raises:
+        WrongAnswers: too few are.
+    """
+    asked = {"boards of games": played_boards(15, boards), "random boards": random_cells(boards)}
+    batch = min(batch, CHECKED_BATCH)
+    lanes = warm_lanes(version, variant, variant.layout(device, batch))
+    sizes = sorted({max(1, size - less) for size in batch_sizes(batch) for less in (0, 1)})
+    found = {}
+    for kind, some in asked.items():
+        wanted = _exact_moves(version, some, work / f"{version.name}, {kind}.npy")
+        moves = np.concatenate([moves_of(lanes[0], part, batch) for part in np.array_split(some, 3)])
+        found[f"{kind}: agreement"] = float(np.mean(moves == wanted))
+        small = [np.mean(moves_of(lanes[0], some[: 8 * size], size) == wanted[: 8 * size]) for size in sizes]
+        found[f"{kind}: lowest of all batch sizes"] = float(min(small))
+    share, lowest = found["boards of games: agreement"], variant.lowest_agreement
+    if share < lowest:
+        raise WrongAnswers(f"{share:.2%} of the moves are those of fp32 on the CPU, not {lowest:.1%}")
+    return found
+
+
+def speed(
+    version: VersionFolder, variant: Variant, device: str, batches: Sequence[int], seconds: float
+) -> Figures:
+    """Boards per second by batch, and p50 and p99 of the milliseconds that a lone board takes."""
+    boards = np.resize(played_boards(15), (max(batches), 16))
+    lanes = warm_lanes(version, variant, variant.layout(device, max(batches)))
+    found = {f"batch {size}: boards/s": boards_per_second(lanes, boards[:size], seconds) for size in batches}
+    times = []
+    for board in boards[:LONE_BOARDS, None]:
+        begin = time.perf_counter()
+        lanes[0].run(board)
+        times.append((time.perf_counter() - begin) * 1e3)
+    p50, p99 = np.percentile(times, [50, 99])
+    return {**found, "lone board: p50 ms": float(p50), "lone board: p99 ms": float(p99)}
+
+
+def warm_lanes(version: VersionFolder, variant: Variant, layout: Layout) -> Sequence[Backend]:
+    """Lanes that have run every batch size.
+
+    Unlike the server's, they do not go on without CUDA graphs where the GPU's work cannot be recorded.
+    """
+    file = precision_file(version, variant.precision)
+    model, tensors = read_model(version.path, file), read_tensors(version.path, file)
+    if layout.device == "cuda" and layout.cuda_graphs and layout.engines is None:
+        lanes: Sequence[Backend] = [
+            OnnxBackend(new_session(model, layout, tensors, capture=True), layout)
+            for _ in range(layout.lanes)
+        ]
+    else:
+        lanes = onnx_lanes(model, layout, tensors)
+    for lane in lanes:
+        lane.warm_up()
+    return lanes
+
+
+def precision_file(version: VersionFolder, precision: Precision) -> GraphFile:
+    """The file of a precision; raises `LookupError` where the version has none."""
+    precisions = read_card(version)[0].precisions
+    if precision not in precisions:
+        raise LookupError(f"{version.name}/{version.version} has no {precision}")
+    return precisions[precision]
+
+
+def moves_of(lane: Backend, boards: Boards, batch: int) -> NDArray[np.int8]:
+    """The moves `[N]` for boards `[N, 16]`, `batch` at a time."""
+    firsts = range(0, len(boards), batch)
+    return np.concatenate([lane.run(boards[first : first + batch]).moves for first in firsts])
+
+
+def random_cells(count: int) -> Boards:
+    """`[count, 16]`: random tiles up to 32768 in random cells, with a choice of moves."""
+    random = np.random.default_rng(0)
+    cells = random.integers(1, 16, (2 * count + 64, 16), np.uint8)
+    cells[random.random(cells.shape) < EMPTY] = 0
+    playable: Boards = cells[legal_moves(cells).sum(axis=1) > 1]
+    return playable[:count]
+
+
+def _exact_moves(version: VersionFolder, boards: Boards, kept: Path) -> NDArray[np.int8]:
+    """The moves of fp32 on the CPU; whoever needs them first keeps them in a file."""
+    if not kept.exists():
+        exact = Variant("exact", "fp32")
+        lanes = warm_lanes(version, exact, exact.layout("cpu", 32))
+        with ThreadPoolExecutor(len(lanes)) as threads:
+            parts = np.array_split(boards, len(lanes))
+            np.save(kept, np.concatenate(list(threads.map(partial(moves_of, batch=32), lanes, parts))))
+    moves: NDArray[np.int8] = np.load(kept)
+    return moves

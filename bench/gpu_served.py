@@ -1,0 +1,168 @@
+"""What `gpu.py` measures through a server: boards per second, the latency of a lone board, memory.
+
+Every function here runs in a process of its own, so its arguments can be pickled.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpu_direct import Figures, Variant
+from octofold_client.loadtest.boards import played_boards
+from octofold_client.loadtest.forms import Form
+from octofold_client.loadtest.loads import Closed, Counts
+from octofold_client.loadtest.workers import Task, Workers
+from octofold_server.models.repository import VersionFolder
+from octofold_server.system.cpus import usable_cores
+
+START_SECONDS = 240.0
+"""Many processes that each load a model and record their GPU's work take long; TensorRT builds engines."""
+RAMP_SECONDS = 0.5
+LONGEST_SECONDS = 30.0
+"""For the callers of a load to be answered once each."""
+LARGEST_EXPONENT = 15
+MEGABYTE = 2**20
+
+
+@dataclass(frozen=True)
+class Load:
+    """Callers that each ask again once they are answered."""
+
+    form: str
+    callers: int
+
+    @classmethod
+    def parse(cls, text: str) -> Load:
+        """FORM/CALLERS, such as packed:1024/16; raises `ValueError` for anything else."""
+        form, _, callers = text.rpartition("/")
+        return cls(str(Form.parse(form)), int(callers))
+
+    def __str__(self) -> str:
+        return f"{self.form}/{self.callers}"
+
+
+@dataclass(frozen=True)
+class Service:
+    """A server of one model version."""
+
+    version: VersionFolder
+    variant: Variant
+    device: str
+    processes: int = 1
+    flags: tuple[str, ...] = ()
+    "further ones of octofold-serve"
+
+
+def throughput(service: Service, loads: Sequence[Load], seconds: float) -> Figures:
+    """Boards per second, and p50 and p99 of a call in milliseconds, for each load in turn.
+
+    Raises:
+        RuntimeError: the server did not start, or calls failed.
+    """
+    found: Figures = {}
+    with running(service) as (target, _):
+        for load in loads:
+            counts = measured(target, service, load, seconds)
+            if counts.errors:
+                raise RuntimeError(f"{load}: {counts.errors.total()} calls failed: {counts.last_error}")
+            found[f"{load}: boards/s"] = counts.boards / counts.seconds
+            for percent in (50, 99):
+                found[f"{load}: p{percent} ms"] = (counts.latencies.percentile(percent) or 0) / 1e3
+    return found
+
+
+def host_memory(service: Service, seconds: float) -> Figures:
+    """Resident megabytes of the server's processes after some load."""
+    with running(service) as (target, pid):
+        measured(target, service, Load("packed:1024", 4), seconds)
+        return {"host: resident MB": sum(map(_resident_bytes, (pid, *_children(pid)))) / MEGABYTE}
+
+
+def gpu_memory(service: Service, seconds: float) -> Figures:
+    """Megabytes of the GPU that are in use beyond what was before the server started."""
+    before = _gpu_megabytes()
+    with running(service) as (target, _):
+        measured(target, service, Load("packed:1024", 4), seconds)
+        return {"GPU: MB": _gpu_megabytes() - before}
+
+
+def measured(target: str, service: Service, load: Load, seconds: float) -> Counts:
+    """What one load counted after a ramp, in `seconds` or as long as it takes to answer each caller once.
+
+    Half of the cores make it, up to eight.
+    """
+    boards = played_boards(LARGEST_EXPONENT, max(4096, Form.parse(load.form).boards))
+    task = Task(target, service.version.name, "", Form.parse(load.form), boards, LARGEST_EXPONENT)
+    makers = max(1, min(8, usable_cores() // 2, load.callers))
+    end = time.monotonic() + RAMP_SECONDS + LONGEST_SECONDS
+    with (
+        Workers(task, makers) as workers,
+        closing(workers.windows(Closed(load.callers), RAMP_SECONDS, seconds)) as windows,
+    ):
+        next(windows)
+        counts = next(windows)
+        while counts.answered < load.callers and not counts.errors and time.monotonic() < end:
+            counts = Counts.of_windows([counts, next(windows)])
+        return counts
+
+
+@contextmanager
+def running(service: Service) -> Iterator[tuple[str, int]]:
+    """Run a server of the one version; yields its address and its process id.
+
+    Raises:
+        RuntimeError: it was not ready in time; the message has the last line of its log.
+    """
+    with tempfile.TemporaryDirectory(prefix="octofold-gpu-") as name:
+        folder = Path(name)
+        version = service.version
+        shutil.copytree(version.path, folder / "models" / version.name / str(version.version))
+        port_file, log_file = folder / "port", folder / "log"
+        command = [sys.executable, "-m", "octofold_server.cli", "--models", str(folder / "models")]
+        command += ["--port", "0", "--port-file", str(port_file), "--grace", "0", "--drain", "5"]
+        command += ["--processes", str(service.processes), *service.variant.flags(service.device)]
+        with log_file.open("wb") as log:
+            process = subprocess.Popen([*command, *service.flags], stdout=log, stderr=log)
+        try:
+            _wait_until_ready(process, port_file, log_file)
+            yield f"127.0.0.1:{port_file.read_text().strip()}", process.pid
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], port_file: Path, log_file: Path) -> None:
+    end = time.monotonic() + START_SECONDS
+    while not port_file.exists():
+        if process.poll() is not None or time.monotonic() > end:
+            lines = log_file.read_text(errors="replace").splitlines() or ["it wrote nothing"]
+            raise RuntimeError(f"the server is not ready: {lines[-1]}")
+        time.sleep(0.05)
+
+
+def _children(pid: int) -> list[int]:
+    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8")
+    return [int(child) for child in listed.split()]
+
+
+def _resident_bytes(pid: int) -> int:
+    pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="utf-8").split()[1])
+    return pages * 4096
+
+
+def _gpu_megabytes() -> float:
+    command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "--id=0"]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)

@@ -1,0 +1,120 @@
+"""`octofold record`: games as play logs, from which networks learn."""
+
+from argparse import Namespace
+from contextlib import ExitStack
+
+from octofold_game.play_logs.reading import SUFFIXES
+from rich.console import Console
+
+from octofold_client.analysis.recording import Content, LogFile, moves_in, write_logs
+from octofold_client.cli.arguments import (
+    RESULTS,
+    Subcommands,
+    add_games,
+    add_servers,
+    asked_for,
+    credentials_of,
+)
+from octofold_client.cli.playing import Games, Players, folder_name, show
+from octofold_client.contenders.judges import Judge, local_judge, served_judge
+from octofold_client.contenders.player_specs import LocalPlayer
+from octofold_client.errors import EvaluationError
+from octofold_client.evaluation.result_folder import ResultFolder
+from octofold_client.evaluation.servers import Servers
+from octofold_client.terminal.display import count_on, display_on
+from octofold_client.wording import counted
+
+
+def add(subcommands: "Subcommands") -> None:
+    """Add the subcommand."""
+    parser = subcommands.add_parser(
+        "record",
+        help="play games and write their moves down, for networks to learn from",
+        description="Plays full games as evaluate does, and writes every move into play logs: the board, the "
+        "move and the cell of the new tile. After Ctrl-C or a lost connection, the same command continues "
+        "where it stopped.",
+    )
+    add_servers(parser)
+    who = parser.add_mutually_exclusive_group()
+    who.add_argument(
+        "--model",
+        default="",
+        metavar="NAME",
+        help="model that plays, NAME or NAME:VERSION (default: the server's default model)",
+    )
+    who.add_argument(
+        "--player", metavar="SPEC", help="player in this process, such as random or expectimax:depth=2"
+    )
+    add_games(parser)
+    parser.add_argument(
+        "--format",
+        choices=[suffix[1:] for suffix in SUFFIXES],
+        default="txt.gz",
+        help="text, plain or compressed, or Parquet (default %(default)s; txt.zst and parquet need the "
+        "extra logs)",
+    )
+    parser.add_argument(
+        "--probabilities",
+        action="store_true",
+        help="also write the model's probabilities of the four moves (Parquet only)",
+    )
+    judge = parser.add_mutually_exclusive_group()
+    judge.add_argument(
+        "--judge-player",
+        metavar="SPEC",
+        help="also write what the four moves are worth to a player in this process (Parquet only)",
+    )
+    judge.add_argument(
+        "--judge-model", metavar="NAME", help="the same by a model of the first server, NAME or NAME:VERSION"
+    )
+    parser.set_defaults(run=record)
+
+
+def record(options: Namespace) -> None:
+    """Play games into a result folder and write their moves beside them.
+
+    Raises:
+        EvaluationError: the player has no probabilities, or the format has no room for what was asked for.
+            Otherwise, as `Players` and `write_logs` do.
+    """
+    games = Games.of(options)
+    if (options.probabilities or options.judge_player or options.judge_model) and options.format != "parquet":
+        raise EvaluationError("probabilities and a judge's values need --format parquet")
+    if options.probabilities and options.player:
+        raise EvaluationError(
+            f"{options.player} has no probabilities; --judge-player {options.player} writes what moves are "
+            "worth to a player that can judge"
+        )
+    models = [] if options.player else [asked_for(options.model)]
+    specs = [options.player] if options.player else []
+    credentials = credentials_of(options)
+    with ExitStack() as stack:
+        judge = _judge_of(options, stack)
+        players = stack.enter_context(Players(options.targets, models, credentials, specs))
+        (contender,) = players.contenders
+        player = None
+        if options.probabilities:
+            assert not isinstance(contender, LocalPlayer)
+            player = served_judge(players.client, contender)
+        folder = ResultFolder(games.out or RESULTS / folder_name("record", contender, games.seed))
+        show(folder, players.play(contender, folder, games))
+        content = Content(f".{options.format}", player, judge)
+        total = moves_in(folder.finished())
+        with count_on(display_on(Console(stderr=True)), total, "written to logs", "moves") as count:
+            files = write_logs(folder, content, count, players.check)
+    print(_told(folder, files))
+
+
+def _judge_of(options: Namespace, stack: ExitStack) -> Judge | None:
+    if options.judge_player:
+        return local_judge(options.judge_player)
+    if not options.judge_model:
+        return None
+    servers = stack.enter_context(Servers(options.targets[:1], credentials_of(options)))
+    return served_judge(servers.client, servers.select(*asked_for(options.judge_model)))
+
+
+def _told(folder: ResultFolder, files: list[LogFile]) -> str:
+    moves = sum(file.moves for file in files)
+    names = files[0].file if len(files) == 1 else f"{files[0].file} to {files[-1].file}"
+    return f"logs:    {counted(moves, 'move')} in {folder.path}: {names}"

@@ -1,0 +1,97 @@
+"""Extends a published version: precisions that it lacks, and the measures that cards of today have.
+
+What was published stays as it is: no graph is replaced, so whoever serves the version sees one file more and
+a longer card. A change of any graph takes a new version.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+from msgspec.structs import replace
+from octofold_game.model import GRAPH_FILES, PRECISIONS, Card, Precision
+
+from octofold_export.checks.recording import Report
+from octofold_export.checks.runner import FoldedGraph
+from octofold_export.errors import ExportError
+from octofold_export.export import (
+    ExportOptions,
+    Made,
+    Plan,
+    agreement_with,
+    boards_for,
+    check_exact,
+    reduce,
+    with_checks,
+)
+from octofold_export.publishing.card_files import read_published, write_card
+from octofold_export.publishing.files import graph_file, with_agreement, write_metadata
+from octofold_export.publishing.versions import check_name, replace_file
+from octofold_export.sources.source import Source
+
+
+def extend(load: Callable[[], Source], options: ExportOptions, report: Report) -> Path:
+    """Add `options.precisions` that a version lacks, measure those it has again; returns its folder.
+
+    Raises `ExportError` if the version is missing or was made of another checkpoint, and `GateError` if one
+    of its graphs fails a check; then it stays as it was.
+    """
+    check_name(options.name)
+    assert options.version is not None
+    folder = options.models / options.name / str(options.version)
+    card = read_published(folder)
+    source = load()
+    if card.checkpoint_sha256 != source.checkpoint_sha256:
+        raise ExportError(f"{folder}: made from another checkpoint than {source.checkpoint_sha256}")
+    rule = card.decision_rule or source.rule
+    options = dataclasses.replace(options, rule=rule, symmetries=card.symmetries)
+    plan = Plan(source, options, rule)
+    player = _published(folder, card, "fp32")
+    boards = boards_for(plan, player, report)
+    reference = check_exact(plan, player, boards, report)
+
+    made = Made({})
+    for precision in PRECISIONS:
+        if precision == "fp32":
+            continue
+        if precision in card.precisions:
+            graph = _published(folder, card, precision)
+            made.agreement[precision] = agreement_with(player, precision, graph, plan, boards)
+            report(f"{precision}: {made.agreement[precision].share:.2%} of moves as in fp32")
+        elif precision in (options.precisions or ()):
+            reduce(plan, precision, player, boards, reference, made, report)
+    card = with_checks(card, reference, boards, options, calibrated="int8" in card.precisions)
+    _publish(folder, card, made)
+    return folder
+
+
+def _published(folder: Path, card: Card, precision: Precision) -> FoldedGraph:
+    """A graph of the version, whose file must be what the card describes."""
+    listed = card.precisions[precision]
+    try:
+        content = (folder / listed.file).read_bytes()
+    except OSError as error:
+        raise ExportError(f"{folder / listed.file}: {error.strerror}") from error
+    if hashlib.sha256(content).hexdigest() != listed.sha256.lower():
+        raise ExportError(f"{folder / listed.file}: not the file that the card describes")
+    return FoldedGraph(onnx.load_from_string(content))
+
+
+def _publish(folder: Path, card: Card, made: Made) -> None:
+    """Write new graphs, then the card that names them."""
+    listed = dict(card.precisions)
+    for precision, agreement in made.agreement.items():
+        if precision in made.graphs:
+            write_metadata(made.graphs[precision], card, precision)
+            content = made.graphs[precision].SerializeToString()
+            replace_file(folder / GRAPH_FILES[precision], content)
+            listed[precision] = graph_file(precision, content, agreement)
+        else:
+            listed[precision] = with_agreement(listed[precision], agreement)
+    precisions = {name: listed[name] for name in PRECISIONS if name in listed}
+    refused: dict[str, str] = card.not_published | dict(made.refused)
+    write_card(folder, replace(card, precisions=precisions, not_published=refused))

@@ -1,0 +1,29 @@
+"""Reads the card of a published version, and replaces it with one that says more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from octofold_game.model import CARD_FILE, README_FILE, Card, CardError, encode_card, read_card
+
+from octofold_export.errors import ExportError
+from octofold_export.publishing.readme import describe
+from octofold_export.publishing.versions import replace_file
+
+
+def read_published(folder: Path) -> Card:
+    """The card of the version in `folder`; raises `ExportError` if there is none that can be read."""
+    try:
+        return read_card(folder)
+    except CardError as error:
+        raise ExportError(f"{folder}: {error}") from error
+
+
+def write_card(folder: Path, card: Card) -> None:
+    """Write card.json and README.md of a version; raises `ExportError` if that is not possible."""
+    content = encode_card(card), describe(card)
+    try:
+        for file, text in zip((CARD_FILE, README_FILE), content, strict=True):
+            replace_file(folder / file, text)
+    except OSError as error:
+        raise ExportError(f"{folder}: {error.strerror}") from error

@@ -1,0 +1,223 @@
+"""Play logs made ready for training: shuffled once, in files that are mapped into memory a piece at a time.
+
+The files together hold the moves in a random order. Each move goes to a random shard, and each shard is
+shuffled by itself: all orders are equally likely, though no more than one shard is in memory. A move takes 18
+bytes: 16 exponents, the move, the cell of the new tile. With 256 shards, 6 x 10^8 moves are 42 MB a shard.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from octofold_game.files import write_text
+from octofold_game.play_logs.moves import LogError, Moves
+from octofold_game.play_logs.reading import BadLine, read_log
+
+_FORMAT = 1
+_INDEX = "index.json"
+_ROW = 18
+_SCATTER_ROWS = 1 << 16  # that are sent to the shards at a time
+_BUFFER_BYTES = 1 << 16  # of each shard's file
+
+
+@dataclass(frozen=True)
+class Source:
+    """One log file that was converted."""
+
+    file: str
+    moves: int
+    bad_lines: int
+
+
+def convert(
+    logs: Sequence[Path],
+    folder: Path,
+    on_bad: Callable[[BadLine], None] = lambda _: None,
+    on_read: Callable[[int], None] = lambda _: None,
+    shards: int = 256,
+    seed: int = 0,
+) -> list[Source]:
+    """Shuffle the moves of logs into a new folder of shards. Moves that the rules do not allow are bad lines.
+
+    Args:
+        logs: log files of any format.
+        folder: made by this call; it appears when all is done.
+        on_bad: called for each bad line, which is left out.
+        on_read: called with the number of moves that were read since the last call.
+        shards: how many files; one of them is in memory at a time.
+        seed: of the order.
+
+    Returns:
+        What each file gave.
+
+    Raises:
+        LogError: the folder exists, a log cannot be read, or there are no moves.
+        OSError: a file cannot be read or written.
+    """
+    if folder.exists():
+        raise LogError(f"{folder} exists already; moves are converted into a new folder")
+    partial = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        random = np.random.default_rng(seed)
+        sources = _scatter(logs, partial, on_bad, on_read, shards, random)
+        if not any(source.moves for source in sources):
+            raise LogError(f"no moves in {', '.join(map(str, logs)) or 'no files'}")
+        counts = [_shuffle(partial / _name(shard), random) for shard in range(shards)]
+        index = {"format": _FORMAT, "shards": counts, "seed": seed, "sources": list(map(asdict, sources))}
+        write_text(partial / _INDEX, json.dumps(index, indent=2) + "\n")
+        partial.rename(folder)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    return sources
+
+
+def _scatter(
+    logs: Sequence[Path],
+    folder: Path,
+    on_bad: Callable[[BadLine], None],
+    on_read: Callable[[int], None],
+    shards: int,
+    random: np.random.Generator,
+) -> list[Source]:
+    """Send each move to a random shard."""
+    sources = []
+    with ExitStack() as stack:
+        files = [
+            stack.enter_context((folder / _name(shard)).open("wb", buffering=_BUFFER_BYTES))
+            for shard in range(shards)
+        ]
+        for log in logs:
+            bad: list[int] = [0]
+
+            def note(line: BadLine, bad: list[int] = bad) -> None:
+                bad[0] += 1
+                on_bad(line)
+
+            total = 0
+            for moves in _gathered(read_log(log, note, check_rules=True)):
+                to = random.integers(0, shards, len(moves), dtype=np.uint16)
+                order = np.argsort(to, kind="stable")
+                rows = _rows(moves)[order]
+                bounds = np.searchsorted(to[order], np.arange(shards + 1)).tolist()
+                for file, (start, end) in zip(files, pairwise(bounds), strict=True):
+                    file.write(rows[start:end].data)
+                total += len(moves)
+                on_read(len(moves))
+            sources.append(Source(str(log), total, bad[0]))
+    return sources
+
+
+def _gathered(blocks: Iterator[Moves]) -> Iterator[Moves]:
+    """The same moves in larger pieces."""
+    waiting: list[Moves] = []
+    for block in blocks:
+        waiting.append(block)
+        if sum(map(len, waiting)) >= _SCATTER_ROWS:
+            yield Moves.joined(waiting)
+            waiting = []
+    if waiting:
+        yield Moves.joined(waiting)
+
+
+def _rows(moves: Moves) -> NDArray[np.uint8]:
+    rows = np.empty((len(moves), _ROW), dtype=np.uint8)
+    rows[:, :16], rows[:, 16], rows[:, 17] = moves.boards, moves.moves, moves.cells
+    return rows
+
+
+def _shuffle(file: Path, random: np.random.Generator) -> int:
+    """Shuffle the moves of one shard; returns how many there are."""
+    rows = np.fromfile(file, dtype=np.uint8).reshape(-1, _ROW)
+    rows[random.permutation(len(rows))].tofile(file)
+    return len(rows)
+
+
+def _name(shard: int) -> str:
+    return f"{shard:04}.moves"
+
+
+class ShuffledMoves:
+    """The moves of a folder of shards, in another order each epoch. One shard is mapped at a time."""
+
+    def __init__(self, folder: Path, seed: int = 0) -> None:
+        """Open the folder.
+
+        Args:
+            folder: what `convert` made.
+            seed: of the orders.
+
+        Raises:
+            LogError: the folder is not one of shards, or a shard is missing or of another size.
+        """
+        try:
+            index = json.loads((folder / _INDEX).read_text(encoding="utf-8"))
+            if index["format"] != _FORMAT:
+                raise LogError(f"{folder / _INDEX}: format {index['format']}, this version reads {_FORMAT}")
+            counts = [int(count) for count in index["shards"]]
+        except OSError as error:
+            raise LogError(f"{folder} holds no converted moves: {error.strerror} ({_INDEX})") from error
+        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+            raise LogError(f"{folder / _INDEX} is damaged ({error})") from error
+        for shard, count in enumerate(counts):
+            file = folder / _name(shard)
+            size = file.stat().st_size if file.is_file() else -1
+            if size != count * _ROW:
+                raise LogError(f"{file}: {size} bytes, where {_INDEX} says {count * _ROW}")
+        self.folder = folder
+        self._counts = counts
+        self._seed = seed
+
+    def __len__(self) -> int:
+        """The number of moves."""
+        return sum(self._counts)
+
+    def batches(self, epoch: int, size: int, start: int = 0) -> Iterator[Moves]:
+        """Yield the moves of an epoch in its order, `size` at a time; the last batch may be smaller.
+
+        Args:
+            epoch: which order; the same number gives the same order.
+            size: moves of a batch.
+            start: moves to pass over, to go on where an earlier call stopped.
+        """
+        waiting: list[NDArray[np.uint8]] = []
+        missing = size
+        for rows in self._pieces(epoch, start):
+            while len(rows):
+                waiting.append(rows[:missing])
+                rows = rows[missing:]
+                missing -= len(waiting[-1])
+                if not missing:
+                    yield _moves(waiting)
+                    waiting, missing = [], size
+        if waiting:
+            yield _moves(waiting)
+
+    def _pieces(self, epoch: int, start: int) -> Iterator[NDArray[np.uint8]]:
+        """Rows `[M, 18]` of the epoch, in its order."""
+        for shard in np.random.default_rng([self._seed, epoch]).permutation(len(self._counts)).tolist():
+            count = self._counts[shard]
+            if start >= count:
+                start -= count
+                continue
+            order = np.random.default_rng([self._seed, epoch, shard]).permutation(count)[start:]
+            start = 0
+            mapped = np.memmap(self.folder / _name(shard), dtype=np.uint8, mode="r", shape=(count, _ROW))
+            for piece in range(0, len(order), _SCATTER_ROWS):
+                yield mapped[order[piece : piece + _SCATTER_ROWS]]
+
+
+def _moves(parts: Sequence[NDArray[np.uint8]]) -> Moves:
+    rows = np.concatenate(parts)
+    return Moves(np.ascontiguousarray(rows[:, :16]), rows[:, 16].copy(), rows[:, 17].copy())

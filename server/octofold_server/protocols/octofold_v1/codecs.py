@@ -1,0 +1,115 @@
+"""The messages of `octofold.v1` about boards: what they ask for, and their replies."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from octofold_proto.errors import InvalidRequest
+from octofold_proto.messages import (
+    DIRECTIONS,
+    board_from_exponents,
+    boards_from_bytes,
+    moves_to_bytes,
+    probabilities_to_bytes,
+    votes_to_bytes,
+)
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+
+from octofold_server.admission.admission import AcceptedCall
+from octofold_server.admission.refusals import failure_status
+from octofold_server.admission.request import Request
+from octofold_server.batching.call import Priority
+
+__all__ = ["NextMove", "NextMoves", "StreamNextMoves"]
+
+_PRIORITIES = {
+    pb.PRIORITY_UNSPECIFIED: Priority.INTERACTIVE,
+    pb.PRIORITY_INTERACTIVE: Priority.INTERACTIVE,
+    pb.PRIORITY_BULK: Priority.BULK,
+}
+
+
+class NextMove:
+    """One board, cell by cell."""
+
+    name = "NextMove"
+    kind = pb.NextMoveRequest
+
+    def request(self, message: pb.NextMoveRequest) -> Request:
+        return Request(message.model, message.version, partial(board_from_exponents, message.board))
+
+    def request_id(self, _: pb.NextMoveRequest) -> str:
+        return ""
+
+    def reply(self, _: pb.NextMoveRequest, call: AcceptedCall) -> bytes:
+        answer = call.answer
+        move = int(answer.moves.moves[0])
+        return pb.NextMoveResponse(
+            direction=DIRECTIONS[move],
+            probabilities=answer.moves.probabilities[0].tolist(),
+            votes=answer.moves.votes[0].tolist(),
+            game_over=move < 0,
+            model=call.served.name,
+            version=call.served.version,
+            queue_us=round(answer.queue_seconds * 1e6),
+            inference_us=round(answer.inference_seconds * 1e6),
+        ).SerializeToString()
+
+
+class NextMoves:
+    """Any number of packed boards."""
+
+    name = "NextMoves"
+    kind = pb.NextMovesRequest
+
+    def request(self, message: pb.NextMovesRequest) -> Request:
+        return _request(message)
+
+    def request_id(self, _: pb.NextMovesRequest) -> str:
+        return ""
+
+    def reply(self, message: pb.NextMovesRequest, call: AcceptedCall) -> bytes:
+        return _response(message, call).SerializeToString()
+
+
+class StreamNextMoves:
+    """The messages of a stream: those of NextMoves, with a number each."""
+
+    name = "StreamNextMoves"
+    kind = pb.StreamNextMovesRequest
+
+    def request(self, message: pb.StreamNextMovesRequest) -> Request:
+        return _request(message.request)
+
+    def request_id(self, _: pb.StreamNextMovesRequest) -> str:
+        return ""
+
+    def reply(self, message: pb.StreamNextMovesRequest, call: AcceptedCall) -> bytes:
+        response = _response(message.request, call)
+        return pb.StreamNextMovesResponse(id=message.id, response=response).SerializeToString()
+
+    def refusal(self, message: pb.StreamNextMovesRequest, error: Exception, stream_id: str) -> bytes:
+        status = failure_status(error, self.name, f"{stream_id}/{message.id}")
+        return pb.StreamNextMovesResponse(id=message.id, error=status).SerializeToString()
+
+
+def _request(message: pb.NextMovesRequest) -> Request:
+    priority = _PRIORITIES.get(message.priority)
+    if priority is None:
+        raise InvalidRequest(f"priority is {message.priority}, which is none of {pb.Priority.keys()}")
+    read_boards = partial(boards_from_bytes, message.boards)
+    return Request(message.model, message.version, read_boards, priority)
+
+
+def _response(message: pb.NextMovesRequest, call: AcceptedCall) -> pb.NextMovesResponse:
+    answer = call.answer
+    moves = answer.moves
+    return pb.NextMovesResponse(
+        moves=moves_to_bytes(moves.moves),
+        probabilities=probabilities_to_bytes(moves.probabilities) if message.with_probabilities else b"",
+        votes=votes_to_bytes(moves.votes) if message.with_votes else b"",
+        model=call.served.name,
+        version=call.served.version,
+        queue_us=round(answer.queue_seconds * 1e6),
+        inference_us=round(answer.inference_seconds * 1e6),
+    )

@@ -1,0 +1,18 @@
+"""The way of one board through the server is straight: `bench/path.py` counts how often the file changes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+MOST = {"NextMove": 22, "NextMoves": 22, "ModelInfer": 24, "REST": 25}
+"""Two more than usual: another thread may come in between."""
+
+
+def test_a_call_changes_files_some_20_times_from_the_wire_to_its_reply() -> None:
+    command = [sys.executable, str(ROOT / "bench" / "path.py"), "--model", "swift"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    changes = json.loads(done.stdout.splitlines()[-1])["changes"]
+    assert changes.keys() == MOST.keys()
+    assert all(0 < changes[kind] <= most for kind, most in MOST.items()), changes

@@ -1,0 +1,147 @@
+"""`octofold record`: the logs hold exactly the moves of the games, and go on where they stopped."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from octofold_client.analysis.recording import GAMES_PER_FILE
+from octofold_client.rpc.client import Client
+from octofold_game.play_logs.moves import Moves
+from octofold_game.play_logs.reading import log_files, read_log
+from octofold_game.replays import read_replays
+from octofold_game.rules import legal_moves
+from support.logged_moves import moves_of, rows
+
+OCTOFOLD = Path(sys.executable).with_name("octofold")
+SECONDS = 100
+
+
+def octofold(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([OCTOFOLD, *arguments], capture_output=True, text=True, timeout=SECONDS)
+
+
+def logged(folder: Path) -> Moves:
+    """All moves in the logs of a folder, which must be true."""
+
+    def fail(line: object) -> None:
+        raise AssertionError(str(line))
+
+    return Moves.joined(
+        [moves for file in log_files(folder) for moves in read_log(file, fail, check_rules=True)]
+    )
+
+
+def played(folder: Path) -> list[list[int]]:
+    games = read_replays(folder / "games.replay")
+    return sorted(rows(Moves.joined([moves_of(game) for game in games])).tolist())
+
+
+@pytest.mark.parametrize("form", ["txt", "txt.gz", "txt.zst", "parquet"])
+def test_the_logs_hold_the_moves_of_the_games(tmp_path: Path, form: str) -> None:
+    done = octofold("record", "--player", "random", "--games", "9", "--out", tmp_path, "--format", form)
+    assert done.returncode == 0, done.stderr
+    found = logged(tmp_path)
+    assert sorted(rows(found).tolist()) == played(tmp_path)
+    told = f"logs:    {len(found):,} moves in {tmp_path}: moves-00000.{form}"
+    assert done.stdout.splitlines()[-1] == told
+
+
+def test_more_games_are_added_and_nothing_is_written_twice(tmp_path: Path) -> None:
+    record = ("record", "--player", "random", "--out", tmp_path, "--format", "txt")
+    assert octofold(*record, "--games", str(GAMES_PER_FILE + 5)).returncode == 0
+    first, last = log_files(tmp_path)
+    before = first.stat().st_mtime_ns, last.stat().st_mtime_ns
+    assert octofold(*record, "--games", str(GAMES_PER_FILE + 9)).returncode == 0
+    assert log_files(tmp_path) == [first, last]
+    assert first.stat().st_mtime_ns == before[0]
+    assert last.stat().st_mtime_ns > before[1]
+    assert sorted(rows(logged(tmp_path)).tolist()) == played(tmp_path)
+
+    refused = octofold(*record[:-1], "txt.gz", "--games", "3")
+    assert refused.returncode == 1
+    assert "has logs of another format" in refused.stderr
+
+
+def test_a_served_model_is_recorded_with_probabilities_and_a_judge(target: str, tmp_path: Path) -> None:
+    asked = ("--probabilities", "--judge-player", "expectimax:depth=1", "--format", "parquet")
+    done = octofold("record", "--target", target, "--games", "3", "--out", tmp_path, *asked)
+    assert done.returncode == 0, done.stderr
+    found = logged(tmp_path)
+    assert sorted(rows(found).tolist()) == played(tmp_path)
+    assert found.probabilities is not None
+    assert found.values is not None
+    legal = legal_moves(found.boards)
+    assert np.array_equal(np.isfinite(found.values), legal)
+    assert (found.probabilities[~legal] == 0).all()
+    with Client(target) as client:
+        answers = client.next_moves(found.boards[:50])
+    assert np.array_equal(answers.moves, found.moves[:50])
+    assert answers.probabilities is not None
+    assert np.allclose(answers.probabilities, found.probabilities[:50], atol=1e-5)
+    index = json.loads((tmp_path / "logs.json").read_text())
+    assert index["columns"] == ["probabilities", "values"]
+    assert index["judge"]["name"] == "expectimax:depth=1"
+
+
+def test_after_ctrl_c_the_same_command_goes_on(tmp_path: Path) -> None:
+    record = ["record", "--player", "random", "--games", "1000", "--out", str(tmp_path)]
+    process = subprocess.Popen([OCTOFOLD, *record], stderr=subprocess.PIPE, text=True)
+    replays = tmp_path / "games.replay"
+    give_up = time.monotonic() + SECONDS
+    while not replays.exists() or replays.stat().st_size < 10_000:
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=SECONDS)
+    assert process.returncode == 130
+    assert "the same command continues" in told
+    assert not list(tmp_path.glob("moves-*"))
+    kept = len(list(read_replays(replays)))
+
+    done = octofold(*record)
+    assert done.returncode == 0, done.stderr
+    games = list(read_replays(replays))
+    assert kept < len(games) == 1000
+    assert len(logged(tmp_path)) == sum(map(len, games))
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--player", "random", "--judge-player", "expectimax"], "need --format parquet"),
+        (["--player", "random", "--probabilities", "--format", "parquet"], "random has no probabilities"),
+        (["--player", "random", "--judge-player", "random", "--format", "parquet"], "random cannot judge"),
+    ],
+)
+def test_what_cannot_be_recorded_is_refused_before_a_game(
+    tmp_path: Path, flags: list[str], message: str
+) -> None:
+    done = octofold("record", *flags, "--out", tmp_path / "out")
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert message in line
+    assert not list(tmp_path.glob("out/*"))
+
+
+def test_verify_reads_logs_and_names_bad_lines(tmp_path: Path) -> None:
+    assert octofold("record", "--player", "random", "--games", "3", "--out", tmp_path).returncode == 0
+    done = octofold("verify", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    replays, logs = done.stdout.splitlines()
+    assert "all moves, new tiles, scores and final boards are correct" in replays
+    assert logs.startswith(f"{tmp_path / 'moves-00000.txt.gz'}: ")
+    assert logs.endswith("all are legal, and new tiles appear in empty cells")
+
+    bad = tmp_path / "bad.txt"
+    bad.write_text("r 1 2 3 4 1 2 3 4 1 2 3 4 1 2 3 4 : 1 0\nr 1 : 2\nr" + " 0" * 15 + " 1 : 0 0\n")
+    done = octofold("verify", bad, tmp_path / "missing.txt")
+    assert (done.returncode, done.stdout) == (1, "")
+    first, second, verdict = done.stderr.splitlines()
+    assert first == f"octofold: {bad}:1: right does not change the board"
+    assert second == f"octofold: {bad}:2: it has 4 parts, a move has 20"
+    assert verdict == (f"octofold: 2 of 3 lines of {bad} are wrong; there is no {tmp_path / 'missing.txt'}")

@@ -1,0 +1,89 @@
+"""Checkpoints of the kinds without a hand-made form: exported with all checks, legal, played by a service."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from numpy.typing import NDArray
+from octofold_client.rpc.client import Client
+from octofold_client.rpc.local_server import LocalServer
+from octofold_export.checks.runner import FoldedGraph
+from octofold_export.cli import main
+from octofold_game.episodes import Episodes
+from octofold_game.rules import legal_moves
+from octofold_training import checkpoints
+from octofold_training.interfaces import BoardEncoder
+from octofold_training.networks import build, interface_of
+
+pytestmark = pytest.mark.timeout(400)  # on a machine that may be busy
+
+SMALL: dict[str, dict[str, Any]] = {
+    "left-above": {
+        "kind": "padded_cnn",
+        "layers": 2,
+        "channels": 6,
+        "padding": "left_above",
+        "exponents": 16,
+    },
+    "around": {"kind": "padded_cnn", "layers": 2, "channels": 6, "padding": "around", "exponents": 16},
+    "mlp": {"kind": "mlp", "dense": [24, 16], "exponents": 16},
+    "symmetric": {"kind": "symmetric_cnn", "layers": 2, "channels": 6, "exponents": 16},
+    "simple": {"kind": "q_network", "form": "simple", "value_scale": 100},
+    "dropout": {"kind": "q_network", "form": "dropout", "value_scale": 100},
+    "conv": {"kind": "q_network", "form": "conv", "value_scale": 100},
+    "residual": {"kind": "residual", "channels": 4, "blocks": 1, "head_blocks": 1, "head_width": 8},
+}
+
+
+def publish(folder: Path, models: Path, name: str, *flags: str) -> Path:
+    torch.manual_seed(3)
+    network = build(SMALL[name])
+    checkpoints.save(folder, network, SMALL[name], {})
+    # Hardly trained networks change their minds for nothing, so 8 bits may fail; only fp32 is looked at.
+    arguments = ["--checkpoint", str(folder), "--name", name, "--models", str(models), "--precisions", "fp32"]
+    assert main([*arguments, *flags]) == 0
+    return models / name / "1"
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_graph_makes_the_move_that_the_network_prefers(
+    tmp_path: Path, boards_file: Path, boards: NDArray[np.uint8], name: str
+) -> None:
+    version = publish(
+        tmp_path / "checkpoint", tmp_path, name, "--boards", str(boards_file), "--symmetries", "1"
+    )
+    card = json.loads((version / "card.json").read_text())
+    network = checkpoints.load(tmp_path / "checkpoint").network
+    interface = interface_of(network)
+    assert card["weights"] == sum(weights.numel() for weights in network.parameters())
+    assert card["architecture"].items() >= SMALL[name].items()
+    assert card["description"]["answers"]["actions"] == list(interface.actions)
+    assert card["largest_exponent"] == (15 if "exponents" in SMALL[name] else 17)
+
+    with torch.no_grad():
+        answer = network(BoardEncoder(interface, 16, torch.float32)(torch.from_numpy(boards)))
+    preferred = interface.by_move(answer if interface.output is None else answer[0]).numpy()
+    legal = legal_moves(boards)
+    moves = FoldedGraph(onnx.load(version / "model.onnx")).next_moves(boards)
+    assert legal[np.arange(len(boards)), moves].all()
+    ordered = np.sort(np.where(legal, preferred, -np.inf), axis=1)
+    certain = ordered[:, 3] - ordered[:, 2] > 1e-4
+    assert certain.sum() > 100
+    expected = np.where(legal, preferred, -np.inf).argmax(axis=1)
+    assert np.array_equal(moves[certain], expected[certain])
+
+
+def test_published_kinds_play_full_games_through_the_service(tmp_path: Path, boards_file: Path) -> None:
+    for name in ("symmetric", "conv", "residual"):
+        publish(tmp_path / name, tmp_path / "models", name, "--boards", str(boards_file))
+    with LocalServer(tmp_path / "models") as server, Client(server.target) as client:
+        for name in ("symmetric", "conv", "residual"):
+            episodes = Episodes(seed=1, games=range(4), largest_exponent=15)
+            finished = []
+            while len(episodes.running):
+                finished += episodes.step(client.next_moves(episodes.boards, model=name).moves)
+            assert len(finished) == 4

@@ -1,0 +1,110 @@
+"""`octofold-export --extend`: a published version gets another precision and longer measures, and keeps its
+graphs."""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+import torch
+from octofold_export.cli import main
+from octofold_training import checkpoints
+from octofold_training.networks import build
+
+
+@pytest.fixture(scope="module")
+def published(checkpoint: Path, boards_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with version 1 of `small`, whose card lacks what older cards lack."""
+    models = tmp_path_factory.mktemp("repository") / "models"
+    assert run(checkpoint, models, boards_file) == 0
+    file = models / "small/1/card.json"
+    card = json.loads(file.read_text())
+    del card["precisions"]["int8"]["agreement_by_stage"], card["parity"]
+    file.write_text(json.dumps(card))
+    return models
+
+
+@pytest.fixture
+def models(published: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(published, tmp_path / "models"))
+
+
+def run(checkpoint: Path, models: Path, boards: Path, *more: str) -> int:
+    places = ["--checkpoint", str(checkpoint), "--models", str(models), "--boards", str(boards)]
+    return main([*places, "--name", "small", *more])
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
+
+
+def read_card(models: Path) -> dict[str, Any]:
+    card: dict[str, Any] = json.loads((models / "small/1/card.json").read_text())
+    return card
+
+
+EXTEND = ("--extend", "--version", "1", "--precisions", "fp32,fp16")
+
+
+def test_a_version_gets_a_precision_and_measures_and_its_graphs_stay(
+    models: Path, checkpoint: Path, boards_file: Path
+) -> None:
+    before, card = digests(models / "small/1"), read_card(models)
+    assert run(checkpoint, models, boards_file, *EXTEND) == 0
+    after, extended = digests(models / "small/1"), read_card(models)
+    assert set(after) - set(before) == {"model.fp16.onnx"}
+    assert {name for name in before if before[name] != after[name]} == {"card.json", "README.md"}
+    assert list(extended["precisions"]) == ["fp32", "int8", "fp16"]
+    for name, precision in extended["precisions"].items():
+        assert precision["sha256"] == after[precision["file"]]
+        if name != "fp32":
+            assert any(stage.startswith("own games") for stage in precision["agreement_by_stage"])
+    assert "agreement" not in extended["precisions"]["fp32"]
+    assert extended["precisions"]["int8"]["agreement"] == card["precisions"]["int8"]["agreement"]
+    assert extended["parity"] == {"precision": "fp32", "boards": 512, "one_by_one": 16}
+    changed = {"precisions", "parity", "boards"}
+    assert {key: value for key, value in extended.items() if key not in changed} == {
+        key: value for key, value in card.items() if key not in changed
+    }
+    properties = onnx.load(models / "small/1/model.fp16.onnx").metadata_props
+    assert {p.key: p.value for p in properties}["octofold.precision"] == "fp16"
+    assert "`model.fp16.onnx`" in (models / "small/1/README.md").read_text()
+
+
+def test_another_checkpoint_extends_nothing(
+    models: Path,
+    architecture: dict[str, Any],
+    boards_file: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    torch.manual_seed(9)
+    checkpoints.save(tmp_path / "other", build(architecture), architecture, training={})
+    before = digests(models / "small/1")
+    assert run(tmp_path / "other", models, boards_file, *EXTEND) == 1
+    assert "made from another checkpoint" in capsys.readouterr().err
+    assert digests(models / "small/1") == before
+
+
+@pytest.mark.parametrize("file", ["model.onnx", "model.int8.onnx"])
+def test_a_file_that_is_not_the_cards_extends_nothing(
+    models: Path, checkpoint: Path, boards_file: Path, capsys: pytest.CaptureFixture[str], file: str
+) -> None:
+    (models / "small/1" / file).write_bytes(b"another graph")
+    before = digests(models / "small/1")
+    assert run(checkpoint, models, boards_file, *EXTEND) == 1
+    assert f"{file}: not the file that the card describes" in capsys.readouterr().err
+    assert digests(models / "small/1") == before
+
+
+def test_a_version_must_be_named_and_exist(
+    models: Path, checkpoint: Path, boards_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run(checkpoint, models, boards_file, "--extend")
+    assert "--extend needs --version" in capsys.readouterr().err
+    assert run(checkpoint, models, boards_file, "--extend", "--version", "7") == 1
+    assert "card.json cannot be read: No such file" in capsys.readouterr().err

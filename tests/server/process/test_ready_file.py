@@ -1,0 +1,84 @@
+"""--ready-file: young while the server is ready, gone when it is not, and the same with TLS."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from octofold_server.process.ready_file import TOUCH_SECONDS, ReadyFile
+from support.certificates import Authority
+from support.waiting import wait_for
+
+WriteVersion = Callable[..., Path]
+Start = Callable[..., Any]
+
+
+def touched_again(file: Path) -> None:
+    """Returns once the file is younger than it is now."""
+    before = file.stat().st_mtime_ns
+    wait_for(lambda: file.exists() and file.stat().st_mtime_ns > before)
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_it_is_touched_while_the_server_is_ready_and_gone_while_it_stops(
+    write_version: WriteVersion, start_server: Start, tmp_path: Path, tls: bool
+) -> None:
+    write_version()
+    file = tmp_path / "ready"
+    flags = ["--ready-file", str(file), "--grace", "60"]
+    if tls:
+        pair = Authority(tmp_path, "authority").issue("server")
+        flags += ["--tls-certificate", str(pair.certificate), "--tls-key", str(pair.key)]
+    server = start_server(*flags)
+    touched_again(file)
+    server.process.send_signal(signal.SIGTERM)
+    wait_for(lambda: not file.exists())  # although it serves on
+    assert server.process.poll() is None
+    server.process.send_signal(signal.SIGTERM)
+    assert server.wait() == 0
+    assert not file.exists()
+
+
+def test_a_server_that_is_suspended_lets_it_grow_old(
+    write_version: WriteVersion, start_server: Start, tmp_path: Path
+) -> None:
+    write_version()
+    file = tmp_path / "ready"
+    server = start_server("--ready-file", str(file))
+    server.process.send_signal(signal.SIGSTOP)
+    before = file.stat().st_mtime_ns
+    time.sleep(2 * TOUCH_SECONDS)
+    assert file.stat().st_mtime_ns == before
+    server.process.send_signal(signal.SIGCONT)
+    touched_again(file)
+
+
+def test_a_place_where_no_file_can_be_is_an_error_at_start(
+    write_version: WriteVersion, start_server: Start, tmp_path: Path
+) -> None:
+    write_version()
+    server = start_server("--ready-file", str(tmp_path / "nowhere" / "ready"), ready=False)
+    assert server.wait() == 1
+    assert f"cannot write the ready file {tmp_path}/nowhere/ready: No such file or directory" in server.log
+
+
+@pytest.fixture
+def answers() -> list[bool]:
+    return []
+
+
+@pytest.fixture
+def kept(tmp_path: Path, answers: list[bool]) -> Iterator[Path]:
+    with ReadyFile(tmp_path / "ready", lambda: bool(answers)):
+        yield tmp_path / "ready"
+
+
+def test_it_comes_back_when_the_server_is_ready_again(kept: Path, answers: list[bool]) -> None:
+    assert kept.exists()
+    wait_for(lambda: not kept.exists())
+    answers.append(True)
+    wait_for(kept.exists)

@@ -1,0 +1,67 @@
+"""The reports of a run in the forms of other programs: CSV for spreadsheets, events for TensorBoard."""
+
+from __future__ import annotations
+
+import csv
+import math
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import Any
+
+from octofold_game.files import whole_file
+
+Report = Mapping[str, Any]
+
+
+def write_csv(reports: Sequence[Report], file: Path) -> None:
+    """Write reports as rows, with the names of their fields on top; None is an empty cell."""
+    if not reports:
+        return
+    with whole_file(file) as partial, partial.open("w", newline="", encoding="utf-8") as opened:
+        rows = csv.DictWriter(opened, list(reports[-1]), extrasaction="ignore", restval="")
+        rows.writeheader()
+        rows.writerows(reports)
+
+
+def by_epoch(reports: Sequence[Report]) -> list[Report]:
+    """One report for each epoch: loss and accuracy averaged over its positions, all else as at its end.
+
+    No report may reach over the end of an epoch.
+    """
+    found: list[Report] = []
+    before = 0
+    for number, group in groupby(reports, lambda report: math.ceil(report["epoch"])):
+        parts = list(group)
+        sizes = [end - start for start, end in pairwise([before, *(part["positions"] for part in parts)])]
+        weighted = {
+            name: sum(part[name] * size for part, size in zip(parts, sizes, strict=True))
+            for name in ("loss", "accuracy")
+        }
+        averages = {name: round(total / sum(sizes), 5) for name, total in weighted.items()}
+        found.append({**parts[-1], "epoch": number, **averages})
+        before = parts[-1]["positions"]
+    return found
+
+
+@contextmanager
+def tensorboard_events(folder: Path, reports: Sequence[Report]) -> Iterator[Callable[[Report], None]]:
+    """A function that adds a report to `folder` for TensorBoard; the step is the position.
+
+    The folder begins anew with the reports so far.
+    """
+    from tensorboardX import SummaryWriter  # it loads slowly, and most commands do without
+
+    shutil.rmtree(folder, ignore_errors=True)
+    with SummaryWriter(str(folder), flush_secs=10) as writer:
+
+        def add(report: Report) -> None:
+            for name, value in report.items():
+                if isinstance(value, int | float) and name not in ("positions", "seconds"):
+                    writer.add_scalar(name, value, report["positions"], walltime=report["seconds"])
+
+        for report in reports:
+            add(report)
+        yield add

@@ -1,0 +1,89 @@
+"""Several processes that train one network together, as `torchrun` starts them; or one that trains it alone.
+
+Every process holds the whole network and computes its part of each batch. Gradients are added up before each
+update, so all processes keep the same weights.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import torch
+from torch import Tensor, distributed, nn
+
+
+class Processes:
+    """This process among those that train together.
+
+    With others, Ctrl-C and SIGTERM take effect in `check`, in all processes at once: whoever left alone would
+    leave the others waiting for its part.
+    """
+
+    def __init__(self, rank: int = 0, count: int = 1) -> None:
+        self.rank = rank
+        """this one's number; 0 writes the files"""
+        self.count = count
+        self.interrupted = False
+
+    def part(self, size: int) -> slice:
+        """Which rows of a batch of that size are this process's."""
+        return slice(self.rank, size, self.count)
+
+    def add_gradients(self, network: nn.Module) -> None:
+        """Replace every gradient by the sum over all processes."""
+        if self.count == 1:
+            return
+        gradients = [weights.grad for weights in network.parameters() if weights.grad is not None]
+        total = self.added(torch.cat([gradient.flatten() for gradient in gradients]))
+        for gradient, part in zip(gradients, total.split([each.numel() for each in gradients]), strict=True):
+            gradient.copy_(part.view_as(gradient))
+
+    def added(self, numbers: Tensor) -> Tensor:
+        """The sum of `numbers` over all processes."""
+        if self.count > 1:
+            distributed.all_reduce(numbers)
+        return numbers
+
+    def check(self, seconds: float, device: torch.device | None) -> float:
+        """The seconds that process 0 gives, so that all of them stop and save together.
+
+        Raises `KeyboardInterrupt` in every process if one of them was interrupted.
+        """
+        if self.count == 1:
+            return seconds
+        shared = torch.tensor([0.0 if self.rank else seconds, float(self.interrupted)], device=device)
+        clock, interrupted = self.added(shared).tolist()
+        if interrupted:
+            raise KeyboardInterrupt
+        return float(clock)
+
+    def note_interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        """The handler of a signal."""
+        self.interrupted = True
+
+
+ONE_PROCESS = Processes()
+
+
+@contextmanager
+def joined_processes(device: torch.device) -> Iterator[Processes]:
+    """Join the processes that `torchrun` has started, if it has, until the block ends."""
+    count = int(os.environ.get("WORLD_SIZE", "1"))
+    if count == 1:
+        yield ONE_PROCESS
+        return
+    distributed.init_process_group("gloo" if device.type == "cpu" else "nccl")
+    together = Processes(distributed.get_rank(), count)
+    before = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        for number, _ in before:
+            signal.signal(number, together.note_interrupt)
+        yield together
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+        distributed.destroy_process_group()

@@ -1,0 +1,56 @@
+"""The stages of a run: what it learned from, by which options, and for how many positions.
+
+A run may go on by another recipe or from another teacher. A checkpoint that told only the last of these would
+claim that all its positions came from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["UNRECORDED", "Stage", "stages_so_far"]
+
+Stage = dict[str, Any]
+"""Plain JSON: `positions` and `hours` of this stage, its `options`, its `method`, and the SHA-256 of what it
+learned from or started from."""
+
+UNRECORDED = "not recorded: the run began before stages were"
+
+
+def stages_so_far(
+    before: Sequence[Stage],
+    origin: Mapping[str, Any],
+    options: Mapping[str, Any],
+    positions: int,
+    seconds: float,
+) -> list[Stage]:
+    """The stages of a run that stands at `positions` after `seconds`.
+
+    Args:
+        before: the stages when the run was resumed; none for a new run.
+        origin: how it learns now, see `Run.origin`.
+        options: by which options. How long the whole run is does not make another stage.
+        positions: of the whole run.
+        seconds: likewise.
+
+    Returns:
+        The stages before and the one at work; that is the last one before, if nothing has changed since.
+    """
+    earlier = list(before)
+    now: Stage = {**origin, "options": dict(options)}
+    if earlier and _what(earlier[-1]) == _what(now):
+        earlier.pop()
+    positions -= sum(stage["positions"] for stage in earlier)
+    hours = round(seconds / 3600 - sum(stage["hours"] for stage in earlier), 2)
+    if not positions:
+        return list(before)
+    return [*earlier, {**origin, "positions": positions, "hours": hours, "options": dict(options)}]
+
+
+def _what(stage: Stage) -> dict[str, Any]:
+    """A stage without how far it has come."""
+    options = {name: value for name, value in stage["options"].items() if name != "positions"}
+    return {name: value for name, value in stage.items() if name not in ("positions", "hours", "options")} | {
+        "options": options
+    }
