@@ -88,8 +88,9 @@ def evaluate(
 ) -> EvaluationResult:
     """Play full games and summarize them.
 
-    All games are kept in `folder`. After Ctrl-C or a lost connection, the same call continues there. Progress
-    is shown in the notebook or on standard error.
+    All games are kept, and after Ctrl-C the same call continues. Progress is shown in the notebook or on
+    stderr.
+
 
     Args:
         player: address of a server, addresses of several servers that share the games, or a local player.
