@@ -6,6 +6,7 @@
     octofold-train ppo RECIPE        a student that continues to learn from its own games
     octofold-train moves LOG ...     shuffles play logs for imitation learning
     octofold-train imitation RECIPE  a network that learns the moves of play logs
+    octofold-train dqn RECIPE        a network that learns the values of moves from its own games
 
 Every run keeps its state in a folder, and the same command continues it. This module defines the flags. It
 imports neither torch nor numba, so `--help` is fast and works without them.
@@ -50,7 +51,7 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
     """The parser of the whole command line, and those of its commands by name."""
     parser = Parser(prog="octofold-train", description="Train networks that play 2048.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    teacher, student, value, ppo, imitation = (
+    teacher, student, value, ppo, imitation, dqn = (
         commands.add_parser(name, help=help, description=f"Train {help}.")
         for name, help in {
             "teacher": "an n-tuple network that learns by self-play",
@@ -58,6 +59,7 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
             "value": "a network that learns the values of afterstates",
             "ppo": "a student that continues to learn from its own games",
             "imitation": "a network that learns the moves of play logs",
+            "dqn": "a network that learns the values of moves from its own games",
         }.items()
     )
     examples = {
@@ -66,6 +68,7 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
         value: "value",
         ppo: "swift-ppo",
         imitation: "report-cnn5",
+        dqn: "dqn-simple",
     }
     for command, example in examples.items():
         command.add_argument("recipe", type=Path, help=f"TOML file, such as training/recipes/{example}.toml")
@@ -90,14 +93,14 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
             metavar="DIR",
             help="folder of the n-tuple network to learn from (default: runs/teacher)",
         )
-    for command in (student, value, ppo, imitation):
+    for command in (student, value, ppo, imitation, dqn):
         command.add_argument(
             "--checkpoint",
             type=Path,
             metavar="DIR",
             help="folder for the trained network (default: checkpoints/NAME, with the recipe's name)",
         )
-    for command in (ppo, imitation):
+    for command in (ppo, imitation, dqn):
         command.add_argument(
             "--device",
             choices=["cpu", "cuda"],
