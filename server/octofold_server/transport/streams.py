@@ -105,7 +105,8 @@ class AnswerStream(Generic[AnyMessage]):
         self._ended = False  # sends no more
         self._busy = time.monotonic()  # when a reply was last sent, or a first one was ready to be
         self._lock = threading.Lock()  # guards everything above
-        self._place = admission.open_stream(rpc.peer(), self.stop_reading)
+        with self._lock:  # who stops it from now on ends it, and then needs the place
+            self._place = admission.open_stream(rpc.peer(), self.stop_reading)
         rpc.on_message = self._take
         rpc.on_sent = self._was_sent
         rpc.on_left = self.abandon

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -174,6 +175,28 @@ def test_a_stream_that_must_stop_reading_still_answers_what_it_has_read(
     assert wire.let_go(2) == [1, 2]
     ((code, details),) = wire.ends
     assert (code, details) == (code_pb2.UNAVAILABLE, "the server is shutting down")
+
+
+class RefusingAtOnce(Admission):
+    """Refuses on another thread as soon as a stream has its place."""
+
+    def open_stream(self, connection: str, stop_reading: Callable[[], None]) -> object:
+        place = super().open_stream(connection, stop_reading)
+        self.refusing = threading.Thread(target=self.refuse)
+        self.refusing.start()
+        self.refusing.join(0.2)
+        return place
+
+
+def test_a_stream_that_is_refused_while_it_opens_ends(batcher: Batcher) -> None:
+    models: Any = OneModel(batcher)
+    admission = RefusingAtOnce(models)
+    admission.open()
+    wire = Wire()
+    open_stream(admission, wire)
+    admission.refusing.join()
+    assert [code for code, _ in wire.ends] == [code_pb2.UNAVAILABLE]
+    assert admission.open_calls == 0
 
 
 def test_a_stream_that_owes_an_answer_is_not_idle(admission: Admission, backend: RecordingBackend) -> None:
