@@ -280,6 +280,25 @@ def test_an_abandoned_stream_withdraws_its_boards_and_ends(
     assert backend.rows == 2
 
 
+def test_a_message_that_comes_while_its_stream_ends_keeps_no_bytes(admission: Admission) -> None:
+    class Leaving(Wire):
+        """Its client leaves between a message and the next read."""
+
+        def read(self) -> None:
+            super().read()
+            self.times_read += 1
+            if self.times_read == 2:
+                self.on_left()
+
+        times_read = 0
+
+    wire = Leaving()
+    open_stream(admission, wire)
+    wire.give(message(1, 2000))
+    assert len(wire.ends) == 1
+    assert becomes_true(lambda: admission.budget.used == 0)
+
+
 def test_a_stream_whose_client_leaves_while_an_answer_is_on_its_way_ends_after_it(
     admission: Admission,
 ) -> None:
