@@ -106,7 +106,8 @@ def decoded(kind: type[AnyMessage], received: bytes, name: str, admission: Admis
     except DecodeError:
         raise admission.counted(InvalidRequest(f"the bytes are no message of {name}")) from None
     except InvalidRequest as error:
-        raise admission.counted(error)
+        admission.refusals.add(code_name(error))
+        raise
 
 
 def request_id_of(metadata: Metadata) -> str:
