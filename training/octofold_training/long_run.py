@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from octofold_training import checkpoints
-from octofold_training.curve_files import EventFile, by_epoch, write_csv
+from octofold_training.curve_files import by_epoch, tensorboard_events, write_csv
 from octofold_training.curves import Curves, draw_curves
 from octofold_training.history import History
 from octofold_training.provenance import UNRECORDED, Stage, stages_so_far
@@ -172,17 +172,17 @@ def train(
     else:
         run.warm_up()
     history = History(folder / "history.jsonl", run.positions)
-    events = EventFile(folder / "tensorboard", history.reports)
     started = saved = run.seconds
     try:
-        while not run.finished and run.seconds - started < minutes * 60:
-            progress = run.learn()
-            report(progress)
-            history.append(progress)
-            events.append(history.reports[-1])
-            if run.seconds - saved > save_every_seconds:
-                _save(run, folder, checkpoint, curves, history, before)
-                saved = run.seconds
+        with tensorboard_events(folder / "tensorboard", history.reports) as add_events:
+            while not run.finished and run.seconds - started < minutes * 60:
+                progress = run.learn()
+                report(progress)
+                history.append(progress)
+                add_events(history.reports[-1])
+                if run.seconds - saved > save_every_seconds:
+                    _save(run, folder, checkpoint, curves, history, before)
+                    saved = run.seconds
     except KeyboardInterrupt:
         if run.is_sound():
             _save(run, folder, checkpoint, curves, history, before)
