@@ -54,7 +54,7 @@ class PublicRpc:
         self.on_left: Callable[[], None] = nothing
         self.on_over: Callable[[], None] | None = None
         self.unread_bytes = 0
-        self._reading: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[bytes | None] | None = None
         self._sending: asyncio.Task[None] | None = None
         self._end: asyncio.Future[tuple[int, str, Metadata]] = loop.create_future()
         self._last: bytes | None = None  # the only message of a reply
@@ -121,27 +121,34 @@ class PublicRpc:
             self.run_guarded(self.on_message, None)
         else:
             self._reading = self._loop.create_task(self._read())
+            self._reading.add_done_callback(self._was_read)
 
-    async def _read(self) -> None:
-        message: bytes | None = None
+    async def _read(self) -> bytes | None:
         try:
             received = await self._context.read()
-            if received is not grpc.aio.EOF:
-                message = received
-        except (asyncio.CancelledError, grpc.aio.UsageError, grpc.aio.InternalError, grpc.aio.BaseError):
-            message = None
+        except grpc.aio.BaseError:
+            return None
+        return None if received is grpc.aio.EOF else bytes(received)
+
+    # A task that is cancelled before its first step does nothing: so what follows is not part of it.
+
+    def _was_read(self, reading: asyncio.Task[bytes | None]) -> None:
         self._reading = None
-        self.run_guarded(self.on_message, message)
+        is_message = not (self._is_done or reading.cancelled())
+        self.run_guarded(self.on_message, reading.result() if is_message else None)
 
     def _start_sending(self, message: bytes) -> None:
         if self._is_done:
             self.run_guarded(self.on_sent)
         else:
             self._sending = self._loop.create_task(self._send(message))
+            self._sending.add_done_callback(self._was_sent)
 
     async def _send(self, message: bytes) -> None:
-        with suppress(asyncio.CancelledError, grpc.aio.BaseError):  # the client has left: `serve` hears of it
+        with suppress(grpc.aio.BaseError):  # the client has left: `serve` hears of it
             await self._context.write(message)
+
+    def _was_sent(self, _: asyncio.Task[None]) -> None:
         self._sending = None
         self.run_guarded(self.on_sent)
 

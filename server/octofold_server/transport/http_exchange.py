@@ -142,7 +142,9 @@ class Bodies:
         patience = 0.0 if most > held[client] + 1 else PATIENCE_SECONDS
         latest = time.monotonic() - patience
         for arrival in self._arriving:
-            if arrival.client == greediest and arrival.began <= latest:
+            if arrival.client != greediest or arrival.began > latest:
+                continue
+            if not arrival.limit.expired():  # else it ends anyway, and its time cannot be changed any more
                 del self._arriving[arrival]
                 arrival.ended = True
                 arrival.limit.reschedule(asyncio.get_running_loop().time())

@@ -105,7 +105,8 @@ class AnswerStream(Generic[AnyMessage]):
         self._ended = False  # sends no more
         self._busy = time.monotonic()  # when a reply was last sent, or a first one was ready to be
         self._lock = threading.Lock()  # guards everything above
-        self._place = admission.open_stream(rpc.peer(), self.stop_reading)
+        with self._lock:  # who stops it from now on ends it, and then needs the place
+            self._place = admission.open_stream(rpc.peer(), self.stop_reading)
         rpc.on_message = self._take
         rpc.on_sent = self._was_sent
         rpc.on_left = self.abandon
@@ -216,14 +217,17 @@ class AnswerStream(Generic[AnyMessage]):
     def _send(self, opened: _Open[AnyMessage], reply: bytes) -> None:
         opened.reply = reply
         with self._lock:
-            if self._ended:
-                return
-            self._ready.append(opened)
-            if self._sending is not None:
-                return
-            self._busy = time.monotonic()
-            self._sending = self._ready.popleft()
-        self._rpc.send(reply)
+            ended = self._ended
+            if not ended:
+                self._ready.append(opened)
+                if self._sending is not None:
+                    return
+                self._busy = time.monotonic()
+                self._sending = self._ready.popleft()
+        if ended:
+            self._give_back(opened)  # it may have taken its bytes after the end
+        else:
+            self._rpc.send(reply)
 
     def _was_sent(self) -> None:
         with self._lock:
@@ -260,7 +264,7 @@ class AnswerStream(Generic[AnyMessage]):
         with self._lock:
             if self._ended:
                 return
-            self._ended = True
+            self._ended = self._stopped = True
             self._why = why
             is_sending = self._sending is not None  # of which gRPC wants to be done first
         if not is_sending:
@@ -278,9 +282,11 @@ class AnswerStream(Generic[AnyMessage]):
             fail(self._rpc, self._why, self._codec.name, self._request_id)
 
     def _give_back(self, opened: _Open[AnyMessage]) -> None:
-        if opened.held_bytes:
-            self._admission.budget.give(opened.held_bytes, self._rpc.peer())
-            opened.held_bytes = 0
+        if not opened.held_bytes:
+            return
+        with self._lock:  # a lane and the end of the stream may both come here
+            held_bytes, opened.held_bytes = opened.held_bytes, 0
+        self._admission.budget.give(held_bytes, self._rpc.peer())
 
     # The lock is held by who calls what follows.
 

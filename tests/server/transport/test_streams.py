@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -176,6 +177,28 @@ def test_a_stream_that_must_stop_reading_still_answers_what_it_has_read(
     assert (code, details) == (code_pb2.UNAVAILABLE, "the server is shutting down")
 
 
+class RefusingAtOnce(Admission):
+    """Refuses on another thread as soon as a stream has its place."""
+
+    def open_stream(self, connection: str, stop_reading: Callable[[], None]) -> object:
+        place = super().open_stream(connection, stop_reading)
+        self.refusing = threading.Thread(target=self.refuse)
+        self.refusing.start()
+        self.refusing.join(0.2)
+        return place
+
+
+def test_a_stream_that_is_refused_while_it_opens_ends(batcher: Batcher) -> None:
+    models: Any = OneModel(batcher)
+    admission = RefusingAtOnce(models)
+    admission.open()
+    wire = Wire()
+    open_stream(admission, wire)
+    admission.refusing.join()
+    assert [code for code, _ in wire.ends] == [code_pb2.UNAVAILABLE]
+    assert admission.open_calls == 0
+
+
 def test_a_stream_that_owes_an_answer_is_not_idle(admission: Admission, backend: RecordingBackend) -> None:
     wire = Wire()
     backend.gate.clear()
@@ -255,6 +278,25 @@ def test_an_abandoned_stream_withdraws_its_boards_and_ends(
     holding.result()
     ask(batcher).result()
     assert backend.rows == 2
+
+
+def test_a_message_that_comes_while_its_stream_ends_keeps_no_bytes(admission: Admission) -> None:
+    class Leaving(Wire):
+        """Its client leaves between a message and the next read."""
+
+        def read(self) -> None:
+            super().read()
+            self.times_read += 1
+            if self.times_read == 2:
+                self.on_left()
+
+        times_read = 0
+
+    wire = Leaving()
+    open_stream(admission, wire)
+    wire.give(message(1, 2000))
+    assert len(wire.ends) == 1
+    assert becomes_true(lambda: admission.budget.used == 0)
 
 
 def test_a_stream_whose_client_leaves_while_an_answer_is_on_its_way_ends_after_it(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from typing import Any
 
 import grpc
 import pytest
@@ -14,6 +16,7 @@ from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.batching.statistics import Refusals
 from octofold_server.transport.arrivals import Arrivals
 from octofold_server.transport.choice import new_server
+from octofold_server.transport.grpc_public import PublicRpc
 from octofold_server.transport.interface import Rpc
 from octofold_server.transport.methods import Methods
 
@@ -110,3 +113,46 @@ def test_a_server_that_stops_ends_the_calls_that_nobody_answers(served: Serve) -
     assert left.wait(30)
     with pytest.raises((grpc.RpcError, grpc.FutureCancelledError)):
         waiting.result(30)
+
+
+class SilentContext:
+    """A call of grpcio whose client neither sends nor takes anything."""
+
+    def time_remaining(self) -> None:
+        return None
+
+    def peer(self) -> str:
+        return "test"
+
+    async def read(self) -> bytes:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def write(self, _: bytes) -> None:
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_whoever_reads_and_sends_as_the_client_leaves_hears_that_both_are_over(has_begun: bool) -> None:
+    over: list[str] = []
+
+    async def leave() -> None:
+        context: Any = SilentContext()
+        call = PublicRpc(asyncio.get_running_loop(), context, ())
+        call.on_message = lambda message: over.append(f"read {message!r}")
+        call.on_sent = lambda: over.append("sent")
+        call.on_left = lambda: over.append("left")
+        serving = asyncio.create_task(call.serve(lambda _: None))
+        await asyncio.sleep(0)
+        if not has_begun:
+            serving.cancel()  # which the call hears of in the next step of the loop
+        call.read()
+        call.send(b"message")
+        if has_begun:
+            await asyncio.sleep(0)
+            serving.cancel()
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    asyncio.run(leave())
+    assert sorted(over) == ["left", "read None", "sent"]
