@@ -2,9 +2,9 @@
 
     python bench/cost.py --tree . --tree ../old
 
-Each tree's server runs without inference, so that what is left is gRPC's price and the server's own. CPU time
-hardly depends on what else the machine does, unlike a rate; how calls meet in batches does, so kinds with one
-call at a time are the steadiest.
+Each tree's server runs without inference, so that what is left is gRPC's price and the server's own. The
+least of all rounds counts: what else the machine does only adds. Calls that meet in batches share some of
+their cost, so kinds with one call at a time are the steadiest. It needs Linux, which counts nanoseconds.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from typing import NamedTuple
 
 import grpc
 import grpc.aio
-import psutil
-from harness import interleave, medians, report
+from harness import interleave, report
 from octofold_client import AsyncClient
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
@@ -45,7 +44,7 @@ Load = Callable[[str, int, int], None]
 class Server(NamedTuple):
     """A running server of a tree."""
 
-    process: psutil.Process
+    pid: int
     target: str
     rest_port: int
 
@@ -68,7 +67,7 @@ def server_of(tree: Path, models: Path, model: str) -> Iterator[Server]:
                     raise SystemExit(f"the server of {tree} stopped before it was ready")
                 time.sleep(0.05)
             target = f"127.0.0.1:{port_file.read_text().strip()}"
-            yield Server(psutil.Process(process.pid), target, int(rest_port_file.read_text()))
+            yield Server(process.pid, target, int(rest_port_file.read_text()))
         finally:
             process.terminate()
             process.wait()
@@ -154,10 +153,14 @@ def async_client(target: str, _port: int, calls: int) -> None:
 
 def microseconds(server: Server, load: Load, calls: int) -> float:
     """CPU time of the server for one of so many calls."""
-    before = server.process.cpu_times()
+    before = cpu_nanoseconds(server.pid)
     load(server.target, server.rest_port, calls)
-    after = server.process.cpu_times()
-    return (after.user + after.system - before.user - before.system) / calls * 1e6
+    return (cpu_nanoseconds(server.pid) - before) / calls / 1e3
+
+
+def cpu_nanoseconds(pid: int) -> int:
+    """CPU time of all threads of a process."""
+    return sum(int(file.read_text().split()[0]) for file in Path(f"/proc/{pid}/task").glob("*/schedstat"))
 
 
 def main() -> None:
@@ -190,16 +193,12 @@ def main() -> None:
         for server in servers.values():
             for kind in kinds:
                 loads[kind](server.target, server.rest_port, 640)  # to warm up
-        found = medians(
-            interleave(
-                {
-                    f"{kind} of {tree}": partial(microseconds, server, loads[kind], options.calls)
-                    for kind in kinds
-                    for tree, server in servers.items()
-                },
-                options.rounds,
-            )
-        )
+        measures = {
+            f"{kind} of {tree}": partial(microseconds, server, loads[kind], options.calls)
+            for kind in kinds
+            for tree, server in servers.items()
+        }
+        found = {name: min(costs) for name, costs in interleave(measures, options.rounds).items()}
     rows = []
     for kind in kinds:
         costs = [found[f"{kind} of {tree}"] for tree in trees]

@@ -36,7 +36,8 @@ def main() -> int:
     try:
         import gpu_parts
     except ModuleNotFoundError as error:
-        print(f"bench/gpu.py: {error.name} is missing; run: make setup", file=sys.stderr)
+        how = "make setup && .venv/bin/python bench/gpu.py"
+        print(f"bench/gpu.py: {error.name} is missing; run: {how}", file=sys.stderr)
         return 1
     return gpu_parts.main()
 

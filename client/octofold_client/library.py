@@ -88,8 +88,7 @@ def evaluate(
 ) -> EvaluationResult:
     """Play full games and summarize them.
 
-    All games are kept in `folder`. After Ctrl-C or a lost connection, the same call continues there. Progress
-    is shown in the notebook or on standard error.
+    All games are kept, and after Ctrl-C the same call continues. The notebook or stderr shows progress.
 
     Args:
         player: address of a server, addresses of several servers that share the games, or a local player.
@@ -104,7 +103,7 @@ def evaluate(
     Raises:
         EvaluationError: the folder contains games of another evaluation.
         BrokenAnswer: the player made an illegal move.
-        OctofoldError: a call failed; `octofold_client.errors` lists the kinds.
+        OctofoldError: a call failed.
         OSError: the folder cannot be written.
     """
     kept = ResultFolder(Path(folder))
@@ -123,8 +122,7 @@ def evaluate(
             contender = local = LocalPlayer(player)
             sources = [stack.enter_context(PlayerThread(local))]
         title = f"{contender.title}: {counted(games, 'game')}, seed {seed}"
-        progress = _progress(games, title)
-        stack.enter_context(progress)
+        progress = stack.enter_context(_progress(games, title))
         evaluation = run(
             sources,
             contender,

@@ -25,6 +25,7 @@ from octofold_export.description.description import (
     Layout,
     Reads,
 )
+from octofold_export.graph.views import VIEWS
 
 _SOURCES = ("checkpoint", "ntuple", "module", "torchscript", "exported_program", "onnx")
 _FIELDS = (
@@ -35,9 +36,9 @@ _FIELDS = (
 """Flags that are fields of a description, by their paths in it."""
 
 _EPILOG = """\
-The published graph takes raw boards and plays legal 2048 in any ONNX runtime. It is published only if it
-answers as the network does and turns its answer when the board is turned; int8 and fp16 only if they leave
-99% of the moves as they are. docs/export.md describes every source and every field of a description.
+The published graph takes raw boards and returns legal moves in any ONNX runtime. It is published only if it
+gives the network's own answers and turns its answer when the board is turned; int8 and fp16 only if they keep
+99% of the moves. docs/export.md describes every source and every field of a description.
 """
 
 
@@ -57,16 +58,20 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    """The flags, checked. Raises `SystemExit` with code 2, after one line on stderr, if they are wrong."""
+    """Read and check the flags.
+
+    Raises:
+        SystemExit: with code 2, after one line on standard error, if they are wrong.
+    """
     parser = _parser()
     parsed, unknown = parser.parse_known_args(arguments)
     if unknown:
         parser.refuse(unknown)
     if all(getattr(parsed, task) is None for task in (*_SOURCES, "record_strength")):
         flags = ", ".join(f"--{task.replace('_', '-')}" for task in _SOURCES)
-        parser.error(f"say what to export: one of {flags} (or --record-strength)")
+        parser.error(f"nothing to export: use one of {flags} (or --record-strength)")
     if parsed.name is None:
-        parser.error("--name is missing: the name of the model")
+        parser.error("--name is required: the name of the model")
     if parsed.record_strength is not None and parsed.version is None:
         parser.error("--record-strength needs --version")
     if parsed.extend and parsed.version is None:
@@ -78,7 +83,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     fields = {name: value for name, value in vars(parsed).items() if name in _FIELDS and value is not None}
     described = fields or parsed.description is not None
     if described and (parsed.checkpoint is not None or parsed.ntuple is not None):
-        parser.error("--checkpoint and --ntuple describe themselves; leave the description out")
+        parser.error("--checkpoint and --ntuple need no description: remove its flags")
     parsed.description_flags = fields
     return parsed
 
@@ -92,7 +97,7 @@ def _parser() -> Parser:
     )
     _add_sources(parser)
     description = parser.add_argument_group(
-        "how the network reads a board and what it answers (what it shows by itself may be left out)"
+        "how the network reads a board and what it answers (the export infers what it can)"
     )
     _add_reads(description)
     _add_answers(description)
@@ -102,30 +107,32 @@ def _parser() -> Parser:
 
 
 def _add_sources(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what to export (one of these)")
+    group = parser.add_argument_group("what to export")
     source = group.add_mutually_exclusive_group()
     source.add_argument("--checkpoint", type=Path, metavar="DIR", help="checkpoint folder of octofold-train")
     source.add_argument("--ntuple", type=Path, metavar="DIR", help="folder of an n-tuple network")
     source.add_argument(
         "--module",
         metavar="PACKAGE.MODULE:CALLABLE",
-        help="PyTorch: what returns the module, such as a class; see --weights",
+        help="PyTorch callable that returns the module, such as a class; see --weights",
     )
     source.add_argument("--torchscript", type=Path, metavar="FILE", help="file of torch.jit.save")
     source.add_argument("--exported-program", type=Path, metavar="FILE.pt2", help="file of torch.export.save")
-    source.add_argument("--onnx", type=Path, metavar="FILE", help="ONNX file, with its tensors beside it")
+    source.add_argument(
+        "--onnx", type=Path, metavar="FILE", help="ONNX file; its tensors may be in files beside it"
+    )
     source.add_argument(
         "--record-strength",
         type=Path,
         metavar="RESULT.json",
-        help="publish nothing; put an evaluation's result into the card of a published version",
+        help="result of an evaluation to write into the card of a published version; exports nothing",
     )
     group.add_argument(
         "--max-megabytes",
         type=float,
         metavar="MB",
-        help="with --ntuple: keep the entries that matter most, in a graph of at most this size "
-        "(default: all entries, in a file beside the graph)",
+        help="maximum size of the graph, which then contains only the most important entries; only with "
+        "--ntuple (default: all entries, in a file beside the graph)",
     )
     group.add_argument(
         "--weights",
@@ -140,43 +147,47 @@ def _add_reads(group: argparse._ArgumentGroup) -> None:
         "--description",
         type=Path,
         metavar="FILE.toml",
-        help="file with these fields (default: the network's file with .toml as its ending, if it exists)",
+        help="file with these fields (default: the network's file with the ending .toml, if it exists)",
     )
-    group.add_argument("--input", dest="reads.kind", choices=get_args(InputKind), help="what cells are")
+    group.add_argument("--input", dest="reads.kind", choices=get_args(InputKind), help="kind of the cells")
     group.add_argument(
         "--layout",
         dest="reads.layout",
         choices=get_args(Layout),
         metavar="LAYOUT",
-        help=f"one-hot: {', '.join(ONE_HOT_LAYOUTS)}; numbers: {', '.join(NUMBER_LAYOUTS)}",
+        help=f"layout; one-hot cells: {', '.join(ONE_HOT_LAYOUTS)}; numbers: {', '.join(NUMBER_LAYOUTS)}",
     )
-    group.add_argument("--type", dest="reads.type", metavar="TYPE", help="float32, int64, ...")
-    group.add_argument("--planes", dest="reads.planes", type=int, metavar="P", help="how many one-hot planes")
+    group.add_argument(
+        "--type", dest="reads.type", metavar="TYPE", help="type of the input, such as float32 or int64"
+    )
+    group.add_argument(
+        "--planes", dest="reads.planes", type=int, metavar="P", help="number of one-hot planes"
+    )
     group.add_argument(
         "--no-empty-plane",
         dest="reads.empty_plane",
         action="store_const",
         const=False,
-        help="the first plane is for the tile 2 (default: for empty cells)",
+        help="use the first plane for the tile 2 (default: for empty cells)",
     )
     group.add_argument(
         "--cells",
         dest="reads.cells",
         choices=get_args(CellOrder),
-        help="what is read first (default: rows)",
+        help="order of the cells: row by row or column by column (default: rows)",
     )
     group.add_argument(
         "--divide-by",
         dest="reads.divide_by",
         type=float,
         metavar="X",
-        help="what numbers are divided by (default: 1)",
+        help="divisor of the numbers (default: 1)",
     )
     group.add_argument(
         "--largest-exponent",
         type=int,
         metavar="E",
-        help="largest exponent that the network knows (default: what its planes hold, or 17)",
+        help="largest exponent that the network accepts (default: the largest that its planes show, or 17)",
     )
 
 
@@ -185,9 +196,11 @@ def _add_answers(group: argparse._ArgumentGroup) -> None:
         "--answer",
         dest="answers.kind",
         choices=get_args(AnswerKind),
-        help="what the output is",
+        help="kind of the output",
     )
-    group.add_argument("--output", dest="answers.output", metavar="NAME", help="which output, if several")
+    group.add_argument(
+        "--output", dest="answers.output", metavar="NAME", help="output to use, if the network has several"
+    )
     group.add_argument(
         "--actions",
         dest="answers.actions",
@@ -200,7 +213,7 @@ def _add_answers(group: argparse._ArgumentGroup) -> None:
         dest="answers.scale",
         type=float,
         metavar="POINTS",
-        help="points of the game that a value of 1 stands for; needed for values",
+        help="points of the game for a value of 1; required for values",
     )
 
 
@@ -209,12 +222,10 @@ def _add_check(group: argparse._ArgumentGroup) -> None:
         "--judge",
         type=Path,
         metavar="DIR",
-        help="published version against which the description is checked (default: the strongest of "
-        "--models, else a search)",
+        help="published version to check the description against (default: the strongest of --models, "
+        "otherwise a search)",
     )
-    group.add_argument(
-        "--accept", action="store_true", help="publish even if the description seems to be wrong"
-    )
+    group.add_argument("--accept", action="store_true", help="publish even if the description seems wrong")
 
 
 def _add_choices(parser: argparse.ArgumentParser) -> None:
@@ -239,22 +250,22 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--rule",
         choices=get_args(Rule),
-        help="how the views' answers become a move (default: vote for a policy, mean for values)",
+        help="decision rule over the views (default: vote for a policy, mean for values)",
     )
     group.add_argument(
         "--symmetries",
         type=int,
-        choices=[8, 4, 2, 1],
+        choices=list(VIEWS),
         default=8,
-        help="views of the board that the network sees: all, the rotations, the half turn, or the board "
-        "as it is (default: 8)",
+        help="number of views of the board that the network sees: all, the rotations, the half turn, or "
+        "only the board itself (default: 8)",
     )
     group.add_argument(
         "--precisions",
         type=_precisions,
         metavar="LIST",
-        help="fp32, optionally with int8 for CPUs and fp16 for GPUs, such as fp32,int8,fp16 "
-        "(default: fp32,int8; fp32 for an n-tuple network, which has no other)",
+        help="precisions to publish: fp32, and optionally int8 for CPUs and fp16 for GPUs, such as "
+        "fp32,int8,fp16 (default: fp32,int8; only fp32 for an n-tuple network)",
     )
     group.add_argument(
         "--views-output",
@@ -265,7 +276,8 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
         "--boards",
         type=Path,
         metavar="FILE.npy",
-        help="recorded boards [M, 16] uint8 to calibrate and check on (default: the network plays games)",
+        help="recorded boards [M, 16] uint8 to calibrate and check on (default: boards from the network's "
+        "games)",
     )
 
 

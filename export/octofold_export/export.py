@@ -184,6 +184,7 @@ def _precisions(source: Source, options: ExportOptions) -> frozenset[Precision]:
 
 
 def boards_for(plan: Plan, player: FoldedGraph, report: Report) -> Boards:
+    """The recorded boards of the options, or boards from games of `player`."""
     largest = plan.source.description.largest_exponent
     if plan.options.boards is not None:
         boards = read_boards(plan.options.boards, largest)

@@ -24,13 +24,11 @@ from octofold_server.system.signals import hangups_held
 if TYPE_CHECKING:
     from octofold_server.system.siblings import Place
 
-__all__ = ["main", "run"]
-
 _log = logging.getLogger(__name__)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until a signal; the exit code."""
+    """Serve until a signal, and return the exit code."""
     have_standard_error()
     try:
         config = read_config(sys.argv[1:] if arguments is None else arguments)
@@ -48,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run_together(config: Config) -> int:
-    # Only now: see `run`.
+    # Imported late, as in `run`.
     from octofold_server.process.supervisor import serve_together
     from octofold_server.system.sockets import StartupError
 
@@ -59,22 +57,24 @@ def _run_together(config: Config) -> int:
 
 
 def run(config: Config, place: Place | None = None) -> int:
-    """Serve in this process until a signal, or measure for --tune; the exit code.
+    """Serve in this process until a signal, or measure for --tune; return the exit code.
 
     Args:
-        config: see there.
-        place: see `octofold_server.process.lifecycle.serve`.
+        config: the configuration.
+        place: the place among several processes; None if there is only this one.
     """
     set_up_log(config.log_format, config.log_level)
     faulthandler.enable()  # a crash inside a native library leaves the Python frames behind
     read_where_calls_are_awaited()
-    # Only now: --help must not take the half second that onnxruntime and gRPC need to load.
+    # Imported late, so that --help need not wait half a second for onnxruntime and gRPC.
     try:
-        from octofold_server.models.repository import ModelError
+        from octofold_proto.errors import ModelError
+
         from octofold_server.models.tuning import tune
         from octofold_server.process.devices import check_device
-        from octofold_server.process.lifecycle import ServingError, StartupError, serve
-    except ModuleNotFoundError as error:  # the base installation has this command, but not what it needs
+        from octofold_server.process.lifecycle import ServingError, serve
+        from octofold_server.system.sockets import StartupError
+    except ModuleNotFoundError as error:  # the base installation lacks the server's dependencies
         return _fail(f"{error.name} is missing; install it with: {install_command('server')}", 1)
 
     try:
@@ -83,12 +83,12 @@ def run(config: Config, place: Place | None = None) -> int:
             tune(config)
         else:
             serve(config, place=place)
-    except KeyboardInterrupt:  # of the measuring alone: a server makes signals its own
-        return _fail("interrupted; models measured before have their result", 130)
-    except ServingError:  # which is in the log
+    except KeyboardInterrupt:  # only while measuring: a server handles signals itself
+        return _fail("interrupted; the results of the models measured so far are kept", 130)
+    except ServingError:  # already logged
         return 1
     except (StartupError, ModelError) as error:
-        if config.log_format == "json":  # whoever reads the log as objects must find this one, too
+        if config.log_format == "json":  # programs that read the log need this error as an object
             _log.critical("%s", error)
             return 1
         return _fail(error, 1)

@@ -16,11 +16,13 @@ MakeFolder = Callable[..., Path]
 
 
 def timid(rewards: NDArray[np.int32], legal: NDArray[np.bool_]) -> NDArray[np.intp]:
-    return np.where(legal, rewards, np.iinfo(np.int32).max).argmin(axis=1)
+    moves: NDArray[np.intp] = np.where(legal, rewards, np.iinfo(np.int32).max).argmin(axis=1)
+    return moves
 
 
 def greedy(rewards: NDArray[np.int32], legal: NDArray[np.bool_]) -> NDArray[np.intp]:
-    return np.where(legal, rewards, -1).argmax(axis=1)
+    moves: NDArray[np.intp] = np.where(legal, rewards, -1).argmax(axis=1)
+    return moves
 
 
 def play_into(folder: Path, choose: Choose, games: int, seed: int, name: str) -> Path:

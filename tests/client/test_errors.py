@@ -32,7 +32,7 @@ def test_the_tree_is_drawn_with_the_parents_it_has() -> None:
 
 @pytest.mark.parametrize("kind", status.CODES, ids=lambda kind: kind.__name__)
 def test_what_the_server_raises_the_client_raises_again(kind: type[Exception]) -> None:
-    extra = {errors.QueueFull: (0.5,), errors.BackendFailed: ("id-1",)}.get(kind, ())  # type: ignore[call-overload]
+    extra = {errors.QueueFull: (0.5,), errors.BackendFailed: ("id-1",)}.get(kind, ())
     sent = kind("what went wrong", *extra)
     received = status.error_of(status.status_of(sent))
     assert str(received) == "what went wrong"

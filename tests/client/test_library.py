@@ -23,7 +23,8 @@ class FirstLegal:
     name = "first legal"
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        return legal_moves(boards).argmax(axis=1).astype(np.int8)
+        moves: NDArray[np.int8] = legal_moves(boards).argmax(axis=1).astype(np.int8)
+        return moves
 
 
 def test_every_example_of_the_document_runs(
@@ -77,7 +78,9 @@ class Preferring:
         self.order = np.array(order)
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        return self.order[legal_moves(boards)[:, self.order].argmax(axis=1)].astype(np.int8)
+        first = legal_moves(boards)[:, self.order].argmax(axis=1)
+        moves: NDArray[np.int8] = self.order[first].astype(np.int8)
+        return moves
 
 
 def test_the_games_of_a_changed_player_are_not_passed_off_as_its_own(tmp_path: Path) -> None:

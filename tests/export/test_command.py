@@ -256,7 +256,7 @@ def break_checkpoint(checkpoint: Path, how: str) -> None:
     ("how", "message"),
     [
         ("missing", "is not a checkpoint"),
-        ("truncated", ".pt: damaged or replaced"),
+        ("truncated", ".pt is damaged or replaced"),
         ("other kind", "kind is 'transformer', which is none of cnn, valid_cnn, pairs"),
         ("not a number", "weights that are not finite numbers"),
     ],

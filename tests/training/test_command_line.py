@@ -6,7 +6,7 @@ import sys
 import pytest
 from octofold_training import cli
 
-COMMANDS = ["teacher", "student", "value", "ppo", "imitation", "moves"]
+COMMANDS = ["teacher", "student", "value", "ppo", "imitation", "dqn", "moves"]
 WITHOUT_EXTRAS = """
 import sys
 for name in ("torch", "numba", "matplotlib"):
@@ -43,12 +43,13 @@ def test_training_without_torch_names_the_command_that_installs_it() -> None:
     [
         (
             ["techer", "a.toml"],
-            "octofold-train: COMMAND: 'techer' is not one of teacher, student, value, ppo, imitation, moves; "
-            "did you mean teacher?",
+            "octofold-train: COMMAND: 'techer' is not one of teacher, student, value, ppo, imitation, dqn, "
+            "moves; did you mean teacher?",
         ),
         (
             ["xyz", "a.toml"],
-            "octofold-train: COMMAND: 'xyz' is not one of teacher, student, value, ppo, imitation, moves",
+            "octofold-train: COMMAND: 'xyz' is not one of teacher, student, value, ppo, imitation, dqn, "
+            "moves",
         ),
         (
             ["student", "a.toml", "--techer", "runs/other"],

@@ -226,7 +226,7 @@ def test_ctrl_c_keeps_the_run(folder: Path, tmp_path: Path, count: int) -> None:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=200)
-    assert "interrupted; the same command goes on from runs/small" in err
+    assert "interrupted; the same command continues in runs/small" in err
     checkpoint = checkpoints.load(tmp_path / "checkpoints" / "small")
     run = run_of(ShuffledMoves(folder), epochs=100_000.0)
     resume(run, tmp_path / "runs" / "small")

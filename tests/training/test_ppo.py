@@ -156,7 +156,7 @@ def test_after_the_warm_up_games_are_of_all_ages(start: Checkpoint) -> None:
 
 
 def test_the_network_at_the_start_is_never_overwritten(start_folder: Path) -> None:
-    with pytest.raises(TrainingError, match="replace the network"):
+    with pytest.raises(TrainingError, match="replace the initial network"):
         fine_tuning(_options(start=str(start_folder)), start_folder, CPU)
 
 

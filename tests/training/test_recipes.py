@@ -86,7 +86,7 @@ def test_a_network_that_cannot_be_built_is_named_with_its_file(tmp_path: Path) -
 def test_a_choice_names_what_there_is_to_choose_from(tmp_path: Path) -> None:
     recipe = read_recipe(_recipe(tmp_path, "[ppo]\nrewards = 'point'"))
     with pytest.raises(
-        RecipeError, match="rewards is 'point', which is none of points, merges; did you mean points"
+        RecipeError, match="rewards is 'point', which is none of points, merges, count; did you"
     ):
         recipe.options("ppo", PPOOptions)
 

@@ -6,6 +6,7 @@
     octofold-train ppo RECIPE        a student that continues to learn from its own games
     octofold-train moves LOG ...     shuffles play logs for imitation learning
     octofold-train imitation RECIPE  a network that learns the moves of play logs
+    octofold-train dqn RECIPE        a network that learns the values of moves from its own games
 
 Every run keeps its state in a folder, and the same command continues it. This module defines the flags. It
 imports neither torch nor numba, so `--help` is fast and works without them.
@@ -46,64 +47,47 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     return parsed
 
 
+_TRAINERS = {
+    "teacher": ("an n-tuple network that learns by self-play", "teacher"),
+    "student": ("a network that learns the teacher's preferences", "cnn5"),
+    "value": ("a network that learns the values of afterstates", "value"),
+    "ppo": ("a student that continues to learn from its own games", "swift-ppo"),
+    "imitation": ("a network that learns the moves of play logs", "report-cnn5"),
+    "dqn": ("a network that learns the values of moves from its own games", "dqn-simple"),
+}
+"""What each command trains, and a recipe for it."""
+
+
 def _parsers() -> tuple[Parser, dict[str, Parser]]:
     """The parser of the whole command line, and those of its commands by name."""
     parser = Parser(prog="octofold-train", description="Train networks that play 2048.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    teacher, student, value, ppo, imitation = (
-        commands.add_parser(name, help=help, description=f"Train {help}.")
-        for name, help in {
-            "teacher": "an n-tuple network that learns by self-play",
-            "student": "a network that learns the teacher's preferences",
-            "value": "a network that learns the values of afterstates",
-            "ppo": "a student that continues to learn from its own games",
-            "imitation": "a network that learns the moves of play logs",
-        }.items()
-    )
-    examples = {
-        teacher: "teacher",
-        student: "cnn5",
-        value: "value",
-        ppo: "swift-ppo",
-        imitation: "report-cnn5",
-    }
-    for command, example in examples.items():
-        command.add_argument("recipe", type=Path, help=f"TOML file, such as training/recipes/{example}.toml")
-        command.add_argument(
-            "--state",
-            type=Path,
-            metavar="DIR",
-            help="folder of the run (default: runs/NAME, with the recipe's name)",
-        )
-        command.add_argument(
-            "--minutes",
-            type=_minutes,
-            default=math.inf,
-            metavar="M",
-            help="stop after this many minutes; the same command continues later (default: no limit)",
-        )
-    for command in (student, value):
-        command.add_argument(
+    trainers: dict[str, Parser] = {}
+    for name, (trained, example) in _TRAINERS.items():
+        trainers[name] = commands.add_parser(name, help=trained, description=f"Train {trained}.")
+        _add_run(trainers[name], example)
+    for name in ("student", "value"):
+        trainers[name].add_argument(
             "--teacher",
             type=Path,
             default=Path("runs/teacher"),
             metavar="DIR",
             help="folder of the n-tuple network to learn from (default: runs/teacher)",
         )
-    for command in (student, value, ppo, imitation):
-        command.add_argument(
+    for name in ("student", "value", "ppo", "imitation", "dqn"):
+        trainers[name].add_argument(
             "--checkpoint",
             type=Path,
             metavar="DIR",
             help="folder for the trained network (default: checkpoints/NAME, with the recipe's name)",
         )
-    for command in (ppo, imitation):
-        command.add_argument(
+    for name in ("ppo", "imitation", "dqn"):
+        trainers[name].add_argument(
             "--device",
             choices=["cpu", "cuda"],
             help="device for games, networks and updates (default: cuda if torch can use it, otherwise cpu)",
         )
-    imitation.add_argument(
+    trainers["imitation"].add_argument(
         "--moves",
         type=Path,
         default=Path("runs/moves"),
@@ -112,6 +96,24 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
     )
     _add_moves(commands)
     return parser, commands.choices
+
+
+def _add_run(command: Parser, example: str) -> None:
+    """The flags of every run."""
+    command.add_argument("recipe", type=Path, help=f"TOML file, such as training/recipes/{example}.toml")
+    command.add_argument(
+        "--state",
+        type=Path,
+        metavar="DIR",
+        help="folder of the run (default: runs/NAME, with the recipe's name)",
+    )
+    command.add_argument(
+        "--minutes",
+        type=_minutes,
+        default=math.inf,
+        metavar="M",
+        help="stop after this many minutes; the same command continues later (default: no limit)",
+    )
 
 
 def _add_moves(commands: argparse._SubParsersAction[Parser]) -> None:

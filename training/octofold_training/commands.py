@@ -13,11 +13,12 @@ from octofold_game.play_logs.reading import BadLine, log_files
 from octofold_game.play_logs.shards import ShuffledMoves, convert
 from octofold_players.ntuple import NTupleFileError, NTupleNetwork
 
-from octofold_training import distil, imitation, long_run, ntuple_td, ppo, value_td
+from octofold_training import distil, dqn, imitation, long_run, ntuple_td, ppo, value_td
 from octofold_training.architectures import ArchitectureError
 from octofold_training.checkpoints import CheckpointError
 from octofold_training.curves import Curves
 from octofold_training.distil import Distillation, DistilOptions
+from octofold_training.dqn import DQN, DQNOptions
 from octofold_training.imitation import Imitation, ImitationOptions
 from octofold_training.long_run import Run, RunProgress
 from octofold_training.ntuple_td import NTupleLearner, NTupleOptions, NTupleProgress
@@ -38,6 +39,7 @@ def run(parsed: argparse.Namespace) -> int:
         "value": _train_value,
         "ppo": _train_ppo,
         "imitation": _train_imitation,
+        "dqn": _train_dqn,
         "moves": _shuffle_moves,
     }
     for stop in (signal.SIGINT, signal.SIGTERM):  # also SIGINT, which background jobs of a shell ignore
@@ -107,6 +109,12 @@ def _train_imitation(parsed: argparse.Namespace) -> None:
             _train(run, parsed, imitation.CURVES)
 
 
+def _train_dqn(parsed: argparse.Namespace) -> None:
+    recipe = _read_recipe(parsed)
+    options = recipe.options("dqn", DQNOptions)
+    _train(DQN(options, recipe.network(), _device(parsed)), parsed, dqn.CURVES)
+
+
 def _shuffle_moves(parsed: argparse.Namespace) -> None:
     logs = [file for log in parsed.logs for file in log_files(log)]
     read, told = 0, 0
@@ -144,7 +152,7 @@ def _train(run: Run[RunProgress], parsed: argparse.Namespace, curves: Curves) ->
     with ProgressLine() as line:
 
         def report(progress: RunProgress) -> None:
-            line.show(progress.line(run.options.positions))
+            line.show(progress.line(run.goal))
 
         long_run.train(run, parsed.state, parsed.checkpoint, curves, report, parsed.minutes)
     print(f"checkpoint: {parsed.checkpoint}\ncurves:     {parsed.state / 'curves.png'}")

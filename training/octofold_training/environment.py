@@ -116,12 +116,19 @@ def merge_rewards(table: MoveTable) -> Rewards:
     return Rewards(worth.float(), end=-1.0, most=1.0)
 
 
-RewardName = Literal["points", "merges"]
+def count_rewards(table: MoveTable) -> Rewards:
+    """The number of merges."""
+    tiles = [(cells != 0).sum(dim=-1) for cells in (table.cells, table.slid[0])]
+    return Rewards((tiles[0] - tiles[1]).float())
+
+
+RewardName = Literal["points", "merges", "count"]
 """The names of the rewards in a recipe."""
 
 REWARDS: dict[RewardName, Callable[[MoveTable], Rewards]] = {
     "points": points_rewards,
     "merges": merge_rewards,
+    "count": count_rewards,
 }
 
 

@@ -193,6 +193,16 @@ class Imitation:
             yield from self._moves.batches(epoch, self.options.batch_size, start)
             epoch, start = epoch + 1, 0
 
+    @property
+    def goal(self) -> float:
+        """Where the run ends: how many positions it learns from."""
+        return self.options.positions
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has come to its end."""
+        return self.positions >= self.goal
+
     def is_sound(self) -> bool:
         """Whether all weights are finite numbers."""
         return all(bool(torch.isfinite(weights).all()) for weights in self.network.parameters())

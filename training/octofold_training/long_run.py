@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from octofold_training import checkpoints
-from octofold_training.curve_files import EventFile, by_epoch, write_csv
+from octofold_training.curve_files import by_epoch, tensorboard_events, write_csv
 from octofold_training.curves import Curves, draw_curves
 from octofold_training.history import History
 from octofold_training.provenance import UNRECORDED, Stage, stages_so_far
@@ -58,7 +58,7 @@ class Run(Protocol[Reports]):
     """A training run."""
 
     options: Any
-    "a dataclass; its `positions` is where the run ends"
+    "a dataclass"
     warnings: list[str]
     "what of the recipe the run does not follow, a line of text each"
     architecture: dict[str, Any]
@@ -70,6 +70,16 @@ class Run(Protocol[Reports]):
     @property
     def origin(self) -> dict[str, Any]:
         """The training method, for the checkpoint."""
+        ...
+
+    @property
+    def goal(self) -> float:
+        """Where the run ends, for people; in positions unless its reports say otherwise."""
+        ...
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has come to its end."""
         ...
 
     def warm_up(self) -> None:
@@ -150,7 +160,7 @@ def train(
     minutes: float = math.inf,
     save_every_seconds: float = 60.0,
 ) -> None:
-    """Train until the run has its positions, or for `minutes`; continue from `folder` if it contains a state.
+    """Train until the run is finished, or for `minutes`; continue from `folder` if it contains a state.
 
     The averaged network is written to `checkpoint` whenever the state is saved, and at the end. Every report
     goes to `report` and into the history. Ctrl-C saves the state and is raised again. Any other exception,
@@ -162,17 +172,17 @@ def train(
     else:
         run.warm_up()
     history = History(folder / "history.jsonl", run.positions)
-    events = EventFile(folder / "tensorboard", history.reports)
     started = saved = run.seconds
     try:
-        while run.positions < run.options.positions and run.seconds - started < minutes * 60:
-            progress = run.learn()
-            report(progress)
-            history.append(progress)
-            events.append(history.reports[-1])
-            if run.seconds - saved > save_every_seconds:
-                _save(run, folder, checkpoint, curves, history, before)
-                saved = run.seconds
+        with tensorboard_events(folder / "tensorboard", history.reports) as add_events:
+            while not run.finished and run.seconds - started < minutes * 60:
+                progress = run.learn()
+                report(progress)
+                history.append(progress)
+                add_events(history.reports[-1])
+                if run.seconds - saved > save_every_seconds:
+                    _save(run, folder, checkpoint, curves, history, before)
+                    saved = run.seconds
     except KeyboardInterrupt:
         if run.is_sound():
             _save(run, folder, checkpoint, curves, history, before)
@@ -205,5 +215,5 @@ def follow(run: Run[Any], folder: Path, minutes: float = math.inf) -> None:
     if (folder / STATE).exists():
         resume(run, folder)
     started = run.seconds
-    while run.positions < run.options.positions and run.seconds - started < minutes * 60:
+    while not run.finished and run.seconds - started < minutes * 60:
         run.learn()

@@ -68,7 +68,7 @@ class PPOOptions:
     max_gradient_norm: float = option(0.5, "maximum norm of a gradient")
     temperature: float = option(0.5, "divisor of the logits when moves are drawn", minimum=0.01)
     rewards: RewardName = option(
-        "points", "'points': the score; 'merges': merges by tile, and a penalty at the end"
+        "points", "'points': the score; 'merges': by tile, and a penalty at the end; 'count': merges"
     )
     restart_share: float = option(0.5, "share of games that start from a board of a recent game, at most 1")
     warm_up_moves: int = option(1000, "moves of each game before the run, to reach games of all ages")
@@ -246,6 +246,16 @@ class PPO:
             kl = (probabilities * (log_policy - reference)).sum(dim=1).mean()
         policy_loss = options.kl_weight * kl - gain - options.entropy_weight * entropy
         return policy_loss + value_loss, kl, entropy, (ratio != clipped).float().mean()
+
+    @property
+    def goal(self) -> float:
+        """Where the run ends: how many positions it learns from."""
+        return self.options.positions
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has come to its end."""
+        return self.positions >= self.goal
 
     def is_sound(self) -> bool:
         """Whether all weights are finite numbers."""

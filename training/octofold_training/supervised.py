@@ -206,6 +206,16 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         self.averaged.update_parameters(self.student)
         self.positions += positions
 
+    @property
+    def goal(self) -> float:
+        """Where the run ends: how many positions it learns from."""
+        return self.options.positions
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has come to its end."""
+        return self.positions >= self.goal
+
     def is_sound(self) -> bool:
         """Whether all weights are finite numbers."""
         return all(bool(torch.isfinite(weights).all()) for weights in self.student.parameters())

@@ -56,14 +56,14 @@ def add(subcommands: "Subcommands") -> None:
         type=functools.partial(count, most=MOST_GAMES),
         default=50,
         metavar="K",
-        help="number of last moves of each game to examine (default %(default)s)",
+        help="number of last moves of each game to examine (default: %(default)s)",
     )
     parser.add_argument(
         "--costliest",
         type=functools.partial(count, most=1000, least=0),
         default=5,
         metavar="N",
-        help="number of costly moves to print as boards (default %(default)s)",
+        help="number of costly moves to print as boards (default: %(default)s)",
     )
     judge = parser.add_mutually_exclusive_group()
     judge.add_argument(

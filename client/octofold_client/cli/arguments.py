@@ -29,7 +29,7 @@ def add_server(parser: argparse.ArgumentParser) -> None:
         "--target",
         default=DEFAULT_TARGET,
         metavar="HOST:PORT",
-        help="address of the server (default %(default)s)",
+        help="address of the server (default: %(default)s)",
     )
     add_credentials(parser)
 
@@ -42,7 +42,7 @@ def add_servers(parser: argparse.ArgumentParser) -> None:
         default=[DEFAULT_TARGET],
         dest="targets",
         metavar="HOST:PORT[,HOST:PORT ...]",
-        help=f"addresses of the servers to share the games (default {DEFAULT_TARGET})",
+        help=f"addresses of the servers to share the games (default: {DEFAULT_TARGET})",
     )
     add_credentials(parser)
 
@@ -117,20 +117,20 @@ def add_games(parser: argparse.ArgumentParser) -> None:
         type=functools.partial(count, most=MOST_GAMES),
         default=100,
         metavar="N",
-        help="number of games (default %(default)s)",
+        help="number of games (default: %(default)s)",
     )
     parser.add_argument(
         "--seed",
         type=seed,
         default=0,
         metavar="N",
-        help="seed of the new tiles; equal seeds give equal tiles (default 0)",
+        help="seed of the new tiles; equal seeds give equal tiles (default: 0)",
     )
     parser.add_argument(
         "--parallel",
         type=functools.partial(count, most=MOST_PARALLEL),
         metavar="N",
-        help=f"number of games at a time (default {PARALLEL}; {LOCAL_PARALLEL} for a local player)",
+        help=f"number of games at a time (default: {PARALLEL}; {LOCAL_PARALLEL} for a local player)",
     )
     parser.add_argument(
         "--out",

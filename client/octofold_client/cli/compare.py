@@ -56,7 +56,7 @@ def add(subcommands: "Subcommands") -> None:
         type=functools.partial(count, most=MOST_GAMES),
         default=10_000,
         metavar="N",
-        help="maximum number of games with --until-decided (default %(default)s)",
+        help="maximum number of games with --until-decided (default: %(default)s)",
     )
     parser.set_defaults(run=compare)
 

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=Form("unary"),
         metavar="FORM",
         help="form of the calls: unary, packed:N (N boards per call), stream:N, or oip:N (Open Inference "
-        "Protocol) (default unary)",
+        "Protocol) (default: unary)",
     )
     parser.add_argument(
         "--boards",
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=functools.partial(_whole, most=2**64 - 1, least=0),
         default=0,
         metavar="N",
-        help="seed of boards, games and arrivals (default %(default)s)",
+        help="seed of boards, games and arrivals (default: %(default)s)",
     )
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="folder for the result (default: a new folder in results)"
@@ -61,7 +61,7 @@ def _add_loads(parser: argparse.ArgumentParser) -> None:
         type=concurrencies,
         metavar="LEVELS",
         help="closed loop: number of callers, each of which sends its next call after an answer. A number, a "
-        "list such as 1,4,16, or a range: 4:16:4 adds 4, 1:128:2x doubles (default 1:128:2x)",
+        "list such as 1,4,16, or a range: 4:16:4 adds 4, 1:128:2x doubles (default: 1:128:2x)",
     )
     load.add_argument(
         "--rate",
@@ -79,21 +79,21 @@ def _add_loads(parser: argparse.ArgumentParser) -> None:
         "--arrivals",
         choices=("poisson", "constant"),
         default="poisson",
-        help="spread the calls of an open loop at random or evenly (default %(default)s)",
+        help="spread the calls of an open loop at random or evenly (default: %(default)s)",
     )
     parser.add_argument(
         "--think",
         type=duration,
         default=0.0,
         metavar="TIME",
-        help="average pause of a caller before each call, such as 50ms (default 0s)",
+        help="average pause of a caller before each call, such as 50ms (default: 0s)",
     )
     parser.add_argument(
         "--processes",
         type=functools.partial(_whole, most=MOST_PROCESSES),
         default=1,
         metavar="N",
-        help="number of load-generating processes, each with its own connection (default %(default)s)",
+        help="number of load-generating processes, each with its own connection (default: %(default)s)",
     )
 
 
@@ -103,28 +103,28 @@ def _add_measurement(parser: argparse.ArgumentParser) -> None:
         type=duration,
         default=1.0,
         metavar="TIME",
-        help="time for the load to grow to its full size; not measured (default 1s)",
+        help="time for the load to grow to its full size; not measured (default: 1s)",
     )
     parser.add_argument(
         "--window",
         type=positive_duration,
         default=2.0,
         metavar="TIME",
-        help="length of one measurement window (default 2s)",
+        help="length of one measurement window (default: 2s)",
     )
     parser.add_argument(
         "--windows",
         type=functools.partial(_whole, most=MOST_STEPS),
         default=10,
         metavar="N",
-        help="maximum windows per step; a step ends earlier once three windows agree (default %(default)s)",
+        help="maximum windows per step; a step ends earlier once three windows agree (default: %(default)s)",
     )
     parser.add_argument(
         "--timeout",
         type=positive_duration,
         default=10.0,
         metavar="TIME",
-        help="deadline of a call (default 10s)",
+        help="deadline of a call (default: 10s)",
     )
 
 

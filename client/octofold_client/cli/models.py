@@ -9,7 +9,11 @@ from octofold_client.rpc.answers import ModelVersion
 
 def add(subcommands: "Subcommands") -> None:
     """Add the subcommand."""
-    parser = subcommands.add_parser("models", help="list the models of a server")
+    parser = subcommands.add_parser(
+        "models",
+        help="list the models of a server",
+        description="Lists every model version of a server, with its state and its precision.",
+    )
     add_server(parser)
     parser.set_defaults(run=models)
 

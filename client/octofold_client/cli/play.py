@@ -33,7 +33,7 @@ def add(subcommands: "Subcommands") -> None:
         type=Path,
         default=DEFAULT_MODELS,
         metavar="DIR",
-        help="model repository (default %(default)s)",
+        help="model repository (default: %(default)s)",
     )
     add_model(parser)
     add_games(parser)

@@ -49,17 +49,17 @@ def add(subcommands: "Subcommands") -> None:
         type=_game,
         default="best",
         metavar="best|worst|N",
-        help="game to show (default %(default)s)",
+        help="game to show (default: %(default)s)",
     )
     parser.add_argument(
         "--move",
         type=functools.partial(count, most=MOST_GAMES, least=0),
         default=0,
         metavar="N",
-        help="start after N moves (default 0)",
+        help="start after N moves (default: 0)",
     )
     parser.add_argument(
-        "--target", default="", metavar="HOST:PORT", help=f"server of the model (default {DEFAULT_TARGET})"
+        "--target", default="", metavar="HOST:PORT", help=f"server of the model (default: {DEFAULT_TARGET})"
     )
     add_credentials(parser)
     add_model(parser)

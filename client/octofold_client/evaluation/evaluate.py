@@ -58,19 +58,10 @@ def evaluate(
 ) -> Evaluation:
     """Play the games 0 to `games` - 1 that are not yet in `folder`, and write the result.
 
-    Games that an earlier run left unfinished continue. If a source fails, its games continue at the others.
+    Games that an earlier run left unfinished continue. The `sources` share the games; each must answer with
+    the moves of `contender`. If a source fails, its games continue at the others. At most `parallel` games
+    run at a time. `while_waiting` is called at least every 0.2 s; an exception from it ends the evaluation.
     All games are kept whatever ends the evaluation, including the unfinished ones.
-
-    Args:
-        sources: sources that share the games; each must answer with the moves of `contender`.
-        contender: the player.
-        folder: folder for games and result.
-        seed: seed of the new tiles.
-        games: number of games.
-        parallel: maximum number of games at a time.
-        progress: observer.
-        while_waiting: called between steps and every 0.2 s during a step; an exception from it ends the
-            evaluation.
 
     Raises:
         OtherEvaluation: the folder contains games of other conditions.

@@ -65,6 +65,7 @@ class PlainPolicy:
     tolerance = 1e-4  # float32 sums in another order differ by about 1e-6
 
     def scores(self, boards: NDArray[np.uint8], symmetry: int) -> Numbers:
+        """The scores `[N, 4]` of the board's moves on one view, for boards `[N, 16]`."""
         numbers = _by_move(self.evaluate, self.answers, boards, symmetry)
         if self.answers.kind == "policy_probabilities":
             logarithms: Numbers = np.log(np.maximum(numbers, SMALLEST_PROBABILITY))
@@ -72,6 +73,7 @@ class PlainPolicy:
         return numbers
 
     def merge(self, scores: Numbers) -> tuple[Numbers, Numbers]:
+        """The probabilities and the mean scores `[N, 4]` of all views' scores `[V, N, 4]`."""
         mean: Numbers = softmax(scores).mean(axis=0)
         return mean, mean
 
@@ -86,9 +88,11 @@ class PlainActionValues:
     tolerance = 1e-3
 
     def scores(self, boards: NDArray[np.uint8], symmetry: int) -> Numbers:
+        """The scores `[N, 4]` of the board's moves on one view, for boards `[N, 16]`."""
         return self.answers.scale * _by_move(self.evaluate, self.answers, boards, symmetry)
 
     def merge(self, scores: Numbers) -> tuple[Numbers, Numbers]:
+        """The probabilities and the mean scores `[N, 4]` of all views' scores `[V, N, 4]`."""
         mean: Numbers = scores.mean(axis=0) / self.temperature
         return softmax(mean), mean
 
@@ -104,6 +108,7 @@ class PlainValue:
     tolerance = 1e-3  # about a point: float32 knows a value of 100,000 points to some tenths
 
     def scores(self, boards: NDArray[np.uint8], symmetry: int) -> Numbers:
+        """The scores `[N, 4]` of the board's moves on one view, for boards `[N, 16]`."""
         after, rewards, _ = afterstates(boards)
         views = np.minimum(after, self.largest_exponent)[:, :, CELLS[symmetry]]
         values = self.scale * self.evaluate(views.reshape(-1, 16)).reshape(-1, 4)
@@ -111,6 +116,7 @@ class PlainValue:
         return np.where(outgrown, 0.0, values) + rewards.astype(np.float64)
 
     def merge(self, scores: Numbers) -> tuple[Numbers, Numbers]:
+        """The probabilities and the mean scores `[N, 4]` of all views' scores `[V, N, 4]`."""
         mean: Numbers = scores.mean(axis=0) / self.temperature
         return softmax(mean), mean
 

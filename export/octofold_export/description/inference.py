@@ -51,8 +51,10 @@ class Network(Protocol):
 
 
 def complete(hints: Hints, network: Network) -> Description:
-    """The description of `network` that `hints` begin. Raises `ExportError` if they contradict it or leave
-    more than one reading.
+    """Complete the description of `network` that `hints` begin.
+
+    Raises:
+        ExportError: the hints contradict the network, or leave more than one reading.
     """
     reads = _reads(hints.reads, network)
     answers = _answers(hints.answers, network.run(encode(reads, _BOARDS)))

@@ -58,8 +58,10 @@ class Head(Protocol):
     """The part of a graph between the cells of a board and the decision."""
 
     def scores(self, graph: GraphBuilder, cells: str, views: Sequence[int]) -> str:
-        """`[N, 16] int32` exponents to `[N, V, 4] float32`: on each view, what each of the board's own moves
-        is worth. Illegal moves may be worth anything. `views` are symmetries, see `views.VIEWS`.
+        """Add the scores of the board's own moves on each view.
+
+        `[N, 16] int32` exponents become `[N, V, 4] float32`. The scores of illegal moves are arbitrary.
+        `views` are symmetries, see `views.VIEWS`.
         """
         ...
 
@@ -89,6 +91,7 @@ class PolicyHead:
     "instead of logits"
 
     def scores(self, graph: GraphBuilder, cells: str, views: Sequence[int]) -> str:
+        """Add the scores of the moves on each view; see `Head.scores`."""
         scores = _by_move(graph, self.evaluator, cells, views, self.columns)
         if not self.probabilities:
             return scores
@@ -96,6 +99,7 @@ class PolicyHead:
         return graph.add("Log", [graph.add("Max", [scores, smallest], "positive")], "logits")
 
     def merge(self, graph: GraphBuilder, scores: str, *, with_views: bool) -> Merged:
+        """Add the mean over the views; see `Head.merge`."""
         softmax = graph.add("Softmax", [scores], "view_probabilities", axis=2)
         mean = graph.add("ReduceMean", [softmax, graph.integers(1)], "mean_probabilities", keepdims=0)
         return Merged(mean, _round(graph, mean, _PROBABILITY_STEPS), softmax if with_views else None)
@@ -111,9 +115,11 @@ class ActionValueHead:
     scale: float = 1.0
 
     def scores(self, graph: GraphBuilder, cells: str, views: Sequence[int]) -> str:
+        """Add the scores of the moves on each view; see `Head.scores`."""
         return _in_points(graph, _by_move(graph, self.evaluator, cells, views, self.columns), self.scale)
 
     def merge(self, graph: GraphBuilder, scores: str, *, with_views: bool) -> Merged:
+        """Add the mean over the views; see `Head.merge`."""
         return _merge_values(graph, scores, with_views=with_views)
 
 
@@ -129,6 +135,7 @@ class ValueHead:
     scale: float = 1.0
 
     def scores(self, graph: GraphBuilder, cells: str, views: Sequence[int]) -> str:
+        """Add the scores of the moves on each view; see `Head.scores`."""
         slides = slide_all(graph, cells, self.largest_exponent)
         seen = slides.places[:, CELLS[list(views)]].swapaxes(0, 1)  # [V, 4, 16]
         values = self.evaluator.evaluate(graph, slides.cells, seen.reshape(-1, 16))
@@ -141,6 +148,7 @@ class ValueHead:
         return graph.add("Add", [rewards, to_come], "action_values")
 
     def merge(self, graph: GraphBuilder, scores: str, *, with_views: bool) -> Merged:
+        """Add the mean over the views; see `Head.merge`."""
         return _merge_values(graph, scores, with_views=with_views)
 
 

@@ -40,6 +40,7 @@ class CellCodes:
     codes: Floats
 
     def encode(self, graph: GraphBuilder, cells: str, views: Places) -> tuple[str, Places]:
+        """Add the look-up of the codes of all cells."""
         table = self.codes[np.minimum(np.arange(_EXPONENT_CODES), len(self.codes) - 1)]
         return graph.add("Gather", [graph.constant("codes", table), cells], "encoded", axis=0), views
 
@@ -89,6 +90,7 @@ class _FloatPatterns:
     sums: PatternSums
 
     def encode(self, graph: GraphBuilder, cells: str, views: Places) -> tuple[str, Places]:
+        """Add the look-up of the codes of all cells."""
         known = readable(graph, cells, self.sums.exponents)
         squared = self.sums.exponents**2
         exponents = graph.constant("exponents", np.array(self.sums.exponents, np.int32))

@@ -28,9 +28,11 @@ class FloatLayer:
 
     @property
     def shape(self) -> LayerShape:
+        """The shape of the layer."""
         return self.layer.shape
 
     def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
+        """Add the product of inputs `first:end`; see `Layer.multiply`."""
         number = np.float16 if self.half else np.float32
         matrix = self.layer.weights.reshape(-1, self.shape.outputs).astype(number)
         stored = graph.constant(f"{self.shape.name}_weights", matrix)
@@ -73,9 +75,11 @@ class _CastLayer:
 
     @property
     def shape(self) -> LayerShape:
+        """The shape of the layer."""
         return self.layer.shape
 
     def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
+        """Add the product of inputs `first:end`; see `Layer.multiply`."""
         cast = graph.add("Cast", [rows], f"{name}_cast", to=self.type)
         return self.layer.multiply(graph, cast, first, end, name)
 

@@ -24,11 +24,13 @@ class FoldedLayer(Protocol):
     """A layer in some number format."""
 
     @property
-    def shape(self) -> LayerShape: ...
+    def shape(self) -> LayerShape:
+        """The shape of the layer."""
 
     def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
-        """`[M, end - first]` by rows `first:end` of the weights: `[M, shape.outputs]`, in the type that the
-        next layer takes.
+        """Add the product of `[M, end - first]` with rows `first:end` of the weights.
+
+        The result is `[M, shape.outputs]`, in the type of the next layer.
         """
         ...
 
@@ -68,5 +70,6 @@ class Form:
     "the last one gives float32"
 
     def evaluate(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
+        """Add the whole network; see `Evaluator.evaluate`."""
         encoded, places = self.encoder.encode(graph, cells, views)
         return network(graph, encoded, self.layers, places)

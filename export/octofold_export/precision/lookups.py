@@ -72,6 +72,7 @@ class RoundedFirstLayer:
     "whose features are in steps"
 
     def encode(self, graph: GraphBuilder, cells: str, views: Places) -> tuple[str, Places]:
+        """Add the look-ups of all windows."""
         digits, starts, places, tables = [], [], [], []
         windows_before = rows_before = 0
         for kind in self.layer.windows:

@@ -58,6 +58,7 @@ class QuantizedHidden:
     output_scale: np.float32
 
     def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
+        """Add the product of inputs `first:end`; see `Layer.multiply`."""
         product = self.product.multiply(graph, rows, first, end, f"{name}_sum")
         scale = graph.constant(f"{self.shape.name}_output_scale", np.array(self.output_scale))
         return graph.add("QuantizeLinear", [product, scale, zero_point(graph)], name)
@@ -72,6 +73,7 @@ class QuantizedOutput:
     "outputs: those of the coarse weights, then those of the fine ones"
 
     def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
+        """Add the product of inputs `first:end`; see `Layer.multiply`."""
         both = self.product.multiply(graph, rows, first, end, f"{name}_both")
         halves = graph.add("Reshape", [both, graph.integers(-1, 2, self.shape.outputs)], f"{name}_halves")
         return graph.add("ReduceSum", [halves, graph.integers(1)], name, keepdims=0)

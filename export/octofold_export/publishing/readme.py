@@ -103,7 +103,7 @@ def _checked(card: Card) -> Iterator[str]:
             f"- {card.parity.precision} answers as the trained network does on {card.parity.boards:,} boards "
             f"in a batch and on {card.parity.one_by_one:,} one by one."
         )
-    if card.boards is not None:
+    if card.boards is not None and len(card.precisions) > 1:
         boards = card.boards
         calibration = f"; quantized on {boards.calibration:,} others" if boards.calibration else ""
         yield (f"- Reduced precisions measured on {boards.measured:,} boards ({boards.source}){calibration}.")

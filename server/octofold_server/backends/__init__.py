@@ -1,1 +1,1 @@
-"""What computes moves: one small interface, and onnxruntime behind it."""
+"""The backends, which compute moves: a small interface, and onnxruntime behind it."""

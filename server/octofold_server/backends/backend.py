@@ -1,8 +1,8 @@
-"""The one interface between the batcher and whatever computes moves.
+"""The interface between the batcher and the computation of moves.
 
-A backend takes boards and returns moves. A model has several, its lanes, which run at the same time, each in
-a thread of its own. It knows nothing about calls, queues or gRPC. Implementations:
-`octofold_server.backends.onnx_backend`, and for tests `octofold_server.backends.fakes`.
+A backend takes boards and returns moves. A model has several backends, its lanes, which run at the same time,
+each in its own thread. Implementations: `octofold_server.backends.onnx_backend`, and for tests
+`octofold_server.backends.fakes`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Backend", "BackendError", "BackendFactory", "Layout", "Moves", "Tensors"]
-
 
 class Moves(NamedTuple):
-    """What a backend answers for N boards."""
+    """The answers of a backend for N boards."""
 
     moves: NDArray[np.int8]  # [N]: 0 up, 1 right, 2 down, 3 left, -1 game over
     probabilities: NDArray[np.float32]  # [N, 4]
@@ -33,7 +31,7 @@ class Moves(NamedTuple):
 
     @staticmethod
     def join(parts: Sequence[Moves]) -> Moves:
-        """One answer for the boards of all parts, in order."""
+        """The answers for the boards of all parts, in order."""
         if len(parts) == 1:
             return parts[0]
         return Moves(
@@ -45,14 +43,14 @@ class Moves(NamedTuple):
 
 
 class BackendError(Exception):
-    """Why a backend cannot be made of a model file."""
+    """A backend cannot be made from a model file; the message gives the reason."""
 
 
 class Backend(Protocol):
-    """One lane of a model. Its thread is the only one that calls it."""
+    """One lane of a model, called only by its own thread."""
 
     def warm_up(self) -> None:
-        """Do once what the first run would otherwise do while a caller waits.
+        """Do the one-time work of a first run, so that no caller waits for it.
 
         Raises:
             BackendError: the backend cannot run.
@@ -60,37 +58,38 @@ class Backend(Protocol):
         ...
 
     def batch_seconds(self, boards: int, /) -> float:
-        """How long a batch of so many boards keeps its thread at work, measured now; 0 where that says
-        nothing, because something other than the thread does the work.
+        """Measure the CPU time in seconds that a batch of so many boards takes in its thread.
+
+        0 if the work is done outside the thread.
         """
         ...
 
     def run(self, boards: NDArray[np.uint8]) -> Moves:
-        """The moves of boards [N, 16] uint8, N from 1 to the batch size that the backend was made for.
+        """The moves for boards [N, 16] uint8, with N from 1 to the backend's batch size.
 
-        The answer is the caller's: no later run changes it.
+        The answer belongs to the caller; no later run changes it.
         """
         ...
 
 
 Tensors = Mapping[str, NDArray[np.float32]]
-"""Vectors that a model file refers to by name, being too large to hold them."""
+"""Vectors that a model file refers to by name, because they are too large for it."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How one model uses a device."""
+    """The use of a device by one model."""
 
     device: str
     "cpu or cuda"
     max_batch_size: int
-    "boards in a batch at most"
+    "maximum boards in a batch"
     lanes: int
     "batches that run at the same time"
     threads: int = 1
-    "of each lane, on a CPU"
+    "threads of each lane on a CPU"
     spinning: bool = False
-    "whether threads that wait for each other keep their cores; of use where nothing else wants them"
+    "whether threads that wait for each other keep their cores busy"
     tf32: bool = False
     "whether a GPU may round the factors of float32 products to 10 bits"
     half: bool = False
@@ -98,9 +97,10 @@ class Layout:
     cuda_graphs: bool = True
     "whether the work of a GPU is recorded for each batch size, and played back"
     engines: Path | None = None
-    "where TensorRT keeps its engines; None: CUDA runs the model by itself"
+    "folder for the engines of TensorRT; None to run the model with CUDA only"
 
 
 BackendFactory = Callable[[bytes, Layout, Tensors], Sequence[Backend]]
-"""Makes the lanes of a model, of its file's bytes, the layout, and the tensors that the file refers to;
-raises BackendError."""
+"""Makes the lanes of a model from the bytes of its file, the layout, and the tensors that the file refers to.
+
+It raises BackendError if it cannot."""

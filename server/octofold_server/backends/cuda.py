@@ -54,6 +54,10 @@ class Machine(Protocol):
         """
         ...
 
+    def cuda_versions(self) -> tuple[str, str]:
+        """The CUDA that the driver is for, and the one that onnxruntime was built with; "" if not known."""
+        ...
+
     def missing_library(self, provider: str) -> str | None:
         """Why the libraries of an execution provider cannot be loaded, in one line; None if they can be."""
         ...
@@ -76,6 +80,14 @@ class ThisMachine:
         driver, count = ctypes.CDLL(DRIVER), ctypes.c_int()
         works = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
         return count.value if works else 0
+
+    def cuda_versions(self) -> tuple[str, str]:
+        """See `Machine`."""
+        driver, version = ctypes.CDLL(DRIVER), ctypes.c_int()
+        built_with: str = getattr(onnxruntime, "cuda_version", "")
+        if driver.cuDriverGetVersion(ctypes.byref(version)) != 0:
+            return "", built_with
+        return f"{version.value // 1000}.{version.value % 1000 // 10}", built_with
 
     def missing_library(self, provider: str) -> str | None:
         """See `Machine`."""
@@ -115,7 +127,14 @@ def why_no_cuda(machine: Machine = THIS_MACHINE) -> str | None:
         )
     if not gpus:
         return "the driver finds no GPU"
+    driver, built_with = machine.cuda_versions()
+    if driver and built_with and _major(driver) < _major(built_with):
+        return f"NVIDIA's driver is for CUDA {driver}, and this onnxruntime needs one for CUDA {built_with}"
     return machine.missing_library(CUDA) or machine.failure(CUDA)
+
+
+def _major(version: str) -> int:
+    return int(version.partition(".")[0])
 
 
 def has_gpu_build(machine: Machine = THIS_MACHINE) -> bool:

@@ -1,6 +1,7 @@
-"""Backends without a model, for tests: real implementations of the interface, not patches of another.
+"""Backends without a model, for tests.
 
-Their answers depend on the board alone, so that a test can tell whether a caller got its own boards' moves.
+Their answers depend only on the board, so that a test can check that each caller gets the moves for its
+boards.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from numpy.typing import NDArray
 
 from octofold_server.backends.backend import Moves
 
-__all__ = ["FakeBackend", "RecordingBackend", "SlowBackend", "fake_moves"]
-
 
 def fake_moves(boards: NDArray[np.uint8]) -> Moves:
-    """For boards [N, 16]: a board's sum modulo 4 is its move, with all votes and the only legal one; an empty
-    board is over."""
+    """Answers for boards [N, 16]: the move is the sum modulo 4, with all votes and the only legal one.
+
+    An empty board is over.
+    """
     sums = boards.sum(axis=1, dtype=np.int64)
     chosen = np.eye(4, dtype=np.float32)[sums % 4] * (sums > 0)[:, None]
     moves = np.where(sums > 0, sums % 4, -1)
@@ -30,33 +31,34 @@ class FakeBackend:
     """Answers at once with `fake_moves`."""
 
     def warm_up(self) -> None:
-        """There is nothing to warm up."""
+        """Do nothing: this backend needs no warm-up."""
 
     def batch_seconds(self, _boards: int) -> float:
-        """Nothing worth measuring."""
+        """Return 0: this backend needs no time worth measuring."""
         return 0.0
 
     def run(self, boards: NDArray[np.uint8]) -> Moves:
+        """The fake moves for boards [N, 16]."""
         return fake_moves(boards)
 
 
 class SlowBackend(FakeBackend):
-    """Answers with `fake_moves` after `seconds_per_board` for each of them, without using a CPU."""
+    """Answers with `fake_moves` after `seconds_per_board` for each board, without using a CPU."""
 
     def __init__(self, seconds_per_board: float) -> None:
         self._seconds_per_board = seconds_per_board
 
     def run(self, boards: NDArray[np.uint8]) -> Moves:
+        """The fake moves for boards [N, 16]."""
         time.sleep(self._seconds_per_board * len(boards))
         return super().run(boards)
 
 
 class RecordingBackend:
-    """Answers with `fake_moves`, keeps a copy of every batch, and can be held and made to fail.
+    """Answers with `fake_moves`, records every batch, and can be stopped and made to fail.
 
-    `gate` is set at first; while a test has it cleared, batches that have started do not finish. `started`
-    counts the batches that did. A batch that contains a board with the exponent `poison` in its first cell
-    raises.
+    While a test clears `gate`, started batches do not finish. `started` counts started batches. A batch fails
+    if a board has the exponent `poison` in its first cell.
     """
 
     def __init__(self, poison: int | None = None) -> None:
@@ -67,18 +69,19 @@ class RecordingBackend:
         self._poison = poison
 
     def warm_up(self) -> None:
-        """There is nothing to warm up."""
+        """Do nothing: this backend needs no warm-up."""
 
     def batch_seconds(self, _boards: int) -> float:
-        """Nothing worth measuring."""
+        """Return 0: this backend needs no time worth measuring."""
         return 0.0
 
     @property
     def rows(self) -> int:
-        """Boards that have run or are running."""
+        """The number of boards that have run or are running."""
         return sum(map(len, self.batches))
 
     def run(self, boards: NDArray[np.uint8]) -> Moves:
+        """The fake moves for boards [N, 16]."""
         self.batches.append(boards.copy())
         self.started.release()
         self.gate.wait()

@@ -1,7 +1,4 @@
-"""onnxruntime as a backend: lanes that run an exported graph on memory of their own.
-
-Knows nothing about model repositories: it is given the graph's bytes, and the tensors that are not in them.
-"""
+"""The onnxruntime backend: lanes that run an exported graph, each with its own memory."""
 
 from __future__ import annotations
 
@@ -20,8 +17,6 @@ from octofold_game.rules import legal_moves
 from octofold_server.backends.backend import Layout, Moves, Tensors
 from octofold_server.backends.onnx_session import GraphError, first_line, new_session
 
-__all__ = ["DeviceBatch", "GraphError", "OnnxBackend", "batch_sizes", "onnx_lanes"]
-
 _log = logging.getLogger(__name__)
 
 NO_TENSORS: Tensors = MappingProxyType({})
@@ -37,11 +32,11 @@ EXAMPLES = np.array(
     ],
     dtype=np.uint8,
 )
-"""Boards for the warm-up: with one legal move, each of the four, with all, and with none. Every model knows
-their tiles."""
+"""Boards for the warm-up: with one legal move (each of the four), with all, and with none. Every model
+accepts their tiles."""
 
 TIMED_RUNS = 3
-"""Of which the least counts: nothing makes a batch faster than it is."""
+"""Number of measurements; the minimum counts, because disturbances only increase a time."""
 
 MAX_SUM_ERROR = 0.01  # of probabilities in fp16
 
@@ -49,19 +44,19 @@ FETCHED = OUTPUTS
 """The outputs that become `Moves`, in its order."""
 
 LARGEST_KEPT = 64
-"""Boards of the largest batch on a CPU whose binding is kept: beside larger ones, making it costs nothing."""
+"""Largest batch on a CPU whose binding is kept; for larger batches, a new binding costs almost nothing."""
 
 
 def onnx_lanes(model: bytes, layout: Layout, tensors: Tensors = NO_TENSORS) -> Sequence[OnnxBackend]:
     """The lanes of a model.
 
-    On a CPU, lanes of one thread share one session and so one copy of the weights: it has no threads of its
-    own and runs in those of its lanes. Two such lanes answer more boards than one session with two threads,
-    which wait for each other at every operator. Lanes of several threads, and those on a GPU, have a session
-    each.
+    On a CPU, lanes of one thread share one session, and thus one copy of the weights. The session has no
+    threads of its own and runs in those of the lanes. Two of these lanes answer more boards than one session
+    with two threads, which wait for each other at every operator. Lanes of several threads and lanes on a GPU
+    have one session each.
 
     Raises:
-        GraphError: see there.
+        GraphError: onnxruntime cannot run the graph, or the graph breaks the contract.
     """
     if layout.device == "cpu" and layout.threads == 1:
         session = new_session(model, layout, tensors)
@@ -74,9 +69,9 @@ def onnx_lanes(model: bytes, layout: Layout, tensors: Tensors = NO_TENSORS) -> S
 class OnnxBackend:
     """One lane: memory for the boards and the answers of a batch, bound to a session.
 
-    On CUDA a batch is filled up to the next of `batch_sizes`, because the work of the GPU is chosen, and
-    recorded, for each shape. On a CPU a new shape costs nothing measurable and filling up would: batches run
-    at their exact size, and `batch_sizes` serve the warm-up alone.
+    On CUDA, a batch is padded to the next of `batch_sizes`, because the work of the GPU is chosen and
+    recorded for each shape. On a CPU, a new shape costs nothing measurable, but padding would. Batches run
+    there at their exact size, and `batch_sizes` are used only for the warm-up.
     """
 
     def __init__(self, session: onnxruntime.InferenceSession, layout: Layout) -> None:
@@ -86,7 +81,7 @@ class OnnxBackend:
         self._memory = _HostMemory(layout.max_batch_size) if layout.device == "cpu" else None
 
     def run(self, boards: NDArray[np.uint8]) -> Moves:
-        """The moves of boards [N, 16] uint8; raises what onnxruntime raises."""
+        """The moves for boards [N, 16] uint8; onnxruntime may raise any exception."""
         count = len(boards)
         size = count
         if self._memory is None:
@@ -94,21 +89,21 @@ class OnnxBackend:
         return self._bound_to(size).run(boards)
 
     def warm_up(self) -> None:
-        """Run every batch size once, so that no caller pays for a first run, and look at the answers.
+        """Run every batch size once, so that no caller waits for a first run, and check the answers.
 
         Raises:
-            GraphError: a run failed, or its answers cannot be right.
+            GraphError: a run failed, or its answers are wrong.
         """
         batches = [np.resize(EXAMPLES, (size, 16)) for size in self._batch_sizes]
         for boards in (*batches, *EXAMPLES[:, None]):
             try:
                 moves = self.run(boards)
             except Exception as error:
-                raise GraphError(f"a batch of {len(boards)} boards fails: {first_line(error)}") from error
+                raise GraphError(f"a batch of {len(boards)} boards failed: {first_line(error)}") from error
             _check_answers(boards, moves)
 
     def batch_seconds(self, boards: int) -> float:
-        """See `Backend`. It is CPU time, which other work on the machine hardly changes."""
+        """See `Backend.batch_seconds`. Other work on the machine hardly changes CPU time."""
         if self._memory is None:
             return 0.0
         batch = np.resize(EXAMPLES, (boards, 16))
@@ -135,12 +130,12 @@ class _Bound(Protocol):
     """Memory for one batch size, bound to a session."""
 
     def run(self, boards: NDArray[np.uint8]) -> Moves:
-        """The moves of boards, at most as many as there is room for."""
+        """The moves for boards that fit into the memory."""
         ...
 
 
 class _HostMemory:
-    """Room for the largest batch, in which smaller ones take the first rows."""
+    """Memory for the largest batch; smaller batches use its first rows."""
 
     def __init__(self, boards: int) -> None:
         self.boards = np.zeros((boards, 16), np.uint8)
@@ -160,19 +155,18 @@ class _HostBatch:
             self._binding.bind_output(tensor.name, "cpu", 0, kind, shape, address)
 
     def run(self, boards: NDArray[np.uint8]) -> Moves:
+        """The moves for boards that fill the memory or less."""
         self._boards[:] = boards
         self._session.run_with_iobinding(self._binding)
         return Moves(*(output.copy() for output in self._outputs))
 
 
 class DeviceBatch:
-    """Fixed addresses on the GPU, which a recorded graph of its work takes for granted."""
+    """Memory at fixed addresses on the GPU, which a recorded CUDA graph requires."""
 
     def __init__(self, session: onnxruntime.InferenceSession, size: int, device: str) -> None:
         self._session = session
-        self._host = np.zeros(
-            (size, 16), np.uint8
-        )  # the rows behind a short batch hold what was there before
+        self._host = np.zeros((size, 16), np.uint8)  # the rows after a short batch keep their old content
         self._boards = onnxruntime.OrtValue.ortvalue_from_shape_and_type([size, 16], np.uint8, device, 0)
         self._outputs = {
             tensor.name: onnxruntime.OrtValue.ortvalue_from_shape_and_type(
@@ -188,6 +182,7 @@ class DeviceBatch:
         self._options.add_run_config_entry("gpu_graph_id", str(size))
 
     def run(self, boards: NDArray[np.uint8]) -> Moves:
+        """The moves for boards that fill the memory or less."""
         self._host[: len(boards)] = boards
         self._boards.update_inplace(self._host)
         self._session.run_with_iobinding(self._binding, self._options)
@@ -195,16 +190,16 @@ class DeviceBatch:
 
 
 def batch_sizes(largest: int) -> tuple[int, ...]:
-    """The powers of two below `largest`, and `largest`: the sizes for warm-up and for filling up."""
+    """The powers of two below `largest`, and `largest`: the sizes for warm-up and padding."""
     return (*(1 << power for power in range((largest - 1).bit_length())), largest)
 
 
 def _captured(model: bytes, layout: Layout, tensors: Tensors) -> onnxruntime.InferenceSession:
-    """A session that records the GPU's work, if every node of the graph runs there."""
+    """A session that records the work of the GPU, if every node of the graph runs there."""
     try:
         return new_session(model, layout, tensors, capture=True)
     except GraphError as error:
-        _log.info("its work on the GPU is not recorded: %s", error)
+        _log.info("the work on the GPU cannot be recorded: %s", error)
         return new_session(model, layout, tensors)
 
 
@@ -212,19 +207,19 @@ def _check_answers(boards: NDArray[np.uint8], answers: Moves) -> None:
     size = len(boards)
     shapes = [output.shape for output in answers]
     if shapes != [(size,), (size, 4), (size, 4), (size, 4)]:
-        raise GraphError(f"a batch of {size} boards is answered with the shapes {shapes}")
+        raise GraphError(f"the answer to a batch of {size} boards has the shapes {shapes}")
     for board, move, probabilities, said, legal in zip(
         boards, answers.moves, answers.probabilities, answers.legal, legal_moves(boards), strict=True
     ):
         asked = f"the board {board.tolist()} in a batch of {size}"
         allowed = np.flatnonzero(legal).tolist() or [-1]
         if move not in allowed:
-            raise GraphError(f"{asked} is answered with the move {move}; legal there: {allowed}")
+            raise GraphError(f"the answer to {asked} is the move {move}; legal moves: {allowed}")
         if (said & ~legal).any() or (move >= 0 and not said[move]):
             raise GraphError(
-                f"{asked} is answered with the legal moves {np.flatnonzero(said).tolist()}; legal there: "
-                f"{np.flatnonzero(legal).tolist()}"
+                f"the answer to {asked} calls the moves {np.flatnonzero(said).tolist()} legal; "
+                f"legal moves: {np.flatnonzero(legal).tolist()}"
             )
         total = probabilities.sum()  # 0 where no move is legal
         if not (probabilities >= 0).all() or min(abs(total), abs(total - 1)) > MAX_SUM_ERROR:
-            raise GraphError(f"{asked} is answered with the probabilities {probabilities.tolist()}")
+            raise GraphError(f"the answer to {asked} has the probabilities {probabilities.tolist()}")

@@ -1,6 +1,6 @@
-"""Makes onnxruntime sessions of an exported graph, and checks that the graph keeps the contract.
+"""Makes onnxruntime sessions of an exported graph, and checks the graph against the contract.
 
-The only place that knows onnxruntime's options. Knows nothing about batches.
+All options of onnxruntime are here.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from octofold_game.model import BOARDS, OUTPUTS, VIEWS, Tensor
 from octofold_server.backends.backend import BackendError, Layout, Tensors
 from octofold_server.backends.cuda import THIS_MACHINE, preload
 
-__all__ = ["GraphError", "first_line", "gpu_providers", "new_session"]
-
 _TYPES = {
     "uint8": "uint8",
     "int8": "int8",
@@ -27,32 +25,32 @@ _TYPES = {
 
 
 class GraphError(BackendError):
-    """The bytes are not a graph that onnxruntime runs, or the graph breaks the contract."""
+    """onnxruntime cannot run the graph, or the graph breaks the contract."""
 
 
 def new_session(
     model: bytes, layout: Layout, tensors: Tensors, *, capture: bool = False
 ) -> onnxruntime.InferenceSession:
-    """A session of the graph `model` and what it refers to by name. No path is followed.
+    """A session of a graph and the tensors that it refers to by name. No path is followed.
 
-    The session has copies of both: they need not outlive this call.
+    The session copies the graph and the tensors.
 
     Args:
         model: the graph.
         layout: the device and the threads.
-        tensors: see above.
-        capture: record what the GPU does for each shape, and play it back afterwards: see "CUDA graphs" in
-            onnxruntime's documentation. It takes a graph of which every node runs on the GPU.
+        tensors: the tensors by name.
+        capture: record the work of the GPU for each shape and replay it ("CUDA graphs" in onnxruntime's
+            documentation). Every node of the graph must run on the GPU.
 
     Raises:
-        GraphError: see there.
+        GraphError: onnxruntime cannot run the graph, or the graph breaks the contract.
     """
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # what is worth knowing reaches us as an exception
+    options.log_severity_level = 4  # important messages arrive as exceptions
     options.intra_op_num_threads = layout.threads
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", str(int(layout.spinning)))
-    # Where a graph says that it keeps tensors is looked up below a file, which finds nothing.
+    # Paths of tensors in the graph are looked up below a file, where nothing can exist.
     options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.devnull)
     values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]
     options.add_external_initializers(list(tensors), values)
@@ -72,8 +70,8 @@ def new_session(
         raise GraphError(f"onnxruntime cannot load it: {first_line(error)}") from error
     missing = [name for name, _ in wanted if name not in session.get_providers()]
     if missing:
-        why = THIS_MACHINE.missing_library(missing[0]) or "it does not say why"
-        raise GraphError(f"onnxruntime cannot use {missing[0]} here: {why}")
+        why = THIS_MACHINE.missing_library(missing[0]) or "onnxruntime gives no reason"
+        raise GraphError(f"onnxruntime cannot use {missing[0]} on this machine: {why}")
     _check_contract(session)
     return session
 
@@ -84,7 +82,7 @@ def gpu_providers(layout: Layout, *, capture: bool) -> list[tuple[str, dict[str,
         "cudnn_conv_algo_search": "HEURISTIC",  # an exhaustive search takes seconds for every shape
         "use_tf32": int(layout.tf32),
         "enable_cuda_graph": int(capture),
-        "arena_extend_strategy": "kSameAsRequested",  # all shapes are seen in the warm-up; no need to double
+        "arena_extend_strategy": "kSameAsRequested",  # the warm-up uses all shapes
     }
     if layout.engines is None:
         return [("CUDAExecutionProvider", cuda)]
@@ -93,7 +91,7 @@ def gpu_providers(layout: Layout, *, capture: bool) -> list[tuple[str, dict[str,
         "trt_timing_cache_enable": True,
         "trt_engine_cache_path": str(layout.engines),
         "trt_timing_cache_path": str(layout.engines),
-        "trt_fp16_enable": True,  # it is asked to run no graphs but those in float16
+        "trt_fp16_enable": True,  # it runs only graphs in float16
         "trt_profile_min_shapes": _profile(1),
         "trt_profile_opt_shapes": _profile(layout.max_batch_size),
         "trt_profile_max_shapes": _profile(layout.max_batch_size),
@@ -102,12 +100,12 @@ def gpu_providers(layout: Layout, *, capture: bool) -> list[tuple[str, dict[str,
 
 
 def first_line(error: Exception) -> str:
-    """What an exception of onnxruntime says first."""
+    """The first line of an exception of onnxruntime."""
     return str(error).strip().partition("\n")[0]
 
 
 def _profile(boards: int) -> str:
-    """The shape of a batch, as TensorRT is told."""
+    """The shape of a batch in TensorRT's notation."""
     return f"{BOARDS.name}:{'x'.join(map(str, (boards, *BOARDS.shape)))}"
 
 
@@ -119,12 +117,12 @@ def _check_contract(session: onnxruntime.InferenceSession) -> None:
         contract = _signatures(tensors)
         found = {argument.name: (argument.type, list(argument.shape[1:])) for argument in arguments}
         if kind == "output":
-            found.pop(VIEWS.name, None)  # it is not served
+            found.pop(VIEWS.name, None)  # it is not used
         for name in (*contract, *found):
             if found.get(name) != contract.get(name):
                 raise GraphError(
                     f"its {kind} {name!r} is {found.get(name, 'missing')}; "
-                    f"the graph contract says {contract.get(name, 'there is none')}"
+                    f"the graph contract requires {contract.get(name, 'no such tensor')}"
                 )
         for argument in arguments:
             if not argument.shape or isinstance(argument.shape[0], int):
@@ -132,5 +130,5 @@ def _check_contract(session: onnxruntime.InferenceSession) -> None:
 
 
 def _signatures(tensors: Sequence[Tensor]) -> dict[str, tuple[str, list[int]]]:
-    """By their names, the element types of tensors and their shapes behind the batch dimension."""
+    """The element types of tensors and their shapes without the batch dimension, by name."""
     return {tensor.name: (f"tensor({_TYPES[tensor.dtype.name]})", list(tensor.shape)) for tensor in tensors}

@@ -107,7 +107,7 @@ class Config:
         None,
         _integer(0, 65535),
         "HTTP port for the Open Inference Protocol over REST, /metrics, /healthz and /readyz; 0 chooses a "
-        "free port (default: no HTTP)",
+        "free port; without this flag, HTTP is disabled",
     )
     rest_port_file: Path | None = _option(
         None, _PATH, "write the HTTP port to this file, before --port-file is written"

@@ -1,1 +1,1 @@
-"""The model repository: what is there, what is loaded, and how it uses the machine."""
+"""The models: the repository, the loaded versions, and their use of the machine."""

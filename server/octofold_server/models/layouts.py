@@ -1,7 +1,4 @@
-"""Chooses how a model uses the device: what the flags say, else what was measured here, else good defaults.
-
-Knows the flags and the defaults, not how anything is measured or run.
-"""
+"""Chooses how a model uses the device: by the flags, by a measurement on this machine, or by default."""
 
 from __future__ import annotations
 
@@ -16,8 +13,6 @@ from octofold_server.backends.cuda import THIS_MACHINE, Machine, has_gpu_build, 
 from octofold_server.config.options import Config
 from octofold_server.system.cpus import usable_cores
 
-__all__ = ["choose_batch_size", "choose_device", "choose_layout", "default_layout"]
-
 _log = logging.getLogger(__name__)
 
 CPU_BATCH_SIZE = 32
@@ -26,17 +21,18 @@ CUDA_BATCH_SIZE = 1024
 SMALLER_CPU_BATCH_SIZES = (8, 16)
 
 WORTHWHILE_SECONDS = 0.0025
-"""What a batch costs besides its run, some 0.1 ms, is little beside this; a longer one makes callers wait."""
+"""Minimum duration of a batch. Its overhead of about 0.1 ms is small beside this; longer batches make callers
+wait."""
 
 
 def choose_device(wanted: str, machine: Machine = THIS_MACHINE) -> str:
-    """The device for what --device says: "cpu" or "cuda".
+    """The device for the value of --device: "cpu" or "cuda".
 
     Where it says "auto" and onnxruntime is the one for GPUs, somebody expects a GPU: the log says what is in
     the way.
 
     Raises:
-        ModelError: it says "cuda", and that cannot be used; the message says why.
+        ModelError: the value is "cuda", but no GPU can be used; the message gives the reason.
     """
     if wanted == "cpu":
         return "cpu"
@@ -51,9 +47,9 @@ def choose_device(wanted: str, machine: Machine = THIS_MACHINE) -> str:
 
 
 def choose_layout(config: Config, device: str, precision: str, measured: Layout | None = None) -> Layout:
-    """The layout for a model file of that precision; `measured` is what `--tune` found best, if it was asked.
+    """The layout for a model file of a precision; `measured` is the result of `--tune`, if any.
 
-    TensorRT is for fp16 alone: it is told that it may round to float16.
+    TensorRT is only for fp16, because it may round to float16.
     """
     layout = measured or default_layout(device)
     threads = config.threads or layout.threads
@@ -75,25 +71,25 @@ def choose_layout(config: Config, device: str, precision: str, measured: Layout 
 
 
 def default_layout(device: str) -> Layout:
-    """A lane of one thread for each core, or one lane on a GPU."""
+    """The default: one lane with one thread for each core, or one lane on a GPU."""
     if device == "cuda":
         return Layout(device, CUDA_BATCH_SIZE, lanes=1)
     return Layout(device, CPU_BATCH_SIZE, lanes=usable_cores())
 
 
 def choose_batch_size(layout: Layout, batch_seconds: Callable[[int], float]) -> int:
-    """The batch size for a layout on a CPU of which nobody has said or measured what is best.
+    """The default batch size for a layout on a CPU.
 
-    One lane alone has the largest: between two of its batches all other threads have their turn, and find
-    their caches cold, which costs 1.3 ms. Of several lanes, another runs meanwhile. So have lanes of several
-    threads, whose work the time of one does not tell.
+    A single lane uses the largest: between two of its batches, all other threads run and find their caches
+    cold, which costs 1.3 ms. With several lanes, another one runs in that time. Lanes of several threads also
+    use the largest, because the CPU time of one thread does not measure their work.
 
     Args:
-        layout: with the largest size in question.
-        batch_seconds: see `Backend.batch_seconds`.
+        layout: a layout with the largest allowed size.
+        batch_seconds: `Backend.batch_seconds` of the model.
 
     Returns:
-        8, 16, or the layout's own: the smallest whose batch takes long enough to be worth its overhead.
+        8, 16, or the size of the layout: the smallest whose batch takes long enough for its overhead.
     """
     if layout.lanes == 1 or layout.threads > 1:
         return layout.max_batch_size

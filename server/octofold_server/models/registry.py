@@ -1,7 +1,7 @@
-"""The models that this server knows: loading and unloading them, finding the one that a call asks for.
+"""The models of the server: loads and unloads them, and finds the one for a call.
 
-Calls look into one table that is never changed, only replaced: a new version takes over in one step, once it
-is loaded and warm, and the old one then finishes what it has accepted. Knows nothing about gRPC calls.
+Calls read a table that is never changed, only replaced. Once a new version is loaded and warm, it replaces
+the old one in one step, and the old one finishes its accepted calls.
 """
 
 from __future__ import annotations
@@ -36,8 +36,6 @@ from octofold_server.models.unloaded import Unloaded
 from octofold_server.models.version_index import State, VersionIndex, VersionStatus
 from octofold_server.system.quoting import quoted
 
-__all__ = ["Models", "ServedModel"]
-
 BY_REQUEST = "unloaded by request"
 FOLDER_GONE = "its folder is gone; it serves until there is another version"
 
@@ -46,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class ServedModel:
-    """A version that answers calls."""
+    """A model version that answers calls."""
 
     name: str
     version: str
@@ -65,11 +63,11 @@ class Models:
     """Every model version of one repository.
 
     Args:
-        config: the server's.
-        new_backends: makes the lanes that compute the moves of a version.
-        on_change: called with a model's name and whether any version of it is ready, whenever that may have
-            changed.
-        unloaded: what was unloaded by request, here or in another process.
+        config: the configuration of the server.
+        new_backends: makes the lanes of a version.
+        on_change: called with the name of a model and whether any of its versions is ready, whenever that may
+            have changed.
+        unloaded: the models that were unloaded by request, here or in another process.
 
     Attributes:
         ready: every version that answers calls, by the name and version that a call may ask for; the empty
@@ -94,7 +92,7 @@ class Models:
         self.ready: Mapping[tuple[str, str], ServedModel] = {}
         self._index = VersionIndex()
         self._unloaded = unloaded or Unloaded()  # by request, until a request loads them again
-        self._changing = threading.Lock()  # held by whoever loads or unloads, one at a time
+        self._changing = threading.Lock()  # held while loading or unloading
         self._loads_no_more = threading.Event()
         self.default = config.default_model
         for folder in find_versions(config.models):
@@ -102,15 +100,17 @@ class Models:
             self._on_change(folder.name, False)
 
     def start(self) -> None:
-        """Load and warm up what the policies choose and nobody has unloaded; then calls find what succeeded.
+        """Load and warm up the versions that the policies select, except unloaded models.
 
         Raises:
-            ModelError: nothing can be served, or the model that was asked to be the default cannot.
-            Unavailable: after `load_no_more`.
+            ModelError: no model can be served, or the default model cannot.
+            Unavailable: the server is shutting down.
         """
         by_name = versions_by_name(self._config.models)
         for name in self._config.versions.by_model.keys() - by_name.keys():
-            _log.warning("--versions has a policy for %r, of which the model repository has no version", name)
+            _log.warning(
+                "--versions has a policy for %r, but the model repository has no version of it", name
+            )
         with self._changing:
             unloaded = self._unloaded.names() & by_name.keys()
             for name in unloaded:
@@ -129,7 +129,7 @@ class Models:
         """The model for a call; an empty name means the default, an empty version the newest ready.
 
         Raises:
-            UnknownModel: there is none; the message says what there is.
+            UnknownModel: the version does not exist or is not ready; the message lists those that are.
             Unavailable: it is being loaded or unloaded, or was unloaded.
         """
         served = self.ready.get((name or self.default, version))
@@ -139,7 +139,7 @@ class Models:
 
     @property
     def any_ready(self) -> bool:
-        """Whether there is a model that answers calls."""
+        """Whether any model answers calls."""
         return bool(self.ready)
 
     def index(self) -> list[VersionStatus]:
@@ -152,18 +152,20 @@ class Models:
         return sorted(ready, key=lambda served: (served.name, int(served.version)))
 
     def statistics(self) -> Mapping[tuple[str, str], ModelStatistics]:
-        """See `VersionIndex.statistics`."""
+        """The statistics of a version; see `VersionIndex.statistics`."""
         return self._index.statistics()
 
     def load(self, name: str) -> None:
-        """Load the versions of one model that its policy chooses, also after `unload`; return once they serve
-        and those that they replace are drained. A version whose card has not changed is left as it is.
+        """Load the versions of one model that its policy selects, even after `unload`.
+
+        Returns once they serve and the replaced versions are drained. A version with an unchanged card is not
+        loaded again.
 
         Raises:
-            UnknownModel: the repository has no version of it.
-            ModelError: the repository cannot be read, or the newest version that the policy allows cannot be
-                served. What served goes on serving.
-            Unavailable: after `load_no_more`.
+            UnknownModel: the repository has no version of the model.
+            ModelError: the repository cannot be read, or the newest selected version cannot be served. The
+                current versions continue to serve.
+            Unavailable: the server is shutting down.
         """
         with self._changing:
             folders = versions_by_name(self._config.models).get(name)
@@ -175,21 +177,21 @@ class Models:
             newest = max(self._allowed(name, folders), key=lambda folder: folder.version, default=None)
             if newest is None:
                 raise ModelError(
-                    f"the policy {self._config.versions.of(name)} chooses no version of {name!r}"
+                    f"the policy {self._config.versions.of(name)} selects no version of {name!r}"
                 )
             status = self._index.get(name, newest.version)
         if status is not None and status.reason:
             raise ModelError(f"{name}/{newest.version}: {status.reason}")
 
     def reload(self) -> None:
-        """Bring everything up to date with the repository, except for models that were unloaded by request.
+        """Bring all models up to date with the repository, except those that were unloaded by request.
 
-        What cannot be served is logged and told by `index`. A model keeps what it serves while the repository
-        offers nothing to replace it, even if its folder is gone.
+        A version that cannot be served is logged, and `index` gives the reason. A model keeps its versions
+        until the repository has others to replace them, even if its folder is gone.
 
         Raises:
             ModelError: the repository cannot be read; nothing changes.
-            Unavailable: after `load_no_more`.
+            Unavailable: the server is shutting down.
         """
         with self._changing:
             by_name = versions_by_name(self._config.models)
@@ -198,10 +200,10 @@ class Models:
             self._choose_default()
 
     def unload(self, name: str) -> None:
-        """Let all versions of a model finish what they have accepted, and free them.
+        """Let all versions of a model finish their accepted calls, and free them.
 
         Raises:
-            UnknownModel: there is no such model.
+            UnknownModel: the model does not exist.
         """
         with self._changing:
             if not self._index.of(name):
@@ -215,18 +217,18 @@ class Models:
             _log.info("%s is unloaded", name)
 
     def load_no_more(self) -> None:
-        """From now on nothing is loaded: whoever is loading fails before the next version."""
+        """Load nothing more; a thread that is loading fails before the next version."""
         self._loads_no_more.set()
 
     def has_settled(self, limit_seconds: float) -> bool:
-        """Wait until nothing is being loaded or unloaded; whether that came within the limit."""
+        """Wait until nothing is being loaded or unloaded, and return whether that came within the limit."""
         settled = self._changing.acquire(timeout=limit_seconds)
         if settled:
             self._changing.release()
         return settled
 
     def close(self) -> None:
-        """Finish what the models have accepted, then free them."""
+        """Finish accepted calls, then free the models."""
         for served in self.served():
             served.batcher.close()
 
@@ -236,11 +238,11 @@ class Models:
                 self._update(name, by_name.get(name, []))
             except Unavailable:
                 raise
-            except Exception:  # whatever it is, it must not keep the other models as they are
+            except Exception:  # no error may prevent the update of other models
                 _log.exception("%s cannot be brought up to date", name)
 
     def _update(self, name: str, folders: list[VersionFolder]) -> None:
-        """Make one model what its folders and its policy say, as far as that is possible."""
+        """Bring one model up to date with its folders and its policy, as far as possible."""
         policy = self._config.versions.of(name)
         serving = self._serving(name)
         self._on_change(name, bool(serving))
@@ -260,7 +262,7 @@ class Models:
                 failed.add(version)
                 status = self._index.get(name, version) or VersionStatus(name, version)
                 self._index.set(replace(status, state=State.FAILED, reason=reasons[version]))
-        if not ready:  # better an old answer than none
+        if not ready:  # an old answer is better than none
             ready = serving
         self._swap(name, ready)
         for version, served in ready.items():
@@ -278,7 +280,7 @@ class Models:
         return [folder for folder in folders if only is None or folder.version in only]
 
     def _try(self, folder: VersionFolder, current: ServedModel | None) -> tuple[ServedModel | None, str]:
-        """The version as its folder is now, or `current`, if any, and what is wrong with the folder."""
+        """The version from the current folder; or `current`, if any, and the error of the folder."""
         name, version = folder.name, folder.version
         if self._loads_no_more.is_set():
             raise Unavailable("the server is shutting down")
@@ -295,9 +297,9 @@ class Models:
             reason = str(error)
             _log.error("%s/%d cannot be served: %s", name, version, reason)
         except MemoryError:
-            reason = "there is not enough memory for it"
+            reason = "not enough memory"
             _log.error("%s/%d cannot be served: %s", name, version, reason)
-        except Exception as error:  # whatever it is, it must not take the other models along
+        except Exception as error:  # no error may affect other models
             reason = f"unexpected {error!r}"
             _log.exception("%s/%d cannot be served", name, version)
         return current, reason if current is None else f"its newer files cannot be served: {reason}"
@@ -329,7 +331,7 @@ class Models:
 
     def _new_warm_backends(self, folder: Path, file: GraphFile, layout: Layout) -> Sequence[Backend]:
         try:
-            # Their files' bytes are freed as soon as the sessions have their copies.
+            # The bytes of the files are freed as soon as the sessions have their copies.
             backends = self._new_backends(read_model(folder, file), layout, read_tensors(folder, file))
             for backend in backends:
                 backend.warm_up()
@@ -341,7 +343,7 @@ class Models:
         return {int(served.version): served for served in self.served() if served.name == name}
 
     def _swap(self, name: str, ready: Mapping[int, ServedModel]) -> None:
-        """From now on, calls for this model find these versions and no others."""
+        """Make these the only versions that calls for this model find."""
         table = {key: served for key, served in self.ready.items() if key[0] != name}
         for version in sorted(ready):
             table[name, str(version)] = table[name, ""] = ready[version]
@@ -350,7 +352,7 @@ class Models:
 
     def _choose_default(self, names: Iterable[str] = ()) -> None:
         names = {*names, *(name for name, _ in self.ready)}
-        if not self.default and len(names) == 1:  # kept when others come: calls without a name go on
+        if not self.default and len(names) == 1:  # kept when other models come
             (self.default,) = names
 
     def _tell_unloaded(self, name: str) -> None:
@@ -359,7 +361,7 @@ class Models:
                 self._index.set(replace(status, state=State.UNLOADED, reason=BY_REQUEST))
 
     def _retire(self, version: int, served: ServedModel, why: str) -> None:
-        """Drain a version that calls no longer find; `why` is empty when newer files of it serve already."""
+        """Drain a version that calls no longer find; `why` is empty if its newer files already serve."""
         if why:
             self._index.set(
                 VersionStatus(served.name, version, State.UNLOADING, "it finishes what it has accepted")
@@ -383,7 +385,7 @@ class Models:
         asked = f"{name}/{version}" if version else name
         for status in self._index.of(name):
             if version in ("", str(status.version)):
-                if status.state is State.READY:  # it left the table a moment ago, and the index is to follow
+                if status.state is State.READY:  # it has just left the table; the index follows
                     return Unavailable(f"{asked} is being unloaded")
                 if status.state in (State.LOADING, State.UNLOADING):
                     return Unavailable(f"{asked} is {status.state.name.lower()}")

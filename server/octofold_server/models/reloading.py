@@ -1,7 +1,6 @@
-"""Brings the models up to date with their folder when somebody asks for it, or when the folder has changed.
+"""Reloads the models on request, or when their folder has changed.
 
-It has a thread of its own, because draining an old version takes as long as its calls do. Knows nothing about
-signals, nor about what a model is.
+It has its own thread, because draining an old version takes as long as its calls.
 """
 
 from __future__ import annotations
@@ -16,44 +15,42 @@ from octofold_proto.errors import ModelError, Unavailable
 from octofold_server.models.registry import Models
 from octofold_server.models.repository import fingerprint
 
-__all__ = ["Reloading"]
-
 _log = logging.getLogger(__name__)
 
 
 class Reloading:
-    """Reloads on request, and every time the folder looks different.
+    """Reloads on request, and whenever the folder has changed.
 
-    It looks instead of being told: that works on every file system, network mounts included.
+    It polls the folder, which works on every file system, including network mounts.
 
     Args:
-        models: what to reload.
+        models: models to reload.
         folder: their repository.
-        watch_seconds: between two looks at the folder; 0 to never look.
+        watch_seconds: interval between two checks of the folder; 0 disables.
     """
 
     def __init__(self, models: Models, folder: Path, watch_seconds: float) -> None:
         self._models = models
         self._watch_seconds = watch_seconds
         self._look = _Look(folder)
-        self._look.changed()  # before anything is loaded: what comes later is seen to have changed
+        self._look.changed()  # before anything is loaded, so that later changes are noticed
         self._asked = False
         self._closed = False
         self._changed = threading.Condition()  # guards the two above
         self._thread = threading.Thread(target=self._run, name="reloading", daemon=True)
 
     def start(self) -> None:
-        """Begin; the models are taken to be as the folder was when this object was made."""
+        """Begin; the models are assumed to match the folder as it was when this object was made."""
         self._thread.start()
 
     def request(self) -> None:
-        """Reload soon; requests that come in quick succession become one."""
+        """Reload soon; requests in quick succession become one."""
         with self._changed:
             self._asked = True
             self._changed.notify()
 
     def close(self, limit_seconds: float) -> None:
-        """Reload no more; wait for the reload that is going on, if any."""
+        """Stop reloading, and wait for a running reload."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -73,14 +70,14 @@ class Reloading:
 
 
 class _Look:
-    """What the folder looked like the last time."""
+    """The state of the folder at the last check."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._seen: object = None
 
     def changed(self) -> bool:
-        """Whether it looks different now. One that cannot be read does, too: reloading tells why."""
+        """Whether the folder has changed, or cannot be read, so that the reload reports the reason."""
         try:
             now: object = fingerprint(self._folder)
         except ModelError as error:
@@ -93,8 +90,8 @@ def _logged(reload: Callable[[], None]) -> None:
     try:
         reload()
     except ModelError as error:
-        _log.error("nothing is reloaded: %s", error)
+        _log.error("models are not reloaded: %s", error)
     except Unavailable as error:
-        _log.info("the reload is given up: %s", error)
-    except Exception:  # the next request must find somebody
-        _log.exception("nothing is reloaded")
+        _log.info("stopped the reload: %s", error)
+    except Exception:  # the thread must survive for the next request
+        _log.exception("models are not reloaded")

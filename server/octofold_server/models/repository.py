@@ -1,8 +1,8 @@
-"""Reads a model repository: which versions there are, what their cards say, and the bytes to load.
+"""Reads a model repository: its versions, their cards, and the bytes to load.
 
-A card is believed only after its fields have been checked, and a model file only after its SHA-256 matched
-the card: the bytes that were hashed are the bytes that are loaded. Nothing is mapped: a file that is cut off
-while it is mapped ends the process with SIGBUS. Knows nothing about onnxruntime.
+A card is used only after its fields are checked, and a model file only if its SHA-256 matches the card. The
+hashed bytes are those that are loaded. Files are not mapped, because truncating a mapped file ends the
+process with SIGBUS.
 """
 
 from __future__ import annotations
@@ -30,27 +30,14 @@ from octofold_game.model import (
 )
 from octofold_proto.errors import ModelError
 
-__all__ = [
-    "ModelError",
-    "VersionFolder",
-    "choose_precision",
-    "cpu_has_vnni",
-    "find_versions",
-    "fingerprint",
-    "read_card",
-    "read_model",
-    "read_tensors",
-    "versions_by_name",
-]
-
 # As in a version policy. It goes into replies and metrics, which are UTF-8: a folder's name need not be.
 MODEL_NAME = re.compile(r"\w[\w.-]*")
 
 MAX_MODEL_BYTES = (1 << 31) - 1
-"""No ONNX graph is larger: Protobuf has no larger messages."""
+"""Maximum size of an ONNX graph, which is a Protobuf message."""
 MAX_TENSOR_BYTES = 1 << 33
 PIECE_BYTES = 1 << 22
-"""What is read of a tensor before it is hashed: little enough to be in the CPU's cache still."""
+"""Bytes of a tensor to read before hashing them, so few that they are still in the CPU's cache."""
 
 _log = logging.getLogger(__name__)
 
@@ -69,19 +56,24 @@ def find_versions(repository: Path) -> list[VersionFolder]:
 
     A version is a folder whose name is a positive integer; anything else, such as a version that is being
     published under a temporary name, is passed over. So is a folder that cannot be read, such as a mounted
-    volume's lost+found, or whose name is of more than letters, digits, ".", "-" and "_": the log tells why.
+    volume's lost+found, or whose name has other characters than letters, digits, ".", "-" and "_". The reason
+    is logged.
 
     Raises:
         ModelError: the repository is not a folder that can be read.
     """
     versions, passed_over = _scan(repository)
     for folder, why in passed_over.items():
-        _log.warning("%r is passed over: %s", str(folder), why)
+        _log.warning("ignoring %r: %s", str(folder), why)
     return sorted(versions, key=lambda version: (version.name, version.version))
 
 
 def versions_by_name(repository: Path) -> dict[str, list[VersionFolder]]:
-    """The same by the names of the models. Raises as `find_versions`."""
+    """The versions by the names of their models.
+
+    Raises:
+        ModelError: the repository cannot be read.
+    """
     by_name: dict[str, list[VersionFolder]] = {}
     for folder in find_versions(repository):
         by_name.setdefault(folder.name, []).append(folder)
@@ -89,17 +81,18 @@ def versions_by_name(repository: Path) -> dict[str, list[VersionFolder]]:
 
 
 def fingerprint(repository: Path) -> frozenset[tuple[str, int, int, int]]:
-    """What changes when a version is published, copied in file by file, replaced or taken away: path, inode,
-    size and time of every file of every version.
+    """A value that changes when a version is published, copied in, replaced or removed.
+
+    It consists of path, inode, size and time of every file of every version.
 
     Raises:
-        ModelError: as `find_versions`.
+        ModelError: the repository cannot be read.
     """
     marks = set()
     versions, _ = _scan(repository)
     for version in versions:
         marks.add((str(version.path), 0, 0, 0))
-        with suppress(OSError):  # what goes away meanwhile is missing, and that is its mark
+        with suppress(OSError):  # a file that is being removed is missing from the result
             for file in version.path.iterdir():
                 status = file.stat()
                 marks.add((str(file), status.st_ino, status.st_size, status.st_mtime_ns))
@@ -110,7 +103,7 @@ def read_card(folder: VersionFolder) -> tuple[Card, str]:
     """The card of a version, and its text for callers who want all of it.
 
     Raises:
-        ModelError: it is missing, is not what a card should be, or belongs to another model or version.
+        ModelError: it is missing, invalid, or belongs to another model or version.
     """
     try:
         text = card_text(folder.path)
@@ -166,7 +159,7 @@ def read_tensors(folder: Path, file: GraphFile) -> dict[str, NDArray[np.float32]
 
 
 def cpu_has_vnni(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """Whether the CPU multiplies int8 in one instruction. False where Linux's cpuinfo does not say so."""
+    """Whether the CPU multiplies int8 in one instruction, according to Linux's cpuinfo."""
     try:
         text = cpuinfo.read_text(encoding="utf-8")
     except OSError:
@@ -176,7 +169,7 @@ def cpu_has_vnni(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
 
 
 def _scan(repository: Path) -> tuple[list[VersionFolder], dict[Path, str]]:
-    """Every version, and why which folders are passed over."""
+    """Every version, and the ignored folders with the reasons."""
     versions: list[VersionFolder] = []
     passed_over = {}
     try:
@@ -214,7 +207,7 @@ def _is_version(name: str) -> bool:
 
 
 def _read_tensor(folder: Path, file: ListedFile) -> NDArray[np.float32]:
-    """Every piece is hashed where it was read to: what becomes of the file afterwards does not matter."""
+    """Hash every piece in memory after reading it, so that later changes of the file do not matter."""
     digest = hashlib.sha256()
     try:
         with open_regular(folder / file.file, MAX_TENSOR_BYTES) as content:
@@ -237,6 +230,5 @@ def _read_tensor(folder: Path, file: ListedFile) -> NDArray[np.float32]:
 def _check_digest(file: ListedFile, digest: str) -> None:
     if digest != file.sha256.lower():
         raise ModelError(
-            f"{file.file} is not the file that the card describes: its SHA-256 is {digest}, "
-            f"the card says {file.sha256}"
+            f"{file.file} does not match the card: its SHA-256 is {digest}, but the card has {file.sha256}"
         )

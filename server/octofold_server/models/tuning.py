@@ -1,7 +1,7 @@
-"""`octofold-serve --tune`: measures which lanes, threads and batches answer most boards a second here.
+"""`octofold-serve --tune`: finds the lanes, threads and batch size that answer most boards per second.
 
-All candidates take turns, round after round, so that a slow moment hits each of them, and are compared by the
-medians of their rounds. Knows nothing about gRPC: what is measured is the backend in a loop.
+All candidates take turns in rounds, so that a slow moment affects all of them, and are compared by the
+medians of their rounds. It measures the backend in a loop, without gRPC.
 """
 
 from __future__ import annotations
@@ -36,14 +36,12 @@ from octofold_server.models.repository import (
 from octofold_server.models.tuning_file import FILE, device_name, write_tuning
 from octofold_server.system.cpus import usable_cores
 
-__all__ = ["boards_per_second", "candidates", "random_boards", "tune"]
-
 SECONDS = 60.0
-"""For one model, besides the loading."""
+"""Duration of the measurement for one model, without loading."""
 
 ROUNDS = 3
 NEAR = 0.97
-"""Share of the best speed that counts as equal: of such candidates the plainest is taken."""
+"""Share of the best speed that counts as equal; among equal candidates, the simplest wins."""
 
 CPU_BATCHES = (8, 16, 32, 64)
 CUDA_BATCHES = (64, 256, 1024, 4096)
@@ -52,12 +50,12 @@ _log = logging.getLogger(__name__)
 
 
 def tune(config: Config, new_backends: BackendFactory = onnx_lanes, seconds: float = SECONDS) -> None:
-    """Measure the newest version of every model that `config` would serve, and keep what is best beside it.
+    """Measure the newest version of every model that `config` would serve, and store the best beside it.
 
-    What the flags say about lanes, threads and batches is not varied.
+    Lanes, threads and batch sizes that flags define are not varied.
 
     Raises:
-        ModelError: there is no model, or one cannot be measured; what was found before stays.
+        ModelError: no model exists, or one cannot be measured; earlier results stay.
     """
     device = choose_device(config.device)
     newest = {}
@@ -109,7 +107,7 @@ def _tune(
 
 
 def candidates(device: str) -> Iterator[Layout]:
-    """What is measured, the plainest first."""
+    """The candidates, the simplest first."""
     if device == "cuda":
         for lanes in (1, 2):
             for batch in CUDA_BATCHES:
@@ -123,7 +121,7 @@ def candidates(device: str) -> Iterator[Layout]:
 
 
 def boards_per_second(lanes: Sequence[Backend], boards: NDArray[np.uint8], seconds: float) -> float:
-    """Boards a second of all lanes together, each of which runs `boards` [N, 16] over and over."""
+    """Boards per second of all lanes together, each of which runs `boards` [N, 16] repeatedly."""
     batches = [0] * len(lanes)
     begin = time.perf_counter()
 
@@ -141,7 +139,7 @@ def boards_per_second(lanes: Sequence[Backend], boards: NDArray[np.uint8], secon
 
 
 def random_boards(count: int) -> NDArray[np.uint8]:
-    """`[count, 16]`: boards of games of random legal moves."""
+    """Boards of games with random legal moves, `[count, 16]`."""
     generator = np.random.default_rng(0)
     episodes = Episodes(0, range(64))
     seen: list[NDArray[np.uint8]] = []
@@ -155,7 +153,7 @@ def random_boards(count: int) -> NDArray[np.uint8]:
 
 
 def _largest_batches(layouts: Sequence[Layout]) -> set[Layout]:
-    """The layouts that need lanes of their own: smaller batches run on those for the largest."""
+    """The layouts that need their own lanes; smaller batches run on the lanes for the largest."""
     largest = max(layout.max_batch_size for layout in layouts)
     return {replace(layout, max_batch_size=largest) for layout in layouts}
 

@@ -1,7 +1,7 @@
-"""The file in which `octofold-serve --tune` keeps what it found fastest, beside the model that it measured.
+"""The file with the results of `octofold-serve --tune`, beside the measured model.
 
-One file may hold the results of several machines: they are found by the name of the CPU or GPU and by the
-digest of the model file. Knows nothing about how they were measured.
+A file may contain results of several machines, by the name of the CPU or GPU and the digest of the model
+file.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from octofold_game.files import read_regular, whole_file
 from octofold_server.backends.backend import Layout
 from octofold_server.backends.cuda import gpu_name
 from octofold_server.system.cpus import cpu_name, usable_cores
-
-__all__ = ["FILE", "device_name", "read_tuning", "write_tuning"]
 
 FILE = "tuning.json"
 MAX_BYTES = 1 << 20
@@ -42,7 +40,7 @@ class _Tunings(msgspec.Struct, frozen=True):
 
 
 def device_name(device: str) -> str:
-    """What results for "cpu" or "cuda" are found by: on a CPU the cores count, too."""
+    """The key of results for "cpu" or "cuda"; on a CPU, it includes the number of cores."""
     if device == "cuda":
         return gpu_name()
     cores = usable_cores()
@@ -50,9 +48,9 @@ def device_name(device: str) -> str:
 
 
 def read_tuning(folder: Path, device: str, sha256: str) -> Layout | None:
-    """What was measured for the model file of that digest on this device; None if nothing was.
+    """The result for a model file on this device; None without one.
 
-    A file that is damaged, or is not of this format, is ignored: the log tells.
+    A file that is damaged or has another format is ignored and logged.
     """
     results = _read(folder / FILE).devices.get(device_name(device), {})
     found = results.get(sha256)
@@ -62,7 +60,11 @@ def read_tuning(folder: Path, device: str, sha256: str) -> Layout | None:
 
 
 def write_tuning(folder: Path, sha256: str, layout: Layout, boards_per_second: float) -> None:
-    """Keep a result, beside those for other devices and model files. Raises `OSError`."""
+    """Store a result beside those for other devices and model files.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     file = folder / FILE
     devices = _read(file).devices
     result = _Tuning(
@@ -80,5 +82,5 @@ def _read(file: Path) -> _Tunings:
     except FileNotFoundError:
         return nothing
     except (OSError, ValueError) as error:
-        _log.warning("%s is ignored: %s", file, error)
+        _log.warning("ignoring %s: %s", file, error)
         return nothing

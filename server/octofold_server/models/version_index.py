@@ -1,7 +1,4 @@
-"""What became of every version of a model repository, for whoever asks at whatever time.
-
-Knows nothing about how versions are loaded, nor about calls.
-"""
+"""The status and statistics of every version of a model repository."""
 
 from __future__ import annotations
 
@@ -12,22 +9,22 @@ from enum import Enum
 
 from octofold_server.batching.statistics import ModelStatistics
 
-__all__ = ["State", "VersionIndex", "VersionStatus"]
-
 
 class State(Enum):
+    """The state of a version."""
+
     LOADING = 1
     READY = 2
     FAILED = 3
-    UNLOADING = 4  # takes no calls, and finishes what it has accepted
+    UNLOADING = 4  # refuses new calls and finishes accepted ones
     UNLOADED = 5
 
 
 @dataclass(frozen=True)
 class VersionStatus:
-    """What became of a version of the repository.
+    """The status of a version.
 
-    The reason may also tell of a version that is ready why its newer files are not what serves.
+    The reason of a ready version explains why its newer files do not serve.
     """
 
     name: str
@@ -41,7 +38,7 @@ class VersionStatus:
 class VersionIndex:
     """The status and the statistics of every known version; any thread may call any method.
 
-    A version that is loaded again goes on with its old statistics, so that no counter goes backwards.
+    A version that is loaded again keeps its statistics, so that no counter decreases.
     """
 
     def __init__(self) -> None:
@@ -50,12 +47,12 @@ class VersionIndex:
         self._statistics: dict[tuple[str, int], ModelStatistics] = {}
 
     def set(self, status: VersionStatus) -> None:
-        """From now on, this is the status of its version."""
+        """Set the status of a version."""
         with self._lock:
             self._statuses[status.name, status.version] = status
 
     def get(self, name: str, version: int) -> VersionStatus | None:
-        """The status of a version; None when it is not known."""
+        """The status of a version; None if it is unknown."""
         with self._lock:
             return self._statuses.get((name, version))
 
@@ -74,12 +71,12 @@ class VersionIndex:
             return self._statistics.setdefault((name, version), ModelStatistics())
 
     def statistics(self) -> Mapping[tuple[str, str], ModelStatistics]:
-        """Of every version that has ever answered calls and is still known, by name and version."""
+        """The statistics of every known version that has ever answered calls, by name and version."""
         with self._lock:
             return {(name, str(version)): kept for (name, version), kept in sorted(self._statistics.items())}
 
     def forget(self, name: str, but: Collection[int]) -> None:
-        """The versions of one model, but these, are no longer known."""
+        """Remove all versions of one model except these."""
         with self._lock:
             for key in [key for key in self._statuses if key[0] == name and key[1] not in but]:
                 del self._statuses[key]

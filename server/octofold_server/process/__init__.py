@@ -1,1 +1,1 @@
-"""A serving process from start to end: what it is assembled from, how it lives, and several of them."""
+"""The serving process: its assembly, its life, and several processes on one port."""

@@ -1,7 +1,4 @@
-"""What the server tells the person who starts it: what it serves, where, how to stop it, and who may call.
-
-Knows nothing about when it does what it tells.
-"""
+"""The log lines of a server's start and stop: models, addresses, how to stop it, and who may call."""
 
 from __future__ import annotations
 
@@ -13,18 +10,16 @@ from octofold_server.config.options import Config
 from octofold_server.models.registry import Models, ServedModel
 from octofold_server.system.sockets import address_of
 
-__all__ = ["announce_configuration", "announce_service", "announce_stop", "warn_of_strangers"]
-
 _log = logging.getLogger(__name__)
 
 
 def announce_configuration(config: Config) -> None:
-    """Every option; --print-config shows them, too."""
+    """Log all options, as --print-config prints them."""
     _log.debug("the configuration", extra={"fields": config.effective()})
 
 
 def announce_service(config: Config, models: Models, port: int, rest_port: int | None) -> None:
-    """The models, the addresses, and how to stop."""
+    """Log the models, the addresses and how to stop the server."""
     newest = {served.name: served for served in models.served()}  # which are sorted by version
     told = (_described(served, newest.get(models.default) is served) for served in models.served())
     _log.info("models: %s", ", ".join(told))
@@ -36,10 +31,10 @@ def announce_service(config: Config, models: Models, port: int, rest_port: int |
 
 
 def announce_stop(grace_seconds: float) -> None:
-    """The first signal came."""
+    """Log the first signal to stop."""
     if grace_seconds:
         _log.info(
-            "stopping: still serving for %g seconds, for clients to notice; a second Ctrl-C or SIGTERM ends "
+            "stopping: serving for %g more seconds, so that clients notice; a second Ctrl-C or SIGTERM ends "
             "this wait",
             grace_seconds,
         )
@@ -48,7 +43,7 @@ def announce_stop(grace_seconds: float) -> None:
 
 
 def warn_of_strangers(config: Config, port: int) -> None:
-    """Warn where other machines may call without a token or a certificate."""
+    """Warn if other machines may call without a token or a certificate."""
     if config.tokens is not None or config.tls_client_ca is not None or _is_loopback(config.host):
         return
     what = "call"

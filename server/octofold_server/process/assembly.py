@@ -40,31 +40,29 @@ from octofold_server.transport.interface import Server
 from octofold_server.transport.methods import Methods
 from octofold_server.transport.unread import UnreadReplies
 
-if TYPE_CHECKING:  # what most servers do without, and need not load
+if TYPE_CHECKING:  # most servers do not need these modules
     from octofold_server.admission.tracing import Tracing
     from octofold_server.transport.http_server import RestServer
 
-__all__ = ["LAST_BYTES_SECONDS", "SERVICES", "Parts", "build"]
-
 LAST_BYTES_SECONDS = 1.0
-"""For replies on their way out, and for whoever watches health, before connections are cut."""
+"""Time for last replies and health updates to be sent before connections are closed."""
 
 SERVICES = (OCTOFOLD, OPEN_INFERENCE)
-"""Full names of the services that are ready together."""
+"""Full names of the services that become ready together."""
 
 ASIDE_THREADS = 4
-"""For what is asked about the server and its models."""
+"""Threads for questions about the server and its models."""
 
 SLOW_THREADS = 4
-"""For loading and unloading, which last: nothing else must wait behind them."""
+"""Threads for loading and unloading. These take long, and nothing else must wait for them."""
 
 BOARD_BYTES = 16
 OTHER_BYTES = 131_072
 """Of a message, for everything but its boards: names, ids and parameters."""
 
 MAX_PENDING = 4000
-"""Calls that gRPC may keep until we ask for them, some 16 kB each. Beyond, it drops calls without a status;
-with its own limit of 1,000 it does so when a few honest clients start at the same moment."""
+"""Calls that gRPC may keep until we take them, about 16 kB each. It drops further calls without a status. Its
+default of 1,000 is too low for a few normal clients that start at the same moment."""
 
 
 @dataclass(frozen=True)
@@ -81,17 +79,17 @@ class Parts:
 
     @property
     def models(self) -> Models:
-        """Where calls go."""
+        """The models that answer the calls."""
         return self.admission.models
 
     def new_rest(self, is_grpc_answering: Callable[[], bool], **limits: Any) -> RestServer:
-        """The server of REST, which takes its port now.
+        """Make the REST server, which binds its port at once.
 
         Args:
-            is_grpc_answering: for `/readyz`.
-            limits: see `RestServer`; its own defaults unless given.
+            is_grpc_answering: whether gRPC answers, for `/readyz`.
+            limits: arguments of `RestServer`, which has defaults.
         """
-        # Only now: aiohttp takes a third of a second and 13 MB.
+        # Imported late: aiohttp takes a third of a second and 13 MB.
         from octofold_server.protocols.open_inference.rest import PROBES, application, error_reply
         from octofold_server.transport.http_server import RestServer
 
@@ -116,9 +114,9 @@ def build(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
     """Make the parts of a server and connect them.
 
     Args:
-        config: what the server is to be like.
-        new_backends: makes the lanes that compute the moves of a version.
-        place: among the processes that serve the same port; None when there is only this one.
+        config: the configuration.
+        new_backends: makes the lanes of a model version.
+        place: the place among processes that serve the same port; None if there is only this one.
 
     Raises:
         StartupError: a file of certificates or tokens is not what it should be, something that the
@@ -148,7 +146,7 @@ def _methods(
     config: Config, admission: Admission, health: Health, access: Access, operations: OpenInference
 ) -> Methods:
     """The methods of every service."""
-    # Half of the bytes in flight is for messages on their way, each of which may become the largest.
+    # Half of the bytes in flight is for arriving messages, each of which may be as large as allowed.
     at_once = max(2, config.max_bytes_in_flight // 2 // _most_grpc_bytes(config))
     # gRPC has one limit for all methods, so a message that should be small may be as large until we see it.
     small_at_once = max(1, at_once // 4)
@@ -173,11 +171,11 @@ def _methods(
 
 
 def _most_grpc_bytes(config: Config) -> int:
-    """The most bytes of a message over gRPC, where boards are packed: twice what the most boards take, so
-    that we refuse a call of some boards too many in our own words.
+    """Maximum bytes of a gRPC message, in which boards are packed: twice the bytes of the most boards.
 
-    `config.max_message_bytes` has room for boards as JSON. gRPC would take as much of every message that has
-    only begun to arrive, and each open stream may have one.
+    The factor lets us refuse a call with slightly too many boards in our own words.
+    `config.max_message_bytes` has room for boards as JSON; gRPC would accept as much of every incomplete
+    message, one for each stream.
     """
     return min(config.max_message_bytes, 2 * BOARD_BYTES * config.max_boards + OTHER_BYTES)
 
@@ -189,7 +187,7 @@ def _options(config: Config) -> list[tuple[str, int]]:
         # It counts calls that are over until they are freed, and so refuses clients that keep to the limit.
         ("grpc.http.overload_protection", 0),
         ("grpc.max_allowed_incoming_connections", file_limit() // 2),  # the rest is for REST, models, logs
-        # Without siblings, a second server on the port would silently take half of the calls.
+        # Without SO_REUSEPORT, a second server on the port fails instead of taking half of the calls.
         ("grpc.so_reuseport", int(config.processes > 1)),
         # A client whose machine is gone says nothing; what it had open ends when it answers no ping.
         ("grpc.keepalive_time_ms", 60_000),

@@ -1,6 +1,6 @@
-"""A server's life: listen, load and warm up, serve, drain on a signal, end.
+"""The life of a server: listen, load and warm up, serve, drain on a signal, end.
 
-Health tells load balancers which of these it is. Knows nothing about what the RPCs do.
+Health reports the current phase to load balancers.
 """
 
 from __future__ import annotations
@@ -31,41 +31,38 @@ from octofold_server.protocols.health import Health
 from octofold_server.system.native_log import NativeLog
 from octofold_server.system.siblings import Place
 from octofold_server.system.signals import Signals
-from octofold_server.system.sockets import StartupError, address_of, port_written
-
-__all__ = ["ServingError", "StartupError", "serve"]
+from octofold_server.system.sockets import address_of, port_written
 
 LAST_LOAD_SECONDS = 1.0
-"""For whoever is loading to notice that it should end. Reading a file or making a session may take longer; it
-is not waited for."""
+"""Time for a thread that loads a model to stop. Reading a file or making a session may take longer."""
 
 LAST_SPANS_SECONDS = 2.0
-"""For a collector to take the last spans; there may be none."""
+"""Time for a collector to receive the last spans."""
 
 
 _log = logging.getLogger(__name__)
 
 
 class ServingError(Exception):
-    """Why the server ended although nobody asked it to."""
+    """The server failed and must end; the message gives the reason."""
 
 
 def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Place | None = None) -> None:
-    """Run a server until SIGTERM or SIGINT; return once everything accepted has been answered.
+    """Run a server until SIGTERM or SIGINT, and return once all accepted calls are answered.
 
-    To be called by the main thread, which receives the signals. A second one ends the grace period at once;
-    SIGHUP brings the models up to date. When a model is still being loaded in the end, the process ends here.
+    Call this in the main thread, which receives the signals. A second signal ends the grace period at once.
+    SIGHUP reloads the models. If a model is still loading at the end, the process ends here.
 
     Args:
-        config: see there.
-        new_backends: makes the lanes that compute the moves of a version.
-        place: among the processes that serve the same port; None when there is only this one.
+        config: the configuration.
+        new_backends: makes the lanes of a model version.
+        place: the place among processes that serve the same port; None if there is only this one.
 
     Raises:
-        StartupError: the address cannot be listened on, a file of certificates or tokens is not what it
-            should be, or the port file or the ready file cannot be written.
-        ServingError: gRPC serves no more.
-        ModelError: there is nothing to serve.
+        StartupError: the server cannot listen on the address, a file of certificates or tokens is invalid, or
+            the port file or the ready file cannot be written.
+        ServingError: gRPC has failed.
+        ModelError: no model can be served.
     """
     parts = build(config, new_backends, place)
     admission, health, models = parts.admission, parts.health, parts.models
@@ -78,7 +75,7 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
     signals = Signals(reloading.request)
     announce_configuration(config)
 
-    with ExitStack() as ending:  # what is entered last ends first
+    with ExitStack() as ending:  # ends in reverse order
         if parts.tls is not None:
             ending.enter_context(NativeLog(admission.refusals.add_handshake))
         if admission.tracing is not None:
@@ -106,7 +103,7 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
                 _serve_until_signal(config, admission, health, signals, ports.watchdog)
     _log.info("stopped")
     if not models.has_settled(LAST_LOAD_SECONDS):
-        # The interpreter would wait for a thread that loads, or pull the ground from under a native library.
+        # The interpreter would wait for a loading thread, or unload memory that a native library still uses.
         logging.shutdown()
         os._exit(0)
 
@@ -114,7 +111,11 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
 def _serve_until_signal(
     config: Config, admission: Admission, health: Health, signals: Signals, watchdog: Watchdog
 ) -> None:
-    """Wait for a signal, and finish what was accepted; raises ServingError when the watchdog has."""
+    """Wait for a signal and finish accepted calls.
+
+    Raises:
+        ServingError: the watchdog has found a failure.
+    """
     signals.wait()
     _raise_if_failed(watchdog)
     announce_stop(config.grace)
@@ -128,7 +129,7 @@ def _serve_until_signal(
 
 
 def _loaded(models: Models, signals: Signals) -> bool:
-    """Load the models on a thread of its own; False when told to stop before all are loaded."""
+    """Load the models in a thread; return False if a signal came before all were loaded."""
     loading: Future[None] = Future()
 
     def load() -> None:
@@ -142,7 +143,7 @@ def _loaded(models: Models, signals: Signals) -> bool:
     loading.add_done_callback(lambda _: signals.wake())
     threading.Thread(target=load, name="loading", daemon=True).start()
     if signals.wait():
-        _log.info("stopping: not everything is loaded")
+        _log.info("stopping before all models are loaded")
         models.load_no_more()
         return False
     loading.result()
@@ -154,15 +155,15 @@ def _drain(admission: Admission, limit_seconds: float) -> None:
     if admission.open_calls:
         boards = sum(served.batcher.waiting for served in admission.models.served())
         _log.warning(
-            "after %g seconds of draining, %d calls and streams are given up; %d boards were still waiting",
-            limit_seconds,
+            "canceled %d calls and streams after %g seconds of draining; %d boards were still waiting",
             admission.open_calls,
+            limit_seconds,
             boards,
         )
 
 
 def _report_failure(admission: Admission, health: Health, signals: Signals) -> None:
-    """Nobody should come here any more, and the thread that waits for signals has something to look at."""
+    """Report not ready, and wake the thread that waits for signals."""
     admission.leave()
     health.leave()
     signals.wake()

@@ -1,4 +1,4 @@
-"""The ports of the server: gRPC, and REST where it is asked for."""
+"""The ports of the server: gRPC and optionally REST."""
 
 from __future__ import annotations
 
@@ -12,28 +12,27 @@ from octofold_server.protocols.health import SERVICE as HEALTH
 from octofold_server.system.sockets import StartupError, address_of, listener_on
 from octofold_server.transport.self_call import SelfCall
 
-if TYPE_CHECKING:  # aiohttp takes a third of a second and 13 MB, and most servers do without REST
+if TYPE_CHECKING:  # aiohttp takes a third of a second and 13 MB, and most servers have no REST port
     from octofold_server.transport.http_server import RestServer
 
-__all__ = ["Ports"]
 
 HEALTH_CHECK = f"/{HEALTH}/Check"
 
 
 class Ports:
-    """Takes the ports, serves on them, and watches that gRPC goes on.
+    """Binds the ports, serves on them, and watches gRPC.
 
-    They are taken before anything is loaded, so that the server fails early if somebody else has them. A
-    process that joins others takes them once it is ready: from then on the kernel gives it connections.
+    The ports are bound before models are loaded, so that the server fails early if they are in use. A process
+    that joins others binds them once it is ready, because the kernel gives it connections from then on.
 
     Args:
-        parts: of the server.
-        on_failure: called once, when gRPC serves no more.
+        parts: the parts of the server.
+        on_failure: called once if gRPC fails.
 
     Attributes:
-        grpc: the port that was taken.
-        rest: None without REST.
-        watchdog: over gRPC.
+        grpc: the bound gRPC port.
+        rest: the REST server; None without REST.
+        watchdog: the watchdog of gRPC.
     """
 
     def __init__(self, parts: Parts, on_failure: Callable[[], None]) -> None:
@@ -45,24 +44,24 @@ class Ports:
         self._taken = ExitStack()
 
     def take(self) -> None:
-        """Take the ports.
+        """Bind the ports.
 
         Raises:
-            StartupError: somebody else has one of them, or nobody can have it.
+            StartupError: a port is in use or not allowed.
         """
         config = self._parts.config
         self.grpc = _listen(self._parts)
         if config.rest_port is not None:
-            with ExitStack() as taken:  # leaves nothing behind if the port of REST cannot be had
+            with ExitStack() as taken:  # releases the gRPC port if the REST port cannot be bound
                 self_call = taken.enter_context(SelfCall(self._parts.grpc, HEALTH_CHECK))
                 self.rest = self._parts.new_rest(self_call.is_answered)
                 self._taken = taken.pop_all()
 
     def open(self) -> None:
-        """Serve from the first call of this on; take the ports if that is still to be done.
+        """Begin to serve, and bind the ports if they are not yet bound.
 
         Raises:
-            StartupError: see `take`.
+            StartupError: a port is in use or not allowed.
         """
         if self._is_open:
             return
@@ -75,7 +74,7 @@ class Ports:
         self.watchdog.start()
 
     def close(self) -> None:
-        """Serve no more; return once the last bytes are sent, or the time for them is over."""
+        """Stop serving; return once the last bytes are sent, or after `LAST_BYTES_SECONDS`."""
         if self._is_open:
             stopped = self._parts.grpc.stop(LAST_BYTES_SECONDS)
             if self.rest is not None:

@@ -1,7 +1,7 @@
-"""Several processes that serve one port: starts them, starts again what dies, hands signals on.
+"""Supervises several processes that serve one port: starts them, restarts those that die, forwards signals.
 
-For machines with more cores than one process can feed: Python runs in one thread of a process at a time. The
-kernel spreads connections, not calls, over the processes. Knows nothing about what they do.
+It is for machines with more cores than one process can use, because Python runs one thread of a process at a
+time. The kernel spreads connections, not calls, over the processes.
 """
 
 from __future__ import annotations
@@ -26,32 +26,30 @@ from octofold_server.system.siblings import Place
 from octofold_server.system.signals import Signals, hangups_held
 from octofold_server.system.sockets import StartupError, hold_port, port_written
 
-__all__ = ["serve_together"]
-
 LOOK_SECONDS = 0.2
 RESTART_SECONDS = 1.0
-"""Before one that died is started again, so that one that cannot live does not take all the CPU to try."""
+"""Pause before a process is restarted, so that one that always fails does not use all the CPU."""
 MAX_FOLDER_BYTES = 90
 """The name of a socket has at most 104 bytes, or 108 on Linux."""
 LAST_SECONDS = 30.0
-"""Beyond the grace and the drain, for a process to end by itself."""
+"""Time for a process to end, beyond grace and drain."""
 
 Run = Callable[[Config, Place], int]
-"""Serves in a process of its own; the exit code."""
+"""Serves in a process and returns the exit code."""
 
 _log = logging.getLogger(__name__)
 _spawning = multiprocessing.get_context("spawn")  # a forked child would share threads' locks, and gRPC's
 
 
 def serve_together(config: Config, run: Run) -> int:
-    """Serve with `config.processes` processes until SIGTERM or SIGINT; the exit code.
+    """Serve with `config.processes` processes until SIGTERM or SIGINT, and return the exit code.
 
     Args:
-        config: of all of them, but for what they cannot share.
-        run: what each does; it is told its place.
+        config: the configuration of all processes.
+        run: called in each process, with its place.
 
     Raises:
-        StartupError: the address cannot be listened on, or a port file cannot be written.
+        StartupError: the server cannot listen on the address, or a port file cannot be written.
     """
     with ExitStack() as ending:
         port = ending.enter_context(hold_port(config.host, config.port))
@@ -79,9 +77,9 @@ class _Family:
     """The processes.
 
     Args:
-        config: of each, but for its port file.
-        folder: theirs alone.
-        run: see `serve_together`.
+        config: the configuration of each process, except for its port file.
+        folder: a folder for these processes only.
+        run: called in each process, with its place.
     """
 
     def __init__(self, config: Config, folder: Path, run: Run) -> None:
@@ -89,12 +87,14 @@ class _Family:
         self._folder = folder
         self._run = run
         self._members: list[Any] = []  # multiprocessing.Process, of a context
-        self._revive_at: dict[int, float] = {}  # by number, of those that died
+        self._revive_at: dict[int, float] = {}  # the times to restart dead processes, by number
         self._failed = False
 
     def start(self, signals: Signals) -> bool:
-        """Start one after the other, each once the one before is ready; False when one has ended instead, or
-        a signal came. What keeps one from starting is so told once."""
+        """Start the processes one after the other, each once the previous one is ready.
+
+        Returns False if a process has ended or a signal came. An error at start is thus logged only once.
+        """
         for number in range(self._config.processes):
             self._members.append(self._new(number))
             while not self._port_file(number).exists():
@@ -106,40 +106,40 @@ class _Family:
         return True
 
     def revive(self) -> None:
-        """Start again what has died, a moment later."""
+        """Restart processes that have died, after a pause."""
         now = time.monotonic()
         for number, member in enumerate(self._members):
             if member.is_alive():
                 continue
             if number not in self._revive_at:
-                _log.error("process %d has ended with %s; it is started again", number, member.exitcode)
+                _log.error("process %d ended with exit code %s; restarting it", number, member.exitcode)
                 self._revive_at[number] = now + RESTART_SECONDS
             elif now >= self._revive_at[number]:
                 del self._revive_at[number]
                 self._members[number] = self._new(number)
 
     def signal(self, number: int) -> None:
-        """Send all a signal."""
+        """Send a signal to all processes."""
         for member in self._members:
             if member.is_alive():
                 os.kill(member.pid, number)
 
     def end(self, signals: Signals) -> int:
-        """End all, each with its grace and drain; the exit code. A further signal is handed on."""
+        """End all processes, with grace and drain; forward further signals; return the exit code."""
         self._terminate()
         end = time.monotonic() + self._config.grace + self._config.drain + LAST_SECONDS
         while any(member.is_alive() for member in self._members) and time.monotonic() < end:
             if signals.wait(LOOK_SECONDS):
                 self._terminate()
-        well = (0, -signal.SIGTERM)  # the latter of one that did not serve yet
+        well = (0, -signal.SIGTERM)  # the second of a process that did not serve yet
         return int(self._failed or any(member.exitcode not in well for member in self._members))
 
     def _terminate(self) -> None:
         self.signal(signal.SIGTERM)
-        self.signal(signal.SIGCONT)  # one that is stopped has calls to finish, too
+        self.signal(signal.SIGCONT)  # a stopped process also has calls to finish
 
     def kill(self) -> None:
-        """End what has not ended."""
+        """Kill the processes that have not ended."""
         for member in self._members:
             member.kill()
             member.join()
@@ -159,25 +159,25 @@ class _Family:
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """A new folder for the processes, that only their user can enter, until the block ends.
+    """A temporary folder for the processes that only their user can enter.
 
     Raises:
-        StartupError: no folder can be made, or sockets in it would have names that are too long.
+        StartupError: the folder cannot be created, or its path is too long for sockets.
     """
     with ExitStack() as ending:
         for parent in (None, "/tmp"):  # None: what TMPDIR says
             try:
                 new = ending.enter_context(tempfile.TemporaryDirectory(prefix="octofold-", dir=parent))
             except OSError as error:
-                raise StartupError(f"no folder for temporary files can be made: {error.strerror}") from error
+                raise StartupError(f"cannot create a temporary folder: {error.strerror}") from error
             if len(os.fsencode(new)) <= MAX_FOLDER_BYTES:
                 yield Path(new)
                 return
-        raise StartupError(f"{new} is too long for the names of sockets: set TMPDIR to a shorter folder")
+        raise StartupError(f"the path {new} is too long for sockets: set TMPDIR to a shorter path")
 
 
 def _serve(run: Run, config: Config, place: Place) -> None:
-    os.setsid()  # Ctrl-C on a terminal is for the process that started this one, which hands it on
+    os.setsid()  # the parent process receives Ctrl-C and forwards it
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     raise SystemExit(run(config, place))
 

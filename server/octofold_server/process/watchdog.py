@@ -1,6 +1,4 @@
-"""Notices when the thread that serves gRPC has failed or is stuck: else the process would look healthy and
-answer nobody.
-"""
+"""Detects that the gRPC thread has failed or is stuck; the process would otherwise look healthy."""
 
 from __future__ import annotations
 
@@ -12,33 +10,31 @@ from collections.abc import Callable
 
 from octofold_server.transport.interface import Server
 
-__all__ = ["Watchdog"]
-
 LOOK_SECONDS = 0.25
 
 SILENT_SECONDS = 2.0
-"""Without a beat for this long, new callers should go elsewhere."""
+"""After this long without a heartbeat, the server reports not ready."""
 
 STUCK_SECONDS = 10.0
-"""Without a beat for this long, the server will not come back."""
+"""After this long without a heartbeat, the server has failed."""
 
 LAST_SECONDS = 5.0
-"""For the process to end by itself once it has failed."""
+"""Time for the process to end after a failure, before it is killed."""
 
 _log = logging.getLogger(__name__)
 
 
 class Watchdog:
-    """Looks at the beats of a server from `start` to `stop`, on a thread of its own.
+    """Checks the heartbeats of a server in a thread, from `start` to `stop`.
 
-    It counts its own looks, not seconds: a process that was suspended as a whole is not stuck.
+    It counts checks, not seconds, because a process that was suspended as a whole is not stuck.
 
     Args:
-        server: started already.
+        server: a server that has been started.
         on_failure: called once, when it has failed.
 
     Attributes:
-        failure: what is wrong, for people; empty while all is well.
+        failure: the reason of a failure; empty without one.
     """
 
     def __init__(self, server: Server, on_failure: Callable[[], None]) -> None:
@@ -50,15 +46,15 @@ class Watchdog:
         self._thread = threading.Thread(target=self._look, name="watchdog", daemon=True)
 
     def is_alive(self) -> bool:
-        """Whether the server has served a moment ago."""
+        """Whether the server had a heartbeat recently."""
         return not self.failure and self._looks_without_beat * LOOK_SECONDS < SILENT_SECONDS
 
     def start(self) -> None:
-        """Look from now on."""
+        """Begin to check."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         self._stopping.set()
 
     def _look(self) -> None:
@@ -76,9 +72,9 @@ class Watchdog:
 
     def _fail(self, what: str) -> None:
         self.failure = what
-        _log.critical("%s: the process ends", what)
+        _log.critical("%s; ending the process", what)
         self._on_failure()
         time.sleep(LAST_SECONDS)
-        # Whoever ends the process may wait for what is stuck.
+        # The thread that ends the process may itself be stuck.
         logging.shutdown()
         os._exit(1)

@@ -1,1 +1,1 @@
-"""The machine below the service: files, sockets, cores, signals, logs, TLS."""
+"""The system below the service: files, sockets, cores, signals, logs and TLS."""

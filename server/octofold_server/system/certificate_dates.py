@@ -1,6 +1,6 @@
-"""Whether a certificate's dates are good, found as a client would find it: by a handshake, here in memory.
+"""Checks the dates of a certificate like a client, by a TLS handshake in memory.
 
-Python's ssl reads no dates of a server's own certificate. Knows nothing about ports.
+Python's ssl module cannot read the dates of a server's own certificate.
 """
 
 from __future__ import annotations
@@ -8,20 +8,17 @@ from __future__ import annotations
 import ssl
 from pathlib import Path
 
-__all__ = ["wrong_date"]
-
 NOT_YET_VALID, EXPIRED = 9, 10  # OpenSSL's X509_V_ERR_CERT_...
 
 
 def wrong_date(server: ssl.SSLContext, certificate: Path) -> str:
-    """What a client will say of the dates of the certificate that the context has from this file; empty if
-    nothing."""
+    """A client's error about the dates of a certificate in the context; empty if there is none."""
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
-    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # whoever signed it, it vouches for itself here
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # trust the certificate itself, whoever signed it
     try:
         client.load_verify_locations(certificate)
-    except OSError:  # it is being replaced; the new one will be looked at, too
+    except OSError:  # it is being replaced; the new one will also be checked
         return ""
     to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = (
@@ -37,6 +34,6 @@ def wrong_date(server: ssl.SSLContext, certificate: Path) -> str:
     except ssl.SSLCertVerificationError as error:
         if error.verify_code in (NOT_YET_VALID, EXPIRED):
             return error.verify_message
-    except ssl.SSLError:  # clients will say what is wrong with it; these are not its dates
+    except ssl.SSLError:  # another error, which clients will report
         pass
     return ""

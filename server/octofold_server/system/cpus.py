@@ -1,6 +1,6 @@
-"""How many cores this process may use, which in a container are fewer than the machine has.
+"""The number of cores that this process may use, which in a container are fewer than the machine has.
 
-Knows Linux's two ways of saying so: the affinity mask, and the CPU quota of a control group (cgroup v2).
+Linux limits them by the affinity mask and by the CPU quota of a control group (cgroup v2).
 """
 
 from __future__ import annotations
@@ -8,15 +8,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["cpu_name", "usable_cores"]
-
 CGROUP = Path("/sys/fs/cgroup")
 
 
 def usable_cores(membership: Path = Path("/proc/self/cgroup"), root: Path = CGROUP) -> int:
-    """Whole cores, at least 1.
+    """Number of whole cores, at least 1.
 
-    Of a quota such as 1.5 cores the half is left to whoever receives and sends: a second lane on it would be
+    The half core of a quota of 1.5 is left to the threads that receive and send. A second lane on it would be
     stopped in the middle of batches.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -24,7 +22,7 @@ def usable_cores(membership: Path = Path("/proc/self/cgroup"), root: Path = CGRO
 
 
 def cpu_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """What the CPU calls itself, or "CPU" where Linux does not say."""
+    """The model name of the CPU, or "CPU" if Linux does not report it."""
     try:
         lines = cpuinfo.read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -34,7 +32,7 @@ def cpu_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 
 
 def _quota(membership: Path, root: Path) -> float:
-    """Cores that the process's control group and those above it allow; infinite without any."""
+    """Cores that the process's control groups allow; infinite without a quota."""
     try:
         lines = membership.read_text(encoding="utf-8").splitlines()
     except OSError:

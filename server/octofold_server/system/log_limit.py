@@ -1,7 +1,7 @@
-"""Keeps a line that is logged again and again from filling the disk.
+"""Limits repeated log lines, so that they cannot fill the disk.
 
-Anyone who reaches the port can cause a line: by a call without a token, or by metadata that gRPC cannot
-decode. Knows nothing about what is logged.
+Anyone who can reach the port can cause log lines, by calls without a token or with metadata that gRPC cannot
+decode.
 """
 
 from __future__ import annotations
@@ -12,23 +12,21 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["RepeatLimit"]
-
 MAX_LINES = 100
 WINDOW_SECONDS = 10.0
-"""A place in the code may log `MAX_LINES` lines in this time. What else it logs is counted, and the count is
+"""A place in the code may log `MAX_LINES` lines in this time. Further lines are counted, and their number is
 logged at the end of that time."""
 
 _Place = tuple[str, int, str, int]  # logger, level, file, line
 
 
 class _Count(logging.LogRecord):
-    """Tells how many records did not pass."""
+    """Logs the number of omitted records."""
 
 
 @dataclass
 class _Window:
-    """What one place has logged since a time."""
+    """The records of one place in the code since a time."""
 
     ends: float
     last: logging.LogRecord
@@ -37,13 +35,14 @@ class _Window:
 
 
 class RepeatLimit(logging.Filter):
-    """Lets records pass until there are too many of the same place in the code. Lines of level debug always
-    pass: an operator who asks for them wants one for each call.
+    """Omits records if one place in the code logs too many.
+
+    Debug records always pass, because an operator who enables them wants one for each call.
 
     Args:
-        emit: writes the records that tell how many were left out.
-        most: how many records of a place pass in one window.
-        seconds: how long a window is.
+        emit: writes the records with the numbers of omitted records.
+        most: maximum records of a place in one window.
+        seconds: length of a window.
     """
 
     def __init__(
@@ -56,11 +55,12 @@ class RepeatLimit(logging.Filter):
         self._emit = emit
         self._most = most
         self._seconds = seconds
-        self._windows: dict[_Place, _Window] = {}  # as many as there are lines of code that log
+        self._windows: dict[_Place, _Window] = {}  # at most one entry for each line of code that logs
         self._timer: threading.Timer | None = None
         self._lock = threading.Lock()  # guards the two above
 
     def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record passes."""
         if record.levelno < logging.INFO or isinstance(record, _Count):
             return True
         place = (record.name, record.levelno, record.pathname, record.lineno)
@@ -82,7 +82,7 @@ class RepeatLimit(logging.Filter):
         return passes
 
     def close(self) -> None:
-        """Tell what was left out up to now."""
+        """Log the numbers of records omitted so far."""
         with self._lock:
             windows, self._windows = self._windows, {}
             timer, self._timer = self._timer, None
@@ -113,7 +113,7 @@ class RepeatLimit(logging.Filter):
         if window.left_out == 0:
             return
         last = window.last
-        text = "%d lines were left out; the last of them: %s"
+        text = "omitted %d similar lines; the last one: %s"
         arguments = (window.left_out, last.getMessage())
         record = _Count(last.name, last.levelno, last.pathname, last.lineno, text, arguments, None)
         if (fields := getattr(last, "fields", None)) is not None:

@@ -1,8 +1,7 @@
-"""How the server writes its log: lines for people, or one JSON object a line for programs.
+"""Formats the server's log: lines for people, or one JSON object per line for programs.
 
-A record may carry `extra={"fields": {...}}`, which both forms show. Messages and fields may repeat what a
-caller has sent: both forms cut them, and neither lets them look like another line or another field. Knows
-nothing about what is logged.
+A record may have `extra={"fields": {...}}`, which both formats show. Messages and fields may contain text
+from callers: both formats shorten it, and prevent it from looking like another line or field.
 """
 
 from __future__ import annotations
@@ -18,12 +17,10 @@ from typing import TextIO
 
 from octofold_server.system.log_limit import RepeatLimit
 
-__all__ = ["JsonLines", "TextLines", "set_up_log"]
-
 MAX_MESSAGE = 2000
 MAX_TRACEBACK = 10_000
 MAX_FIELD = 200
-"""Characters; what is longer loses its middle."""
+"""Maximum number of characters; longer texts lose their middle."""
 
 ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
@@ -31,15 +28,16 @@ _PLAIN = re.compile(r"[^\s\[\]\"=]*")
 
 
 class TextLines(logging.Formatter):
-    """Time, level, place and message, then the fields as name=value; a value that needs them has quotes.
+    """Time, level, place and message, then the fields as name=value, with quotes where needed.
 
-    What is not to be printed is escaped: no text that came from a caller makes a line of its own.
+    Unprintable characters are escaped, so that a caller's text never begins a new line.
     """
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 -- logging's
+        """The line without a traceback."""
         record.message = _cut(record.message, MAX_MESSAGE)
         line = super().formatMessage(record)
         if fields := _fields(record):
@@ -47,13 +45,15 @@ class TextLines(logging.Formatter):
         return line if line.isprintable() else _escaped(line)
 
     def formatException(self, ei: ExceptionInfo) -> str:  # noqa: N802 -- logging's
+        """The traceback, shortened."""
         return _cut(super().formatException(ei), MAX_TRACEBACK)
 
 
 class JsonLines(logging.Formatter):
-    """One object: time (RFC 3339, UTC), level, logger, message, the traceback if any, and the fields."""
+    """One JSON object: time (RFC 3339, UTC), level, logger, message, a traceback if any, and the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """The record as one line."""
         line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -66,7 +66,7 @@ class JsonLines(logging.Formatter):
 
 
 class _LimitedHandler(logging.StreamHandler[TextIO]):
-    """Writes lines to a stream, but not the same one without end."""
+    """Writes lines to a stream, with a limit on repeated lines."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
@@ -83,17 +83,17 @@ def set_up_log(form: str, level: str) -> None:
 
     Args:
         form: "text" or "json".
-        level: the least that is logged: "debug", "info", "warning" or "error".
+        level: minimum level: "debug", "info", "warning" or "error".
     """
     handler = _LimitedHandler(sys.stderr)
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
     logging.basicConfig(level=level.upper(), handlers=[handler])
-    logging.raiseExceptions = False  # a full disk under the log must not become a flood of tracebacks
+    logging.raiseExceptions = False  # a full disk must not cause a flood of tracebacks
     logging.captureWarnings(True)
 
 
 def _cut(text: str, most: int) -> str:
-    """Without its middle, if it is longer: a traceback ends with the reason."""
+    """The text without its middle if it is too long; a traceback ends with the reason."""
     if len(text) <= most:
         return text
     return f"{text[: most // 2]}... {len(text) - most} characters ...{text[len(text) - most // 2 :]}"

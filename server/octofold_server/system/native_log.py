@@ -1,7 +1,7 @@
-"""What gRPC's C core prints to standard error, as records of the server's log.
+"""Turns the output of gRPC's C core on standard error into records of the server's log.
 
-Only there does it tell of TLS handshakes that failed: no call of Python's hears of a client with the wrong
-certificate, or with none. Knows nothing about TLS itself.
+The C core reports failed TLS handshakes only there; Python code does not see a client with a wrong
+certificate.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ import threading
 from collections.abc import Callable
 from typing import IO
 
-__all__ = ["NativeLog", "have_standard_error"]
-
 _LINE = re.compile(r"(?P<level>[IWEF])\d{4} [\d:.]+ +\d+ \S+?\] (?P<message>.*)")
 _HANDSHAKE = re.compile(r"Handshake failed with error \w+: (?P<reason>.*)")
 _LEVELS = {"I": logging.INFO, "W": logging.WARNING, "E": logging.ERROR, "F": logging.CRITICAL}
@@ -28,9 +26,9 @@ _log = logging.getLogger(__name__)
 
 
 def have_standard_error() -> None:
-    """Make up for a standard error that was closed when the process was started.
+    """Open a standard error if it was closed when the process was started.
 
-    Its number would go to the next file or connection that is opened, and that would get our log.
+    Otherwise, the next file or connection would get its number, and then our log.
     """
     if sys.stderr is None:
         descriptor = os.open(os.devnull, os.O_WRONLY)
@@ -41,13 +39,13 @@ def have_standard_error() -> None:
 
 
 class NativeLog:
-    """A block in which the process's standard error leads into the log.
+    """Redirects the standard error of native code into the log while a block runs.
 
-    Python's own standard error, and with it the log, goes where it went before. So does what Python writes of
-    a crash. The last words of a native library may get lost in the pipe: its reader dies with the process.
+    Python's own standard error, which includes the log and crash reports, is not redirected. The last output
+    of a native library before a crash may be lost, because the reader of the pipe dies with the process.
 
     Args:
-        on_handshake_failed: called once for every TLS handshake that failed.
+        on_handshake_failed: called once for each failed TLS handshake.
     """
 
     def __init__(self, on_handshake_failed: Callable[[], None]) -> None:
@@ -88,6 +86,6 @@ class NativeLog:
             _log.warning("%s", line)
         elif failed := _HANDSHAKE.fullmatch(parsed["message"]):
             self._on_handshake_failed()
-            _log.warning("a client was refused: its TLS handshake failed: %s", failed["reason"])
+            _log.warning("refused a client, because its TLS handshake failed: %s", failed["reason"])
         else:
             _log.log(_LEVELS[parsed["level"]], "%s", parsed["message"])

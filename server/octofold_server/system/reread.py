@@ -1,7 +1,7 @@
-"""Files that are read again when they change, such as certificates that are renewed while the server runs.
+"""Reads files again when they change, such as certificates that are renewed while the server runs.
 
 A file that cannot be used is an error at the start. Later it is logged, and the last good content stays in
-force. Knows nothing about what is in the files.
+use.
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
-__all__ = ["FileError", "Reread"]
-
 SETTLED_SECONDS = 1.0
-"""A file that has not changed for so long is taken to be whole, not in the middle of being written."""
+"""A file that has not changed for this long counts as complete."""
 
 EMPTY_SECONDS = 5.0
-"""The same for a file that is empty or missing: whoever is writing it may take a while for the first byte."""
+"""The same for a file that is empty or missing, because its writer may need time for the first byte."""
 
 Content = TypeVar("Content")
 _Stamp = tuple[tuple[int, int, int] | None, ...]
@@ -28,21 +26,21 @@ _log = logging.getLogger(__name__)
 
 
 class FileError(Exception):
-    """A file that the server needs is missing, or is not what it should be; the message names it."""
+    """A file is missing or invalid; the message names it."""
 
 
 class Reread(Generic[Content]):
-    """What was read from some files, and is read again when any of them changes.
+    """The content of some files, which is read again when one of them changes.
 
     Args:
         paths: the files.
-        read: reads them all; raises FileError.
-        look_seconds: minimum time between two looks at the files.
-        settle: read changed files only once they have not changed for `SETTLED_SECONDS`, or `EMPTY_SECONDS`
-            if one of them is empty or missing. For content of which a part looks like the whole.
+        read: reads all files, or raises FileError.
+        look_seconds: minimum time between two checks of the files.
+        settle: whether to wait until the files have not changed for `SETTLED_SECONDS`, or for `EMPTY_SECONDS`
+            if one of them is empty or missing. Use it if a part of the content looks like the whole.
 
     Raises:
-        FileError: at the start, what `read` raises.
+        FileError: the files cannot be used at the start.
     """
 
     def __init__(
@@ -57,14 +55,16 @@ class Reread(Generic[Content]):
         self._read = read
         self._look_seconds = look_seconds
         self._settle = settle
-        self._unsettled: tuple[_Stamp, float] | None = None  # what was seen, and when first
+        self._unsettled: tuple[_Stamp, float] | None = (
+            None  # the state of the files, and when it was first seen
+        )
         self._looked = time.monotonic()
         self._lock = threading.Lock()
         self._stamp = self._now()
         self._content = read()
 
     def current(self) -> Content:
-        """The newest content that was good."""
+        """The newest good content."""
         now = time.monotonic()
         if now - self._looked >= self._look_seconds:
             with self._lock:
@@ -83,17 +83,20 @@ class Reread(Generic[Content]):
         try:
             content = self._read()
         except FileError as error:
-            _log.error("%s has changed and is not used: %s", names, error)
+            _log.error("%s has changed, but cannot be used: %s", names, error)
         else:
             if self._now() != stamp:
-                return  # it is being written: the next look reads all of it
+                return  # it is being written; the next check reads all of it
             self._content = content
             _log.info("%s was read again", names)
         self._stamp = stamp
 
     def _has_settled(self, stamp: _Stamp) -> bool:
-        """By the files' own times if these are old: then nobody has called since the change. Else, and for a
-        clock that was set back, by how long they have looked the same here."""
+        """Whether the files have settled.
+
+        If their own times are old, they have. Otherwise, or if the clock was set back, the time counts for
+        which they have looked the same.
+        """
         wanted = SETTLED_SECONDS if all(file is not None and file[1] for file in stamp) else EMPTY_SECONDS
         if time.time() - max(map(_changed_at, self._paths)) >= wanted:
             return True
@@ -115,7 +118,7 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
 
 
 def _changed_at(path: Path) -> float:
-    """When the file was last written, in Unix time; of one that is missing, when its folder lost it."""
+    """Unix time of the last write; for a missing file, of the last change of its folder."""
     for place in (path, path.parent):
         try:
             return place.stat().st_mtime

@@ -1,8 +1,6 @@
-"""The processes of one service, as each of them sees the others: one page of metrics over all, and models
-loaded and unloaded in all, whichever process is asked.
+"""Connects the processes of one service, for a common page of metrics and for loading models in all of them.
 
-They talk over sockets in a folder that only their user can enter, in MessagePack: nothing is unpickled.
-Knows nothing about how they are started.
+They exchange MessagePack over sockets in a folder that only their user can enter; nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -21,16 +19,14 @@ import msgspec
 from google.rpc.status_pb2 import Status
 from octofold_proto.status import CODES, error_of, status_of
 
-__all__ = ["Place", "SiblingFailed", "Siblings"]
-
 BEAT_SECONDS = 0.5
-"""Between two signs of life of a process that is at work on an answer: loading takes its time."""
+"""Interval between two heartbeats of a process that works on an answer, because loading takes long."""
 
 SILENCE_SECONDS = 3.0
-"""A process that gives no sign of life for so long is stopped or stuck, and is not waited for."""
+"""A process without a heartbeat for this long is stopped or stuck; nobody waits for it."""
 
 SILENT_SECONDS = 20.0
-"""A process that was silent is not asked again for so long, where its answer is not needed."""
+"""A silent process is not asked again for this long, if its answer is not needed."""
 
 MAX_MESSAGE_BYTES = 1 << 26
 """Of what one of them says."""
@@ -41,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class SiblingFailed(Exception):
-    """Another process raised an error that is none of the protocol's; says which."""
+    """Another process raised an unexpected error; the message describes it."""
 
 
 class _Message(msgspec.Struct, tag=True, array_like=True):
@@ -62,7 +58,7 @@ class _Answer(_Message):
 
 
 class _Failure(_Message):
-    """An error of the protocol as its status, or any other as a text."""
+    """An error of the protocol as its status, any other error as a text."""
 
     status: bytes
     text: str
@@ -76,10 +72,10 @@ class Place:
     """One of several processes that serve a port.
 
     Attributes:
-        folder: of all of them; it has a socket for each.
-        number: of this process, from 0.
-        processes: how many there are.
-        joins: whether others may serve already, so that callers must not find this one before it is ready.
+        folder: folder with a socket for each process.
+        number: number of this process, from 0.
+        processes: number of processes.
+        joins: whether others may already serve, so that callers must not reach this one before it is ready.
     """
 
     folder: Path
@@ -89,35 +85,37 @@ class Place:
 
 
 class Siblings:
-    """The others.
+    """The other processes.
 
     Args:
-        place: of this process among them.
-        abilities: what others may ask of this process, by name; each takes one text, and returns one or None.
+        place: place of this process.
+        abilities: functions that the others may call, by name; each takes a text and returns a text or None.
     """
 
     def __init__(self, place: Place, abilities: dict[str, Callable[[str], str | None]]) -> None:
         self._place = place
         self._abilities = abilities
-        self._silent: dict[int, float] = {}  # when they were last waited for in vain
+        self._silent: dict[int, float] = {}  # the last time of waiting for them without an answer
         own = self._socket(place.number)
-        own.unlink(missing_ok=True)  # of a process that died
+        own.unlink(missing_ok=True)  # left by a process that died
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(own))
         self._listener.listen()
         threading.Thread(target=self._listen, name="siblings", daemon=True).start()
 
     def ask(self, ability: str, text: str = "", *, skip_silent: bool = False) -> dict[int, str | None]:
-        """What the others answer, by their numbers. One that gives no sign of life is passed over.
+        """Call a function in all other processes, and return the answers by their numbers.
+
+        Processes without a heartbeat are left out.
 
         Args:
-            ability: which of theirs.
-            text: what it takes.
-            skip_silent: do not ask those who gave no sign of life a moment ago.
+            ability: name of the function.
+            text: its argument.
+            skip_silent: do not ask processes that were silent recently.
 
         Raises:
-            OctofoldError: what one of them raised, after all were asked.
-            SiblingFailed: one of them raised anything else.
+            OctofoldError: a process raised this error; all have been asked.
+            SiblingFailed: a process raised another error.
         """
         asked: dict[Connection, int] = {}
         silent = self._silent_ones() if skip_silent else set()
@@ -145,12 +143,12 @@ class Siblings:
         while True:
             try:
                 accepted, _ = self._listener.accept()
-            except OSError as error:  # such as no file descriptor for it
-                _log.warning("a sibling cannot be heard: %s", error.strerror)
+            except OSError as error:  # for example, out of file descriptors
+                _log.warning("cannot receive from another process: %s", error.strerror)
                 time.sleep(BEAT_SECONDS)
                 continue
             connection = _connection(accepted)
-            # Loading takes its time, and others may ask meanwhile.
+            # Loading takes long, and other processes may ask in the meantime.
             threading.Thread(target=self._answer, args=(connection,), name="sibling", daemon=True).start()
 
     def _answer(self, connection: Connection) -> None:
@@ -170,12 +168,12 @@ class Siblings:
                     work.join(BEAT_SECONDS)
                 _send(connection, answer[0])
             except (OSError, EOFError, msgspec.DecodeError):
-                _log.info("a sibling has not waited for its answer")
+                _log.info("another process did not wait for its answer")
 
     def _try(self, request: _Request) -> _Message:
         try:
             return _Answer(self._abilities[request.ability](request.text))
-        except Exception as error:  # it is the other's caller who wants to know
+        except Exception as error:  # the error is for the caller in the other process
             if type(error) in CODES:
                 return _Failure(status_of(error).SerializeToString(), "")
             return _Failure(b"", f"{type(error).__name__}: {error}")
@@ -195,17 +193,17 @@ def _receive(connection: Connection) -> _Message:
 
 
 def _connection(end: socket.socket) -> Connection:
-    """A connection on which nothing waits for longer than `SILENCE_SECONDS`."""
+    """A connection whose operations time out after `SILENCE_SECONDS`."""
     end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIMEOUT)
     end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEOUT)
     return Connection(end.detach())
 
 
 def _request(path: Path, message: _Request) -> Connection:
-    """Send a message to the socket at `path`; the connection on which the answer comes."""
+    """Send a message to the socket at `path`, and return the connection for the answer."""
     end = socket.socket(socket.AF_UNIX)
     try:
-        end.setblocking(False)  # where the queue is full, nobody has accepted anything for a while
+        end.setblocking(False)  # if the queue is full, the process has accepted nothing for a while
         end.connect(str(path))
         end.setblocking(True)
     except OSError:
@@ -217,8 +215,7 @@ def _request(path: Path, message: _Request) -> Connection:
 
 
 def _collect(asked: dict[Connection, int]) -> tuple[dict[int, _Message], set[int]]:
-    """The answers on connections, by their numbers, of those that give signs of life until they answer, and
-    the numbers of those that give none."""
+    """The answers of processes with heartbeats, by number, and the numbers of the silent ones."""
     answers: dict[int, _Message] = {}
     silent: set[int] = set()
     heard = dict.fromkeys(asked, time.monotonic())

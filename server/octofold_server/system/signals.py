@@ -1,7 +1,4 @@
-"""The signals that end a server or make it look at its models again, for a thread that waits for them.
-
-Knows nothing about what is done then.
-"""
+"""Delivers the signals that stop a server or reload its models to a waiting thread."""
 
 from __future__ import annotations
 
@@ -13,17 +10,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["Signals", "hangups_held"]
-
-
 WAKE = 0
-"""Among the numbers of signals: no signal has it."""
+"""A number that no signal has."""
 
 
 @contextmanager
 def hangups_held() -> Iterator[None]:
-    """Nothing that this thread starts in the block, threads or processes, is ended by SIGHUP: it waits until
-    there are `Signals`. Else it would end a server that is starting, and has no handler yet."""
+    """Hold SIGHUP back, also for threads and processes that start in the block, until `Signals` handles it.
+
+    Without this, SIGHUP would end a server that is starting and has no handler yet.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     try:
         yield
@@ -32,10 +28,10 @@ def hangups_held() -> Iterator[None]:
 
 
 class Signals:
-    """SIGTERM and SIGINT, for a thread that waits for them, and SIGHUP, which meanwhile calls `on_hangup`.
+    """Delivers SIGTERM and SIGINT to a thread that waits for them; SIGHUP calls `on_hangup`.
 
-    They arrive as bytes on a socket. A `threading.Event` that a handler sets would miss the signal that comes
-    between the decision to wait and the wait: handlers run in the waiting thread, which would be asleep.
+    The signals arrive as bytes on a socket. A `threading.Event` set by a handler would miss a signal between
+    the decision to wait and the wait, because handlers run in the waiting thread, which would be asleep.
     """
 
     def __init__(self, on_hangup: Callable[[], None]) -> None:
@@ -45,14 +41,14 @@ class Signals:
         signal.set_wakeup_fd(self._sender.fileno())
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: None)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # see `hangups_held`
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # `hangups_held` has blocked it
 
     def wake(self) -> None:
-        """Let the thread that waits go on, as if its time were over; any thread may call this."""
+        """Wake the waiting thread, as if its time were over; any thread may call this."""
         self._sender.send(bytes([WAKE]))
 
     def wait(self, timeout_seconds: float = math.inf) -> bool:
-        """Wait for the next signal to stop; whether one came."""
+        """Wait for the next signal to stop, and return whether one came."""
         end = time.monotonic() + timeout_seconds
         while True:
             left = None if timeout_seconds == math.inf else max(0.0, end - time.monotonic())

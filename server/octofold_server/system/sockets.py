@@ -1,7 +1,4 @@
-"""Addresses to listen on, files that tell which port was taken, and how many connections there can be.
-
-Knows nothing about what is served there.
-"""
+"""Listening sockets, port files and the limit on open connections."""
 
 from __future__ import annotations
 
@@ -13,15 +10,12 @@ from pathlib import Path
 
 from octofold_game.files import write_text
 
-__all__ = ["StartupError", "address_of", "file_limit", "hold_port", "listener_on", "port_written"]
-
-
 ENOUGH_FILES = 65_536
-"""Where the system would allow more, or says nothing."""
+"""Used if the system allows more, or reports no limit."""
 
 
 class StartupError(Exception):
-    """Why the server cannot start."""
+    """The server cannot start; the message gives the reason."""
 
 
 def address_of(host: str, port: int) -> str:
@@ -30,7 +24,7 @@ def address_of(host: str, port: int) -> str:
 
 
 def file_limit() -> int:
-    """Let this process open as many files as the system allows, and return how many; a connection is one."""
+    """Raise the limit of open files to what the system allows, and return it; a connection is one file."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = ENOUGH_FILES if hard == resource.RLIM_INFINITY else min(hard, ENOUGH_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -39,15 +33,15 @@ def file_limit() -> int:
 
 
 def listener_on(host: str, port: int, *, shared: bool = False) -> socket.socket:
-    """A socket that listens there.
+    """A socket that listens on an address.
 
     Args:
-        host: its name or address.
-        port: 0 for a free one.
-        shared: with other sockets that are; the kernel then spreads connections over them.
+        host: name or address of the host.
+        port: port; 0 for a free one.
+        shared: whether other shared sockets may listen, too; the kernel spreads connections over them.
 
     Raises:
-        StartupError: there is no listening there; the message says why.
+        StartupError: it cannot listen there; the message gives the reason.
     """
     listener = _bound(host, port, shared=shared)
     try:
@@ -60,10 +54,10 @@ def listener_on(host: str, port: int, *, shared: bool = False) -> socket.socket:
 
 @contextmanager
 def hold_port(host: str, port: int) -> Iterator[int]:
-    """A port that, until the block ends, only sockets that are `shared` can listen on; the number of it.
+    """Reserve a port for `shared` sockets until the block ends, and yield its number.
 
     Raises:
-        StartupError: somebody else listens there, or nobody can.
+        StartupError: the port is in use or not allowed.
     """
     with _bound(host, port, shared=False) as alone:
         number = int(alone.getsockname()[1])
@@ -95,7 +89,7 @@ def _bound(host: str, port: int, *, shared: bool) -> socket.socket:
 
 @contextmanager
 def port_written(path: Path | None, port: int) -> Iterator[None]:
-    """The port is in the file at `path`, if any, until the block ends.
+    """Write the port to the file at `path`, if any, and remove the file when the block ends.
 
     Raises:
         StartupError: the file cannot be written.
@@ -110,5 +104,5 @@ def port_written(path: Path | None, port: int) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):  # whoever read it may have cleared it away
+        with suppress(OSError):  # its reader may have removed it
             path.unlink()

@@ -1,7 +1,6 @@
-"""The server's certificate, and the authorities that its clients' certificates come from.
+"""The server's certificate, and the CA certificates for its clients.
 
-gRPC and the HTTP port take theirs from here, and both use renewed files from the next connection on. Knows
-nothing about tokens.
+gRPC and HTTP both use them, and use renewed files from the next connection on.
 """
 
 from __future__ import annotations
@@ -17,8 +16,6 @@ from octofold_game.files import read_regular
 from octofold_server.system.certificate_dates import wrong_date
 from octofold_server.system.reread import FileError, Reread
 
-__all__ = ["Tls"]
-
 MAX_FILE_BYTES = 1 << 22
 
 _log = logging.getLogger(__name__)
@@ -32,10 +29,10 @@ class _Material(NamedTuple):
 
 
 class Tls:
-    """TLS from PEM files; with `client_ca`, clients must show a certificate that it vouches for.
+    """TLS from PEM files; with `client_ca`, clients need a certificate signed by it.
 
     Raises:
-        FileError: a file cannot be read, or is not what it should be, or the key is another certificate's.
+        FileError: a file cannot be read or is invalid, or the key does not belong to the certificate.
     """
 
     def __init__(self, certificate: Path, key: Path, client_ca: Path | None) -> None:
@@ -47,26 +44,26 @@ class Tls:
         self._given = self._files.current()
 
     def grpc_credentials(self) -> grpc.ServerCredentials:
-        """For gRPC's port."""
+        """The credentials of the gRPC port."""
         return grpc.dynamic_ssl_server_credentials(
             _configuration(self._given),
-            self._renewed,  # type: ignore[arg-type]  # it may return None, which the stubs forget
+            self._renewed,  # type: ignore[arg-type]  # it may return None, which the stubs do not declare
             require_client_authentication=self._client_ca is not None,
         )
 
     def context(self) -> ssl.SSLContext:
-        """For Python's own sockets. It hands every new connection to the context of the newest files."""
+        """A context for Python's sockets that gives each new connection the context of the newest files."""
         context = _server_context()
         self._load_into(context)
 
         def use_newest(connection: ssl.SSLObject | ssl.SSLSocket, _name: str | None, _: object) -> None:
             connection.context = self._files.current().context
 
-        context.sni_callback = use_newest  # called whether or not the client names a server
+        context.sni_callback = use_newest  # called even if the client names no server
         return context
 
     def _renewed(self) -> grpc.ServerCertificateConfiguration | None:
-        """What gRPC asks before every handshake: another configuration, or None to go on with the last."""
+        """A new configuration, or None to keep the last one; gRPC calls this before every handshake."""
         newest = self._files.current()
         if newest is self._given:
             return None
@@ -75,7 +72,7 @@ class Tls:
 
     def _read(self) -> _Material:
         context = _server_context()
-        self._load_into(context)  # also finds out whether the files go together
+        self._load_into(context)  # also checks that the files belong together
         if wrong := wrong_date(context, self._certificate):
             _log.warning("clients will refuse %s: %s", self._certificate, wrong)
         client_ca = _content(self._client_ca) if self._client_ca is not None else None
@@ -84,7 +81,7 @@ class Tls:
     def _load_into(self, context: ssl.SSLContext) -> None:
         for path in (self._certificate, self._key, self._client_ca):
             if path is not None:
-                _content(path)  # the errors of what follows do not say which file they mean
+                _content(path)  # later errors do not name the file
         try:
             context.load_cert_chain(self._certificate, self._key, password=lambda: b"")
         except (OSError, ValueError) as error:
@@ -95,13 +92,13 @@ class Tls:
             try:
                 context.load_verify_locations(self._client_ca)
             except (OSError, ValueError) as error:
-                raise FileError(f"{self._client_ca} holds no certificates: {_reason(error)}") from error
+                raise FileError(f"{self._client_ca} contains no certificates: {_reason(error)}") from error
             context.verify_mode = ssl.CERT_REQUIRED
 
 
 def _server_context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    # Nobody resumes a session: it would let in a client whose certificate is no longer good.
+    # No session is resumed, because that would admit a client whose certificate is no longer valid.
     context.options |= ssl.OP_NO_TICKET
     context.num_tickets = 0
     return context

@@ -108,4 +108,6 @@ def test_every_flag_has_its_option() -> None:
 
 def test_a_limit_names_a_percentile_and_a_time() -> None:
     assert arguments.limit("p99.9=1.5s") == Limit(99.9, 1500)
-    assert arguments.limit("max=300us") == Limit(100, pytest.approx(0.3))
+    limit = arguments.limit("max=300us")
+    assert limit.percentile == 100
+    assert limit.milliseconds == pytest.approx(0.3)

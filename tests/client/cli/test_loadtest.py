@@ -110,7 +110,16 @@ def test_the_search_ends_with_a_rate_that_holds_and_says_so(target: str, tmp_pat
 def test_ctrl_c_among_clients_that_play_keeps_what_was_measured_and_leaves_no_process(
     target: str, tmp_path: Path
 ) -> None:
-    command = [OCTOFOLD, "loadtest", "--target", target, "--concurrency", "1:99:1", "--out", "out"]
+    command: list[str | Path] = [
+        OCTOFOLD,
+        "loadtest",
+        "--target",
+        target,
+        "--concurrency",
+        "1:99:1",
+        "--out",
+        "out",
+    ]
     playing = ["--games", "--think", "5ms", "--form", "packed:8"]
     process = subprocess.Popen(
         [*command, *playing, "--processes", "2", "--ramp", "0s", "--window", "100ms", "--windows", "3"],
@@ -156,7 +165,16 @@ def test_when_the_server_dies_the_test_ends_with_its_last_words_and_keeps_the_re
     repository: Path, tmp_path: Path
 ) -> None:
     with LocalServer(repository) as server:
-        command = [OCTOFOLD, "loadtest", "--target", server.target, "--concurrency", "1:99:1", "--out", "out"]
+        command: list[str | Path] = [
+            OCTOFOLD,
+            "loadtest",
+            "--target",
+            server.target,
+            "--concurrency",
+            "1:99:1",
+            "--out",
+            "out",
+        ]
         process = subprocess.Popen(
             [*command, "--ramp", "0s", "--window", "200ms", "--windows", "3"],
             cwd=tmp_path,

@@ -62,7 +62,15 @@ def test_two_servers_play_the_games_that_one_would(
 def test_a_server_that_dies_loses_no_game_and_is_named(
     target: str, second: LocalServer, tmp_path: Path, alone: Replays
 ) -> None:
-    command = [OCTOFOLD, "evaluate", *OPTIONS, "--target", f"{second.target},{target}", "--out", "out"]
+    command: list[str | Path] = [
+        OCTOFOLD,
+        "evaluate",
+        *OPTIONS,
+        "--target",
+        f"{second.target},{target}",
+        "--out",
+        "out",
+    ]
     process = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -92,7 +100,7 @@ def test_when_all_servers_die_the_finished_games_are_kept(
     second: LocalServer, repository: Path, tmp_path: Path
 ) -> None:
     with LocalServer(repository) as third:
-        command = [
+        command: list[str | Path] = [
             OCTOFOLD,
             "evaluate",
             *OPTIONS,

@@ -64,8 +64,18 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tls_port(certificate: Path, repository: Path) -> Iterator[int]:
     """The port of a real server that speaks TLS."""
     file = certificate.with_name("port")
-    command = [SERVE, "--models", repository, "--port", "0", "--port-file", file, "--grace", "0"]
-    tls = ["--tls-certificate", certificate, "--tls-key", certificate.with_name("key.pem")]
+    command: list[str | Path] = [
+        SERVE,
+        "--models",
+        repository,
+        "--port",
+        "0",
+        "--port-file",
+        file,
+        "--grace",
+        "0",
+    ]
+    tls: list[str | Path] = ["--tls-certificate", certificate, "--tls-key", certificate.with_name("key.pem")]
     with subprocess.Popen([*command, *tls], stderr=subprocess.DEVNULL) as server:
         try:
             while not file.exists():
@@ -118,7 +128,14 @@ def test_a_tls_client_of_a_plaintext_server_hears_that_it_has_none(target: str) 
 
 
 def test_with_the_certificate_it_works(tls_port: int, certificate: Path) -> None:
-    command = [OCTOFOLD, "models", "--target", f"127.0.0.1:{tls_port}", "--tls-ca", certificate]
+    command: list[str | Path] = [
+        OCTOFOLD,
+        "models",
+        "--target",
+        f"127.0.0.1:{tls_port}",
+        "--tls-ca",
+        certificate,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("small")

@@ -27,7 +27,8 @@ class Preferring:
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
         order = np.array(self.order)
-        return order[legal_moves(boards)[:, order].argmax(axis=1)].astype(np.int8)
+        moves: NDArray[np.int8] = order[legal_moves(boards)[:, order].argmax(axis=1)].astype(np.int8)
+        return moves
 
 
 class Elsewhere(Preferring):
@@ -43,7 +44,8 @@ class Biased:
     name: str = "biased"
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        return legal_moves(boards).argmax(axis=1).astype(np.int8)
+        moves: NDArray[np.int8] = legal_moves(boards).argmax(axis=1).astype(np.int8)
+        return moves
 
 
 def test_players_that_are_made_alike_have_the_same_digest() -> None:

@@ -209,7 +209,16 @@ def test_a_local_player_and_a_served_model_are_compared_on_the_same_games(
 
 
 def test_ctrl_c_keeps_the_finished_games_of_a_slow_player(tmp_path: Path) -> None:
-    command = [OCTOFOLD, "evaluate", "--player", "montecarlo:runs=400", "--parallel", "2", "--out", "slow"]
+    command: list[str | Path] = [
+        OCTOFOLD,
+        "evaluate",
+        "--player",
+        "montecarlo:runs=400",
+        "--parallel",
+        "2",
+        "--out",
+        "slow",
+    ]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
         replays = tmp_path / "slow" / "games.replay"
         while not replays.exists():

@@ -16,7 +16,8 @@ Boards = NDArray[np.uint8]
 
 
 def first_legal(boards: Boards) -> NDArray[np.int8]:
-    return legal_moves(boards).argmax(axis=1).astype(np.int8)
+    moves: NDArray[np.int8] = legal_moves(boards).argmax(axis=1).astype(np.int8)
+    return moves
 
 
 class Ready:

@@ -31,7 +31,10 @@ class FirstLegal(inference_pb2_grpc.OctofoldServiceServicer):
             precisions={"fp32": GraphFile(file="model.onnx", sha256=sha256)},
         )
         self._version = pb.ModelVersion(
-            version="1", state=pb.ModelVersion.STATE_READY, precision="fp32", card_json=encode_card(card)
+            version="1",
+            state=pb.ModelVersion.STATE_READY,
+            precision="fp32",
+            card_json=encode_card(card).decode(),
         )
 
     def ListModels(  # noqa: N802 - gRPC's name
@@ -65,7 +68,7 @@ def two() -> Iterator[list[Served]]:
     for digest in ("ab", "cd"):
         servicer = FirstLegal(digest * 32)
         server = grpc.server(futures.ThreadPoolExecutor(4))
-        inference_pb2_grpc.add_OctofoldServiceServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
+        inference_pb2_grpc.add_OctofoldServiceServicer_to_server(servicer, server)
         served.append((f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}", servicer))
         server.start()
         servers.append(server)

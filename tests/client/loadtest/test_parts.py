@@ -91,7 +91,7 @@ def test_a_ramp_sends_half_as_much_and_reaches_the_full_rate_at_its_end() -> Non
 
 def test_without_a_file_the_boards_are_positions_of_games_that_go_on() -> None:
     boards = played_boards(largest_exponent=15, number=500)
-    assert (boards.shape, boards.dtype) == ((500, 16), np.uint8)
+    assert (boards.shape, boards.dtype.name) == ((500, 16), "uint8")
     assert legal_moves(boards).any(axis=1).all()
     assert len(np.unique(boards, axis=0)) > 450
 

@@ -1,5 +1,7 @@
 """Conversations driven by hand: when a call is tried again, and what its answer is read as. No server."""
 
+from typing import Any
+
 import grpc
 import numpy as np
 import pytest
@@ -28,9 +30,10 @@ class FailedCall(grpc.RpcError):
         return next(code for code in grpc.StatusCode if code.value[0] == self._status.code)
 
     def details(self) -> str:
-        return self._status.message
+        message: str = self._status.message
+        return message
 
-    def trailing_metadata(self) -> tuple[tuple[str, bytes], ...]:
+    def trailing_metadata(self) -> Any:
         return ((status.DETAILS_KEY, self._status.SerializeToString()),)
 
 
@@ -44,9 +47,7 @@ def failed(code: grpc.StatusCode, message: str = "because", *details: Message) -
 UNAVAILABLE = failed(grpc.StatusCode.UNAVAILABLE, "draining")
 
 
-def drive(
-    conversation: Conversation[object], *replies: Message | FailedCall
-) -> tuple[object, list[Send | Wait]]:
+def drive(conversation: Conversation[object], *replies: Message | FailedCall) -> tuple[Any, list[Any]]:
     """Answers every `Send` with the next reply; returns what came of it and all the steps."""
     steps, left = [], list(replies)
     try:
@@ -76,7 +77,7 @@ def test_a_call_that_finds_no_server_is_sent_again_after_growing_waits() -> None
     assert [type(step) for step in steps] == [Send, Wait, Send, Wait, Send, Wait, Send]
     waits = [step.seconds for step in steps if isinstance(step, Wait)]
     assert all(low <= wait <= 1.5 * low for wait, low in zip(waits, (0.1, 0.2, 0.4), strict=True))
-    assert answer.moves.tolist() == [0, -1]  # type: ignore[attr-defined]
+    assert answer.moves.tolist() == [0, -1]
 
 
 def test_a_call_is_given_up_after_its_last_attempt_and_the_error_names_the_address() -> None:
@@ -158,5 +159,5 @@ def test_a_card_that_cannot_be_read_or_is_of_an_unknown_format_is_none() -> None
     texts = ["", "[]", "{}", encode_card(replace(card, format=2)).decode(), encode_card(card).decode()]
     versions = [pb.ModelVersion(version="1", card_json=text) for text in texts]
     response = pb.ListModelsResponse(models=[pb.Model(name="m", versions=versions)])
-    (model,), _ = drive(Calls("here:1").list_models(), response)  # type: ignore[misc]
+    (model,), _ = drive(Calls("here:1").list_models(), response)
     assert [version.card for version in model.versions] == [None, None, None, None, card]

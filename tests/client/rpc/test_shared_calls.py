@@ -37,7 +37,7 @@ def same(answer: NextMove, alone: NextMove) -> bool:
         (answer.move, answer.model, answer.version) == (alone.move, alone.model, alone.version)
         and np.allclose(answer.probabilities, alone.probabilities, atol=1e-6)
         and answer.votes.tolist() == alone.votes.tolist()
-        and (answer.probabilities.dtype, answer.votes.dtype) == (np.float32, np.uint8)
+        and (answer.probabilities.dtype.name, answer.votes.dtype.name) == ("float32", "uint8")
     )
 
 
@@ -57,7 +57,7 @@ def of_rpc(response: pb.NextMoveResponse) -> NextMove:
 @pytest.fixture(scope="module")
 def alone(target: str) -> list[NextMove]:
     with grpc.insecure_channel(target) as channel:
-        stub = inference_pb2_grpc.OctofoldServiceStub(channel)  # type: ignore[no-untyped-call]
+        stub = inference_pb2_grpc.OctofoldServiceStub(channel)
         return [of_rpc(stub.NextMove(pb.NextMoveRequest(board=board.tolist()))) for board in BOARDS]
 
 
@@ -127,7 +127,7 @@ def listen() -> Iterator[Listen]:
     def start(servicer: Patient, port: int = 0) -> tuple[grpc.Server, str]:
         server = grpc.server(futures.ThreadPoolExecutor(8))
         servers.append((server, servicer))
-        inference_pb2_grpc.add_OctofoldServiceServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
+        inference_pb2_grpc.add_OctofoldServiceServicer_to_server(servicer, server)
         port = server.add_insecure_port(f"127.0.0.1:{port}")
         server.start()
         return server, f"127.0.0.1:{port}"

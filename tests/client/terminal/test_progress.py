@@ -29,7 +29,8 @@ def plain(games: int = 10) -> Progress:
 
 def test_earlier_games_count_as_done_and_enter_the_average() -> None:
     progress = plain()
-    assert progress.average_at_least is None
+    before = progress.average_at_least
+    assert before is None
     progress.resume([finished(0, 1000, 128)])
     progress.update(step(moves=2, best_tile=64), [finished(1, 3000, 256)])
     assert (progress.done, progress.average_at_least, progress.best_tile) == (2, 2000, 256)

@@ -28,6 +28,7 @@ class FakeMachine:
 
     build: Sequence[str] = GPU_BUILD
     found: int | None = 1
+    versions: tuple[str, str] = ("13.1", "13.0")
     missing: str | None = None
     failed: str | None = None
 
@@ -38,6 +39,9 @@ class FakeMachine:
         if self.found is None:
             raise OSError("libcuda.so.1: cannot open shared object file: No such file or directory")
         return self.found
+
+    def cuda_versions(self) -> tuple[str, str]:
+        return self.versions
 
     def missing_library(self, _provider: str) -> str | None:
         return self.missing
@@ -51,6 +55,10 @@ BROKEN = [
     (FakeMachine(found=None), "the library libcuda.so.1 is missing, which comes with NVIDIA's driver"),
     (FakeMachine(found=0), "the driver finds no GPU"),
     (FakeMachine(missing="the library libcublas.so.13 is missing"), "the library libcublas.so.13 is missing"),
+    (
+        FakeMachine(versions=("12.8", "13.0")),
+        "NVIDIA's driver is for CUDA 12.8, and this onnxruntime needs one for CUDA 13.0",
+    ),
     (FakeMachine(failed="the driver is too old"), "the driver is too old"),
 ]
 
@@ -62,6 +70,11 @@ def test_a_machine_with_all_that_cuda_needs_runs_models_on_its_gpu() -> None:
         "cuda",
         "cpu",
     ]
+
+
+@pytest.mark.parametrize("versions", [("13.0", "13.1"), ("14.0", "13.0"), ("", "13.0"), ("12.8", "")])
+def test_a_driver_of_the_same_or_a_later_generation_will_do(versions: tuple[str, str]) -> None:
+    assert why_no_cuda(FakeMachine(versions=versions)) is None
 
 
 @pytest.mark.parametrize(("machine", "why"), BROKEN)

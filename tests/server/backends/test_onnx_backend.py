@@ -111,11 +111,11 @@ def changed(graph: bytes, change: str) -> bytes:
     [
         ("output renamed", "'move' is missing"),
         ("output missing", "'legal' is missing"),
-        ("output of another type", r"'move' is .*int32.*contract says .*int8"),
+        ("output of another type", r"'move' is .*int32.*contract requires .*int8"),
         ("input renamed", "'boards' is missing"),
         ("input of another width", r"'boards' is .*25"),
         ("batch fixed", "no dynamic batch dimension"),
-        ("input added", "'more'.*there is none"),
+        ("input added", "'more'.*no such tensor"),
     ],
 )
 def test_a_graph_that_breaks_the_contract_is_refused_and_says_where(
@@ -167,13 +167,13 @@ def test_tensors_that_do_not_fit_the_graph_are_refused(graph: bytes, tensors: di
 @pytest.mark.parametrize(
     ("nonsense", "message"),
     [
-        ("another move", "is answered with the move 3; legal there: \\[2\\]"),
+        ("another move", "is the move 3; legal moves: \\[2\\]"),
         ("a move that there is not", "the move 7"),
-        ("no end", r"the board \[0, 0, .* the move 0; legal there: \[-1\]"),
+        ("no end", r"the board \[0, 0, .* the move 0; legal moves: \[-1\]"),
         ("probabilities of 8", r"the probabilities \[0.0, 0.0, 8.0, 0.0\]"),
         ("no number", "the probabilities .*nan"),
-        ("all is legal", r"the legal moves \[0, 1, 2, 3\]; legal there: \[2\]"),
-        ("nothing is legal", r"the legal moves \[\]; legal there: \[2\]"),
+        ("all is legal", r"calls the moves \[0, 1, 2, 3\] legal; legal moves: \[2\]"),
+        ("nothing is legal", r"calls the moves \[\] legal; legal moves: \[2\]"),
     ],
 )
 @pytest.mark.parametrize("max_batch_size", [1, 32])

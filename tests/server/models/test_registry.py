@@ -36,7 +36,7 @@ def test_a_version_that_needs_more_memory_than_there_is_says_so(
     write_version(version=1)
     write_version(version=2, model=b"huge")
     models = new_models()
-    assert reason(models, 2) == "there is not enough memory for it"
+    assert reason(models, 2) == "not enough memory"
     assert models.resolve("tiny", "").version == "1"
 
 

@@ -115,7 +115,7 @@ def test_why_a_version_failed_outlives_an_unload_but_not_a_policy_that_passes_it
     models.unload("tiny")
     assert states(models) == {"tiny/1": "UNLOADED", "tiny/2": "FAILED"}
     assert reason(models, 1) == "unloaded by request"
-    assert reason(models, 2) == "there is not enough memory for it"
+    assert reason(models, 2) == "not enough memory"
     write_version(version=3)
     models.load("tiny")
     assert states(models) == {"tiny/1": "UNLOADED", "tiny/2": "UNLOADED", "tiny/3": "READY"}

@@ -118,7 +118,7 @@ def test_a_version_with_a_pipe_for_a_file_is_not_served_and_the_others_are(
         for version, file in enumerate(files[:-1], start=2):
             assert reasons[str(version)] == f"{file} cannot be read: it is not a regular file"
         assert stub.NextMove(BOARD).version == "5"  # a pipe for a tuning result is ignored
-    assert "tuning.json is ignored: " in server.log
+    assert "tuning.json: " in server.log
     assert server.terminate() == 0
 
 

@@ -79,7 +79,7 @@ def test_the_first_ctrl_c_says_what_a_second_does_and_the_second_does_it(
     write_version()
     server = start_server("--grace", "3600")
     server.process.send_signal(signal.SIGINT)
-    wait_for(lambda: "still serving for 3600 seconds" in server.log)
+    wait_for(lambda: "serving for 3600 more seconds" in server.log)
     assert "a second Ctrl-C or SIGTERM ends this wait" in server.log
     server.process.send_signal(signal.SIGINT)
     assert server.wait() == 0

@@ -158,7 +158,7 @@ def test_calls_that_outlast_the_drain_are_given_up_and_the_log_says_how_many(
         assert time.monotonic() - stopping < 15
         assert call.exception() is not None
     assert re.search(
-        r"after 0\.3 seconds of draining, 1 calls and streams are given up; 2\d{3} boards", server.log
+        r"canceled 1 calls and streams after 0\.3 seconds of draining; 2\d{3} boards", server.log
     )
 
 

@@ -83,7 +83,7 @@ def test_two_processes_are_one_service_that_outlives_one_of_them(
     victim = members(server)[0]
     os.kill(victim.pid, signal.SIGKILL)
     assert becomes_true(lambda: len({*members(server)} - {victim}) == 2)
-    assert "it is started again" in server.log
+    assert "restarting it" in server.log
     assert on_a_connection_of_its_own(server.target, version) in ("1", "2")
 
     assert server.terminate() == 0

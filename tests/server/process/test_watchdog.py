@@ -50,7 +50,7 @@ def test_grpc_that_serves_no_more_makes_the_process_unready_and_end(
         assert server.wait() == 1
         assert call.exception() is not None
     (told,) = [line for line in server.log.splitlines() if "CRITICAL" in line and words in line]
-    assert told.endswith("the process ends")
+    assert told.endswith("ending the process")
 
 
 def test_a_server_that_has_nothing_to_do_is_not_stuck(

@@ -174,7 +174,7 @@ def test_sighup_does_not_end_several_processes_that_are_starting(
     server.process.send_signal(signal.SIGHUP)  # the first is still loading Python
     server.wait_until_ready()
     wait_for(lambda: "reloading the models: asked to" in server.log)
-    assert "it is started again" not in server.log
+    assert "restarting it" not in server.log
     assert server.terminate() == 0
 
 
@@ -187,7 +187,7 @@ def test_sighup_does_not_end_a_process_that_is_started_again(start_two: Start) -
     revived.send_signal(signal.SIGHUP)  # it is still loading Python
     wait_for(lambda: server.log.count("serving on 127.0.0.1") == 3)
     wait_for(lambda: "reloading the models: asked to" in server.log)
-    assert server.log.count("it is started again") == 1
+    assert server.log.count("restarting it") == 1
     assert server.terminate() == 0
 
 

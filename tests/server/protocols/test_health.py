@@ -139,7 +139,7 @@ def test_cancelled_watches_of_long_names_leave_no_memory_behind(
     write_version: WriteVersion, start_server: Start
 ) -> None:
     write_version()
-    server = start_server()
+    server = start_server("--max-boards", "262144")  # so that gRPC takes such names
     process = psutil.Process(server.process.pid)
     before = process.memory_info().rss
     with grpc.insecure_channel(server.target) as channel:

@@ -44,7 +44,7 @@ def server(
 
 def left_out(log: str) -> int:
     """How many lines the log says that it left out."""
-    return sum(int(count) for count in re.findall(r"(\d+) lines were left out", log))
+    return sum(int(count) for count in re.findall(r"omitted (\d+) similar lines", log))
 
 
 def test_metadata_that_is_not_utf_8_does_not_flood_the_log(server: Any) -> None:
@@ -107,9 +107,9 @@ def test_each_place_in_the_code_has_a_limit_of_its_own_and_lines_of_level_debug_
     assert all(passes(1, logging.DEBUG) for _ in range(10))
     assert not counts
     limit.close()
-    assert [count.getMessage() for count in counts] == ["2 lines were left out; the last of them: line 1"]
+    assert [count.getMessage() for count in counts] == ["omitted 2 similar lines; the last one: line 1"]
     assert limit.filter(counts[0])
-    assert "2 lines were left out" in TextLines().format(counts[0])
+    assert "omitted 2 similar lines" in TextLines().format(counts[0])
 
 
 def test_what_was_left_out_is_told_though_nothing_else_is_logged() -> None:
@@ -117,4 +117,4 @@ def test_what_was_left_out_is_told_though_nothing_else_is_logged() -> None:
     limit = RepeatLimit(told.put, most=1, seconds=0.05)
     record = logging.LogRecord("a", logging.WARNING, "file", 1, "again", (), None)
     assert [limit.filter(record) for _ in range(3)] == [True, False, False]
-    assert told.get(timeout=60).getMessage() == "2 lines were left out; the last of them: again"
+    assert told.get(timeout=60).getMessage() == "omitted 2 similar lines; the last one: again"

@@ -49,7 +49,7 @@ def test_what_cannot_be_used_is_told_once_and_the_last_good_content_stays(
     assert [number.current() for _ in range(5)] == [1] * 5
     read.path.unlink()
     assert [number.current() for _ in range(5)] == [1] * 5
-    assert caplog.text.count(f"{read.path} has changed and is not used: that is no number") == 2
+    assert caplog.text.count(f"{read.path} has changed, but cannot be used: that is no number") == 2
     read.path.write_text("333", encoding="utf-8")
     assert number.current() == 333
 

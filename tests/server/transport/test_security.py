@@ -283,7 +283,7 @@ def test_loading_and_unloading_can_be_switched_off_for_everybody(
         ("server.key", b"", "server.pem and .*server.key are not a certificate and its key"),
         ("server.pem", b"not PEM", "server.pem and .*server.key are not a certificate and its key"),
         ("server.key", "client.key", "not a certificate and its key: key values mismatch"),
-        ("authority.pem", b"not PEM", "authority.pem holds no certificates"),
+        ("authority.pem", b"not PEM", "authority.pem contains no certificates"),
     ],
 )
 def test_files_that_make_no_tls_are_a_failure_at_the_start_that_names_them(
