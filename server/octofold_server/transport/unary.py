@@ -104,11 +104,10 @@ def decoded(kind: type[AnyMessage], received: bytes, name: str, admission: Admis
     try:
         return parsed(kind, received)
     except DecodeError:
-        error = InvalidRequest(f"the bytes are no message of {name}")
-    except InvalidRequest as too_much:
-        error = too_much
-    admission.refusals.add(code_name(error))
-    raise error
+        raise admission.counted(InvalidRequest(f"the bytes are no message of {name}")) from None
+    except InvalidRequest as error:
+        admission.refusals.add(code_name(error))
+        raise
 
 
 def request_id_of(metadata: Metadata) -> str:
