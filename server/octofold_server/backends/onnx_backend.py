@@ -217,8 +217,8 @@ def _check_answers(boards: NDArray[np.uint8], answers: Moves) -> None:
             raise GraphError(f"the answer to {asked} is the move {move}; legal moves: {allowed}")
         if (said & ~legal).any() or (move >= 0 and not said[move]):
             raise GraphError(
-                f"the answer to {asked} calls the moves {np.flatnonzero(said).tolist()} legal; "
-                f"legal moves: {np.flatnonzero(legal).tolist()}"
+                f"the answer to {asked} has the legal moves {np.flatnonzero(said).tolist()}; "
+                f"legal moves: {allowed}"
             )
         total = probabilities.sum()  # 0 where no move is legal
         if not (probabilities >= 0).all() or min(abs(total), abs(total - 1)) > MAX_SUM_ERROR:

@@ -172,8 +172,8 @@ def test_tensors_that_do_not_fit_the_graph_are_refused(graph: bytes, tensors: di
         ("no end", r"the board \[0, 0, .* the move 0; legal moves: \[-1\]"),
         ("probabilities of 8", r"the probabilities \[0.0, 0.0, 8.0, 0.0\]"),
         ("no number", "the probabilities .*nan"),
-        ("all is legal", r"calls the moves \[0, 1, 2, 3\] legal; legal moves: \[2\]"),
-        ("nothing is legal", r"calls the moves \[\] legal; legal moves: \[2\]"),
+        ("all is legal", r"the legal moves \[0, 1, 2, 3\]; legal moves: \[2\]"),
+        ("nothing is legal", r"the legal moves \[\]; legal moves: \[2\]"),
     ],
 )
 @pytest.mark.parametrize("max_batch_size", [1, 32])
