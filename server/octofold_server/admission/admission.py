@@ -29,8 +29,6 @@ from octofold_server.models.registry import Models, ServedModel
 if TYPE_CHECKING:  # an extra, which most servers do without
     from octofold_server.admission.tracing import Tracing
 
-__all__ = ["AcceptedCall", "Admission", "Limits", "StopReading", "WhenAnswered", "code_name"]
-
 RETRY_SECONDS = 1.0
 """For a caller that finds too many calls or streams open: nobody can predict when one will finish."""
 

@@ -19,8 +19,6 @@ from octofold_server.transport.interface import Rpc
 from octofold_server.transport.methods import Methods
 from octofold_server.transport.unary import decoded, fail
 
-__all__ = ["SERVICE", "Health", "HealthMethods"]
-
 SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
 MAX_NAME = 256

@@ -20,8 +20,6 @@ from octofold_server.transport.interface import Rpc
 from octofold_server.transport.methods import Methods
 from octofold_server.transport.unary import decoded, fail
 
-__all__ = ["Reflection"]
-
 V1 = "grpc.reflection.v1.ServerReflection"
 METHOD = "ServerReflectionInfo"
 

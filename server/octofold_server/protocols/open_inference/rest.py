@@ -35,8 +35,6 @@ from octofold_server.protocols.open_inference.rest_bodies import (
 from octofold_server.transport.access import Access, Right
 from octofold_server.transport.http_exchange import BODIES, Bodies, send
 
-__all__ = ["HTTP_STATUSES", "PROBES", "application", "error_reply"]
-
 PROBES = ("/healthz", "/readyz", "/v2/health/live", "/v2/health/ready")
 """Paths that are answered without a token and however much is at work."""
 
