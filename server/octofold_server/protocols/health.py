@@ -214,7 +214,9 @@ class HealthMethods:
                 health_pb2.HealthCheckRequest, message, f"{SERVICE}/Watch", self._admission
             ).service
             if len(name) > MAX_NAME:
-                raise InvalidRequest(f"the name has {len(name)} characters; {MAX_NAME} are allowed")
+                raise self._admission.counted(
+                    InvalidRequest(f"the name has {len(name)} characters; {MAX_NAME} are allowed")
+                )
             self._health.watch(call, name)
         except Exception as error:
             if isinstance(error, QueueFull):

@@ -73,9 +73,9 @@ class Reflection:
             InvalidRequest: the message is too long or cannot be decoded.
         """
         if len(message) > MOST_BYTES:
-            error = InvalidRequest(f"the message has {len(message)} bytes; {METHOD} takes {MOST_BYTES}")
-            self._admission.refusals.add(code_name(error))
-            raise error
+            raise self._admission.counted(
+                InvalidRequest(f"the message has {len(message)} bytes; {METHOD} takes {MOST_BYTES}")
+            )
         request = decoded(ServerReflectionRequest, message, METHOD, self._admission)
         no_context: Any = None  # the servicer does not use it
         replies = self._servicer.ServerReflectionInfo(iter((request,)), no_context)

@@ -92,6 +92,7 @@ class DirectRpc:
             cygrpc.SendMessageOperation(message, _NO_FLAGS),
             cygrpc.SendStatusFromServerOperation(_NOTHING, *_OK, _NO_FLAGS),
         )
+        self._owed.add(_STATUS)  # first: else `_closed` may take the call for over
         self._ended = True
         self.unread_bytes = CALL_BYTES + len(message)
         self._start(_STATUS, operations, self._is_over)
@@ -105,6 +106,7 @@ class DirectRpc:
         ]
         if not self._begun:
             operations.insert(0, cygrpc.SendInitialMetadataOperation(_NOTHING, _NO_FLAGS))
+        self._owed.add(_STATUS)  # first: else `_closed` may take the call for over
         self._ended = True
         self.unread_bytes = CALL_BYTES
         self._start(_STATUS, operations, self._is_over)

@@ -143,6 +143,7 @@ class AnswerStream(Generic[AnyMessage]):
         with self._lock:
             silent_seconds = time.monotonic() - self._busy
             is_idle = not self._open and silent_seconds >= idle_seconds
+            self._stopped |= is_idle  # a message that comes now comes too late
             is_closing = bool(self._admission.refusal)
             is_unread = self._sending is not None and silent_seconds >= (
                 min(idle_seconds, CLOSING_SECONDS) if is_closing else idle_seconds

@@ -117,11 +117,10 @@ def decoded(kind: type[AnyMessage], received: bytes, name: str, admission: Admis
     try:
         return parsed(kind, received)
     except DecodeError:
-        error = InvalidRequest(f"cannot decode the request message of {name}")
-    except InvalidRequest as too_much:
-        error = too_much
-    admission.refusals.add(code_name(error))
-    raise error
+        raise admission.counted(InvalidRequest(f"cannot decode the request message of {name}")) from None
+    except InvalidRequest as error:
+        admission.refusals.add(code_name(error))
+        raise
 
 
 def request_id_of(metadata: Metadata) -> str:
