@@ -1,4 +1,4 @@
-"""What can stop an export. Every message fits one line and says what to change."""
+"""The errors of an export. Every message fits one line and names the necessary change."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import re
 
 
 class ExportError(Exception):
-    """Something that was asked for cannot be done: a wrong input, an unknown architecture, a full disk."""
+    """The request cannot be fulfilled, for example because of a wrong input or a full disk."""
 
 
 class GateError(ExportError):
-    """A graph was built but failed a check, and so was not published."""
+    """A graph failed a check and was not published."""
 
 
 def first_line(error: Exception) -> str:
-    """What an exception says first that means something to people."""
+    """The first readable line of an exception's message."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = lines[0] if lines else type(error).__name__
     return re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", text)

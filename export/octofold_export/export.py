@@ -1,4 +1,4 @@
-"""From a trained network to a published version: fold, record boards, check, reduce, check again, publish.
+"""The steps of an export: fold, record boards, check, reduce the precision, check again, publish.
 
 Everything is built in memory; the first file is written after the last check has passed.
 """
@@ -57,7 +57,7 @@ _SEED = 1
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """How to export, and where to."""
+    """The options of an export."""
 
     name: str
     models: Path
@@ -81,21 +81,21 @@ class ExportOptions:
 
 @dataclass(frozen=True)
 class Plan:
-    """A source, and how its views become a move."""
+    """A source, with the views and the decision rule of its graph."""
 
     source: Source
     options: ExportOptions
     rule: Rule
 
     def graph(self, evaluator: Evaluator) -> onnx.ModelProto:
-        """The folded graph of a form of the network."""
+        """Fold a form of the network into a graph."""
         made = head(self.source.description, evaluator)
         return fold(made, self.rule, self.options.symmetries, with_views=self.options.with_views)
 
 
 @dataclass(frozen=True, eq=False)
 class Boards:
-    """Boards of games `[M, 16]`, those to calibrate on apart from those to measure on."""
+    """Boards from games, `[M, 16]`, split into those for calibration and those for measurement."""
 
     calibration: NDArray[np.uint8]
     measured: NDArray[np.uint8]
@@ -103,7 +103,7 @@ class Boards:
 
 @dataclass
 class Made:
-    """What is to be published, and why a precision is not."""
+    """The graphs to publish, and the reasons why other precisions are left out."""
 
     graphs: dict[Precision, onnx.ModelProto]
     agreement: dict[Precision, Agreement] = field(default_factory=dict)
@@ -112,10 +112,14 @@ class Made:
 
 
 def export(load: Callable[[], Source], options: ExportOptions, report: Report) -> Path:
-    """Publish a version and return its folder; `report` is told what was found on the way.
+    """Publish a version and return its folder; `report` receives each finding.
 
-    Raises `ExportError` for a wrong input and `GateError` for a graph that failed a check; neither leaves a
-    file behind. A reduced precision that fails its check is left out, and the card says why.
+    A reduced precision that fails its check is left out, and the card gives the reason. An error leaves no
+    files behind.
+
+    Raises:
+        ExportError: an input is wrong.
+        GateError: a graph failed a check.
     """
     check_name(options.name)
     check_place(options.models, options.name, options.version)
@@ -140,7 +144,7 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
 
 
 def _card(plan: Plan) -> Card:
-    """What is known of a version before its graphs are checked."""
+    """Make the card of a version before its graphs are checked."""
     source, options = plan.source, plan.options
     return Card(
         format=CARD_FORMAT,
@@ -161,7 +165,7 @@ def _card(plan: Plan) -> Card:
 def with_checks(
     card: Card, reference: Reference, boards: Boards, options: ExportOptions, *, calibrated: bool
 ) -> Card:
-    """The card with what its checks were made on."""
+    """Add the boards of the checks to the card."""
     checked = CheckedBoards(
         source="recorded" if options.boards else "own games",
         measured=len(boards.measured),
@@ -184,7 +188,7 @@ def _precisions(source: Source, options: ExportOptions) -> frozenset[Precision]:
 
 
 def boards_for(plan: Plan, player: FoldedGraph, report: Report) -> Boards:
-    """The recorded boards of the options, or boards from games of `player`."""
+    """Read the recorded boards of the options, or play games with `player`."""
     largest = plan.source.description.largest_exponent
     if plan.options.boards is not None:
         boards = read_boards(plan.options.boards, largest)
@@ -196,7 +200,11 @@ def boards_for(plan: Plan, player: FoldedGraph, report: Report) -> Boards:
 
 
 def _weighed(plan: Plan, boards: Boards, report: Report) -> Evidence:
-    """Raises `GateError` with the evidence if the description makes no sense and was not accepted."""
+    """Check that the description makes sense.
+
+    Raises:
+        GateError: it does not, and the user has not accepted it; the message contains the evidence.
+    """
     options, source = plan.options, plan.source
     judge = read_judge(options.judge) if options.judge else find_judge(options.models)
     evidence = weigh(source.description, source.evaluate, boards.measured[:_JUDGED_BOARDS], judge)
@@ -213,7 +221,7 @@ def _weighed(plan: Plan, boards: Boards, report: Report) -> Evidence:
 
 
 def check_exact(plan: Plan, player: FoldedGraph, boards: Boards, report: Report) -> Reference:
-    """What the network answers on some boards, after the float32 graph passed its checks on them."""
+    """Check the float32 graph on some boards, and return the network's answers on them."""
     source, checked = plan.source, sample(boards.measured)
     plain = plain_head(source.description, source.evaluate)
     reference = reference_answers(plain, checked, plan.rule, plan.options.symmetries)
@@ -234,7 +242,7 @@ def reduce(
     made: Made,
     report: Report,
 ) -> None:
-    """Put a reduced precision into `made`: its graph, or why it is not to be published."""
+    """Add a reduced precision to `made`: its graph, or the reason for leaving it out."""
     try:
         graph = plan.graph(_reduced(plan, precision, player, boards.calibration))
         reduced = FoldedGraph(graph)
@@ -252,17 +260,21 @@ def reduce(
 def agreement_with(
     player: FoldedGraph, precision: Precision, reduced: FoldedGraph, plan: Plan, boards: Boards
 ) -> Agreement:
-    """How often a reduced precision moves as float32 does; raises `GateError` if that is too seldom."""
+    """Measure how often a reduced precision plays the same move as float32.
+
+    Raises:
+        GateError: the share is too low.
+    """
     share = check_agreement(precision, reduced, boards.measured, player.next_moves(boards.measured))
     kinds = stages(boards.measured, plan.source.description.largest_exponent, _SEED)
     return Agreement(share, agreement_by_stage(reduced, player, kinds))
 
 
 def _reduced(plan: Plan, precision: Precision, player: FoldedGraph, boards: NDArray[np.uint8]) -> Evaluator:
-    """The network in another precision.
+    """Make the network in another precision.
 
-    Of several 8-bit forms, the one whose probabilities stay closest to float32 on the calibration `boards`;
-    they order the forms with less noise than the few moves that change.
+    Of several 8-bit forms, this is the one whose probabilities are closest to float32 on the calibration
+    `boards`. Probabilities compare the forms with less noise than the few moves that change.
     """
     source = plan.source
     if precision == "fp16":

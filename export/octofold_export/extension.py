@@ -1,7 +1,7 @@
-"""Extends a published version: precisions that it lacks, and the measures that cards of today have.
+"""Extends a published version with missing precisions, and with the measures of current cards.
 
-What was published stays as it is: no graph is replaced, so whoever serves the version sees one file more and
-a longer card. A change of any graph takes a new version.
+Published graphs are never replaced: the version gains files, and its card gains entries. Changing a graph
+requires a new version.
 """
 
 from __future__ import annotations
@@ -35,10 +35,13 @@ from octofold_export.sources.source import Source
 
 
 def extend(load: Callable[[], Source], options: ExportOptions, report: Report) -> Path:
-    """Add `options.precisions` that a version lacks, measure those it has again; returns its folder.
+    """Add missing `options.precisions` to a version, and measure the existing ones again; return its folder.
 
-    Raises `ExportError` if the version is missing or was made of another checkpoint, and `GateError` if one
-    of its graphs fails a check; then it stays as it was.
+    An error leaves the version unchanged.
+
+    Raises:
+        ExportError: the version is missing or was made from another checkpoint.
+        GateError: one of its graphs fails a check.
     """
     check_name(options.name)
     assert options.version is not None
@@ -70,7 +73,7 @@ def extend(load: Callable[[], Source], options: ExportOptions, report: Report) -
 
 
 def _published(folder: Path, card: Card, precision: Precision) -> FoldedGraph:
-    """A graph of the version, whose file must be what the card describes."""
+    """Load a graph of the version, and check that its file matches the card."""
     listed = card.precisions[precision]
     try:
         content = (folder / listed.file).read_bytes()
@@ -82,7 +85,7 @@ def _published(folder: Path, card: Card, precision: Precision) -> FoldedGraph:
 
 
 def _publish(folder: Path, card: Card, made: Made) -> None:
-    """Write new graphs, then the card that names them."""
+    """Write new graphs, and then the card that lists them."""
     listed = dict(card.precisions)
     for precision, agreement in made.agreement.items():
         if precision in made.graphs:

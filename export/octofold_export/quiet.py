@@ -1,4 +1,4 @@
-"""Silence for chatty libraries, such as exporters and quantizers: what matters reaches us as an exception."""
+"""Silences the output of libraries such as exporters and quantizers, whose errors come as exceptions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The service: a model repository behind gRPC, with dynamic batching.
 
-Folders of models become sessions (`repository`, `backend`), calls become batches (`batcher`), and batches
-become replies (`servicer`). It knows nothing about training or exporting, and never imports the client.
+`protocols` decode requests, `admission` checks them, `batching` forms batches, and `backends` run them.
+`models` loads model versions from a repository, and `process` starts and stops the server.
 """

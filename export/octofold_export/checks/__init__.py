@@ -1,1 +1,1 @@
-"""What a graph must pass before anyone may load it."""
+"""The checks of a graph before it is published."""

@@ -1,7 +1,6 @@
-"""The checks that a graph passes before anyone may load it: parity, equivariance, agreement, moves.
+"""The checks before publication: parity, equivariance, agreement and moves.
 
-Each raises `GateError` with one line that names the first offending board. They know graphs and boards, not
-files.
+Each raises `GateError` with one line that names the first offending board.
 """
 
 from __future__ import annotations
@@ -20,26 +19,27 @@ from octofold_export.errors import GateError
 from octofold_export.graph.views import VIEWS
 
 LOWEST_AGREEMENT = 0.99
-"""Share of moves that a reduced precision must leave as they are in float32."""
+"""Minimum share of moves that a reduced precision must share with float32."""
 
 TIE = 0.25
 """Points between two moves that count as equal; float32 sums of some 100,000 points differ by about 0.05."""
 
 _BATCH_BOARDS = 512
 SINGLE_BOARDS = 16
-"""Boards of the parity check that are asked one by one, too."""
+"""Number of boards that the parity check also runs one by one."""
 _FINISHED = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8)  # no legal move
 
 
 def sample(boards: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The boards for parity and equivariance: some of the recorded ones, and a finished game."""
+    """Select the boards for parity and equivariance: some recorded ones, and a finished game."""
     return np.concatenate([_FINISHED, boards[: _BATCH_BOARDS - 1]])
 
 
 def check_parity(graph: FoldedGraph, reference: Reference) -> None:
-    """The graph answers the boards of `reference` as the trained network does, one by one and in one batch.
+    """Check that the graph answers like the trained network, one by one and in one batch.
 
-    Legality must be equal, probabilities close; moves and votes equal wherever a margin decides them.
+    Legality must be equal and probabilities close. Moves and votes must be equal wherever a margin decides
+    them.
     """
     boards = reference.boards
     for batch, count in ((1, SINGLE_BOARDS), (len(boards), len(boards))):
@@ -49,9 +49,9 @@ def check_parity(graph: FoldedGraph, reference: Reference) -> None:
 
 
 def check_equivariance(graph: FoldedGraph, reference: Reference, symmetries: int = 8) -> None:
-    """Turning or mirroring the board turns or mirrors the answer, by all `symmetries` of the graph's views.
+    """Check that the answer turns with the board, for all `symmetries` of the graph's views.
 
-    `reference` tells on which of the boards no rounding changes moves and votes.
+    `reference` marks the boards on which rounding cannot change moves and votes.
     """
     boards = reference.boards
     upright = graph.answer(boards)
@@ -71,7 +71,11 @@ def check_equivariance(graph: FoldedGraph, reference: Reference, symmetries: int
 def check_agreement(
     precision: str, graph: FoldedGraph, boards: NDArray[np.uint8], expected: NDArray[np.int8]
 ) -> float:
-    """Share of boards on which the graph plays the float32 move; raises below `LOWEST_AGREEMENT`."""
+    """The share of boards on which the graph plays the float32 move.
+
+    Raises:
+        GateError: the share is below `LOWEST_AGREEMENT`.
+    """
     agreement = float(np.mean(graph.next_moves(boards) == expected))
     if agreement < LOWEST_AGREEMENT:
         raise GateError(
@@ -84,7 +88,7 @@ def check_agreement(
 def agreement_by_stage(
     graph: FoldedGraph, exact: FoldedGraph, boards: Mapping[str, NDArray[np.uint8]]
 ) -> dict[str, StageAgreement]:
-    """By the names of the stages: how many boards, and on which share both graphs play the same move."""
+    """For each stage: the number of boards, and the share on which both graphs play the same move."""
     return {
         stage: StageAgreement(
             boards=len(asked),
@@ -95,7 +99,7 @@ def agreement_by_stage(
 
 
 def check_moves(graph: FoldedGraph, boards: NDArray[np.uint8], action_values: NDArray[np.float32]) -> None:
-    """The graph plays a move of the largest value `[N, 4]`, up to `TIE`."""
+    """Check that the graph plays a move of the largest value `[N, 4]`, up to `TIE`."""
     moves = graph.next_moves(boards)
     behind = action_values.max(axis=1) - action_values[np.arange(len(boards)), moves]
     wrong = ~(behind <= TIE)

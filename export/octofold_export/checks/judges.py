@@ -1,4 +1,4 @@
-"""A player that is known to be sensible: the strongest published model at hand, or a search."""
+"""The judge: a sensible player, which is the strongest published model available or a search."""
 
 from __future__ import annotations
 
@@ -25,21 +25,22 @@ class PublishedModel:
         self._graph = FoldedGraph(onnx.load(folder / file.file))
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        """`[N, 16]` to moves `[N]`, -1 where no move is legal."""
+        """Choose moves `[N]` for boards `[N, 16]`; -1 where no move is legal."""
         return self._graph.next_moves(boards)
 
 
 def find_judge(models: Path) -> Player:
-    """The model of `models` with the highest measured average score; a search if none was measured.
+    """Choose the model with the highest measured average score, or a search if no model was measured.
 
-    Raises `ExportError` if the model's files are damaged.
+    Raises:
+        ExportError: the model's files are damaged.
     """
     measured = []
     for file in models.glob(f"*/*/{CARD_FILE}"):
         try:
             card = read_card(file.parent)
         except CardError:
-            continue  # it is no judge
+            continue  # not measured
         tensors = any(graph.tensors for graph in card.precisions.values())
         if card.strength is not None and not tensors:
             measured.append((card.strength.average, file.parent))
@@ -50,7 +51,11 @@ def find_judge(models: Path) -> Player:
 
 
 def read_judge(folder: Path) -> Player:
-    """The published version in `folder`. Raises `ExportError` if there is none."""
+    """Load the published version in `folder`.
+
+    Raises:
+        ExportError: the folder contains no version, or its graph cannot be loaded.
+    """
     try:
         return PublishedModel(folder, read_card(folder))
     except CardError as error:

@@ -1,4 +1,4 @@
-"""Boards from real games, on which graphs are calibrated and compared, and the file they may come from."""
+"""Boards from real games for calibration and comparison, played here or read from a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from octofold_export.graph.views import VIEWS
 
 FEWEST_BOARDS = 256
 Report = Callable[[str], None]
-"""Is told what happens, a line at a time."""
+"""Receives progress messages, one line each."""
 
 _GAMES_AT_ONCE = 24
 
@@ -31,10 +31,10 @@ def play_boards(
     seed: int,
     report: Report,
 ) -> NDArray[np.uint8]:
-    """`[count, 16]` different boards from whole games of `player`, all stages in their true proportion.
+    """Record `[count, 16]` different boards from whole games of `player`.
 
-    Plays games in rounds until they hold enough different boards, then draws `count` of them at random; the
-    same player, seed and count give the same boards.
+    Plays games in rounds until they contain enough different boards, and draws `count` of them at random, so
+    that all stages keep their true proportion. The same player, seed and count give the same boards.
     """
     seen = np.empty((0, 16), np.uint8)
     first_game = 0
@@ -52,10 +52,11 @@ def play_boards(
 
 
 def read_boards(file: Path, largest_exponent: int) -> NDArray[np.uint8]:
-    """Boards `[M, 16] uint8` from an .npy file, in random order, without those on which no move is legal.
+    """Read boards `[M, 16] uint8` from an .npy file, in random order, without those that have no legal move.
 
-    Raises `ExportError` if the file is missing or no such array, if a board holds an exponent above
-    `largest_exponent`, and for fewer than `FEWEST_BOARDS` boards with a legal move.
+    Raises:
+        ExportError: the file is missing or contains another array, a board has an exponent above
+            `largest_exponent`, or fewer than `FEWEST_BOARDS` boards have a legal move.
     """
     try:
         with file.open("rb") as opened:
@@ -77,9 +78,9 @@ def read_boards(file: Path, largest_exponent: int) -> NDArray[np.uint8]:
 
 
 def positions(description: Description, boards: NDArray[np.uint8], symmetries: int) -> NDArray[np.uint8]:
-    """What the network is asked about on `boards`: one view of each, drawn at random.
+    """The positions that the network evaluates for `boards`: one random view of each board.
 
-    For values these are afterstates of legal moves, as many as there are boards.
+    For a network of values, these are as many afterstates of legal moves.
     """
     random = np.random.default_rng(1)
     asked = boards

@@ -1,7 +1,7 @@
-"""What a folded graph must answer, computed the plain way: view after view, by the trained network itself.
+"""The expected answers of a folded graph, computed by the trained network itself, view by view.
 
-Shares no code with the graph: the network runs as it was trained, the input is encoded by numpy, legality and
-afterstates are the rules', views are made one by one.
+This shares no code with the graph. The network runs as it was trained, numpy encodes the input, the game's
+rules give legality and afterstates, and views are made one by one.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from octofold_export.graph.views import VIEWS
 
 Numbers = NDArray[np.float64]
 Evaluate = Callable[[NDArray[np.uint8]], Numbers]
-"""Views `[M, 16]` of positions to the network's outputs for them, `[M, outputs]`."""
+"""Takes views `[M, 16]` of positions and returns the network's outputs `[M, outputs]`."""
 
 
 class PlainHead(Protocol):
-    """A head of the graph, the plain way."""
+    """A head of the graph, in numpy."""
 
     temperature: float
     "what scores are divided by before the softmax"
@@ -37,16 +37,16 @@ class PlainHead(Protocol):
     "by how much probabilities may differ, and with which margin of worth a choice is certain"
 
     def scores(self, boards: NDArray[np.uint8], symmetry: int) -> Numbers:
-        """`[N, 16]` to what each of the board's own moves is worth on one view: `[N, 4]`."""
+        """The scores `[N, 4]` of the board's own moves on one view, for boards `[N, 16]`."""
         ...
 
     def merge(self, scores: Numbers) -> tuple[Numbers, Numbers]:
-        """`[V, N, 4]`, `-inf` where illegal, to probabilities `[N, 4]` and worth `[N, 4]`."""
+        """The probabilities `[N, 4]` and the worth `[N, 4]` for scores `[V, N, 4]`, `-inf` where illegal."""
         ...
 
 
 def plain_head(description: Description, evaluate: Evaluate) -> PlainHead:
-    """The plain form of `heads.head`."""
+    """The counterpart of `heads.head` in numpy."""
     answers = description.answers
     if answers.kind == "afterstate_value":
         return PlainValue(evaluate, description.largest_exponent, answers.scale)
@@ -57,7 +57,7 @@ def plain_head(description: Description, evaluate: Evaluate) -> PlainHead:
 
 @dataclass(frozen=True)
 class PlainPolicy:
-    """The plain form of `heads.PolicyHead`."""
+    """The counterpart of `heads.PolicyHead` in numpy."""
 
     evaluate: Evaluate
     answers: Answers
@@ -80,7 +80,7 @@ class PlainPolicy:
 
 @dataclass(frozen=True)
 class PlainActionValues:
-    """The plain form of `heads.ActionValueHead`."""
+    """The counterpart of `heads.ActionValueHead` in numpy."""
 
     evaluate: Evaluate
     answers: Answers
@@ -99,13 +99,13 @@ class PlainActionValues:
 
 @dataclass(frozen=True)
 class PlainValue:
-    """The plain form of `heads.ValueHead`."""
+    """The counterpart of `heads.ValueHead` in numpy."""
 
     evaluate: Evaluate
     largest_exponent: int
     scale: float = 1.0
     temperature = TEMPERATURE
-    tolerance = 1e-3  # about a point: float32 knows a value of 100,000 points to some tenths
+    tolerance = 1e-3  # about a point: float32 represents 100,000 points to some tenths
 
     def scores(self, boards: NDArray[np.uint8], symmetry: int) -> Numbers:
         """The scores `[N, 4]` of the board's moves on one view, for boards `[N, 16]`."""
@@ -123,7 +123,7 @@ class PlainValue:
 
 @dataclass(frozen=True)
 class Reference:
-    """Answers for N boards, and which of them rounding cannot change."""
+    """Answers for N boards, and masks of those that rounding cannot change."""
 
     boards: NDArray[np.uint8]
     answers: Outputs
@@ -134,7 +134,7 @@ class Reference:
 
 
 def reference_answers(head: PlainHead, boards: NDArray[np.uint8], rule: Rule, symmetries: int) -> Reference:
-    """What `head` answers for boards `[N, 16]`."""
+    """The answers of `head` for boards `[N, 16]`."""
     legal = legal_moves(boards)
     over: NDArray[np.bool_] = np.logical_not(legal.any(axis=1))
     scores = np.stack([head.scores(boards, symmetry) for symmetry in VIEWS[symmetries]])
@@ -154,7 +154,7 @@ def reference_answers(head: PlainHead, boards: NDArray[np.uint8], rule: Rule, sy
 
 
 def network_evaluation(network: Network, description: Description) -> Evaluate:
-    """What `network` answers for boards that are given to it as `description` says."""
+    """Make an evaluator of `network`, with inputs and outputs as in `description`."""
     reads, output = description.reads, description.answers.output
 
     def evaluate(views: NDArray[np.uint8]) -> Numbers:
@@ -166,13 +166,13 @@ def network_evaluation(network: Network, description: Description) -> Evaluate:
 
 
 def _by_move(evaluate: Evaluate, answers: Answers, boards: NDArray[np.uint8], symmetry: int) -> Numbers:
-    """`[N, 4]`: the network's numbers on one view, for the board's own up, right, down and left."""
+    """The network's numbers `[N, 4]` on one view, for the board's own up, right, down and left."""
     numbers = evaluate(boards[:, CELLS[symmetry]])
     return np.stack([numbers[:, answers.columns[MOVES[symmetry, move]]] for move in range(4)], axis=1)
 
 
 def softmax(scores: Numbers) -> Numbers:
-    """Over the last axis; 0 where all is `-inf`."""
+    """The softmax over the last axis; 0 where all inputs are `-inf`."""
     largest = scores.max(axis=-1, keepdims=True)
     odds = np.exp(scores - np.where(np.isfinite(largest), largest, 0))
     total = odds.sum(axis=-1, keepdims=True)
@@ -181,7 +181,7 @@ def softmax(scores: Numbers) -> Numbers:
 
 
 def _margin(scores: Numbers, legal: NDArray[np.bool_]) -> Numbers:
-    """`[...]`: by how much the best legal move of `[..., 4]` leads; infinite if it is the only one."""
+    """The lead `[...]` of the best legal move of `[..., 4]`; infinite if it is the only one."""
     ranked = np.sort(np.where(legal, scores, -np.inf), axis=-1)
     with np.errstate(invalid="ignore"):
         margins: Numbers = ranked[..., 3] - ranked[..., 2]

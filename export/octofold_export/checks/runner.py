@@ -30,7 +30,7 @@ class Outputs:
     "None if the graph was not asked for them"
 
     def first(self, count: int) -> Outputs:
-        """Those of the first boards."""
+        """The outputs of the first boards."""
         views = None if self.views is None else self.views[:count]
         return Outputs(
             self.move[:count], self.probabilities[:count], self.votes[:count], self.legal[:count], views
@@ -38,9 +38,10 @@ class Outputs:
 
 
 class FoldedGraph:
-    """A folded graph, loaded on the CPU, with the tensors that it keeps beside itself, by name.
+    """A folded graph, loaded on the CPU, with its external tensors by name. It is also a `Player`.
 
-    Also a `Player`: `name`, `next_moves`. Raises `ExportError` if onnxruntime cannot load the graph.
+    Raises:
+        ExportError: onnxruntime cannot load the graph.
     """
 
     def __init__(self, model: onnx.ModelProto, tensors: Mapping[str, NDArray[np.float32]] = _NONE) -> None:
@@ -48,9 +49,9 @@ class FoldedGraph:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         if any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in model.graph.initializer):
-            # onnxruntime 1.31 crashes where it lays out some float16 graphs for the CPU.
+            # onnxruntime 1.31 crashes when it optimizes the layout of some float16 graphs for the CPU.
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
-        # A busy machine, such as one that trains meanwhile, has no core to spare for threads that spin.
+        # Spinning threads would slow down other work, for example a training run.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]
         options.add_external_initializers(list(tensors), values)
@@ -72,5 +73,5 @@ class FoldedGraph:
         return Outputs(**dict(zip(self._names, outputs, strict=True)))
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        """`[N, 16]` to moves `[N]`, -1 where no move is legal."""
+        """Choose moves `[N]` for boards `[N, 16]`; -1 where no move is legal."""
         return self.answer(boards).move

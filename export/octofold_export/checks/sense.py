@@ -1,8 +1,8 @@
-"""Finds out a wrong description of a network by comparing its moves with a sensible player's.
+"""Detects a wrong description of a network by comparing its moves with those of a sensible player.
 
-A network that is read and understood as it was trained agrees with a sensible player far more often than
-chance does, and more often than under any other reading of its numbers: of four actions all 24 orders are
-tried, of afterstate values the opposite sign and no value at all. Otherwise the export stops and says so.
+A correctly described network agrees with a sensible player far more often than chance, and more often than
+under any other reading of its numbers. For four actions, all 24 orders are tried. For afterstate values, the
+opposite sign and no value at all are tried. If the described reading is not the best, the export fails.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from octofold_game.rules import legal_moves
 from octofold_export.checks.reference import Evaluate, PlainValue, plain_head
 from octofold_export.description.description import ACTIONS, Description
 
-_CERTAIN = 4.0  # standard errors; chance goes so far once in some 30,000 exports
+_CERTAIN = 4.0  # standard errors; chance exceeds this once in about 30,000 exports
 
 Hits = NDArray[np.float64]
-"""`[N]`: 1 where a move is the sensible player's, else 0; of chance, the probability of that."""
+"""`[N]`: 1 where a move equals the sensible player's, else 0; for chance, the probability of this."""
 
 
 def summary(evidence: Evidence) -> str:
-    """Evidence as the end of a sentence that begins with the network."""
+    """The evidence, as the end of a sentence whose subject is the network."""
     best = [f"{share:.1%} if {name}" for name, share in list(evidence.others.items())[:2]]
     return (
         f"agrees with {evidence.judge} on {evidence.agreement:.1%} of {evidence.boards:,} boards "
@@ -35,7 +35,7 @@ def summary(evidence: Evidence) -> str:
 
 
 def weigh(description: Description, evaluate: Evaluate, boards: NDArray[np.uint8], judge: Player) -> Evidence:
-    """Hold the network's moves on `boards` `[N, 16]` against those of `judge`."""
+    """Compare the network's moves on `boards` `[N, 16]` with those of `judge`."""
     legal = legal_moves(boards)
     boards, legal = boards[legal.sum(axis=1) > 1], legal[legal.sum(axis=1) > 1]
     expected = judge.next_moves(boards)
@@ -60,7 +60,7 @@ def weigh(description: Description, evaluate: Evaluate, boards: NDArray[np.uint8
 def _readings(
     description: Description, evaluate: Evaluate, boards: NDArray[np.uint8]
 ) -> dict[str, NDArray[np.float64]]:
-    """Scores `[N, 4]` under each reading; the described one comes first."""
+    """The scores `[N, 4]` under each reading; the described reading is first."""
     scores = plain_head(description, evaluate).scores(boards, 0)
     if description.answers.kind == "afterstate_value":
         rewards = PlainValue(_nothing, description.largest_exponent).scores(boards, 0)
@@ -93,7 +93,7 @@ def _problem(hits: Hits, chance: Hits, others: Mapping[str, Hits]) -> str | None
 
 
 def _lead(one: Hits, other: Hits) -> float:
-    """By how many standard errors `one` agrees more often, board by board."""
+    """The number of standard errors by which `one` agrees more often, board by board."""
     difference = one - other
     error = difference.std() / np.sqrt(len(difference))
     return float(difference.mean() / error) if error else 0.0

@@ -1,8 +1,7 @@
-"""Boards of every stage of a game, on which a reduced precision is measured apart.
+"""Boards of every stage of a game, to measure a reduced precision stage by stage.
 
-A share over all boards of a player's games hides what matters most: most of them are early, and the moves
-that decide a good game are late. Boards that no game leads to show how far a precision can be trusted
-elsewhere.
+A share over all boards of a player's games hides the late boards, which are few but decide a good game.
+Random boards, which no game reaches, show how a precision works elsewhere.
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ from octofold_game.rules import legal_moves
 _OWN = {"up to tile 512": (0, 9), "up to tile 2048": (10, 11), "up to tile 8192": (12, 13), "later": (14, 17)}
 """Stages of the player's own games, by the smallest and the largest exponent that is the board's largest."""
 
-_FEWEST = 50  # boards that a share is given of
+_FEWEST = 50  # boards; smaller stages have no share
 _MADE = 2_048
-_EMPTY = 0.25  # of the cells, about
+_EMPTY = 0.25  # approximate share of empty cells
 
 
 def stages(own: NDArray[np.uint8], largest_exponent: int, seed: int) -> dict[str, NDArray[np.uint8]]:
-    """Boards `[M, 16]` by the name of their stage: those of `own` games, late boards and random ones.
+    """Boards `[M, 16]` by the name of their stage: from `own` games, late boards and random ones.
 
-    Late boards hold a 16384 and a 32768 in any cells; a network that does not know these has none.
+    Late boards contain a 16384 and a 32768 in random cells; a network without these tiles has none.
     """
     random = np.random.default_rng(seed)
     largest = own.max(axis=1)
@@ -50,6 +49,6 @@ def _late(random: np.random.Generator) -> NDArray[np.uint8]:
 
 
 def _playable(boards: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Those with a choice: where one move is legal, every player makes it."""
+    """The boards with at least two legal moves."""
     playable: NDArray[np.uint8] = boards[legal_moves(boards).sum(axis=1) > 1]
     return playable

@@ -1,1 +1,1 @@
-"""What a network reads and what it answers: the one thing that Octofold must be told about a stranger's."""
+"""The description of a network: its input and its output, which the user has to describe."""

@@ -1,7 +1,7 @@
-"""The description of a network: how it reads a board, and what its answer means.
+"""The description of a network: how it reads a board, and what its output means.
 
-It is small, typed and complete: whoever holds it and the network's body can play. Users write the part that
-cannot be inferred, see `hints`; the whole of it goes into the model card.
+The description and the network's body are sufficient to play. Users write the part that cannot be inferred
+(`hints`), and the model card contains the complete description.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ACTIONS: tuple[Action, Action, Action, Action] = ("up", "right", "down", "left")
 
 
 class Reads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How the network reads a board: the encoding piece of the graph is made from this."""
+    """How the network reads a board. The encoding of the graph is made from this."""
 
     kind: InputKind
     """`one_hot`: a plane for each exponent. `exponents`: 0 for an empty cell, 1 for the tile 2.
@@ -38,16 +38,20 @@ class Reads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     [N, 16], `square` [N, 4, 4], `plane` [N, 1, 4, 4], `plane_last` [N, 4, 4, 1]."""
     type: ElementType = "float32"
     planes: int | None = None
-    """of one-hot cells; None for the other kinds"""
+    """number of planes of one-hot cells; None for the other kinds"""
     empty_plane: bool = True
-    """of one-hot cells: the first plane marks the empty ones. Otherwise they are 0 in all planes."""
+    """for one-hot cells: whether the first plane marks empty cells, which otherwise are 0 in all planes"""
     cells: CellOrder = "rows"
     """`columns`: the network reads the left column from top to bottom first"""
     divide_by: float = 1.0
-    """what the numbers are divided by"""
+    """the divisor of the numbers"""
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` for fields that contradict each other."""
+        """Check the fields.
+
+        Raises:
+            ValueError: fields contradict each other.
+        """
         one_hot = self.kind == "one_hot"
         if self.layout not in (ONE_HOT_LAYOUTS if one_hot else NUMBER_LAYOUTS):
             allowed = ", ".join(ONE_HOT_LAYOUTS if one_hot else NUMBER_LAYOUTS)
@@ -65,7 +69,7 @@ class Reads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the input for one board."""
+        """The shape of the input for one board."""
         planes = self.planes or 1
         shapes: dict[Layout, tuple[int, ...]] = {
             "channels_first": (planes, 4, 4),
@@ -91,20 +95,25 @@ class Reads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the network answers: the answer piece of the graph is made from this."""
+    """The meaning of the network's output. The head of the graph is made from this."""
 
     kind: AnswerKind
-    """`policy_logits` and `policy_probabilities` of the four actions; `action_values`: what each action is
-    worth, reward included; `afterstate_value`: what is still to come after a move, its reward excluded."""
+    """`policy_logits` and `policy_probabilities` of the four actions; `action_values`: the value of each
+    action, including its reward; `afterstate_value`: the expected future score after a move, excluding its
+    reward."""
     output: str | None = None
-    """name of the output; None if there is one only"""
+    """name of the output; None if there is only one"""
     actions: tuple[Action, Action, Action, Action] = ACTIONS
     """the order of the four numbers"""
     scale: float = 1.0
-    """points of the game that 1 stands for; for values"""
+    """for values: the number of points in the game for 1"""
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` for fields that contradict each other."""
+        """Check the fields.
+
+        Raises:
+            ValueError: fields contradict each other.
+        """
         if sorted(self.actions) != sorted(ACTIONS):
             raise ValueError(
                 f"actions are {', '.join(self.actions)}; each of {', '.join(ACTIONS)} is needed once"
@@ -114,25 +123,29 @@ class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     @property
     def width(self) -> int:
-        """Numbers for one board."""
+        """The number of outputs for one board."""
         return 1 if self.kind == "afterstate_value" else 4
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """Where the numbers of up, right, down and left lie."""
+        """The positions of the numbers for up, right, down and left."""
         return tuple(self.actions.index(action) for action in ACTIONS)
 
 
 class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """All that must be known of a network beside its body."""
+    """The complete description of a network without its body."""
 
     reads: Reads
     answers: Answers
     largest_exponent: int
-    """A cell above it is read as if it held it, and a game that makes such a tile is over for the network."""
+    """Larger exponents are read as this one. For the network, a game ends when it makes a larger tile."""
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` for fields that contradict each other."""
+        """Check the fields.
+
+        Raises:
+            ValueError: fields contradict each other.
+        """
         largest = min(self.reads.largest_plane or LARGEST_EXPONENT, LARGEST_EXPONENT)
         if not 2 <= self.largest_exponent <= largest:
             raise ValueError(f"largest_exponent is {self.largest_exponent}, allowed are 2 to {largest}")

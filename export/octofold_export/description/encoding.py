@@ -1,4 +1,4 @@
-"""What a network is given for a board, in numpy: the definition of the graph's encoding piece."""
+"""The encoding of boards for a network in numpy, which defines the encoding of the graph."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from octofold_export.description.description import Reads
 
 COLUMNS_FIRST = np.arange(16).reshape(4, 4).T.ravel()
-"""`[16]`: the cells of a board, column by column."""
+"""The cells of a board `[16]`, column by column."""
 
 
 def encode(reads: Reads, boards: NDArray[np.uint8]) -> NDArray[Any]:
-    """Exponents `[N, 16]` to the input `[N, *reads.shape]` of a network that `reads` them so."""
+    """Encode exponents `[N, 16]` as the input `[N, *reads.shape]` of a network."""
     cells = boards[:, COLUMNS_FIRST] if reads.cells == "columns" else boards
     if reads.planes is not None:
         return _one_hot(reads, reads.planes, cells)

@@ -1,4 +1,4 @@
-"""What a user says about a network: any part of its description, in flags or in a TOML file.
+"""The user's part of a network's description, from flags or a TOML file.
 
     largest_exponent = 15
 
@@ -10,7 +10,7 @@
     kind = "policy_logits"
     actions = ["up", "down", "left", "right"]
 
-The fields are those of `description`; every one may be left out.
+The fields are those of `description`. All are optional.
 """
 
 from __future__ import annotations
@@ -65,7 +65,11 @@ class Hints(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 def read_hints(file: Path) -> Hints:
-    """The hints of a TOML file. Raises `ExportError` if it is missing, no TOML, or has unknown fields."""
+    """Read hints from a TOML file.
+
+    Raises:
+        ExportError: the file is missing, is not TOML or has unknown fields.
+    """
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -76,7 +80,7 @@ def read_hints(file: Path) -> Hints:
 
 
 def hints_from_flags(flags: dict[str, Any]) -> Hints:
-    """Hints from flags that were given, by the paths of their fields, such as `reads.kind`."""
+    """Make hints from flags, by the paths of their fields, such as `reads.kind`."""
     nested: dict[str, Any] = {"reads": {}, "answers": {}}
     for path, value in flags.items():
         room, _, field = path.rpartition(".")
@@ -85,7 +89,7 @@ def hints_from_flags(flags: dict[str, Any]) -> Hints:
 
 
 def merged(above: Hints, below: Hints) -> Hints:
-    """`below`, overruled by what `above` says."""
+    """Merge two hints; fields of `above` take precedence."""
     return Hints(
         reads=_merge(above.reads, below.reads),
         answers=_merge(above.answers, below.answers),
@@ -94,7 +98,7 @@ def merged(above: Hints, below: Hints) -> Hints:
 
 
 def given(hints: msgspec.Struct) -> dict[str, Any]:
-    """The fields that say something."""
+    """The fields that are set."""
     return {name: value for name, value in msgspec.structs.asdict(hints).items() if value is not None}
 
 

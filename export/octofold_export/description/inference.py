@@ -1,7 +1,7 @@
-"""Completes a description from what the network itself shows: which inputs it takes, and what comes out.
+"""Completes a description from the inputs that the network accepts and the outputs that it returns.
 
-Every reading that fits the hints is tried on the network. Readings that put the same numbers into the same
-places are one reading. Where several are left, the user has to choose, and the message lists them.
+Every reading that fits the hints is tried on the network. Readings that produce the same input are one
+reading. If several readings remain, the error lists them, and the user has to choose.
 """
 
 from __future__ import annotations
@@ -27,31 +27,35 @@ from octofold_export.description.hints import AnswersHints, Hints, ReadsHints, g
 from octofold_export.errors import ExportError
 
 _KINDS: tuple[InputKind, ...] = ("one_hot", "exponents", "tiles", "log2")
-_USUAL_PLANES = range(10, 21)  # what is tried where neither the user nor the network names a number
+_USUAL_PLANES = range(10, 21)  # tried if neither the user nor the network gives a number
 _BOARDS = np.random.default_rng(4).integers(0, 8, (3, 16)).astype(np.uint8)
 
 
 class NetworkError(Exception):
-    """The network does not run on an input."""
+    """The network does not accept an input."""
 
 
 class Network(Protocol):
-    """A trained network whose inside nobody knows."""
+    """A trained network as a black box."""
 
     @property
     def shape(self) -> Sequence[int | None] | None:
-        """The declared shape of its input, batch first, None where any size goes; None: nothing declared."""
+        """The declared input shape, batch first, with None for any size; None if not declared."""
 
     @property
     def type(self) -> ElementType | None:
-        """The declared type of its input; None: nothing declared."""
+        """The declared input type; None if not declared."""
 
     def run(self, inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Its outputs by their names. Raises `NetworkError` if it does not take these inputs."""
+        """Run the network, and return its outputs by name.
+
+        Raises:
+            NetworkError: the network does not accept these inputs.
+        """
 
 
 def complete(hints: Hints, network: Network) -> Description:
-    """Complete the description of `network` that `hints` begin.
+    """Complete the description of `network`, starting from `hints`.
 
     Raises:
         ExportError: the hints contradict the network, or leave more than one reading.
@@ -75,7 +79,7 @@ def _reads(hints: ReadsHints, network: Network) -> Reads:
             refused[_name(reads)] = str(error)
             continue
         if any(len(output) == len(_BOARDS) for output in outputs.values() if output.ndim):
-            # The same numbers in the same order are one reading, whatever the shape.
+            # The same numbers in the same order are one reading, regardless of the shape.
             readings.setdefault((reads.kind, reads.planes, reads.by_plane), reads)
         else:
             shapes = ", ".join(str(list(output.shape)) for output in outputs.values())
@@ -195,7 +199,7 @@ def is_distribution(output: NDArray[Any]) -> bool:
 
 
 def _largest(reads: Reads, network: Network) -> int:
-    """The largest exponent that the planes can hold, or that the network takes, such as an embedding."""
+    """The largest exponent that the planes can represent or that the network accepts."""
     if reads.largest_plane is not None:
         return min(reads.largest_plane, LARGEST_EXPONENT)
     for exponent in range(LARGEST_EXPONENT, 2, -1):

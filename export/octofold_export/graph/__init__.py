@@ -1,1 +1,1 @@
-"""The folded graph: the pieces that every network shares, and their assembly."""
+"""The folded graph: the pieces that all networks share, and their assembly."""

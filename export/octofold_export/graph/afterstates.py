@@ -1,7 +1,7 @@
-"""The four afterstates of a board as a piece of a folded graph: every line is slid by one look into a table.
+"""The four afterstates of a board, as a piece of a folded graph: one table lookup slides each line.
 
-A move slides four lines of four cells towards their first. With exponents of 0 to `largest` there are
-(largest + 1)**4 different lines. What becomes of them is asked of `octofold_game.rules`.
+A move slides four lines of four cells towards their first cell. Exponents of 0 to `largest` give
+(largest + 1)**4 different lines, which `octofold_game.rules` slides in advance.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from octofold_export.graph.builder import GraphBuilder
 
 _BOARD = np.arange(16).reshape(4, 4)
 _LINES = np.stack([_BOARD.T, _BOARD[:, ::-1], _BOARD.T[:, ::-1], _BOARD])
-"""`[4, 4, 4]`: per move (up, right, down, left) its lines, the cell that they slide towards first."""
+"""`[4, 4, 4]`: for each move (up, right, down, left) the cells of its lines, in the order of sliding."""
 _LEFT = 3
 
 
 @dataclass(frozen=True)
 class Slides:
-    """The names of the tensors that say what the four moves of N boards do."""
+    """The names of the tensors with the results of the four moves of N boards."""
 
     cells: str
     "[N, 64] int32: exponents of the afterstates, at most the largest"
@@ -36,7 +36,7 @@ class Slides:
 
 
 def slide_all(graph: GraphBuilder, cells: str, largest: int) -> Slides:
-    """`[N, 16] int32` exponents to their four slides. An exponent above `largest` is taken for `largest`."""
+    """Slide `[N, 16] int32` exponents in four directions. Exponents above `largest` count as `largest`."""
     slid, rewards, outgrown = _line_tables(largest)
     limit = graph.constant("largest_exponent", np.array(largest, np.int32))
     known = graph.add("Min", [cells, limit], "known_cells")
@@ -61,7 +61,7 @@ def slide_all(graph: GraphBuilder, cells: str, largest: int) -> Slides:
 
 
 def _line_tables(largest: int) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.bool_]]:
-    """Of each line, numbered with its first cell lowest: slid towards it, reward, whether it outgrows."""
+    """For each line, numbered with its first cell as the lowest digit: its slide, reward and overflow."""
     powers = (largest + 1) ** np.arange(4)
     boards = np.zeros(((largest + 1) ** 4, 16), np.uint8)
     boards[:, :4] = np.arange(len(boards))[:, None] // powers % (largest + 1)

@@ -1,9 +1,9 @@
-"""A network's body, taken as it is, as the evaluator of a folded graph.
+"""The unchanged body of a network, as the evaluator of a folded graph.
 
     cells [N, P] --views--> [N * V, 16] --encode--> input --body--> output --> [N * V, 1, numbers]
 
-A body is an ONNX model of one input and one output with a free batch size. Its nodes are copied into the
-graph under names of their own.
+A body is an ONNX model with one input, one output and a free batch size. Its nodes are copied into the graph
+under a prefix.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class DescribedBody:
     description: Description
 
     def evaluate(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
-        """`[N, P] int32` exponents to `[N * V, 1, numbers] float32`, see `heads.Evaluator`."""
+        """Evaluate `[N, P] int32` exponents; returns `[N * V, 1, numbers] float32`, as `heads.Evaluator`."""
         reads, answers = self.description.reads, self.description.answers
         seen = views[:, COLUMNS_FIRST] if reads.cells == "columns" else views
         rows = cells

@@ -1,7 +1,4 @@
-"""A thin layer over onnx.helper in which a graph is written as a sequence of expressions.
-
-Knows the file format only: names, constants, nodes, the versions written into the model.
-"""
+"""A thin layer over onnx.helper, to write a graph as a sequence of expressions."""
 
 from __future__ import annotations
 
@@ -18,13 +15,13 @@ from onnx import compose, helper, numpy_helper
 from octofold_export.errors import ExportError
 
 OPSET = 18
-"""Read by onnxruntime 1.14 and later. A newer one is written only where a network's body needs it: with that,
-onnxruntime has no CUDA kernel for ReduceMax."""
+"""The opset, which onnxruntime 1.14 and later reads. A newer one is used only if a network's body needs it:
+onnxruntime has no CUDA kernel for the ReduceMax of newer opsets."""
 IR_VERSION = 8
 
 
 class GraphBuilder:
-    """Collects constants and nodes; every method returns the name of the tensor that it made."""
+    """Collects constants and nodes. Every method returns the name of the tensor that it makes."""
 
     def __init__(self) -> None:
         self._nodes: list[onnx.NodeProto] = []
@@ -35,7 +32,7 @@ class GraphBuilder:
         self._ir_version = IR_VERSION
 
     def constant(self, name: str, values: NDArray[Any]) -> str:
-        """Store an array under `name`. Storing equal values under one name again is free."""
+        """Store an array under `name`. Equal values under the same name are stored once."""
         tensor = numpy_helper.from_array(np.ascontiguousarray(values).reshape(values.shape), name)
         if name not in self._constants:
             self._claim(name)
@@ -45,9 +42,9 @@ class GraphBuilder:
         return name
 
     def external(self, name: str, values: NDArray[np.float32]) -> str:
-        """Refer to a vector too large for the model, which is what `tensor_file(name)` holds.
+        """Refer to a vector in the external file `tensor_file(name)`, because it is too large for the model.
 
-        Its digest is in the model, so that other values make another model.
+        The model contains its digest, so that other values give another model.
         """
         self._claim(name)
         tensor = onnx.TensorProto(name=name, data_type=onnx.TensorProto.FLOAT, dims=values.shape)
@@ -56,7 +53,7 @@ class GraphBuilder:
             "location": tensor_file(name),
             "offset": "0",
             "length": str(values.nbytes),
-            "checksum": hashlib.sha1(values.data, usedforsecurity=False).hexdigest(),  # as ONNX defines it
+            "checksum": hashlib.sha1(values.data, usedforsecurity=False).hexdigest(),  # as ONNX specifies
         }
         for key, value in description.items():
             tensor.external_data.add(key=key, value=value)
@@ -64,19 +61,19 @@ class GraphBuilder:
         return name
 
     def integers(self, *values: int) -> str:
-        """A small int64 vector, as shapes and axes need; equal vectors are stored once."""
+        """Store a small int64 vector, such as a shape; equal vectors are stored once."""
         return self.constant(f"ints_{'_'.join(map(str, values))}", np.array(values, np.int64))
 
     def add(self, operator: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
-        """Append a node with one output, which gives the node its name too."""
+        """Append a node with one output, and name the node after it."""
         self._claim(output)
         self._nodes.append(helper.make_node(operator, inputs, [output], name=output, **attributes))
         return output
 
     def graft(self, body: onnx.ModelProto, source: str, prefix: str) -> str:
-        """Append all nodes of `body`, a model of one input and one output, reading `source` as its input.
+        """Append all nodes of `body`, a model with one input and one output; `source` becomes its input.
 
-        Its names go under `prefix`. Its opset must be `OPSET` or newer; the whole model takes it over.
+        Its names get the `prefix`. Its opset must be `OPSET` or newer and becomes the opset of the model.
         """
         for opset in body.opset_import:
             domain = "" if opset.domain == "ai.onnx" else opset.domain
@@ -94,13 +91,16 @@ class GraphBuilder:
         return str(result.name)
 
     def any(self, conditions: str, axis: int, output: str) -> str:
-        """Whether any of the conditions along an axis holds; no reduction of bool runs on a GPU."""
+        """Append the logical or along an axis; onnxruntime has no reduction of bool for GPUs."""
         numbers = self.add("Cast", [conditions], f"{output}_numbers", to=onnx.TensorProto.INT32)
         count = self.add("ReduceSum", [numbers, self.integers(axis)], f"{output}_count", keepdims=0)
         return self.add("Cast", [count], output, to=onnx.TensorProto.BOOL)
 
     def constant_rows(self, constant: str, first: int, end: int, output: str) -> str:
-        """Rows `first:end` of a constant; runtimes cut it once, while loading. All of them: itself."""
+        """Take rows `first:end` of a constant, or the constant itself for all rows.
+
+        Runtimes do this once, while loading.
+        """
         if first == 0 and end == self._constants[constant].dims[0]:
             return constant
         bounds = [self.integers(first), self.integers(end), self.integers(0)]
@@ -109,12 +109,13 @@ class GraphBuilder:
     def model(
         self, inputs: Sequence[onnx.ValueInfoProto], outputs: Sequence[onnx.ValueInfoProto], name: str
     ) -> onnx.ModelProto:
-        """The finished model, checked against the ONNX specification, shapes included.
+        """Finish the model, and check it and its shapes against the ONNX specification.
 
-        Raises `ExportError` if it does not comply, as a network's body may not.
+        Raises:
+            ExportError: the model does not comply, which may come from a network's body.
         """
         graph = helper.make_graph(self._nodes, name, inputs, outputs, list(self._constants.values()))
-        # The checker insists on seeing the files; it takes inputs of the same shape for their tensors.
+        # The checker requires the external files, so inputs of the same shapes replace their tensors.
         for tensor in self._external:
             graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
         model = helper.make_model(

@@ -1,4 +1,4 @@
-"""How the scores of the views become one move, votes and probabilities: the last piece of a folded graph."""
+"""The last piece of a folded graph: turns the scores of the views into a move, votes and probabilities."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from onnx import TensorProto
 from octofold_export.graph.builder import GraphBuilder
 from octofold_export.graph.heads import Merged
 
-_ILLEGAL = np.float32(-1e30)  # probability exactly 0, and no NaN where no move is legal
+_ILLEGAL = np.float32(-1e30)  # gives probability 0, and no NaN if no move is legal
 
 
 def mask(graph: GraphBuilder, scores: str, legal: str) -> str:
-    """Scores `[N, V, 4]` of moves, hugely negative where `legal` `[N, 4]` is false."""
+    """Make the scores `[N, V, 4]` of moves hugely negative where `legal` `[N, 4]` is false."""
     legal_views = graph.add("Unsqueeze", [legal, graph.integers(1)], "legal_views")
     illegal = graph.constant("illegal_score", np.array(_ILLEGAL))
     return graph.add("Where", [legal_views, scores, illegal], "legal_scores")
 
 
 def decide(graph: GraphBuilder, scores: str, merged: Merged, legal: str, rule: Rule) -> None:
-    """Turn masked scores `[N, V, 4]`, what a head merged them to, and `legal` `[N, 4]`, into the outputs.
+    """Make the outputs from masked scores `[N, V, 4]`, their merged form and `legal` `[N, 4]`.
 
-    `votes` counts the views whose best legal move it is. Rule `vote` plays the move with most votes, and of
-    several such the one of larger worth; `mean` plays the largest worth. Of moves of equal worth, the first
-    of up, right, down, left is played.
+    The votes of a move are the views in which it is the best legal move. Rule `vote` plays the move with the
+    most votes, and breaks ties by worth. Rule `mean` plays the move with the largest worth. Moves of equal
+    worth are ordered up, right, down, left.
     """
     zero_if_illegal = graph.add("Cast", [legal], "legal_float", to=TensorProto.FLOAT)
     graph.add("Mul", [merged.probabilities, zero_if_illegal], PROBABILITIES.name)

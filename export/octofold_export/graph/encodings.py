@@ -1,4 +1,4 @@
-"""The encoding piece of a folded graph: exponents of cells to whatever a described network reads."""
+"""The encoding of a folded graph: turns exponents of cells into the input of a described network."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from onnx import helper
 from octofold_export.description.description import Reads
 from octofold_export.graph.builder import GraphBuilder
 
-_EXPONENT_CODES = 256  # all of uint8: a board that the network was not made for must not crash the runtime
+_EXPONENT_CODES = 256  # all of uint8: an unexpected exponent must not crash the runtime
 
 
 def encode(graph: GraphBuilder, cells: str, reads: Reads, largest_exponent: int) -> str:
-    """`[M, 16] int32` exponents, in the order in which the network reads cells, to its input.
+    """Encode `[M, 16] int32` exponents, in the network's order of cells, as its input.
 
-    An exponent above `largest_exponent` is taken for it. Every code is looked up in a table of 256, so that
-    all kinds cost one Gather.
+    Exponents above `largest_exponent` count as this one. A table of 256 codes encodes every kind with one
+    Gather.
     """
     exponents = np.minimum(np.arange(_EXPONENT_CODES), largest_exponent)
     if reads.planes is None:

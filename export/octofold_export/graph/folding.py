@@ -1,10 +1,10 @@
-"""Puts the pieces together: one ONNX graph from raw boards to legal moves.
+"""Assembles the pieces into one ONNX graph from raw boards to legal moves.
 
     boards [N, 16] --cast--> cells --head--> scores [N, V, 4] --mask--> --merge--> --decide--> move [N]
                                `--------------legality--> legal [N, 4] ---^
 
-The head lays the evaluator's answers out move by move; the evaluator encodes the views and runs the network's
-body. The same assembly serves every network, rule and precision.
+The evaluator encodes the views and runs the network's body. The head arranges its answers by move. All
+networks, rules and precisions share this assembly.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from octofold_export.graph.views import VIEWS
 
 
 def fold(head: Head, rule: model.Rule, symmetries: int, *, with_views: bool = False) -> onnx.ModelProto:
-    """The graph that answers boards `[N, 16] uint8` of exponents, for any N.
+    """Make the graph that answers boards `[N, 16] uint8` of exponents, for any N.
 
-    Its outputs are those of `octofold_game.model`; `with_views` adds `views`. `symmetries` is the number of
+    The outputs are those of `octofold_game.model`; `with_views` adds `views`. `symmetries` is the number of
     views, a key of `views.VIEWS`.
     """
     graph = GraphBuilder()
@@ -38,6 +38,6 @@ def fold(head: Head, rule: model.Rule, symmetries: int, *, with_views: bool = Fa
 
 
 def value_info(tensor: model.Tensor, symmetries: int) -> onnx.ValueInfoProto:
-    """What an ONNX graph of that many views says of a tensor of the contract."""
+    """The ONNX description of a tensor of the contract, for a number of views."""
     shape: list[int | str | None] = ["N", *(symmetries if size < 0 else size for size in tensor.shape)]
     return make_tensor_value_info(tensor.name, np_dtype_to_tensor_dtype(tensor.dtype), shape)

@@ -1,8 +1,7 @@
-"""The answer piece of a folded graph: what the moves of a board are worth on each view.
+"""The heads of a folded graph: the worth of a board's moves on each view.
 
-A head asks an evaluator, which sees positions and knows nothing of moves, and lays its answers out move by
-move. It also says how the worth of moves becomes their probabilities. Which head a network has follows from
-its description, see `head`.
+A head runs an evaluator of positions and arranges its answers by move. It also turns the worth of moves into
+probabilities. `head` chooses the head from the description of a network.
 """
 
 from __future__ import annotations
@@ -20,36 +19,36 @@ from octofold_export.graph.afterstates import slide_all
 from octofold_export.graph.builder import GraphBuilder
 
 TEMPERATURE = 300.0
-"""Points: a move that is worth this much more than another is e times as probable."""
+"""Temperature in points: a move worth this much more than another is e times as probable."""
 
 SMALLEST_PROBABILITY = 1e-12
-"""What a network's probability counts as at least, so that it has a logarithm."""
+"""Lower limit for a network's probabilities, so that each has a logarithm."""
 
-_PROBABILITY_STEPS = 1 << 16  # in which worth is counted, per unit of probability
+_PROBABILITY_STEPS = 1 << 16  # resolution of worth, per unit of probability
 _POINT_STEPS = 1 << 6  # per point
 _CANONICAL = (0, 1, 2, 3)
 
 
 class Evaluator(Protocol):
-    """A network, or anything else that gives numbers to positions."""
+    """A function from positions to numbers, such as a network."""
 
     def evaluate(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
-        """`[N, P] int32` exponents to `[N * V, 1, outputs] float32`.
+        """Evaluate `[N, P] int32` exponents; returns `[N * V, 1, outputs] float32`.
 
-        `views` `[V, 16]` says which of the P cells the sixteen cells of each view show.
+        `views` `[V, 16]` gives the index of one of the P cells for each of the sixteen cells of a view.
         """
         ...
 
 
 class Merged(NamedTuple):
-    """The answers of the views as one, by the names of their tensors."""
+    """The merged answers of all views, as names of tensors."""
 
     probabilities: str
     "[N, 4]: of the moves; their sum is 1"
     worth: str
-    """[N, 4]: over all views; the move of the larger worth is the better one. Worth is rounded, so that moves
-    which only rounding tells apart are equal: on a symmetric board two moves are worth the same, and the
-    batch that a board happens to ride in must not choose between them."""
+    """[N, 4]: over all views; the move of larger worth is better. Worth is rounded, so that moves which
+    differ only by rounding errors are equal. On a symmetric board, for example, two moves are worth the same,
+    and the choice between them must not depend on the other boards in the batch."""
     views: str | None
     "[N, V, 4]: the probabilities of each view; None unless asked for"
 
@@ -61,7 +60,7 @@ class Head(Protocol):
         """Add the scores of the board's own moves on each view.
 
         `[N, 16] int32` exponents become `[N, V, 4] float32`. The scores of illegal moves are arbitrary.
-        `views` are symmetries, see `views.VIEWS`.
+        `views` are symmetries, as in `views.VIEWS`.
         """
         ...
 
@@ -71,7 +70,7 @@ class Head(Protocol):
 
 
 def head(description: Description, evaluator: Evaluator) -> Head:
-    """The head of a network whose `evaluator` answers as `description` says."""
+    """Make the head for an `evaluator` with the output of `description`."""
     answers = description.answers
     if answers.kind == "afterstate_value":
         return ValueHead(evaluator, description.largest_exponent, answers.scale)
@@ -107,7 +106,7 @@ class PolicyHead:
 
 @dataclass(frozen=True)
 class ActionValueHead:
-    """What each of four actions is worth, `scale` points for 1, by an evaluator with four outputs."""
+    """The values of four actions, `scale` points for 1, from an evaluator with four outputs."""
 
     evaluator: Evaluator
     columns: tuple[int, ...] = _CANONICAL
@@ -125,7 +124,7 @@ class ActionValueHead:
 
 @dataclass(frozen=True)
 class ValueHead:
-    """Reward plus afterstate value, `scale` points for 1, by an evaluator with one output.
+    """Reward plus afterstate value, `scale` points for 1, from an evaluator with one output.
 
     A move that makes a tile above `largest_exponent` ends the game, so it is worth its reward alone.
     """
@@ -155,10 +154,10 @@ class ValueHead:
 def _by_move(
     graph: GraphBuilder, evaluator: Evaluator, cells: str, views: Sequence[int], columns: Sequence[int]
 ) -> str:
-    """`[N, V, 4]`: the evaluator's four numbers for each view, in the order of the board's own moves."""
+    """Arrange the evaluator's four numbers for each view by the board's own moves: `[N, V, 4]`."""
     answers = evaluator.evaluate(graph, cells, CELLS[list(views)])
     by_board = graph.add("Reshape", [answers, graph.integers(-1, len(views) * 4)], "view_answers")
-    # [V, 4]: where the number of the board's own move lies
+    # [V, 4]: position of the number for each of the board's own moves
     turned_back = np.arange(len(views))[:, None] * 4 + np.array(columns)[MOVES[list(views)]]
     index = graph.constant("turned_back", turned_back.astype(np.int64))
     return graph.add("Gather", [by_board, index], "move_scores", axis=1)
@@ -171,7 +170,7 @@ def _in_points(graph: GraphBuilder, values: str, scale: float) -> str:
 
 
 def _merge_values(graph: GraphBuilder, scores: str, *, with_views: bool) -> Merged:
-    """The mean over the views is the worth; its softmax at `TEMPERATURE` the probability."""
+    """Merge the views: worth is their mean, and probability is its softmax at `TEMPERATURE`."""
     temperature = graph.constant("temperature", np.array(TEMPERATURE, np.float32))
 
     def softmax(values: str, axis: int, name: str) -> str:
@@ -187,6 +186,6 @@ def _merge_values(graph: GraphBuilder, scores: str, *, with_views: bool) -> Merg
 
 
 def _round(graph: GraphBuilder, worth: str, steps: int) -> str:
-    """In whole steps, of which there are `steps` in 1."""
+    """Round to multiples of 1 / `steps`."""
     scaled = graph.add("Mul", [worth, graph.constant("steps_in_1", np.array(steps, np.float32))], "scaled")
     return graph.add("Round", [scaled], "rounded")

@@ -1,4 +1,4 @@
-"""Which moves of a board are legal, as a piece of a folded graph."""
+"""The legality of moves, as a piece of a folded graph."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from octofold_export.graph.builder import GraphBuilder
 
 
 def legality(graph: GraphBuilder, cells: str) -> str:
-    """`[N, 16] int32` exponents to `legal` `[N, 4] bool`.
+    """Compute `legal` `[N, 4] bool` for `[N, 16] int32` exponents.
 
-    A move changes the board if and only if some cell along it holds a tile whose next cell is empty or holds
-    its equal.
+    A move is legal if and only if the next cell of some tile is empty or contains an equal tile.
     """
     targets, sources = _steps()
     into = graph.add("Gather", [cells, graph.constant("step_targets", targets)], "into", axis=1)
@@ -28,7 +27,7 @@ def legality(graph: GraphBuilder, cells: str) -> str:
 
 
 def _steps() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """`[4, 12]` each: per move, the cells that tiles step into and the cells that they step from."""
+    """For each move, the cells that tiles move into and the cells that they move from: `[4, 12]` each."""
     board = np.arange(16).reshape(4, 4)
     up, left = (board[:-1].ravel(), board[1:].ravel()), (board[:, :-1].ravel(), board[:, 1:].ravel())
     pairs = np.array([up, left[::-1], up[::-1], left], np.int64)  # up, right, down, left

@@ -1,1 +1,1 @@
-"""The fast forms of our own kinds of network, written node by node."""
+"""The fast forms of our own kinds of network, built node by node."""

@@ -1,8 +1,8 @@
 """Compact tables of an n-tuple network (`octofold_players.compact_tables`) as a piece of a folded graph.
 
-The graph holds the packed arrays and the nodes that unpack them. These depend on no input, so onnxruntime
-runs them once, when it loads the graph, and a board costs one look into a plain table for each entry. A
-runtime without such constant folding gives the same answers, slowly.
+The graph contains the packed arrays and the nodes that unpack them. These nodes depend on no input, so
+onnxruntime runs them once when it loads the graph. Each entry then costs one lookup in a plain table. A
+runtime without constant folding gives the same answers, but slowly.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from octofold_export.graph.builder import GraphBuilder
 
 @dataclass(frozen=True)
 class CompactEvaluator:
-    """Unpacks the tables and looks the entries of a position up; see `graph.heads.Evaluator`."""
+    """Unpacks the tables and looks up the entries of a position; implements `graph.heads.Evaluator`."""
 
     tables: CompactTables
 
     def evaluate(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
-        """Exponents `[N, P] int32` of 0 to 15 to `[N * V, 1, 1]`."""
+        """Evaluate exponents `[N, P] int32` of 0 to 15; returns `[N * V, 1, 1]`."""
         entries = self._entries(graph, cells, views)
         found = graph.add("Gather", [self._unpacked_tables(graph), entries], "entry_halves", axis=0)
         values = graph.add("Cast", [found], "entry_values", to=TensorProto.FLOAT)
@@ -36,10 +36,9 @@ class CompactEvaluator:
         return graph.add("Mul", [total, number], "view_values")
 
     def _entries(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
-        """`[N, V * T] int32`: which entry each tuple reads on each view.
+        """The entry that each tuple reads on each view: `[N, V * T] int32`.
 
-        The index in a table is below 2**24, so a product in float32 gives it exactly, and much faster than
-        one in integers.
+        An index is below 2**24, so a product in float32 is exact, and much faster than one in integers.
         """
         tuples = np.array(self.tables.tuples)
         seen = views[:, tuples].reshape(-1, tuples.shape[1])  # [V * T, L]
@@ -53,7 +52,7 @@ class CompactEvaluator:
         return graph.add("Add", [indices, graph.constant("table_starts", starts)], "entries")
 
     def _unpacked_tables(self, graph: GraphBuilder) -> str:
-        """All entries, `[entries] float16`; nothing here depends on the boards."""
+        """All entries, `[entries] float16`; they do not depend on the boards."""
         values = graph.add("Gather", [self._codebook(graph), self._codes(graph)], "kept_values", axis=0)
         nothing = graph.constant("nothing_kept", np.zeros(1, np.float16))
         ranked = graph.add("Concat", [nothing, values], "ranked_values", axis=0)
@@ -81,7 +80,7 @@ class CompactEvaluator:
 
 
 def _fields(graph: GraphBuilder, packed: str, bits: int, output: str) -> str:
-    """Bytes `[M]` to the fields of so many bits in each, the lowest first: `[M * 8 / bits] int32`."""
+    """Split bytes `[M]` into fields of `bits` bits, lowest first: `[M * 8 / bits] int32`."""
     shifts = graph.constant(f"shifts_of_{bits}", np.arange(0, 8, bits, dtype=np.uint8))
     mask = graph.constant(f"mask_of_{bits}", np.array((1 << bits) - 1, np.uint8))
     column = graph.add("Reshape", [packed, graph.integers(-1, 1)], f"{output}_column")
@@ -92,7 +91,7 @@ def _fields(graph: GraphBuilder, packed: str, bits: int, output: str) -> str:
 
 
 def _ranks(graph: GraphBuilder, name: str, packed: NDArray[np.uint8]) -> str:
-    """How many bits are set up to each bit that is set, 0 for the others: `[8 * M] int32`."""
+    """For each set bit, the number of set bits up to it; 0 for the others: `[8 * M] int32`."""
     bits = _fields(graph, graph.constant(name, packed), 1, f"{name}_apart")
     axis = graph.constant("first_axis", np.array(0, np.int32))
     counts = graph.add("CumSum", [bits, axis], f"{name}_counts")

@@ -1,7 +1,4 @@
-"""What the first layer of a network sees of a board: each cell by itself, or what tables say of four cells.
-
-Knows nothing of the layers behind it.
-"""
+"""The input of a network's first layer: single cells, or sums from tables over patterns of four cells."""
 
 from __future__ import annotations
 
@@ -17,18 +14,18 @@ from octofold_export.graph.builder import GraphBuilder
 Floats = NDArray[np.float32]
 Places = NDArray[np.intp]
 
-_EXPONENT_CODES = 256  # all of uint8: a board that the network was not made for must not crash the runtime
+_EXPONENT_CODES = 256  # all of uint8: an unexpected exponent must not crash the runtime
 
 
 class Encoder(Protocol):
     """The start of a network in some number format."""
 
     def encode(self, graph: GraphBuilder, cells: str, views: Places) -> tuple[str, Places]:
-        """`[N, P] int32` exponents to `[N, Q, inputs]`, in the type that the first layer takes.
+        """Encode `[N, P] int32` exponents as `[N, Q, inputs]`, in the type of the first layer.
 
-        `views` `[V, 16]` says which of the P cells the sixteen cells of each view show; what is returned
-        beside, `[V, places]`, says which of the Q places each view shows. An exponent above the largest reads
-        as the largest.
+        `views` `[V, 16]` gives the index of one of the P cells for each of the sixteen cells of a view. The
+        second result `[V, places]` gives the index of one of the Q places for each place of a view. Exponents
+        above the largest count as the largest.
         """
         ...
 
@@ -47,18 +44,18 @@ class CellCodes:
 
 @dataclass(frozen=True)
 class OneHot:
-    """Each cell by itself."""
+    """Single cells: one row of codes for each exponent."""
 
     exponents: int
 
     def encoder(self) -> Encoder:
-        """The same as nodes, in float32."""
+        """Make the encoder as nodes of a graph, in float32."""
         return CellCodes(np.eye(self.exponents, dtype=np.float32))
 
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """Where a pattern lies, and what the pairs of its four cells say."""
+    """The places of a pattern of four cells, and the table for each pair of its cells."""
 
     name: str
     places: NDArray[np.intp]
@@ -71,18 +68,18 @@ class Pattern:
 
 @dataclass(frozen=True, eq=False)
 class PatternSums:
-    """The ReLU of sums over the pairs of four cells, for every place of every pattern."""
+    """For every place of every pattern, the ReLU of the sum over the pairs of its four cells."""
 
     exponents: int
     patterns: tuple[Pattern, ...]
 
     def encoder(self) -> Encoder:
-        """The same as nodes, in float32."""
+        """Make the encoder as nodes of a graph, in float32."""
         return _FloatPatterns(self)
 
 
 Encoding = OneHot | PatternSums
-"""The start of a trained network; `exponents` is one more than the largest that a cell may hold."""
+"""The first layer of a trained network; `exponents` is one more than the largest exponent of a cell."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +93,7 @@ class _FloatPatterns:
         exponents = graph.constant("exponents", np.array(self.sums.exponents, np.int32))
 
         def features(pattern: Pattern, seen: Places) -> str:
-            # The row of a pair's table is the number that its two exponents are the digits of.
+            # The row of a pair's table is the number whose digits are its two exponents.
             first, second = (
                 _cells(graph, known, f"{pattern.name}_{which}", seen[:, pattern.pairs[:, number]])
                 for number, which in enumerate(("first", "second"))
@@ -118,7 +115,7 @@ class _FloatPatterns:
 
 
 def readable(graph: GraphBuilder, cells: str, exponents: int) -> str:
-    """Cells in which an exponent above the largest reads as the largest."""
+    """Limit the exponents of cells to the largest one."""
     largest = graph.constant("largest_exponent", np.array(exponents - 1, np.int32))
     return graph.add("Min", [cells, largest], "readable_cells")
 
@@ -131,7 +128,7 @@ def _cells(graph: GraphBuilder, cells: str, name: str, places: Places) -> str:
 def _join(
     graph: GraphBuilder, patterns: Sequence[Pattern], views: Places, features: Any
 ) -> tuple[str, Places]:
-    """The features of all patterns, each computed once however many views show it; and who shows which."""
+    """The features of all patterns, each computed once, and their indices for each view."""
     parts, places, before = [], [], 0
     for pattern in patterns:
         shown = views[:, pattern.places]  # [V, places, 4]

@@ -1,6 +1,6 @@
-"""The float32 form of a network, what every other precision is compared with, and the float16 form for GPUs.
+"""The float32 form of a network, the reference for other precisions, and the float16 form for GPUs.
 
-In float16 the output layer, on which the choice of a move hangs most, still computes in float32.
+In float16, the output layer still computes in float32, because the choice of a move depends most on it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from octofold_export.handmade.weights import FoldableNetwork, Layer
 
 @dataclass(frozen=True)
 class FloatLayer:
-    """A layer whose weights are stored once and sliced for the smaller regions."""
+    """A layer that stores its weights once and slices them for smaller regions."""
 
     layer: Layer
     relu: bool
@@ -32,7 +32,7 @@ class FloatLayer:
         return self.layer.shape
 
     def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
-        """Add the product of inputs `first:end`; see `Layer.multiply`."""
+        """Add the product of inputs `first:end`, as `Layer.multiply`."""
         number = np.float16 if self.half else np.float32
         matrix = self.layer.weights.reshape(-1, self.shape.outputs).astype(number)
         stored = graph.constant(f"{self.shape.name}_weights", matrix)
@@ -44,7 +44,7 @@ class FloatLayer:
 
 
 def float_form(network: FoldableNetwork) -> Form:
-    """`network` in float32, unchanged."""
+    """Make `network` in float32, unchanged."""
     return Form(
         encoder=network.encoding.encoder(),
         layers=(
@@ -56,7 +56,7 @@ def float_form(network: FoldableNetwork) -> Form:
 
 @dataclass(frozen=True)
 class _CastEncoder:
-    """Another encoder's activations in another type."""
+    """Converts the activations of an encoder to another type."""
 
     encoder: Encoder
     type: int
@@ -68,7 +68,7 @@ class _CastEncoder:
 
 @dataclass(frozen=True)
 class _CastLayer:
-    """A layer whose inputs come in another type than it computes in."""
+    """A layer that converts its inputs to the type of its computation."""
 
     layer: FloatLayer
     type: int
@@ -79,13 +79,13 @@ class _CastLayer:
         return self.layer.shape
 
     def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
-        """Add the product of inputs `first:end`; see `Layer.multiply`."""
+        """Add the product of inputs `first:end`, as `Layer.multiply`."""
         cast = graph.add("Cast", [rows], f"{name}_cast", to=self.type)
         return self.layer.multiply(graph, cast, first, end, name)
 
 
 def half_form(network: FoldableNetwork) -> Form:
-    """`network` in float16 up to the last hidden layer."""
+    """Make `network` in float16 up to the last hidden layer."""
     output = FloatLayer(network.output, relu=False)
     return Form(
         encoder=_CastEncoder(network.encoding.encoder(), TensorProto.FLOAT16),

@@ -1,11 +1,10 @@
-"""Which inputs a layer looks at, place by place, and which of its weights it multiplies them with.
+"""The geometry of layers: the inputs that each cell reads, and the weights for them.
 
-Between layers the cells of a board lie along one axis; where on it a cell lies is its place. A 2x2
-convolution with zeros right and below falls apart into four matrix products: on a 4x4 board nine cells have
-four neighbours to look at, the right column and the bottom row have two, the corner one. Multiplying only
-what is on the board takes 49/64 of the work of the padded convolution, and no padding. Without padding, the
-first of the four is all there is. A dense layer is one product that looks at every place. Knows neither ONNX
-nor numbers: only which cell goes where.
+Between layers, the cells of a board lie along one axis; the position of a cell on it is its place. A 2x2
+convolution with zeros to the right and below splits into four matrix products. On a 4x4 board, nine cells
+have four taps on the board, the right column and the bottom row have two, and the corner has one. Leaving out
+the other taps saves the padding and 15/64 of the work. A convolution without padding is only the first of
+these products. A dense layer is one product over all places.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ TAPS = ((1, 0), (0, 0), (0, 1), (1, 1))
 """(row, column) offsets of the kernel, ordered so that every region below uses a contiguous run of them."""
 
 Places = NDArray[np.int64]
-"""`[side, side]`: the place at which each cell of a square lies; all places from 0 on are taken."""
+"""`[side, side]`: the place of each cell of a square; together they are all places from 0."""
 
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """Cells that look at their inputs through the same taps, `first_tap` and those that follow."""
+    """Cells that read their inputs with the same taps: `first_tap` and the following ones."""
 
     name: str
     sources: NDArray[np.int64]
@@ -38,7 +37,7 @@ class Region:
 
     @property
     def taps(self) -> int:
-        """Number of places that each cell looks at."""
+        """Number of places that each cell reads."""
         return self.sources.size // len(self.sources)
 
     @property
@@ -49,7 +48,7 @@ class Region:
 
 @dataclass(frozen=True)
 class LayerShape:
-    """A layer in whatever number format: what each of its cells looks at, times one matrix."""
+    """The shape of a layer in any number format: the places that each cell reads, times one matrix."""
 
     name: str
     regions: tuple[Region, ...]
@@ -61,12 +60,12 @@ class LayerShape:
 
 
 def board_places() -> Places:
-    """The 4x4 board as it comes in, row-major."""
+    """The 4x4 board of the input, row-major."""
     return np.arange(16, dtype=np.int64).reshape(4, 4)
 
 
 def convolution(places: Places, *, padded: bool) -> tuple[tuple[Region, ...], Places]:
-    """The regions of a 2x2 convolution over a square, and the places of the square that it makes.
+    """The regions of a 2x2 convolution over a square, and the places of the resulting square.
 
     The outputs of the regions lie one after another. `padded` adds a row and a column of zeros below and
     right, which keeps the size of the square; otherwise its side shrinks by one.
@@ -86,7 +85,7 @@ def convolution(places: Places, *, padded: bool) -> tuple[tuple[Region, ...], Pl
 
 
 def dense(places: int) -> Region:
-    """The one region of a layer that looks at all of so many places at once."""
+    """The only region of a dense layer, which reads all places."""
     return Region("all", np.arange(places, dtype=np.int64)[None])
 
 

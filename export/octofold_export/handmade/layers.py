@@ -2,8 +2,8 @@
 
     cells [N, P] --encoder--> [N, Q, E] --layers--> [N * V, 1, outputs]
 
-The views of a board ride in the batch, so every layer is a few large matrix products. The arithmetic of those
-products (float32, or integers between quantized layers) is the layers' own; this file only lays cells out.
+The views of a board are part of the batch, so every layer is a few large matrix products. The layers define
+the arithmetic of the products (float32, or integers between quantized layers); this file arranges the cells.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class FoldedLayer(Protocol):
 
 
 def network(graph: GraphBuilder, encoded: str, layers: Sequence[FoldedLayer], views: NDArray[np.intp]) -> str:
-    """`[N, P, E]` to the outputs of the last layer for every view: `[N * S, 1, outputs]`.
+    """Apply the layers to `[N, P, E]`, for the outputs `[N * S, 1, outputs]` of every view.
 
-    Row s of `views` `[S, P]` says where the places of view s lie in `encoded`. The views cost nothing: the
-    first layer reads the places of every view out of the one encoded board.
+    Row s of `views` `[S, P]` gives the indices of the places of view s in `encoded`. The views need no
+    copies: the first layer reads the places of every view from the one encoded board.
     """
     activations, places = encoded, views
     for layer in layers:
@@ -47,7 +47,7 @@ def network(graph: GraphBuilder, encoded: str, layers: Sequence[FoldedLayer], vi
         for region in shape.regions:
             name = f"{shape.name}_{region.name}"
             rows = activations
-            if not np.array_equal(region.sources.ravel(), places):  # else it takes everything as it lies
+            if not np.array_equal(region.sources.ravel(), places):  # else it reads all places in order
                 index = graph.constant(f"{name}_sources", places[..., region.sources].astype(np.int64))
                 rows = graph.add("Gather", [activations, index], f"{name}_neighbours", axis=1)
             width = graph.integers(-1, region.taps * shape.inputs)
@@ -63,13 +63,13 @@ def network(graph: GraphBuilder, encoded: str, layers: Sequence[FoldedLayer], vi
 
 @dataclass(frozen=True)
 class Form:
-    """A network in one number format, as an evaluator: see `heads.Evaluator`."""
+    """A network in one number format; implements `heads.Evaluator`."""
 
     encoder: Encoder
     layers: tuple[FoldedLayer, ...]
     "the last one gives float32"
 
     def evaluate(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
-        """Add the whole network; see `Evaluator.evaluate`."""
+        """Add the whole network, as `Evaluator.evaluate`."""
         encoded, places = self.encoder.encode(graph, cells, views)
         return network(graph, encoded, self.layers, places)

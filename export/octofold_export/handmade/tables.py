@@ -1,7 +1,7 @@
-"""An n-tuple network as the evaluator of a folded graph: the tables lie in a file beside the graph.
+"""An n-tuple network as the evaluator of a folded graph, with its tables in a file beside the graph.
 
-Each view is worth eight times what the tables of its stage hold for it, so that the mean over the eight views
-is the network's value, a sum over all of them. Knows nothing about how tables are trained or saved.
+The value of each view is eight times the sum of its entries in the tables of its stage. The mean over the
+eight views is therefore the network's value, which is the sum over all views.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from onnx import TensorProto
 from octofold_export.graph.builder import GraphBuilder
 
 TENSOR = "tables"
-"""Name of the tensor that holds the values of all tables."""
+"""Name of the tensor with the values of all tables."""
 
 
 @dataclass(frozen=True)
 class TupleTables:
     """Tables `values` `[S * T * 16**L]`, one after another, for S stages and T tuples of L cells.
 
-    `stages` are the S - 1 exponents that lead from one stage to the next, see
+    `stages` are the S - 1 exponents that begin the later stages, as in
     `octofold_players.ntuple.NTupleNetwork`.
     """
 
@@ -32,10 +32,10 @@ class TupleTables:
     stages: Sequence[int] = ()
 
     def evaluate(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
-        """Exponents `[N, P] int32` of 0 to 15 to `[N * V, 1, 1]`, see `heads.Evaluator`.
+        """Evaluate exponents `[N, P] int32` of 0 to 15; returns `[N * V, 1, 1]`, as `heads.Evaluator`.
 
-        The index of an entry is the number that its cells are the digits of, the first one lowest: one
-        product of integers gives those of all tuples on all views.
+        The index of an entry is the number whose digits are its cells, lowest first. One integer product
+        gives the indices of all tuples on all views.
         """
         seen = views[:, np.array(self.tuples)].reshape(-1, len(self.tuples[0]))  # [V * T, L]
         digits = np.zeros((views.max() + 1, len(seen)), np.int32)
@@ -61,7 +61,7 @@ class TupleTables:
         )
 
     def _stage_of_views(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
-        """`[N, V, 1] int32`: the views of one position share its stage, which is asked for once."""
+        """The stage of each view, `[N, V, 1] int32`, computed once for the views of the same position."""
         positions, shown = np.unique(np.sort(views, axis=1), axis=0, return_inverse=True)  # [P, 16], [V]
         places = graph.constant("position_places", positions)
         boards = graph.add("Gather", [cells, places], "position_cells", axis=1)

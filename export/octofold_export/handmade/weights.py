@@ -1,6 +1,6 @@
 """The weights of a trained network as plain matrices, in the order that the folded graph multiplies them.
 
-This is the only place that looks inside a torch module; what follows works on arrays.
+Only this module reads the inside of a torch module. The following steps use arrays.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Layer:
 
 @dataclass(frozen=True, eq=False)
 class FoldableNetwork:
-    """Boards in, a few numbers out: hidden layers with a ReLU each, then an output layer."""
+    """The weights of a network: hidden layers with a ReLU each, and an output layer."""
 
     encoding: Encoding
     hidden: tuple[Layer, ...]
@@ -51,14 +51,15 @@ class FoldableNetwork:
 
 
 def has_form(network: nn.Module) -> bool:
-    """Whether `foldable` knows networks of this class."""
+    """Whether `foldable` supports networks of this class."""
     return isinstance(network, CNN | ValidCNN | PairNetwork)
 
 
 def foldable(network: nn.Module) -> FoldableNetwork:
-    """Take the weights out of `network`.
+    """Extract the weights of `network`.
 
-    Raises `ExportError` for a module of an unknown class and for weights that are not finite numbers.
+    Raises:
+        ExportError: the class of the module is unknown, or a weight is not a finite number.
     """
     if not all(bool(torch.isfinite(parameter).all()) for parameter in network.parameters()):
         raise ExportError("the checkpoint holds weights that are not finite numbers")
@@ -88,7 +89,7 @@ def _patterns(network: PairNetwork) -> Iterable[Pattern]:
 
 
 def _convolutions(modules: Iterable[nn.Module], *, padded: bool) -> tuple[list[Layer], Places]:
-    """The layers in order, and the places of what they make."""
+    """The layers in order, and the places of their outputs."""
     places, layers = board_places(), []
     for depth, module in enumerate(modules):
         regions, places = convolution(places, padded=padded)

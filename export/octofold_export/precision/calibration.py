@@ -1,16 +1,16 @@
-"""Chooses the integers of the 8-bit form from what the network does on real boards.
+"""Chooses the integers of the 8-bit form from the activations of the network on real boards.
 
-Layer by layer, each seeing the rounded outputs of those before it:
+It calibrates layer by layer, on the rounded outputs of the layers before:
 
-- Channels of very different ranges share one scale badly. Since ReLU(a x) = a ReLU(x) for a > 0, each
-  channel is divided by the root of its relative range and the next layer's weights are multiplied by it: the
-  same network, with evener channels (after Nagel et al., "Data-Free Quantization Through Weight Equalization
-  and Bias Correction", ICCV 2019, but with measured ranges).
-- The scale of a layer's outputs ends at a high quantile of them instead of the rarest peak.
-- Weights are rounded together, see `rounding`, and the bias takes up the mean error that is left.
-- The first layer is a table, see `lookups`: its weights are not rounded at all.
-- The output layer, on which the choice of a move hangs most, keeps 15 bits of its weights as two columns of
-  8, which cost nothing beside the hidden layers.
+- Channels with very different ranges cannot share one scale well. Since ReLU(a x) = a ReLU(x) for a > 0, each
+  channel is divided by the root of its relative range, and the next layer's weights are multiplied by it. The
+  network stays the same, with more similar channels (after Nagel et al., "Data-Free Quantization Through
+  Weight Equalization and Bias Correction", ICCV 2019, but with measured ranges).
+- The scale of a layer's outputs ends at a high quantile instead of the maximum.
+- Weights are rounded together (`rounding`), and the bias corrects the remaining mean error.
+- The first layer is a table (`lookups`), whose weights are not rounded.
+- The choice of a move depends most on the output layer. It keeps 15 bits of its weights as two columns of 8
+  bits, which cost little compared to the hidden layers.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from octofold_export.precision.rounding import LARGEST_WEIGHT, refit, round_weig
 from octofold_export.precision.widening import widened
 
 CLIP_QUANTILES = (1.0, 0.999999)
-"""Ends of the activations' scale that are tried; 1 keeps the largest activation seen."""
+"""Quantiles to try as the end of the activations' scale; 1 keeps the largest activation."""
 
-_WIDTH = 32  # channels come in multiples of it: 222 are slower than 224, in products and in copies
+_WIDTH = 32  # channels are padded to a multiple: 224 are faster than 222, in products and in copies
 _LARGEST_ACTIVATION = 255
-_FINE_STEPS = 254  # fine steps in a coarse one: the rest of rounding, at most half a step, fills 8 bits
+_FINE_STEPS = 254  # fine steps in a coarse one: the rounding error of at most half a step fills 8 bits
 _SMALLEST_RANGE = 1e-3  # of a channel, relative to the widest; keeps dead channels finite
 _LARGEST_BIAS = 2.0**30  # as an integer; leaves the other half of int32 to the sum
 
 
 def quantise(network: FoldableNetwork, views: NDArray[np.uint8], error: Callable[[Form], float]) -> Form:
-    """The 8-bit form of `network` with the smallest `error`, of those that the clip quantiles give.
+    """Make the 8-bit form of `network` with the smallest `error` over the clip quantiles.
 
-    Calibrated on `views` `[N, 16]`: boards as the network sees them.
+    The calibration uses `views` `[N, 16]`: boards as the network reads them.
     """
     return min((calibrate(network, views, quantile) for quantile in CLIP_QUANTILES), key=error)
 
 
 def calibrate(network: FoldableNetwork, views: NDArray[np.uint8], clip_quantile: float) -> Form:
-    """The 8-bit form of `network`, calibrated on `views` `[N, 16]`."""
+    """Make the 8-bit form of `network`, calibrated on `views` `[N, 16]`."""
     network = widened(network, _WIDTH)
     first, layers = first_layer(network)
     exact = first.activations(views)  # [N, places, inputs], layer by layer
@@ -107,7 +107,7 @@ def _calibrate_output(
 
 
 def _spread(activations: Floats) -> Floats:
-    """`[channels]`: root of each channel's range, relative to the widest."""
+    """The root of each channel's range, relative to the widest: `[channels]`."""
     ranges = activations.max(axis=(0, 1))
     widest = ranges.max() or np.float32(1)
     spread: Floats = np.sqrt(np.maximum(ranges / widest, np.float32(_SMALLEST_RANGE)))
@@ -125,7 +125,7 @@ def _round(activations: Floats, scale: np.float32) -> Floats:
 
 
 def _weight_scales(weights: Floats, bias: Floats, input_scale: np.float32) -> Floats:
-    """`[outputs]`: wide enough for the largest weight, and for the bias as a 32-bit integer."""
+    """The scales of the weights, wide enough for the largest weight and a 32-bit bias: `[outputs]`."""
     largest = np.abs(weights).max(axis=0)
     for_bias = np.abs(bias) / (input_scale * np.float32(_LARGEST_BIAS / _FINE_STEPS))
     smallest = np.finfo(np.float32).tiny * 2.0**40

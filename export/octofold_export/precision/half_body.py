@@ -1,4 +1,4 @@
-"""Any body in float16, for GPUs: its input and output stay as they were."""
+"""Converts any body to float16, for GPUs; its input and output keep their types."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ from octofold_export.errors import ExportError, first_line
 
 
 def half_body(body: onnx.ModelProto) -> onnx.ModelProto:
-    """`body` with weights and activations in float16. Raises `ExportError` if onnxruntime cannot do it."""
+    """Convert weights and activations of `body` to float16.
+
+    Raises:
+        ExportError: onnxruntime cannot convert it.
+    """
     copy = onnx.ModelProto.FromString(body.SerializeToString())
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of weights that are rounded to 0
+            warnings.simplefilter("ignore")  # about weights that are rounded to 0
             half: onnx.ModelProto = convert_float_to_float16(copy, keep_io_types=True)
-    except Exception as error:  # a graph that the converter does not know breaks it in any way
+    except Exception as error:  # the converter may fail in any way
         raise ExportError(
             f"onnxruntime cannot convert the network to float16: {first_line(error)}"
         ) from error
@@ -30,7 +34,7 @@ def half_body(body: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _sorted(nodes: Iterable[onnx.NodeProto]) -> Iterable[onnx.NodeProto]:
-    """Copies of the nodes, each after those whose outputs it reads; the converter appends its casts."""
+    """Copies of the nodes in topological order; the converter appends its casts at the end."""
     copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
     makers = {output: place for place, node in enumerate(copies) for output in node.output}
     needs = {

@@ -1,9 +1,9 @@
-"""The first layer of the 8-bit form: a table of what every window of up to four cells makes of its exponents.
+"""The first layer of the 8-bit form: a table of the features of every window of up to four cells.
 
 A feature of a window is the ReLU of a sum, over its cells (a filter on one-hot cells) or over pairs of them.
 Sixteen exponents make 65,536 windows of four cells, so all their features fit a table, and the layer costs
-one read a window, with its weights unrounded. The graph holds the terms of the sum, not the table: runtimes
-add up constants while loading. Knows nothing of the layers behind it.
+one read a window, with its weights unrounded. The graph contains the terms of the sum, not the table:
+runtimes add up constants while loading.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class FirstLayer:
     windows: Sequence[Windows]
 
     def activations(self, views: NDArray[np.uint8]) -> Floats:
-        """`[N, 16]` boards to `[N, windows, features]`."""
+        """Compute `[N, windows, features]` for boards `[N, 16]`."""
         found = []
         for kind in self.windows:
             cells = views[:, kind.places]  # [N, windows, k]
@@ -56,7 +56,7 @@ class FirstLayer:
         return np.concatenate(found, axis=1)
 
     def rounded(self, spread: Floats, scale: np.float32) -> RoundedFirstLayer:
-        """The same as nodes, in uint8 steps of `scale`, after division by `spread` `[features]`."""
+        """Make the encoder as nodes, in uint8 steps of `scale`, after division by `spread` `[features]`."""
         windows = [
             Windows(kind.name, kind.places, [term / (spread * scale) for term in kind.terms])
             for kind in self.windows
@@ -66,7 +66,7 @@ class FirstLayer:
 
 @dataclass(frozen=True, eq=False)
 class RoundedFirstLayer:
-    """An encoder, see `encoding.Encoder`."""
+    """Implements `encoding.Encoder`."""
 
     layer: FirstLayer
     "whose features are in steps"
@@ -77,10 +77,10 @@ class RoundedFirstLayer:
         windows_before = rows_before = 0
         for kind in self.layer.windows:
             shown = views[:, kind.places]  # [V, windows, k]
-            # Each window is looked up once, however many views show it.
+            # Each window is looked up once for all views that contain it.
             seen, which = np.unique(shown.reshape(-1, kind.cells), axis=0, return_inverse=True)
             places.append(which.reshape(shown.shape[:2]) + windows_before)
-            # The row of a window is the number that its exponents are the digits of.
+            # The row of a window is the number whose digits are its exponents.
             powers = np.zeros((views.max() + 1, len(seen)), np.int32)
             for place in range(kind.cells):
                 powers[seen[:, place], np.arange(len(seen))] = self.layer.exponents ** (
@@ -101,7 +101,7 @@ class RoundedFirstLayer:
 
 
 def first_layer(network: FoldableNetwork) -> tuple[FirstLayer, tuple[Layer, ...]]:
-    """What of `network` a table can hold, and the hidden layers behind it."""
+    """Split `network` into the part that fits a table, and the hidden layers after it."""
     encoding = network.encoding
     if isinstance(encoding, PatternSums):
         return FirstLayer(encoding.exponents, [*map(_of_pattern, encoding.patterns)]), network.hidden

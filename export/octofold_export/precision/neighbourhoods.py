@@ -1,6 +1,6 @@
-"""The layout of the graph's layers in numpy, for calibration: what a cell looks at as a row of a matrix.
+"""The layers of the graph in numpy, for calibration: the inputs of a cell as a row of a matrix.
 
-Activations are `[N, places, channels]`. Knows nothing of number formats.
+Activations are `[N, places, channels]`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from octofold_export.handmade.weights import Floats
 
 
 def multiply(inputs: Floats, weights: Floats, regions: Sequence[Region]) -> Floats:
-    """`[N, places, inputs]` by `[taps, inputs, outputs]` to `[N, cells of all regions, outputs]`."""
+    """Multiply `[N, places, inputs]` by `[taps, inputs, outputs]`: `[N, cells of all regions, outputs]`."""
     parts = []
     for region in regions:
         used = weights[region.first_tap : region.end_tap]
@@ -25,7 +25,7 @@ def multiply(inputs: Floats, weights: Floats, regions: Sequence[Region]) -> Floa
 
 
 def gram(left: Floats, right: Floats, regions: Sequence[Region]) -> NDArray[np.float64]:
-    """`[taps * inputs, taps * inputs]`: mean product of what any two weights are multiplied with.
+    """The mean product of the inputs of any two weights: `[taps * inputs, taps * inputs]`.
 
     `left` and `right` are `[N, places, inputs]`; taps that a cell does not have count as zero.
     """
@@ -39,5 +39,5 @@ def gram(left: Floats, right: Floats, regions: Sequence[Region]) -> NDArray[np.f
 
 
 def _rows(inputs: Floats, region: Region) -> Floats:
-    """`[N * cells, taps * inputs]`: for each cell of the region, the activations under its taps."""
+    """For each cell of the region, the activations of its taps: `[N * cells, taps * inputs]`."""
     return inputs[:, region.sources].reshape(len(inputs) * region.cells, -1)

@@ -1,8 +1,8 @@
 """The 8-bit form of a network: unsigned activations, signed weights with a scale for each output.
 
-Written so that onnxruntime runs each product as one integer operation (QGemm): a product lies between
-DequantizeLinear and QuantizeLinear nodes, which it absorbs. Activations start at zero point 0, so the
-saturation of QuantizeLinear is the ReLU. Where the numbers come from is calibration's business.
+onnxruntime runs each product as one integer operation (QGemm), because a product is surrounded by
+DequantizeLinear and QuantizeLinear nodes, which it absorbs. Activations have zero point 0, so the saturation
+of QuantizeLinear is the ReLU. `calibration` chooses the numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from octofold_export.handmade.geometry import LayerShape
 
 @dataclass(frozen=True)
 class IntegerProduct:
-    """Integers that stand for `weights * weight_scales` and `bias * input_scale * weight_scales`."""
+    """Integers that represent `weights * weight_scales` and `bias * input_scale * weight_scales`."""
 
     name: str
     weights: NDArray[np.int8]
@@ -31,7 +31,7 @@ class IntegerProduct:
     "what one step of the unsigned inputs stands for"
 
     def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
-        """Inputs `[M, end - first] uint8` by weight rows `first:end`, plus bias: `[M, outputs] float32`."""
+        """Multiply `[M, end - first] uint8` by weight rows `first:end` and add the bias: `[M, outputs]`."""
         kernel = graph.constant(f"{self.name}_weights", self.weights)
         used = graph.constant_rows(kernel, first, end, f"{name}_weights")
         scales = graph.constant(f"{self.name}_weight_scales", self.weight_scales)
@@ -58,7 +58,7 @@ class QuantizedHidden:
     output_scale: np.float32
 
     def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
-        """Add the product of inputs `first:end`; see `Layer.multiply`."""
+        """Add the product of inputs `first:end`, as `Layer.multiply`."""
         product = self.product.multiply(graph, rows, first, end, f"{name}_sum")
         scale = graph.constant(f"{self.shape.name}_output_scale", np.array(self.output_scale))
         return graph.add("QuantizeLinear", [product, scale, zero_point(graph)], name)
@@ -73,7 +73,7 @@ class QuantizedOutput:
     "outputs: those of the coarse weights, then those of the fine ones"
 
     def multiply(self, graph: GraphBuilder, rows: str, first: int, end: int, name: str) -> str:
-        """Add the product of inputs `first:end`; see `Layer.multiply`."""
+        """Add the product of inputs `first:end`, as `Layer.multiply`."""
         both = self.product.multiply(graph, rows, first, end, f"{name}_both")
         halves = graph.add("Reshape", [both, graph.integers(-1, 2, self.shape.outputs)], f"{name}_halves")
         return graph.add("ReduceSum", [halves, graph.integers(1)], name, keepdims=0)

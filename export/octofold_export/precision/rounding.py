@@ -1,9 +1,9 @@
-"""Rounds a layer's weights to integers so that its sums stay as they were, rather than each weight.
+"""Rounds a layer's weights to integers so that its sums change as little as possible.
 
-Two steps, both least squares over the inputs that the layer really gets: first the weights are refitted to
-inputs that are rounded themselves; then they are rounded one input at a time, each time moving the error to
-the inputs still to come (Frantar et al., "GPTQ: Accurate Post-Training Quantization for Generative
-Pre-trained Transformers", ICLR 2023; the greedy form of Hassibi and Stork's optimal brain surgeon).
+Both steps use least squares over the real inputs of the layer. First the weights are refitted to the rounded
+inputs. Then they are rounded one input at a time, and the error is moved to the remaining inputs (Frantar et
+al., "GPTQ: Accurate Post-Training Quantization for Generative Pre-trained Transformers", ICLR 2023; the
+greedy form of Hassibi and Stork's optimal brain surgeon).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from octofold_export.handmade.weights import Floats
 
 LARGEST_WEIGHT = 127
-_DAMPING = 0.01  # of the mean square of an input: keeps rarely active inputs from taking all error
-_BLOCK = 64  # inputs whose errors reach the later ones together
+_DAMPING = 0.01  # share of the mean square of an input: keeps rarely active inputs from taking all error
+_BLOCK = 64  # number of inputs whose errors move to later inputs together
 
 
 def refit(weights: Floats, gram: NDArray[np.float64], change: NDArray[np.float64]) -> Floats:
-    """Weights `[inputs, outputs]` that give with the rounded inputs what `weights` gave with the exact ones.
+    """Fit weights `[inputs, outputs]` to rounded inputs, so that they give the sums of the exact inputs.
 
     `gram` is the mean of `rounded.T @ rounded`, `change` of `rounded.T @ (exact - rounded)`.
     """
@@ -28,10 +28,11 @@ def refit(weights: Floats, gram: NDArray[np.float64], change: NDArray[np.float64
 
 
 def round_weights(weights: Floats, scales: Floats, gram: NDArray[np.float64]) -> NDArray[np.int8]:
-    """Integers `[inputs, outputs]`, in steps of `scales` `[outputs]`, for inputs of Gram matrix `gram`."""
+    """Round to integers `[inputs, outputs]` in steps of `scales` `[outputs]`, for a Gram matrix of inputs."""
     remaining = weights.astype(np.float64)
     integers = np.zeros(weights.shape, np.int8)
-    # Row i of this upper factor: how the error of input i is best spread over inputs i and later.
+    # Row i of this upper factor is the best distribution of the error of input i over itself and later
+    # inputs.
     spread = np.linalg.cholesky(np.linalg.inv(_damped(gram))).T
     for start in range(0, len(weights), _BLOCK):
         end = min(start + _BLOCK, len(weights))
@@ -45,6 +46,6 @@ def round_weights(weights: Floats, scales: Floats, gram: NDArray[np.float64]) ->
 
 
 def _damped(gram: NDArray[np.float64]) -> NDArray[np.float64]:
-    mean_square = gram.diagonal().mean() or 1.0  # inputs that are always 0 leave the weights as they are
+    mean_square = gram.diagonal().mean() or 1.0  # 1 if all inputs are 0
     damped: NDArray[np.float64] = gram + _DAMPING * mean_square * np.eye(len(gram))
     return damped

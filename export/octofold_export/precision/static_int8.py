@@ -1,8 +1,8 @@
-"""Any body in 8 bits, by onnxruntime's static quantization, calibrated on what the body is given in games.
+"""Converts any body to 8 bits by onnxruntime's static quantization, calibrated on inputs from games.
 
-Activations are unsigned bytes, weights signed bytes with a scale for each output channel. Several ways to
-choose the activations' ranges and the operators are tried; the caller says which is closest to float32. The
-last product, on which the choice of a move depends most, stays in float32.
+Activations are unsigned bytes, and weights are signed bytes with a scale for each output channel. Several
+choices of activation ranges and operators are tried, and the caller selects the form closest to float32. The
+last product stays in float32, because the choice of a move depends most on it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from octofold_export.quiet import quiet
 
 _PRODUCTS = ("Conv", "Gemm", "MatMul")
 _FLOWING = (*_PRODUCTS, "Add", "Relu", "Reshape", "Transpose", "MaxPool", "Concat")
-"""Between products in bytes, these can stay in bytes, too."""
+"""Operators that can also use bytes if they are between products in bytes."""
 _BATCH = 64
 
 
@@ -57,7 +57,11 @@ class _Inputs(CalibrationDataReader):  # type: ignore[misc]
 
 
 def quantized_bodies(body: onnx.ModelProto, inputs: NDArray[Any]) -> Iterator[onnx.ModelProto]:
-    """8-bit forms of `body`, calibrated on `inputs`. Raises `ExportError` if it has no products."""
+    """Make 8-bit forms of `body`, calibrated on `inputs`.
+
+    Raises:
+        ExportError: the body has no products.
+    """
     products = [node.name for node in body.graph.node if node.op_type in _PRODUCTS]
     if len(products) < 2:
         raise ExportError("the network has no hidden products to quantize")
@@ -66,7 +70,7 @@ def quantized_bodies(body: onnx.ModelProto, inputs: NDArray[Any]) -> Iterator[on
 
 
 def named(body: onnx.ModelProto) -> onnx.ModelProto:
-    """`body` with a name for every node, by which nodes can be excluded."""
+    """Name every node of `body`, so that nodes can be excluded by name."""
     copy = onnx.ModelProto.FromString(body.SerializeToString())
     for number, node in enumerate(copy.graph.node):
         node.name = f"{node.op_type}_{number}"

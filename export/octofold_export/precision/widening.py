@@ -1,6 +1,6 @@
-"""Adds channels that are always zero, up to a width that processors multiply and copy at full speed.
+"""Pads layers with zero channels to a width that processors multiply and copy at full speed.
 
-The network computes what it did before. Knows nothing about number formats.
+The results of the network stay the same.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from octofold_export.handmade.weights import FoldableNetwork, Layer
 
 
 def widened(network: FoldableNetwork, multiple: int) -> FoldableNetwork:
-    """`network` with the outputs of every layer but the last filled up to a `multiple` of channels."""
+    """Pad the outputs of all layers of `network` except the last to a `multiple` of channels."""
     encoding = network.encoding
     inputs_too = isinstance(encoding, PatternSums)  # one-hot inputs are not a layer's outputs
     if isinstance(encoding, PatternSums):

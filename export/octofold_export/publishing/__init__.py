@@ -1,1 +1,1 @@
-"""What a published version consists of, and how it is written, whole or not at all."""
+"""The files of a published version, which are written completely or not at all."""

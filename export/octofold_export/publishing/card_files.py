@@ -1,4 +1,4 @@
-"""Reads the card of a published version, and replaces it with one that says more."""
+"""Reads and replaces the card of a published version."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from octofold_export.publishing.versions import replace_file
 
 
 def read_published(folder: Path) -> Card:
-    """The card of the version in `folder`; raises `ExportError` if there is none that can be read."""
+    """Read the card of the version in `folder`.
+
+    Raises:
+        ExportError: the card is missing or cannot be read.
+    """
     try:
         return read_card(folder)
     except CardError as error:
@@ -20,7 +24,11 @@ def read_published(folder: Path) -> Card:
 
 
 def write_card(folder: Path, card: Card) -> None:
-    """Write card.json and README.md of a version; raises `ExportError` if that is not possible."""
+    """Write card.json and README.md of a version.
+
+    Raises:
+        ExportError: the files cannot be written.
+    """
     content = encode_card(card), describe(card)
     try:
         for file, text in zip((CARD_FILE, README_FILE), content, strict=True):

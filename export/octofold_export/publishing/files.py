@@ -34,7 +34,7 @@ _NO_TENSORS: Mapping[str, ListedFile] = MappingProxyType({})
 
 
 class Agreement(NamedTuple):
-    """How often a reduced precision moves as float32 does."""
+    """The share of moves that a reduced precision has in common with float32, overall and by stage."""
 
     share: float
     by_stage: dict[str, StageAgreement]
@@ -47,14 +47,14 @@ def version_files(
     tensors: Mapping[str, NDArray[np.float32]],
     locate_tables: Callable[[bytes], CompactTablesPlaces] | None = None,
 ) -> dict[str, Content]:
-    """The files of a version by their names.
+    """Make the files of a version, by name.
 
     Args:
-        card: all that is known of the version but its files.
-        graphs: by precision.
-        agreement: with float32, of the reduced ones.
-        tensors: kept in files beside the graphs, by name.
-        locate_tables: see `Source`.
+        card: the card without its files.
+        graphs: the graphs by precision.
+        agreement: the agreement of reduced precisions with float32.
+        tensors: external tensors by name, which get files of their own.
+        locate_tables: as in `Source`.
     """
     models: dict[Precision, bytes] = {}
     for precision, graph in graphs.items():
@@ -81,18 +81,18 @@ def graph_file(
     agreement: Agreement | None,
     tensors: Mapping[str, ListedFile] = _NO_TENSORS,
 ) -> GraphFile:
-    """What the card lists of a graph's file."""
+    """The card's entry for the file of a graph."""
     listed = GraphFile(file=GRAPH_FILES[precision], sha256=_sha256(content), tensors=dict(tensors))
     return listed if agreement is None else with_agreement(listed, agreement)
 
 
 def with_agreement(listed: GraphFile, agreement: Agreement) -> GraphFile:
-    """The same with how often it moves as float32 does."""
+    """Add the agreement with float32 to an entry."""
     return replace(listed, agreement=round(agreement.share, 5), agreement_by_stage=agreement.by_stage)
 
 
 def write_metadata(graph: onnx.ModelProto, card: Card, precision: Precision) -> None:
-    """Write what identifies the model into the ONNX file itself, for whoever holds nothing else."""
+    """Write the identity of the model into the ONNX file, so that the file is sufficient without the card."""
     values = {
         "name": card.name,
         "version": card.version,

@@ -1,4 +1,4 @@
-"""README.md of a published version: its card for people. The same card gives the same text."""
+"""Writes README.md of a published version from its card. The same card gives the same text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ONE_VIEW = "the best legal move, from the board as it is"
 
 
 def describe(card: Card) -> bytes:
-    """README.md of a card, as Markdown."""
+    """Write README.md of a card, as Markdown."""
     lines = [
         f"# {card.name}, version {card.version}",
         "",
@@ -55,7 +55,7 @@ def _network(card: Card) -> Iterator[str]:
 
 
 def _described(card: Card) -> Iterator[str]:
-    """What the network reads and answers; older cards only say how values count."""
+    """The input and the output of the network; older cards give only the scale of values."""
     if card.description is None:
         if card.temperature is not None:
             yield f"- A move is worth its reward plus the value of its afterstate; {_e(card.temperature)}."
@@ -121,7 +121,7 @@ def _precisions(card: Card) -> Iterator[str]:
 
 
 def _stages(card: Card) -> Iterator[str]:
-    """How many moves stay as they are, stage by stage."""
+    """The share of unchanged moves by stage."""
     measured = {
         name: precision.agreement_by_stage
         for name, precision in card.precisions.items()

@@ -1,7 +1,6 @@
-"""Puts the measured strength of a published version, from the JSON results of evaluations, into its card.
+"""Adds the measured strength of a published version to its card, from the JSON results of evaluations.
 
-The graphs of a version never change; what is known about them may. Knows the results' fields, not how games
-are played.
+The graphs of a version never change, but its card may gain measurements.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from octofold_export.publishing.card_files import read_published, write_card
 from octofold_export.publishing.versions import check_name
 
 _ROUNDING = 1e-12
-_SCHEMA = 2  # of the evaluation's result
+_SCHEMA = 2  # version of the evaluation's result
 
 
 class _Statistics(msgspec.Struct, frozen=True):
@@ -41,7 +40,7 @@ class _Statistics(msgspec.Struct, frozen=True):
 
 
 class _Result(msgspec.Struct, frozen=True):
-    """What a card takes from the result of an evaluation."""
+    """The part of an evaluation's result that a card contains."""
 
     model: str
     version: str
@@ -53,10 +52,10 @@ class _Result(msgspec.Struct, frozen=True):
 
 
 def record_strength(models: Path, name: str, version: int, result_file: Path) -> Path:
-    """Write the figures of an evaluation into card.json and README.md; returns the version's folder.
+    """Write the figures of an evaluation into card.json and README.md; return the version's folder.
 
-    Raises `ExportError` if either file is missing or damaged, or if the games were not played by a graph of
-    this version.
+    Raises:
+        ExportError: a file is missing or damaged, or the games were not played by a graph of this version.
     """
     check_name(name)
     folder = models / name / str(version)
@@ -73,10 +72,12 @@ def record_strength(models: Path, name: str, version: int, result_file: Path) ->
 
 
 def record_alternatives(folder: Path, checkpoint: str, rows: Sequence[Alternative], command: str) -> None:
-    """Write what other choices at export would score into the card and README.md of the version in `folder`.
+    """Write the scores of other export options into the card and README.md of the version in `folder`.
 
-    `checkpoint` is the SHA-256 of the weights that played; `command` measures the rows again. Raises
-    `ExportError` if the version was made from other weights, or its card is missing or damaged.
+    `checkpoint` is the SHA-256 of the weights that played; `command` repeats the measurement.
+
+    Raises:
+        ExportError: the version was made from other weights, or its card is missing or damaged.
     """
     card = read_published(folder)
     if card.checkpoint_sha256 != checkpoint:
@@ -85,7 +86,7 @@ def record_alternatives(folder: Path, checkpoint: str, rows: Sequence[Alternativ
 
 
 def _strength(result: _Result, largest_exponent: int) -> Strength:
-    """What the card says of a result: no speed, which depends on the machine, and no tile out of reach."""
+    """The card's entry for a result, without unreached tiles and machine-dependent speeds."""
     statistics = result.statistics
     reached = (
         replace(row, interval=_bounded(row.interval))
@@ -109,7 +110,7 @@ def _strength(result: _Result, largest_exponent: int) -> Strength:
 
 
 def _bounded(interval: Interval) -> Interval:
-    """An interval of a share whose ends are not 0 and 1 by a rounding error only."""
+    """Round an interval of a share, so that its ends are exactly 0 or 1 if they differ only by rounding."""
     low, high = interval
     return low if low > _ROUNDING else 0.0, high if high < 1 - _ROUNDING else 1.0
 

@@ -1,4 +1,4 @@
-"""The config.pbtxt with which Triton's onnxruntime backend serves the same folder as it is."""
+"""Writes config.pbtxt, so that Triton's onnxruntime backend can serve the same folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TYPES = {"uint8": "TYPE_UINT8", "int8": "TYPE_INT8", "float32": "TYPE_FP32", "b
 
 
 def config(name: str) -> str:
-    """config.pbtxt of the model `name`: the float32 graph, batched dynamically up to 1,024 boards."""
+    """Write config.pbtxt of the model `name`, for the float32 graph in batches of up to 1,024 boards."""
     return _CONFIG.format(
         name=name,
         file=GRAPH_FILES["fp32"],
@@ -42,6 +42,6 @@ def _listed(*tensors: Tensor) -> str:
 
 
 def _shape(tensor: Tensor) -> str:
-    if not tensor.shape:  # Triton can write an output of the batch dimension alone only as a reshaped one
+    if not tensor.shape:  # Triton writes an output with only the batch dimension as a reshaped one
         return "dims: [ 1 ] reshape: { shape: [ ] }"
     return f"dims: [ {', '.join(map(str, tensor.shape))} ]"

@@ -1,7 +1,7 @@
-"""Writes a finished export into a model repository, whole or not at all.
+"""Writes a finished export into a model repository, completely or not at all.
 
-A version is written into a folder beside its place and renamed, so neither the service nor Triton ever meets
-half of one, and an existing version is never touched. Knows names, versions and bytes, not what they mean.
+A version is written into a temporary folder and renamed, so neither the service nor Triton ever loads an
+incomplete one. Existing versions are never changed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 def check_name(name: str) -> None:
-    """Raises `ExportError` unless `name` can name a model: a folder name without surprises."""
+    """Check that `name` can be the name of a model, which is also the name of a folder.
+
+    Raises:
+        ExportError: it cannot.
+    """
     if not _NAME.fullmatch(name):
         raise ExportError(
             f"model name {name!r}: allowed are letters, digits, '.', '_' and '-', the first a letter or digit"
@@ -32,7 +36,11 @@ def check_name(name: str) -> None:
 
 
 def check_place(models: Path, name: str, version: int | None) -> None:
-    """Raises `ExportError` if the version exists or `models` cannot be written; before long work starts."""
+    """Check that a version can be written, before long work starts.
+
+    Raises:
+        ExportError: the version exists, or `models` is not writable.
+    """
     if version is not None and (models / name / str(version)).exists():
         raise ExportError(f"{models / name / str(version)} exists; published versions are never replaced")
     nearest = models / name
@@ -52,9 +60,12 @@ def next_version(models: Path, name: str) -> int:
 
 
 def publish(models: Path, name: str, version: int, files: Mapping[str, Content], config: str) -> Path:
-    """Write `files` as `models/name/version/` and `config` as `models/name/config.pbtxt`; returns the folder.
+    """Write `files` to `models/name/version/` and `config` to `models/name/config.pbtxt`; return the folder.
 
-    Raises `ExportError` if the version exists or the disk refuses; then nothing is left behind.
+    An error leaves nothing behind.
+
+    Raises:
+        ExportError: the version exists, or a file cannot be written.
     """
     model, staging = models / name, models / name / f".publishing-{version}-{os.getpid()}"
     created = _missing_folders(model)
@@ -64,7 +75,7 @@ def publish(models: Path, name: str, version: int, files: Mapping[str, Content],
             _write(staging / file, content)
         _sync_folder(staging)
         replace_file(model / TRITON_FILE, config.encode())
-        if (model / str(version)).exists():  # rename would replace an empty folder
+        if (model / str(version)).exists():  # a rename would replace an empty folder
             raise FileExistsError(errno.EEXIST, "exists; published versions are never replaced")
         staging.rename(model / str(version))
         _sync_folder(model)
@@ -79,13 +90,13 @@ def publish(models: Path, name: str, version: int, files: Mapping[str, Content],
 
 
 def replace_file(file: Path, content: bytes) -> None:
-    """Write a file beside its place and rename it over what is there."""
+    """Write a temporary file and rename it over the existing one."""
     with whole_file(file) as partial:
         _write(partial, content)
 
 
 def _missing_folders(folder: Path) -> list[Path]:
-    """The folders that creating `folder` would create, innermost first."""
+    """The missing parents of `folder` and the folder itself, innermost first."""
     missing = []
     while not folder.exists():
         missing.append(folder)
@@ -94,7 +105,7 @@ def _missing_folders(folder: Path) -> list[Path]:
 
 
 def _withdraw(file: Path, folders: list[Path]) -> None:
-    """Remove what a failed publication may have made; what was never made, or is in use by now, stays."""
+    """Remove the files and folders of a failed publication, except folders that are in use by now."""
     with contextlib.suppress(OSError):
         file.unlink()
     for folder in folders:

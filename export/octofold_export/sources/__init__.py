@@ -1,1 +1,1 @@
-"""What can be exported, a file for each kind."""
+"""The kinds of network that can be exported; each has a module."""

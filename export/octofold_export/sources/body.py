@@ -1,7 +1,6 @@
-"""Makes a body of an ONNX model: one input, one output, a free batch size, constants folded.
+"""Makes a body from an ONNX model: one input, one output, a free batch size and folded constants.
 
-Everything is done to the file's format only; whether the body still answers as the network does is for the
-gates to say.
+These steps change only the format. The gates check that the body still answers like the network.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ _OWN_DOMAINS = ("", "ai.onnx")
 
 
 def new_session(model: onnx.ModelProto, optimized: Path | None = None) -> onnxruntime.InferenceSession:
-    """A session on the CPU. Raises what onnxruntime raises.
+    """Open a session on the CPU. Exceptions of onnxruntime pass through.
 
-    With `optimized`, the graph is written there after the optimizations that keep to ONNX's own operators:
-    constants are folded, and batch norm goes into the convolutions.
+    With `optimized`, the optimized graph is written to this path. It uses only ONNX's own operators:
+    constants are folded, and batch norm is merged into the convolutions.
     """
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # what is worth knowing reaches us as an exception
+    options.log_severity_level = 4  # errors come as exceptions
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if optimized is not None:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
@@ -43,9 +42,10 @@ def new_session(model: onnx.ModelProto, optimized: Path | None = None) -> onnxru
 
 
 def prepare(model: onnx.ModelProto, output: str, example: NDArray[Any]) -> onnx.ModelProto:
-    """The body of `model` that gives `output`; it answers `example` `[3, ...]` in any batch.
+    """Make the body of `model` for one `output`; `example` `[3, ...]` is an input.
 
-    Raises `ExportError` if the batch size is fixed, or the opset cannot be brought to `OPSET` or newer.
+    Raises:
+        ExportError: the batch size is fixed, or the opset cannot be converted to `OPSET` or newer.
     """
     body = (
         inliner.inline_local_functions(model)
@@ -62,7 +62,7 @@ def prepare(model: onnx.ModelProto, output: str, example: NDArray[Any]) -> onnx.
 
 
 def _keep(graph: onnx.GraphProto, output: onnx.ValueInfoProto) -> None:
-    """Drop what `output` does not need."""
+    """Remove the parts that `output` does not need."""
     needed, nodes = {output.name}, []
     for node in reversed(graph.node):
         if needed.isdisjoint(node.output):
@@ -80,7 +80,7 @@ def _keep(graph: onnx.GraphProto, output: onnx.ValueInfoProto) -> None:
 
 
 def _replace(field: Any, values: Sequence[Any]) -> None:
-    """Put `values`, some of which the repeated `field` may own, in place of what it holds."""
+    """Replace the content of a repeated `field` by `values`, which may be parts of it."""
     copies = [type(value).FromString(value.SerializeToString()) for value in values]
     del field[:]
     field.extend(copies)
@@ -96,7 +96,7 @@ def _reads(node: onnx.NodeProto) -> Iterable[str]:
 
 
 def _free_batch(body: onnx.ModelProto, example: NDArray[Any]) -> None:
-    """Give input and output a free batch size; in shapes that are constants too, where they begin with it."""
+    """Give input and output a free batch size, also in constant shapes that begin with the batch size."""
     (given,), (result,) = body.graph.input, body.graph.output
     size = given.type.tensor_type.shape.dim[0].dim_value
     for value, shape in ((given, example.shape), (result, None)):

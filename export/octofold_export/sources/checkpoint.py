@@ -1,4 +1,4 @@
-"""A checkpoint of ours: of a kind that has a hand-made form, or of one whose body is taken as it is."""
+"""A checkpoint of Octofold: of a kind with a hand-made form, or of a kind whose body is used unchanged."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ from octofold_export.sources.torch_network import TorchNetwork
 
 
 def from_checkpoint(folder: Path) -> Source:
-    """A network of any kind that is trained here.
+    """Load a checkpoint of any kind that Octofold trains.
 
-    Raises `ExportError` for a checkpoint that cannot be read or folded.
+    Raises:
+        ExportError: the checkpoint cannot be read or folded.
     """
     try:
         checkpoint = load(folder)
@@ -55,7 +56,7 @@ def from_checkpoint(folder: Path) -> Source:
 
 
 def _as_it_is(checkpoint: Checkpoint, network: TorchNetwork) -> Source:
-    """A network of a kind without a hand-made form. Its architecture says how it reads and answers."""
+    """Make a source without a hand-made form. The architecture gives the description."""
     architecture = checkpoint.architecture
     interface = interface_of(checkpoint.network)
     hints = msgspec.convert(
@@ -80,7 +81,7 @@ def _as_it_is(checkpoint: Checkpoint, network: TorchNetwork) -> Source:
 
 
 def one_hot_description(exponents: int, value_scale: float | None = None) -> Description:
-    """How all our own kinds read and answer: a policy, or afterstate values if there is a `value_scale`."""
+    """The description of our own kinds: a policy, or afterstate values if there is a `value_scale`."""
     reads = Reads(kind="one_hot", layout="channels_first", planes=exponents)
     answers = Answers(kind="policy_logits")
     if value_scale is not None:

@@ -1,4 +1,4 @@
-"""An n-tuple network that is published in a few megabytes: the entries that matter, in the graph itself."""
+"""An n-tuple network of a few megabytes, with its most important entries in the graph itself."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from octofold_export.handmade.compact_tables import CompactEvaluator
 from octofold_export.sources.ntuple import ntuple_source
 from octofold_export.sources.source import Source
 
-_OTHER_BYTES = 1_000_000  # of a graph: lines and what they slide to, and where the tuples lie
+_OTHER_BYTES = 1_000_000  # of a graph without tables: slides of lines, and cells of the tuples
 
 
 def from_ntuple_compactly(folder: Path, largest_bytes: int) -> Source:
-    """An n-tuple network as `NTupleNetwork.save` wrote it, in a graph of at most `largest_bytes`.
+    """Load a file of `NTupleNetwork.save`, for a graph of at most `largest_bytes`.
 
-    Raises `ExportError` if it cannot be read, has several stages, or does not fit.
+    Raises:
+        ExportError: the network cannot be read, has several stages or does not fit.
     """
     try:
         network = NTupleNetwork.load(folder)
@@ -38,12 +39,12 @@ def from_ntuple_compactly(folder: Path, largest_bytes: int) -> Source:
     except ValueError as error:
         raise ExportError(f"{folder}: {error}") from error
     digest = hashlib.sha256(network.values.data).hexdigest()
-    del network  # its tables are as large as those that are unpacked next
+    del network  # frees its tables before equally large ones are unpacked
     return compact_source(tables, digest)
 
 
 def compact_source(tables: CompactTables, trained_sha256: str) -> Source:
-    """Compact tables of a network whose values have that digest."""
+    """Make the source of compact tables from a network whose values have this digest."""
     source = ntuple_source(NTupleNetwork(tables.tuples, tables.values()))
     return replace(
         source,
@@ -56,7 +57,7 @@ def compact_source(tables: CompactTables, trained_sha256: str) -> Source:
 
 
 def _located(tables: CompactTables, model: bytes) -> CompactTablesPlaces:
-    """What `CompactTables.load` needs to find them in the file of a model."""
+    """The positions of the tables in the file of a model, for `CompactTables.load`."""
     return CompactTablesPlaces(
         format=FORMAT,
         entries=tables.entries,
@@ -68,5 +69,5 @@ def _located(tables: CompactTables, model: bytes) -> CompactTablesPlaces:
 def _place(model: bytes, numbers: NDArray[Any]) -> Place:
     offset = model.find(numbers.astype(numbers.dtype.newbyteorder("<")).tobytes())
     if offset < 0:
-        raise ExportError("the graph does not hold its tables as they are")  # another serialization of ONNX
+        raise ExportError("the graph does not contain its tables unchanged")  # another serialization of ONNX
     return Place(offset=offset, count=numbers.size)

@@ -1,4 +1,4 @@
-"""Anybody's network: its body as it is, and the description that says how to use it."""
+"""Any network: its unchanged body, and the description of its input and output."""
 
 from __future__ import annotations
 
@@ -36,35 +36,54 @@ class TrainedNetwork(Network, Protocol):
 
     @property
     def operators(self) -> str:
-        """What it consists of, for people."""
+        """A readable summary of its parts."""
 
     def body(self, output: str, example: NDArray[Any]) -> onnx.ModelProto:
-        """An ONNX model of one input and one output for any batch; `example` `[3, ...]` is an input.
+        """Make an ONNX model with one input, one output and a free batch size.
 
-        Raises `ExportError` if it cannot be made.
+        `example` `[3, ...]` is an input.
+
+        Raises:
+            ExportError: the model cannot be made.
         """
 
 
 def from_module(place: str, weights: Path | None, hints: Hints) -> Source:
-    """The module that `package.module:callable` makes. Raises `ExportError` if it cannot be used."""
+    """Load the module that `package.module:callable` makes.
+
+    Raises:
+        ExportError: it cannot be used.
+    """
     network, digest = read_module(place, weights)
     return described_source(network, hints, {"kind": "torch module", "module": place}, digest)
 
 
 def from_torchscript(file: Path, hints: Hints) -> Source:
-    """A TorchScript file. Raises `ExportError` if it cannot be used."""
+    """Load a TorchScript file.
+
+    Raises:
+        ExportError: it cannot be used.
+    """
     network, digest = read_torchscript(file)
     return described_source(network, hints, {"kind": "TorchScript", "file": file.name}, digest)
 
 
 def from_exported_program(file: Path, hints: Hints) -> Source:
-    """A file of `torch.export.save`. Raises `ExportError` if it cannot be used."""
+    """Load a file of `torch.export.save`.
+
+    Raises:
+        ExportError: it cannot be used.
+    """
     network, digest = read_exported_program(file)
     return described_source(network, hints, {"kind": "exported program", "file": file.name}, digest)
 
 
 def from_onnx(file: Path, hints: Hints) -> Source:
-    """An ONNX file. Raises `ExportError` if it cannot be used."""
+    """Load an ONNX file.
+
+    Raises:
+        ExportError: it cannot be used.
+    """
     network, digest = read_onnx(file)
     return described_source(network, hints, {"kind": "ONNX", "file": file.name}, digest)
 
@@ -72,7 +91,11 @@ def from_onnx(file: Path, hints: Hints) -> Source:
 def described_source(
     network: TrainedNetwork, hints: Hints, architecture: dict[str, Any], digest: str
 ) -> Source:
-    """A network of which `hints` say what cannot be inferred. Raises `ExportError` if they do not fit it."""
+    """Make a source from a network and `hints` for the part of its description that cannot be inferred.
+
+    Raises:
+        ExportError: the hints do not fit the network.
+    """
     description = complete(hints, network)
     example = encode(description.reads, np.minimum(_EXAMPLES, description.largest_exponent))
     output = description.answers.output or next(iter(network.run(example)))
@@ -103,7 +126,7 @@ def _quantize(
             forms = [evaluator(form) for form in quantized_bodies(body, inputs)]
         except ExportError:
             raise
-        except Exception as failure:  # onnxruntime's quantization raises what it likes
+        except Exception as failure:  # onnxruntime's quantization may raise any exception
             raise ExportError(f"onnxruntime cannot quantize the network: {first_line(failure)}") from failure
         return min(forms, key=error)
 

@@ -1,4 +1,4 @@
-"""An n-tuple network, whose tables lie in a file beside the graph."""
+"""An n-tuple network, with its tables in a file beside the graph."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ _MOST_ENTRIES = 2**31  # their indices are 32-bit integers
 
 
 def from_ntuple(folder: Path) -> Source:
-    """An n-tuple network as `NTupleNetwork.save` wrote it. Raises `ExportError` if it cannot be read."""
+    """Load a file of `NTupleNetwork.save`.
+
+    Raises:
+        ExportError: the file cannot be read.
+    """
     try:
         network = NTupleNetwork.load(folder)
     except NTupleFileError as error:
@@ -31,13 +35,17 @@ def from_ntuple(folder: Path) -> Source:
 
 
 def ntuple_source(network: NTupleNetwork) -> Source:
-    """An n-tuple network whose values are finite numbers. Raises `ExportError` if it has too many of them."""
+    """Make a source from an n-tuple network with finite values.
+
+    Raises:
+        ExportError: it has too many values.
+    """
     if network.values.size > _MOST_ENTRIES:
         raise ExportError(f"the network has {network.values.size:,} values, at most {_MOST_ENTRIES:,} fit")
     description = Description(
         reads=Reads(kind="exponents", layout="flat", type="uint8"),
         answers=Answers(kind="afterstate_value"),
-        largest_exponent=15,  # what a digit of the tables' indices can be
+        largest_exponent=15,  # the largest digit of the tables' indices
     )
     return Source(
         description=description,
@@ -53,7 +61,7 @@ def ntuple_source(network: NTupleNetwork) -> Source:
 
 
 def ntuple_evaluation(network: NTupleNetwork) -> Evaluate:
-    """Eight times what an n-tuple network's tables hold for a view: its mean over the views is their sum."""
+    """Eight times the sum of a view's entries; its mean over the eight views is the network's value."""
 
     def evaluate(views: NDArray[np.uint8]) -> Numbers:
         tables = network.values.reshape(len(network.stages) + 1, len(network.tuples), -1)

@@ -1,4 +1,4 @@
-"""A network in an ONNX file, with the tensors that it keeps in other files."""
+"""A network in an ONNX file, with its external tensors."""
 
 from __future__ import annotations
 
@@ -20,14 +20,18 @@ from octofold_export.errors import ExportError, first_line
 from octofold_export.sources.body import new_session, prepare
 
 MOST_BYTES = 2**31 - 2**24
-"""Of a network's weights: a model file holds less than 2 GiB."""
+"""Maximum size of a network's weights; a model file must be smaller than 2 GiB."""
 
 
 class OnnxNetwork:
-    """Implements `described.TrainedNetwork` by running the model as it is."""
+    """Implements `described.TrainedNetwork` by running the unchanged model."""
 
     def __init__(self, model: onnx.ModelProto, name: str) -> None:
-        """Raises `ExportError`, which begins with `name`, for a model that no network can be."""
+        """Check the model.
+
+        Raises:
+            ExportError: the model is unsuitable; the message begins with `name`.
+        """
         self.model = model
         self._check_weights(name)
         try:
@@ -52,7 +56,7 @@ class OnnxNetwork:
         self._batch = sizes[0] if sizes else None
 
     def run(self, inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """See `inference.Network`. A model of a fixed batch runs batch by batch, the last one filled up."""
+        """Run the model, as `inference.Network`; a fixed batch size needs several runs and padding."""
         size = self._batch or len(inputs)
         filled = inputs[np.arange(-(-len(inputs) // size) * size) % len(inputs)]
         try:
@@ -65,12 +69,12 @@ class OnnxNetwork:
         return dict(zip(self._names, joined, strict=True))
 
     def run_batch(self, inputs: NDArray[Any]) -> Sequence[NDArray[Any]]:
-        """The outputs in order, for a batch of the size that the model takes."""
+        """The outputs in order, for a batch of the model's size."""
         outputs: Sequence[NDArray[Any]] = self._session.run(None, {self._input: inputs})
         return outputs
 
     def body(self, output: str, example: NDArray[Any]) -> onnx.ModelProto:
-        """See `described.TrainedNetwork`."""
+        """Make a body, as `described.TrainedNetwork`."""
         return prepare(self.model, output, example)
 
     @property
@@ -80,7 +84,7 @@ class OnnxNetwork:
 
     @property
     def operators(self) -> str:
-        """The operators of the graph, the most frequent first."""
+        """The operators of the graph, most frequent first."""
         counted = Counter(node.op_type for node in self.model.graph.node)
         return ", ".join(f"{name} {count}" for name, count in counted.most_common())
 
@@ -91,9 +95,10 @@ class OnnxNetwork:
 
 
 def read_onnx(file: Path) -> tuple[OnnxNetwork, str]:
-    """The network in `file` and the SHA-256 of the file and of those that it refers to.
+    """Load the network in `file`; also return the SHA-256 of the file and its external files.
 
-    Raises `ExportError` for a file that cannot be read, is too large, or refers to files outside its folder.
+    Raises:
+        ExportError: the file cannot be read, is too large, or refers to files outside its folder.
     """
     check_size(file, _size(file))
     digest = hashlib.sha256()
@@ -118,7 +123,11 @@ def read_onnx(file: Path) -> tuple[OnnxNetwork, str]:
 
 
 def check_size(file: Path, size: int) -> None:
-    """Raises `ExportError` for more than a published model can hold."""
+    """Check the size.
+
+    Raises:
+        ExportError: a published model cannot contain this much.
+    """
     if size > MOST_BYTES:
         raise ExportError(f"{file}: {size / 1e9:.1f} GB of weights; a model file holds less than 2 GiB")
 
@@ -131,7 +140,11 @@ def _size(file: Path) -> int:
 
 
 def _external_files(file: Path, model: onnx.ModelProto) -> list[Path]:
-    """The files that hold tensors of the model. Raises `ExportError` for one outside the model's folder."""
+    """The external files with tensors of the model.
+
+    Raises:
+        ExportError: a file is outside of the model's folder.
+    """
     found: dict[Path, None] = {}
     for tensor in model.graph.initializer:
         if tensor.data_location == TensorProto.EXTERNAL:

@@ -1,4 +1,4 @@
-"""A trained player with everything that its export needs, so that nothing else asks which kind it is."""
+"""A trained player in the form that the export needs, independent of its kind."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from octofold_export.graph.heads import Evaluator
 
 Boards = NDArray[np.uint8]
 Quantize = Callable[[Boards, Callable[[Evaluator], float]], Evaluator]
-"""Positions `[N, 16]` as the network sees them and an error to keep small, to the evaluator in 8 bits."""
+"""Makes the 8-bit evaluator from positions `[N, 16]`, as the network reads them, and an error to minimize."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A trained player, in the forms that are published and checked."""
+    """A trained player in the forms that are published and checked."""
 
     description: Description
     "what the network reads and what its answers mean"

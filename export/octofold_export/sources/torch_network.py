@@ -1,4 +1,4 @@
-"""A network of PyTorch's: a module with its weights, a TorchScript file, or an exported program."""
+"""A PyTorch network: a module with its weights, a TorchScript file or an exported program."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from octofold_export.sources.body import prepare
 from octofold_export.sources.onnx_file import OnnxNetwork, check_size
 
 _STATE_KEYS = ("state_dict", "model_state_dict", "model")
-"""Under which training scripts keep the state dict beside other things."""
+"""Keys under which training scripts usually store the state dict."""
 
 
 class TorchNetwork:
@@ -37,7 +37,11 @@ class TorchNetwork:
     type: ElementType | None = None
 
     def __init__(self, module: nn.Module, name: str) -> None:
-        """Raises `ExportError` for weights that are not finite numbers."""
+        """Check the weights.
+
+        Raises:
+            ExportError: a weight is not a finite number.
+        """
         self.module = module.eval()
         self._name = name
         for parameter, values in (*module.named_parameters(), *module.named_buffers()):
@@ -51,23 +55,23 @@ class TorchNetwork:
 
     @property
     def operators(self) -> str:
-        """The classes of its parts."""
+        """The classes of the parts of the network."""
         parts = (part for part in self.module.modules() if not list(part.children()))
         kinds = [str(getattr(part, "original_name", type(part).__name__)) for part in parts]
         return ", ".join(f"{kind} {kinds.count(kind)}" for kind in dict.fromkeys(kinds))
 
     def run(self, inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """See `inference.Network`."""
+        """Run the network, as `inference.Network`."""
         try:
             with torch.inference_mode(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 outputs = _named(self.module(torch.from_numpy(inputs)))
-        except Exception as error:  # a stranger's code raises what it likes
+        except Exception as error:  # the user's code may raise any exception
             raise NetworkError(_said(error)) from error
         return {name: tensor.float().numpy() for name, tensor in outputs.items()}
 
     def body(self, output: str, example: NDArray[Any]) -> onnx.ModelProto:
-        """See `described.TrainedNetwork`."""
+        """Make a body, as `described.TrainedNetwork`."""
         inputs = torch.from_numpy(example)
         if isinstance(self.module, torch.jit.ScriptModule):
             names = [f"output_{name}" for name in self.run(example)]
@@ -90,9 +94,10 @@ class _Selected(nn.Module):
 
 
 def read_module(place: str, weights: Path | None) -> tuple[TorchNetwork, str]:
-    """What `package.module:callable` returns, with the state dict of `weights`, and a SHA-256 of the weights.
+    """Call `package.module:callable` and load `weights`; return the network and the SHA-256 of its weights.
 
-    Raises `ExportError` if it cannot be imported or is no module, and for weights that do not fit it.
+    Raises:
+        ExportError: the callable cannot be imported or does not return a module, or the weights do not fit.
     """
     module = _call(place)
     if weights is None:
@@ -104,11 +109,15 @@ def read_module(place: str, weights: Path | None) -> tuple[TorchNetwork, str]:
 
 
 def read_torchscript(file: Path) -> tuple[TorchNetwork, str]:
-    """The program that `torch.jit.save` wrote. Raises `ExportError` if it cannot be read."""
+    """Load a file of `torch.jit.save`.
+
+    Raises:
+        ExportError: the file cannot be read.
+    """
     content = _read(file)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch deprecates the format, not its files
+            warnings.simplefilter("ignore")  # the format is deprecated, but its files are supported
             module = torch.jit.load(io.BytesIO(content), map_location="cpu")
     except RuntimeError as error:
         raise ExportError(f"{file}: not a TorchScript file ({first_line(error)})") from error
@@ -116,28 +125,36 @@ def read_torchscript(file: Path) -> tuple[TorchNetwork, str]:
 
 
 class ExportedNetwork(OnnxNetwork):
-    """An exported program: its ONNX form tells what it takes, the program itself gives the answers."""
+    """An exported program: its ONNX form declares the inputs, and the program itself computes the answers."""
 
     def __init__(self, program: torch.export.ExportedProgram, model: onnx.ModelProto, name: str) -> None:
-        """Raises `ExportError` for weights that are not finite numbers."""
+        """Check the weights.
+
+        Raises:
+            ExportError: a weight is not a finite number.
+        """
         super().__init__(model, name)
         self._module = program.module()
 
     def run_batch(self, inputs: NDArray[Any]) -> Sequence[NDArray[Any]]:
-        """See `OnnxNetwork`."""
+        """Run the program itself, as `OnnxNetwork.run_batch` runs the model."""
         with torch.inference_mode():
             outputs = _named(self._module(torch.from_numpy(inputs)))
         return [tensor.float().numpy() for tensor in outputs.values()]
 
 
 def read_exported_program(file: Path) -> tuple[ExportedNetwork, str]:
-    """The program that `torch.export.save` wrote. Raises `ExportError` if it cannot be read."""
+    """Load a file of `torch.export.save`.
+
+    Raises:
+        ExportError: the file cannot be read.
+    """
     content = _read(file)
     try:
         with quiet():
             program = torch.export.load(io.BytesIO(content))
             exported = torch.onnx.export(program, dynamo=True, opset_version=OPSET, verbose=False)
-    except Exception as error:  # anything: from a zip file's to a converter's
+    except Exception as error:  # from the zip file to the converter, any step may fail
         raise ExportError(f"{file}: not an exported program ({first_line(error)})") from error
     assert exported is not None
     network = ExportedNetwork(program, exported.model_proto, str(file))
@@ -145,7 +162,7 @@ def read_exported_program(file: Path) -> tuple[ExportedNetwork, str]:
 
 
 def _named(answer: Any) -> dict[str, Tensor]:
-    """Outputs by name: a dictionary's keys, the places in a tuple, or just `output`."""
+    """The outputs by name: the keys of a dictionary, the positions in a tuple, or `output`."""
     if isinstance(answer, Tensor):
         return {"output": answer}
     if isinstance(answer, Mapping):
@@ -169,7 +186,7 @@ def _call(place: str) -> nn.Module:
         made = getattr(importlib.import_module(package), name)
     except AttributeError as error:
         raise ExportError(f"{package} has no {name!r}") from error
-    except Exception as error:  # a stranger's code raises what it likes
+    except Exception as error:  # the user's code may raise any exception
         raise ExportError(
             f"{package} cannot be imported: {type(error).__name__}: {first_line(error)}"
         ) from error
@@ -213,7 +230,11 @@ def _read_state(file: Path) -> tuple[dict[str, Tensor], str]:
 
 
 def _check_state(file: Path, module: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Raises `ExportError` that names the first weights that differ."""
+    """Check that the weights fit the module.
+
+    Raises:
+        ExportError: they do not fit; the message names the first difference.
+    """
     expected = module.state_dict()
     for name, values in expected.items():
         if name not in state:
@@ -264,7 +285,7 @@ def _script_to_onnx(
                 module,
                 (inputs,),
                 cast(Any, file),
-                dynamo=False,  # the newer exporter takes no TorchScript
+                dynamo=False,  # the newer exporter does not support TorchScript
                 opset_version=OPSET,
                 input_names=["boards_as_read"],
                 output_names=names,

@@ -136,8 +136,8 @@ def has_gpu_build(machine: Machine = THIS_MACHINE) -> bool:
 def preload() -> None:
     """Load CUDA and cuDNN from the wheels beside onnxruntime, before a session needs them.
 
-    They are in no folder that the dynamic loader searches. What is missing is printed by onnxruntime; we
-    say it in our own words, and only where somebody needs it.
+    The dynamic loader does not search their folders. onnxruntime prints missing libraries; this output is
+    discarded, and `why_no_cuda` reports the problem if the user needs a GPU.
     """
     load = getattr(onnxruntime, "preload_dlls", None)
     if load is not None and has_gpu_build():

@@ -28,8 +28,8 @@ wait."""
 def choose_device(wanted: str, machine: Machine = THIS_MACHINE) -> str:
     """The device for the value of --device: "cpu" or "cuda".
 
-    Where it says "auto" and onnxruntime is the one for GPUs, somebody expects a GPU: the log says what is in
-    the way.
+    With "auto" and onnxruntime's GPU build, the user probably expects a GPU: the log gives the reason if it
+    cannot be used.
 
     Raises:
         ModelError: the value is "cuda", but no GPU can be used; the message gives the reason.

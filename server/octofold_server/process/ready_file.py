@@ -15,7 +15,7 @@ from pathlib import Path
 from octofold_server.system.sockets import StartupError
 
 TOUCH_SECONDS = 2.0
-"""Between two looks whether the server is ready. A file older than several of these is nobody's any more."""
+"""Time between two checks whether the server is ready. A file that is several times older is stale."""
 
 _log = logging.getLogger(__name__)
 

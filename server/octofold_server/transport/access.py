@@ -146,7 +146,7 @@ def _tokens(path: Path | None) -> Reread[tuple[bytes, ...]] | None:
         try:
             return _read_tokens(path)
         except _NoTokens as error:
-            _log.warning("%s: no token of it is good any more", error)
+            _log.warning("%s; all its tokens are revoked", error)
             return ()
 
     return Reread([path], read, LOOK_SECONDS, settle=True)
@@ -173,5 +173,5 @@ def _read_tokens(path: Path) -> tuple[bytes, ...]:
             raise FileError(f"{path}: line {number} is not a token of visible ASCII characters")
         tokens.append(_digest(token))
     if not tokens:
-        raise _NoTokens(f"{path} holds no token")
+        raise _NoTokens(f"{path} contains no tokens")
     return tuple(tokens)

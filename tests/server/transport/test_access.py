@@ -59,8 +59,8 @@ def test_which_files_there_are_says_what_each_token_may(
     ("content", "message"),
     [
         (None, "cannot be read: No such file or directory"),
-        (b"", "holds no token"),
-        (b"\n \n", "holds no token"),
+        (b"", "contains no tokens"),
+        (b"\n \n", "contains no tokens"),
         (b"one two\n", "line 1 is not a token"),
         ("good\ngr\u00fcn\n".encode(), "line 2 is not a token"),
         (b"\xff\n", "is not text"),

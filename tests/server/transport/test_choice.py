@@ -41,7 +41,7 @@ def test_auto_serves_by_public_names_when_a_private_one_is_missing_or_behaves_in
     with grpc.insecure_channel(server.target) as channel:
         stub = OctofoldServiceStub(channel)
         assert stub.NextMove(pb.NextMoveRequest(board=[1] * 16), timeout=30).model == "tiny"
-    (told,) = [line for line in server.log.splitlines() if "--transport public serves" in line]
+    (told,) = [line for line in server.log.splitlines() if "using --transport public" in line]
     assert grpc.__version__ in told
     assert server.terminate() == 0
 

@@ -323,7 +323,7 @@ def test_renewed_files_are_used_from_the_next_connection_on_and_broken_ones_are_
         (secured.folder / "server.key").write_bytes(b"not a key")
         with secured.channel(secured.client) as channel:
             OctofoldServiceStub(channel).NextMoves(ASKED, metadata=bearer(PLAIN))
-        assert "is not used" in secured.server.log
+        assert "but cannot be used" in secured.server.log
         for name, file in zip(names, files, strict=True):
             replace_with(secured.folder / name, file.read_bytes())
         assert secured.refuses(secured.channel(secured.client, renewed.certificate))
@@ -351,7 +351,7 @@ def test_renewed_files_are_used_from_the_next_connection_on_and_broken_ones_are_
         assert not is_known(PLAIN)
         (secured.folder / "tokens").write_text("", encoding="utf-8")
         wait_for(lambda: not is_known("renewed"))
-        assert "holds no token: no token of it is good any more" in secured.server.log
+        assert "contains no tokens; all its tokens are revoked" in secured.server.log
         (secured.folder / "tokens").write_text(f"{PLAIN}\n", encoding="utf-8")
         wait_for(lambda: is_known(PLAIN))
         (secured.folder / "tokens").write_text("not a token\n", encoding="utf-8")

@@ -86,8 +86,8 @@ ONE = bytes(16)
         ({"inputs": [tensor(shape=[0, 16])]}, r"shape \[0, 16\]"),
         ({"inputs": [tensor(shape=[-1, 16])]}, r"shape \[-1, 16\]"),
         ({"inputs": [tensor(shape=[1, 4, 4])]}, r"shape \[1, 4, 4\]"),
-        ({"inputs": [tensor(shape=[2, 16])]}, r"holds 16 bytes; its shape \[2, 16\] takes 32"),
-        ({"inputs": [tensor(shape=[2**60, 16])]}, "holds 16 bytes"),
+        ({"inputs": [tensor(shape=[2, 16])]}, r"has 16 bytes; its shape \[2, 16\] needs 32"),
+        ({"inputs": [tensor(shape=[2**60, 16])]}, "has 16 bytes"),
         ({"raw_input_contents": [ONE[:5] + b"\x10" + ONE[6:]]}, "board 0, cell 5: exponent 16"),
         ({"inputs": [tensor(shape=[1, 16], contents=contents())]}, "'boards' has contents, and the request"),
         (
@@ -106,7 +106,7 @@ ONE = bytes(16)
         ),
         (
             {"raw_input_contents": [], "inputs": [tensor(shape=[1, 16])]},
-            "holds 0 elements",
+            "has 0 elements",
         ),
         (
             {"outputs": [pb.ModelInferRequest.InferRequestedOutputTensor(name="value")]},

@@ -91,7 +91,7 @@ def test_all_outputs_are_binary_when_the_request_says_so(ask: Ask, server: Any) 
         ({"inputs": [described(data=[16] + [1] * 639)]}, "board 0, cell 0: exponent 16"),
         ({"inputs": [described(data=[1] * 600 + [10**30] * 40)]}, "board 37, cell 8: exponent"),
         ({"inputs": [described(data=[], shape=[10**30, 16])]}, "the shape of input 'boards'"),
-        ({"inputs": [described(data=[], shape=[2**63 - 1, 16])]}, "holds 0 elements"),
+        ({"inputs": [described(data=[], shape=[2**63 - 1, 16])]}, "has 0 elements"),
         ({"inputs": [described(data=[], name="x" * 1000)]}, "unknown input 'xxx"),
         (
             {"inputs": [described(data=[], parameters={"binary_data_size": 3})]},
@@ -125,7 +125,7 @@ def test_every_status_of_the_table_has_one_of_http() -> None:
 
 def test_bytes_that_belong_to_no_input_are_refused(ask: Ask, server: Any) -> None:
     body, headers = binary({"inputs": [described(parameters={"binary_data_size": 640})]}, bytes(641))
-    assert "1 bytes follow the JSON" in ask(server, "POST", INFER, body, **headers).json["error"]
+    assert "1 bytes after the JSON" in ask(server, "POST", INFER, body, **headers).json["error"]
     for length in ("-1", "x", "9" * 30, ""):
         reply = ask(server, "POST", INFER, body, Inference_Header_Content_Length=length)
         assert (reply.status, reply.json["error"]) == (400, f"{JSON_LENGTH} is not a number of bytes")
