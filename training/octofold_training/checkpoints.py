@@ -61,7 +61,11 @@ def save(folder: Path, network: nn.Module, architecture: Architecture, training:
 
 
 def load(folder: Path) -> Checkpoint:
-    """Read a checkpoint. Raises `CheckpointError` if it is missing, damaged or does not fit together."""
+    """Read a checkpoint.
+
+    Raises:
+        CheckpointError: it is missing, damaged or does not fit together.
+    """
     try:
         description = json.loads((folder / _DESCRIPTION).read_text())
         if description["format"] != _FORMAT:

@@ -137,7 +137,11 @@ def _shuffle_moves(parsed: argparse.Namespace) -> None:
 
 
 def _device(parsed: argparse.Namespace) -> torch.device:
-    """The device that the flag names, or the best one. Raises `ValueError` if there is none."""
+    """The device that the flag names, or the best one.
+
+    Raises:
+        ValueError: there is none.
+    """
     usable = torch.cuda.is_available()
     if parsed.device == "cuda" and not usable:
         raise ValueError("--device cuda: this build of torch finds no CUDA device")

@@ -119,7 +119,11 @@ class Replay:
         return {"added": self.added, "columns": [column[: len(self)] for column in self._columns()]}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from an earlier `state`. Raises `ValueError` if the replay had another size."""
+        """Go on from an earlier `state`.
+
+        Raises:
+            ValueError: the replay had another size.
+        """
         count = len(state["columns"][0])
         if count != min(state["added"], len(self.moves)):
             raise ValueError(f"the saved replay has {count} moves, this one holds {len(self.moves)}")
@@ -190,7 +194,8 @@ class DQN:
     def learn(self, steps: int = 200) -> DQNProgress:
         """Make `steps` moves in each game, fewer at the end of the run.
 
-        Raises `TrainingError` if the loss is no longer a number.
+        Raises:
+            TrainingError: the loss is no longer a number.
         """
         start = time.perf_counter()
         losses: list[Tensor] = []
@@ -291,7 +296,8 @@ class DQN:
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from `state`, at `positions`, which is set by then.
 
-        Raises `TrainingError` for another architecture; whatever else is raised, the state does not fit.
+        Raises:
+            TrainingError: another architecture; whatever else is raised, the state does not fit.
         """
         if state["architecture"] != self.architecture:
             raise TrainingError(f"holds {state['architecture']}, asked for {self.architecture}")

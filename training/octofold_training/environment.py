@@ -227,7 +227,11 @@ class Environment:
         }
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Go on from an earlier `state`. Raises `ValueError` if there were more or fewer games."""
+        """Go on from an earlier `state`.
+
+        Raises:
+            ValueError: there were more or fewer games.
+        """
         if state["boards"].shape != self.boards.shape:
             raise ValueError(f"the saved state has {len(state['boards'])} games, not {len(self.boards)}")
         self.boards.copy_(state["boards"])

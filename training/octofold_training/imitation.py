@@ -135,7 +135,8 @@ class Imitation:
     def learn(self, updates: int = 20) -> ImitationProgress:
         """Make `updates` updates, fewer at the end of an epoch and of the run.
 
-        Raises `TrainingError` if the loss is no longer a number.
+        Raises:
+            TrainingError: the loss is no longer a number.
         """
         start = time.perf_counter()
         learned, loss, right = 0, 0.0, 0.0

@@ -40,13 +40,21 @@ class Recipe:
         return self.file.stem
 
     def table(self, name: str) -> dict[str, Any]:
-        """A table as it stands in the file. Raises `RecipeError` if there is none."""
+        """A table as it stands in the file.
+
+        Raises:
+            RecipeError: there is none.
+        """
         if name not in self.tables:
             raise RecipeError(f"{self.file}: has no table [{name}]")
         return self.tables[name]
 
     def network(self) -> Architecture:
-        """The table `network`. Raises `RecipeError` if it is missing or describes no network."""
+        """The table `network`.
+
+        Raises:
+            RecipeError: it is missing or describes no network.
+        """
         table = self.table("network")
         try:
             architecture_of(table)
@@ -57,7 +65,8 @@ class Recipe:
     def options(self, name: str, kind: type[Options]) -> Options:
         """The table `name` as the dataclass `kind`, whose defaults fill what it leaves out.
 
-        Raises `RecipeError` for a missing table, an unknown key, a value of another type or out of bounds.
+        Raises:
+            RecipeError: a missing table, an unknown key, a value of another type or out of bounds.
         """
         try:
             return checked(self.table(name), kind)

@@ -93,7 +93,11 @@ def _column(arrow: ModuleType, kind: Any, array: NDArray[Any] | None) -> Any:
 
 
 def _array(arrow: ModuleType, batch: Any, name: str) -> NDArray[Any]:
-    """A column as `[N]` or `[N, 16]` or `[N, 4]`. Raises `ArrowException` if it holds something else."""
+    """A column as `[N]` or `[N, 16]` or `[N, 4]`.
+
+    Raises:
+        ArrowException: it holds something else.
+    """
     kind = _types(arrow)[name]
     column = batch.column(name).cast(kind)
     width = getattr(kind, "list_size", 1)

@@ -36,7 +36,11 @@ def extra_module(name: str, purpose: str) -> ModuleType:
 
 
 def is_parquet(path: Path) -> bool:
-    """Whether the file is in the Parquet format. Raises `OSError` if it cannot be read."""
+    """Whether the file is in the Parquet format.
+
+    Raises:
+        OSError: it cannot be read.
+    """
     with path.open("rb") as file:
         return file.read(len(_PARQUET)) == _PARQUET
 
