@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from octofold_game.replays import ReplayWriter, read_replays, verify
+from octofold_game.referee import verify
+from octofold_game.replays import ReplayWriter, read_replays
 
 OCTOFOLD = str(Path(sys.executable).with_name("octofold"))
 SECONDS = 60

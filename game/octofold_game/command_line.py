@@ -10,8 +10,6 @@ from typing import Any, NoReturn
 
 from octofold_game.suggestions import did_you_mean
 
-__all__ = ["WRONG_COMMAND_LINE", "Parser"]
-
 WRONG_COMMAND_LINE = 2
 """Exit code for arguments that cannot be right."""
 

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from octofold_game.episodes import Episodes
 from octofold_game.rules import LARGEST_EXPONENT
 
-__all__ = ["ENVIRONMENT_ID", "Game2048Env"]
-
 ENVIRONMENT_ID = "octofold/Game2048-v0"
 """For `gymnasium.make("octofold_game.environment:octofold/Game2048-v0")`, which also imports this module."""
 

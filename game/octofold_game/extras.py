@@ -9,8 +9,6 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["install_command"]
-
 
 def install_command(extra: str) -> str:
     """The command that adds an extra of octofold, such as `.venv/bin/pip install -e '.[server]'`."""

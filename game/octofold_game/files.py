@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 
-__all__ = ["open_regular", "read_regular", "whole_file", "write_text"]
-
 # Opening a pipe waits for somebody who writes into it, unless we ask not to wait.
 _WITHOUT_WAITING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 

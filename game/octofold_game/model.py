@@ -18,48 +18,6 @@ from octofold_game.files import read_regular
 from octofold_game.rules import LARGEST_EXPONENT
 from octofold_game.structures import StructureError, structured
 
-__all__ = [
-    "BOARDS",
-    "CARD_FILE",
-    "CARD_FORMAT",
-    "CONTRACT",
-    "GRAPH_FILES",
-    "LEGAL",
-    "MAX_CARD_BYTES",
-    "MOVE",
-    "OUTPUTS",
-    "PRECISIONS",
-    "PROBABILITIES",
-    "README_FILE",
-    "TRITON_FILE",
-    "VIEWS",
-    "VOTES",
-    "Alternative",
-    "Alternatives",
-    "Card",
-    "CardError",
-    "CheckedBoards",
-    "CompactTablesPlaces",
-    "Evidence",
-    "GraphFile",
-    "Interval",
-    "ListedFile",
-    "Parity",
-    "Place",
-    "Precision",
-    "Reached",
-    "Rule",
-    "StageAgreement",
-    "Strength",
-    "Tensor",
-    "card_of",
-    "card_text",
-    "encode_card",
-    "parse_card",
-    "read_card",
-    "tensor_file",
-]
-
 # The graph.
 
 CONTRACT = 1

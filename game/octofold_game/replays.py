@@ -21,8 +21,6 @@ import numpy as np
 from octofold_game.episodes import Episode
 from octofold_game.referee import ReplayError, verify
 
-__all__ = ["ReplayError", "ReplayInUse", "ReplayWriter", "check_replays", "read_replays", "recover", "verify"]
-
 _HEADER = struct.Struct("<8sI")
 _MAGIC = b"OctoGame"
 _VERSION = 1

@@ -15,8 +15,6 @@ import msgspec
 
 from octofold_game.suggestions import did_you_mean
 
-__all__ = ["StructureError", "structured"]
-
 _T = TypeVar("_T")
 
 _WORDS = {

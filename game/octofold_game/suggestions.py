@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["did_you_mean"]
-
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Such as "; did you mean games?", to be put behind what is wrong; empty if nothing is close."""

@@ -19,20 +19,6 @@ The server raises an error, its status travels over the wire, and the client rai
 
 from __future__ import annotations
 
-__all__ = [
-    "BackendFailed",
-    "DeadlinePassed",
-    "InvalidRequest",
-    "ModelError",
-    "NotAllowed",
-    "OctofoldError",
-    "QueueFull",
-    "Unauthenticated",
-    "Unavailable",
-    "UnexpectedStatus",
-    "UnknownModel",
-]
-
 
 class OctofoldError(Exception):
     """Base class of every error that crosses the wire."""

@@ -22,20 +22,6 @@ from octofold_proto.octofold.v1.inference_pb2 import (
     Direction,
 )
 
-__all__ = [
-    "DIRECTIONS",
-    "board_from_exponents",
-    "boards_from_bytes",
-    "boards_to_bytes",
-    "move_of_direction",
-    "moves_from_bytes",
-    "moves_to_bytes",
-    "probabilities_from_bytes",
-    "probabilities_to_bytes",
-    "votes_from_bytes",
-    "votes_to_bytes",
-]
-
 CELLS = 16
 DIRECTIONS = (DIRECTION_UP, DIRECTION_RIGHT, DIRECTION_DOWN, DIRECTION_LEFT, DIRECTION_UNSPECIFIED)
 """The `Direction` of each move of 0 to 3, and of -1, game over: the last one."""

@@ -31,8 +31,6 @@ from octofold_proto.errors import (
     UnknownModel,
 )
 
-__all__ = ["CODES", "DETAILS_KEY", "error_of", "grpc_code", "status_of", "status_of_call"]
-
 DETAILS_KEY = "grpc-status-details-bin"
 """The trailing metadata key that carries a serialized google.rpc.Status, as gRPC defines it."""
 

@@ -17,15 +17,6 @@ from google.protobuf.message import DecodeError, Message
 
 from octofold_proto.errors import InvalidRequest
 
-__all__ = [
-    "MAX_FIELDS",
-    "MAX_PACKED_BYTES",
-    "MAX_TEXT_BYTES",
-    "MAX_UNKNOWN_BYTES",
-    "parsed",
-    "read_varint",
-]
-
 MAX_FIELDS = 256
 """Most fields of a message, including nested messages. An inference with every parameter has about 40."""
 

@@ -10,7 +10,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from octofold_game.environment import ENVIRONMENT_ID, Game2048Env
 from octofold_game.episodes import Episode, Episodes
-from octofold_game.replays import verify
+from octofold_game.referee import verify
 
 
 @pytest.mark.parametrize("one_hot", [False, True])

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from octofold_game.command_line import Parser
 from octofold_game.play_logs.moves import LogError
-from octofold_game.replays import ReplayError
+from octofold_game.referee import ReplayError
 from octofold_game.rules import BoardError
 from octofold_game.suggestions import did_you_mean
 

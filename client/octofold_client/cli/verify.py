@@ -7,7 +7,8 @@ from pathlib import Path
 
 from octofold_game.play_logs.moves import LogError
 from octofold_game.play_logs.reading import BadLine, is_log, read_log
-from octofold_game.replays import ReplayError, check_replays
+from octofold_game.referee import ReplayError
+from octofold_game.replays import check_replays
 
 from octofold_client.cli.arguments import Subcommands
 from octofold_client.errors import EvaluationError

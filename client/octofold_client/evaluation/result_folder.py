@@ -14,7 +14,8 @@ from typing import Any
 
 from octofold_game.episodes import Episode
 from octofold_game.files import whole_file, write_text
-from octofold_game.replays import ReplayError, ReplayInUse, ReplayWriter, read_replays
+from octofold_game.referee import ReplayError
+from octofold_game.replays import ReplayInUse, ReplayWriter, read_replays
 from octofold_game.suggestions import did_you_mean
 
 from octofold_client.contenders.contender import Contender

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from octofold_proto.errors import InvalidRequest, QueueFull, Unavailable
 from octofold_proto.status import CODES
@@ -29,13 +29,13 @@ from octofold_server.models.registry import Models, ServedModel
 if TYPE_CHECKING:  # an extra, which most servers do without
     from octofold_server.admission.tracing import Tracing
 
-__all__ = ["AcceptedCall", "Admission", "Limits", "StopReading", "WhenAnswered", "code_name"]
-
 RETRY_SECONDS = 1.0
 """For a caller that finds too many calls or streams open: nobody can predict when one will finish."""
 
 QUIET_SECONDS = 0.2
 MAX_QUIET_WAITS = 5
+
+Error = TypeVar("Error", bound=Exception)
 
 StopReading = Callable[[], None]
 """Makes an open stream take no more messages; what it took is still answered."""
@@ -259,15 +259,24 @@ class Admission:
                 self.give_slot()
             raise
 
+    def counted(self, error: Error) -> Error:
+        """Count an error of a call for which no model can be blamed, and return it to be raised.
+
+        Who raises what it has in a variable makes a cycle of the error and its own frame, which keeps the
+        message alive until the garbage collector comes.
+        """
+        self.refusals.add(code_name(error))
+        return error
+
     def take_slot(self) -> None:
         """Count a call at work; raises what `call_slot` does."""
         with self._lock:
             if self.refusal:
                 self._check_open()
             if self._calls >= self.limits.calls:
-                error = QueueFull(f"{self._calls} calls are at work, the most allowed", RETRY_SECONDS)
-                self.refusals.add(code_name(error))
-                raise error
+                raise self.counted(
+                    QueueFull(f"{self._calls} calls are at work, the most allowed", RETRY_SECONDS)
+                )
             self._calls += 1
 
     def give_slot(self) -> None:
@@ -280,9 +289,7 @@ class Admission:
     def _check_open(self) -> None:
         if self.refusal:
             self._refused += 1
-            error = Unavailable(self.refusal)
-            self.refusals.add(code_name(error))
-            raise error
+            raise self.counted(Unavailable(self.refusal))
 
     def _check_room(self, connection: str) -> None:
         if len(self._streams) >= self.limits.streams:

@@ -12,8 +12,6 @@ from octofold_proto.errors import QueueFull
 
 from octofold_server.batching.statistics import Refusals
 
-__all__ = ["ByteBudget"]
-
 RETRY_SECONDS = 1.0
 
 

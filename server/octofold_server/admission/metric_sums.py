@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["counters_of", "summed"]
-
 _Combine = Callable[[Iterable[float]], float]
 
 _NO_SUMS: dict[str, _Combine] = {

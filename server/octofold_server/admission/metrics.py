@@ -22,8 +22,6 @@ from octofold_proto.status import CODES
 from octofold_server.batching.statistics import Histogram, Refusals, Snapshot, Total
 from octofold_server.models.registry import Models
 
-__all__ = ["CONTENT_TYPE", "exposition"]
-
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _REASONS = {

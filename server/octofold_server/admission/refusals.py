@@ -16,8 +16,6 @@ from google.rpc.status_pb2 import Status
 from octofold_proto.errors import BackendFailed, NotAllowed, Unauthenticated
 from octofold_proto.status import CODES, status_of
 
-__all__ = ["failure_status", "usable_request_id"]
-
 LONGEST_MESSAGE = 1000
 """Bytes of what a caller is told. Clients take 8 KiB of trailers, in which it comes twice: once with up to
 three bytes for each, and once with four for three."""

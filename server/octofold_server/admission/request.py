@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from octofold_server.batching.call import Priority
 
-__all__ = ["TRACE_HEADERS", "Headers", "ReadBoards", "Request"]
-
 TRACE_HEADERS = ("traceparent", "tracestate")
 """The names under which a caller's W3C Trace Context travels, as metadata or as HTTP headers."""
 

@@ -20,8 +20,6 @@ from octofold_server.admission.metric_sums import counters_of, summed
 from octofold_server.admission.metrics import exposition
 from octofold_server.system.siblings import Place, Siblings
 
-__all__ = ["SharedService"]
-
 MAX_PAGE_BYTES = 1 << 26
 
 _log = logging.getLogger(__name__)

@@ -25,8 +25,6 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from octofold_server.batching.call import Call
 
-__all__ = ["Tracing"]
-
 MAX_WAITING = 4096
 """Calls whose spans are still to be made."""
 

@@ -19,16 +19,6 @@ from octofold_game.extras import install_command
 
 from octofold_server.system.shared_libraries import missing_library
 
-__all__ = [
-    "THIS_MACHINE",
-    "Machine",
-    "ThisMachine",
-    "gpu_name",
-    "has_gpu_build",
-    "preload",
-    "why_no_cuda",
-]
-
 CUDA = "CUDAExecutionProvider"
 DRIVER = "libcuda.so.1"
 

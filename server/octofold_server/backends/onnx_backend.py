@@ -208,13 +208,18 @@ def _check_answers(boards: NDArray[np.uint8], answers: Moves) -> None:
     shapes = [output.shape for output in answers]
     if shapes != [(size,), (size, 4), (size, 4), (size, 4)]:
         raise GraphError(f"the answer to a batch of {size} boards has the shapes {shapes}")
-    for board, move, probabilities, legal in zip(
-        boards, answers.moves, answers.probabilities, legal_moves(boards), strict=True
+    for board, move, probabilities, said, legal in zip(
+        boards, answers.moves, answers.probabilities, answers.legal, legal_moves(boards), strict=True
     ):
         asked = f"the board {board.tolist()} in a batch of {size}"
         allowed = np.flatnonzero(legal).tolist() or [-1]
         if move not in allowed:
             raise GraphError(f"the answer to {asked} is the move {move}; legal moves: {allowed}")
+        if (said & ~legal).any() or (move >= 0 and not said[move]):
+            raise GraphError(
+                f"the answer to {asked} has the legal moves {np.flatnonzero(said).tolist()}; "
+                f"legal moves: {allowed}"
+            )
         total = probabilities.sum()  # 0 where no move is legal
         if not (probabilities >= 0).all() or min(abs(total), abs(total - 1)) > MAX_SUM_ERROR:
             raise GraphError(f"the answer to {asked} has the probabilities {probabilities.tolist()}")

@@ -33,8 +33,6 @@ from octofold_server.batching.call import (
 from octofold_server.batching.deadlines import Deadlines
 from octofold_server.batching.statistics import ModelStatistics
 
-__all__ = ["Batcher"]
-
 BULK_PATIENCE = 7
 """Batches in a row that interactive calls may fill while bulk calls wait: one batch in eight is for bulk."""
 

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from octofold_server.backends.backend import Moves
 
-__all__ = ["TURN_BOARDS", "WHOLE_BOARDS", "Answer", "Batch", "Call", "Part", "Priority"]
-
 WHOLE_BOARDS = 64
 """A call of up to this many boards runs whole, in order of arrival."""
 

@@ -12,8 +12,6 @@ from weakref import ReferenceType, ref
 
 from octofold_server.batching.call import Call
 
-__all__ = ["Deadlines"]
-
 SMALLEST_SWEEP = 64
 
 

@@ -16,8 +16,6 @@ from typing import NamedTuple
 
 from octofold_server.batching.call import Batch, Call
 
-__all__ = ["BATCH_BOUNDS", "SECONDS_BOUNDS", "Histogram", "ModelStatistics", "Refusals", "Snapshot", "Total"]
-
 SECONDS_BOUNDS = (
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
 )  # fmt: skip

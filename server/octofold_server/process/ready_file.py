@@ -14,8 +14,6 @@ from pathlib import Path
 
 from octofold_server.system.sockets import StartupError
 
-__all__ = ["TOUCH_SECONDS", "ReadyFile"]
-
 TOUCH_SECONDS = 2.0
 """Between two looks whether the server is ready. A file older than several of these is nobody's any more."""
 

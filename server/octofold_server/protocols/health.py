@@ -19,8 +19,6 @@ from octofold_server.transport.interface import Rpc
 from octofold_server.transport.methods import Methods
 from octofold_server.transport.unary import decoded, fail
 
-__all__ = ["SERVICE", "Health", "HealthMethods"]
-
 SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
 MAX_NAME = 256
@@ -212,7 +210,9 @@ class HealthMethods:
                 health_pb2.HealthCheckRequest, message, f"{SERVICE}/Watch", self._admission
             ).service
             if len(name) > MAX_NAME:
-                raise InvalidRequest(f"the name has {len(name)} characters; {MAX_NAME} are allowed")
+                raise self._admission.counted(
+                    InvalidRequest(f"the name has {len(name)} characters; {MAX_NAME} are allowed")
+                )
             self._health.watch(call, name)
         except Exception as error:
             if isinstance(error, QueueFull):

@@ -20,8 +20,6 @@ from octofold_server.transport.interface import Rpc
 from octofold_server.transport.methods import Methods
 from octofold_server.transport.unary import decoded, fail
 
-__all__ = ["Reflection"]
-
 V1 = "grpc.reflection.v1.ServerReflection"
 METHOD = "ServerReflectionInfo"
 
@@ -71,9 +69,9 @@ class Reflection:
     def answer(self, message: bytes) -> bytes:
         """The reply to a message; raises InvalidRequest when it is not one."""
         if len(message) > MOST_BYTES:
-            error = InvalidRequest(f"the message has {len(message)} bytes; {METHOD} takes {MOST_BYTES}")
-            self._admission.refusals.add(code_name(error))
-            raise error
+            raise self._admission.counted(
+                InvalidRequest(f"the message has {len(message)} bytes; {METHOD} takes {MOST_BYTES}")
+            )
         request = decoded(ServerReflectionRequest, message, METHOD, self._admission)
         no_context: Any = None  # which it does not use
         replies = self._servicer.ServerReflectionInfo(iter((request,)), no_context)

@@ -1,1 +1,1 @@
-"""Connections, calls and streams, without the messages that they carry."""
+"""Connections, calls and streams, independent of the messages that they carry."""

@@ -1,7 +1,6 @@
-"""Who may do what: bearer tokens, the rights that they give, and which gRPC methods ask for which right.
+"""Authorization: bearer tokens, the rights that they grant, and the right that each gRPC method requires.
 
-The token is checked before anything of a call is looked at. Knows nothing about TLS, whose certificates are
-checked before there is a call.
+The server checks the token before it reads anything else of a call.
 """
 
 from __future__ import annotations
@@ -20,10 +19,8 @@ from octofold_server.batching.statistics import Refusals
 from octofold_server.system.reread import FileError, Reread
 from octofold_server.transport.interface import Metadata
 
-__all__ = ["Access", "Right"]
-
 LOOK_SECONDS = 1.0
-"""Between two looks at the files of tokens, for which no call should pay."""
+"""Time between two checks of the token files. Calls should not wait for a file system."""
 
 MAX_FILE_BYTES = 1 << 24
 
@@ -33,9 +30,9 @@ _log = logging.getLogger(__name__)
 
 
 class Right(Enum):
-    """What a call asks for."""
+    """The right that a call requires."""
 
-    NOTHING = 0  # probes of health, which have no place for a token
+    NOTHING = 0  # health probes, which cannot send a token
     CALL = 1
     ADMIN = 2  # to load and unload models
 
@@ -48,20 +45,20 @@ _RIGHTS = {
     "/inference.GRPCInferenceService/RepositoryModelLoad": Right.ADMIN,
     "/inference.GRPCInferenceService/RepositoryModelUnload": Right.ADMIN,
 }
-"""Every other method takes Right.CALL."""
+"""Every other method requires `Right.CALL`."""
 
 
 class Access:
-    """Checks tokens. With neither file, everybody who reaches the port may do everything.
+    """Checks tokens. Without token files, any client may call every method.
 
     Args:
-        tokens: file of tokens that may call.
-        admin_tokens: file of tokens that may call and load or unload models.
-        admin: whether anybody may.
-        refusals: told of every call that is refused here.
+        tokens: file of the tokens that grant `Right.CALL`; None for no file.
+        admin_tokens: file of the tokens that grant `Right.CALL` and `Right.ADMIN`; None for no file.
+        admin: whether the server allows administrative calls at all.
+        refusals: counts the calls that are refused here.
 
     Raises:
-        FileError: a file cannot be read, or has no tokens, or a line is not one.
+        FileError: a file cannot be read, contains no tokens, or contains an invalid line.
     """
 
     def __init__(
@@ -74,19 +71,19 @@ class Access:
 
     @property
     def open(self) -> bool:
-        """Whether nobody is ever refused."""
+        """Whether every call is allowed."""
         return self._plain is None and self._admin is None and self._admin_enabled
 
     def check(self, authorization: str | None, right: Right) -> None:
-        """Let a call pass.
+        """Check that a call has the right that it requires.
 
         Args:
-            authorization: the value of that name in its metadata or headers, if any.
-            right: what it asks for.
+            authorization: the value of `authorization` in the call's metadata or headers; None if missing.
+            right: the right that the call requires.
 
         Raises:
-            Unauthenticated: it takes a token, and there is none or one that nobody knows.
-            NotAllowed: the token is good but not for this, or this is switched off.
+            Unauthenticated: the call requires a token, and its token is missing or unknown.
+            NotAllowed: the token does not grant the right, or the server does not allow administrative calls.
         """
         try:
             self._check(authorization, right)
@@ -95,7 +92,15 @@ class Access:
             raise
 
     def check_call(self, path: str, metadata: Metadata) -> None:
-        """`check` for a gRPC call of this path, such as "/package.Service/Method"."""
+        """Check a gRPC call; like `check`.
+
+        Args:
+            path: the full name of the method, such as "/package.Service/Method".
+            metadata: the metadata of the call.
+
+        Raises:
+            Unauthenticated, NotAllowed: as in `check`.
+        """
         token = next((value for key, value in metadata if key == AUTHORIZATION_KEY), None)
         self.check(str(token) if token else None, _RIGHTS.get(path, Right.CALL))
 
@@ -127,7 +132,7 @@ def _digest(token: str) -> bytes:
 
 
 def _holds(tokens: Reread[tuple[bytes, ...]] | None, digest: bytes) -> bool:
-    """In a time that does not depend on which token it is, or how much of it is right."""
+    """Look up a digest, in a time that does not depend on the token or on how much of it matches."""
     known = tokens.current() if tokens is not None else ()
     return sum(hmac.compare_digest(digest, one) for one in known) > 0
 
@@ -135,7 +140,7 @@ def _holds(tokens: Reread[tuple[bytes, ...]] | None, digest: bytes) -> bool:
 def _tokens(path: Path | None) -> Reread[tuple[bytes, ...]] | None:
     if path is None:
         return None
-    _read_tokens(path)  # raises what is only a failure at the start
+    _read_tokens(path)  # an empty file is an error at start, but not later
 
     def read() -> tuple[bytes, ...]:
         try:
@@ -148,7 +153,7 @@ def _tokens(path: Path | None) -> Reread[tuple[bytes, ...]] | None:
 
 
 class _NoTokens(FileError):
-    """The file is empty, or gone: while the server runs, that takes back every token of it."""
+    """The file is empty or missing; while the server runs, this revokes all its tokens."""
 
 
 def _read_tokens(path: Path) -> tuple[bytes, ...]:

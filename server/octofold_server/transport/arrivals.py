@@ -1,15 +1,14 @@
-"""Calls of one message, from their begin until the message is there: which are read now, which wait, which
-must go.
+"""Unary calls until their message has arrived: decides which calls to read, to delay and to end.
 
-gRPC buffers a message for as long as its sender likes, and a read that is asked for makes room for the
-largest message allowed. So only some calls are read at the same time. The others hold a few kilobytes each
-and wait in a line.
+gRPC buffers a message until its sender finishes it, and each pending read reserves memory for the largest
+allowed message. Therefore the server reads only a limited number of calls at a time. The other calls take a
+few kilobytes each and wait in a queue.
 
-A call that has been read for long gives its place to another connection that is read less, and its own
-connection counts as slow for a while. Connections that are not slow are read first, and do not wait until a
-slow one has used up its time. Among equals, the connection that is read the least is next, and then the one
-that has waited the longest. So clients who begin messages and never finish them wait for each other, and
-nobody else waits for them twice.
+A call that is read for a long time gives its place to a connection with fewer reads, and its own connection
+counts as slow for a while. Connections that are not slow are read first: they take the place of a slow one
+without waiting for its time limit. Among equals, the connection with the fewest reads is next, then the
+one that has waited longest. As a result, clients that begin messages and never finish them wait for each
+other, and delay another client at most once.
 
 Everything here runs on the thread that serves calls, and needs no lock.
 """
@@ -32,43 +31,41 @@ from octofold_server.batching.statistics import Refusals
 from octofold_server.transport.interface import Rpc, nothing
 from octofold_server.transport.unary import fail
 
-__all__ = ["Arrivals", "Method", "Take"]
-
 PATIENCE_SECONDS = 1.0
 """A call that has been read for this long makes room when other connections wait."""
 
 SLOW_SECONDS = 60.0
-"""For how long a connection counts as slow."""
+"""Time for which a connection counts as slow."""
 
 QUIET_SECONDS = 60.0
-"""Between two lines about it in the log."""
+"""Time between two log lines about slow calls."""
 
 _log = logging.getLogger(__name__)
 
 
 Take = Callable[[Rpc, bytes], None]
-"""Takes a call and its only message. It ends the call, now or later, with one reply or after several."""
+"""Takes a call and its only message, and ends the call, at once or later, after one or several replies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A method whose calls have one message."""
+    """A method whose calls carry one request message."""
 
     name: str
     take: Take
-    most_bytes: int | None  # of a message; None leaves it at what gRPC takes
+    most_bytes: int | None  # limit for a message; None applies only the limit of gRPC
 
 
 class Arrivals:
-    """The calls of one message, until it is there.
+    """The calls whose message has not arrived yet.
 
     Args:
-        at_once: how many may be read at the same time; each may hold a whole message.
-        waiting: how many more may wait until one of these is there.
-        seconds: how long a message may take to arrive.
-        budget: of the bytes of all messages at work.
-        refusals: told of every call that ends here.
-        patience_seconds: see `PATIENCE_SECONDS`.
+        at_once: maximum number of calls that are read at the same time; each may buffer a whole message.
+        waiting: maximum number of calls that wait for their turn.
+        seconds: time limit for a message to arrive.
+        budget: the budget for the bytes of all messages in progress.
+        refusals: counts the calls that end here.
+        patience_seconds: replaces `PATIENCE_SECONDS`.
     """
 
     def __init__(
@@ -86,14 +83,14 @@ class Arrivals:
         self._budget = budget
         self._refusals = refusals
         self._patience_seconds = patience_seconds
-        self._read: dict[Rpc, tuple[float, Method]] = {}  # read since; the oldest first
-        self._lines: dict[str, dict[Rpc, tuple[float, Method]]] = {}  # waiting since, by connection
+        self._read: dict[Rpc, tuple[float, Method]] = {}  # with the start of the read; oldest first
+        self._lines: dict[str, dict[Rpc, tuple[float, Method]]] = {}  # with the wait's start, by connection
         self._waiting = 0
-        self._slow: dict[str, float] = {}  # connections, and until when; the oldest first
+        self._slow: dict[str, float] = {}  # connections, and when they stop being slow; oldest first
         self._quiet_until = 0.0
 
     def begin(self, method: Method, rpc: Rpc) -> None:
-        """Await the message of a call; it is read, or waits, or ends here."""
+        """Await the message of a call: read it, queue it or refuse it."""
         rpc.on_message = partial(self._take, method, rpc)
         if len(self._read) < self._at_once:
             self._start(rpc, method)
@@ -103,7 +100,7 @@ class Arrivals:
             self._make_room(lambda client, _: client in self._slow)
 
     def _take(self, method: Method, rpc: Rpc, message: bytes | None) -> None:
-        """The message is there, or it is known that there will be none."""
+        """Receive the message, or None if there will be none."""
         rpc.on_message = nothing
         if self._read.pop(rpc, None) is not None and self._waiting:
             self._read_next()
@@ -117,7 +114,7 @@ class Arrivals:
             if size >= ByteBudget.COUNTED_FROM:
                 self._budget.take(size, client := rpc.peer())
                 rpc.on_over = partial(self._budget.give, size, client)
-        except QueueFull as error:  # which the budget has counted
+        except QueueFull as error:  # the budget has counted it
             fail(rpc, error, method.name)
         except OctofoldError as error:
             self._refuse(rpc, method, error)
@@ -125,7 +122,7 @@ class Arrivals:
             method.take(rpc, message)
 
     def expire(self) -> None:
-        """End the calls whose message has not come in time, and let the line have what was read for long."""
+        """End the calls whose message is late, and give the places of long reads to waiting calls."""
         now = time.monotonic()
         self._slow = {client: until for client, until in self._slow.items() if until > now}
         if not self._read and not self._waiting:
@@ -146,10 +143,10 @@ class Arrivals:
         rpc.read()
 
     def _make_room(self, may_go: Callable[[str, float], bool]) -> bool:
-        """Let the line have the place of a call; whether there was one that may go.
+        """End one read and give its place to a waiting call; return whether there was one to end.
 
         Args:
-            may_go: takes the connection of a call, and since when it is read.
+            may_go: decides whether a call may be ended, from its connection and the start of its read.
         """
         held = Counter(one.peer() for one in self._read)
         least = held[self._next_client(held)]
@@ -183,7 +180,7 @@ class Arrivals:
         rpc.on_left = partial(self._drive_out, rpc, CancelledError())
 
     def _next_client(self, held: Counter[str]) -> str:
-        """The connection in the line that is read next."""
+        """The waiting connection that is read next."""
 
         def rank(client: str) -> tuple[bool, int, float]:
             since, _ = next(iter(self._lines[client].values()))
@@ -199,7 +196,7 @@ class Arrivals:
         self._start(rpc, method)
 
     def _forget(self, rpc: Rpc) -> Method | None:
-        """Take a call out; its method, or None when it was not here."""
+        """Remove a call; return its method, or None if the call was not here."""
         if (entry := self._read.pop(rpc, None)) is not None:
             return entry[1]
         client = rpc.peer()
@@ -212,7 +209,7 @@ class Arrivals:
         return entry[1]
 
     def _drive_out(self, rpc: Rpc, error: Exception) -> None:
-        """End a call if it is here."""
+        """End a call with an error, if it is here."""
         if (method := self._forget(rpc)) is not None:
             self._refuse(rpc, method, error)
 

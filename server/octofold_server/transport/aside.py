@@ -1,5 +1,7 @@
-"""Methods of one message that need no admission: quick ones answer at once, those that block answer on a
-few threads beside the one that serves calls.
+"""Unary methods that need no admission.
+
+Quick methods answer at once. Methods that block run on a few threads of their own, so that they do not delay
+the thread that serves calls.
 """
 
 from __future__ import annotations
@@ -18,21 +20,19 @@ from octofold_server.transport.arrivals import Take
 from octofold_server.transport.interface import Rpc
 from octofold_server.transport.unary import decoded, fail
 
-__all__ = ["Aside", "answering"]
-
 Request = TypeVar("Request", bound=Message)
 
 
 def answering(
     admission: Admission, name: str, kind: type[Request], answer: Callable[[Request], Message]
 ) -> Take:
-    """A method that answers a message at once.
+    """Make a method that answers a message at once.
 
     Args:
-        admission: whose counts are told of messages that cannot be decoded.
-        name: such as "package.Service/Method".
-        kind: of the message.
-        answer: makes the reply; what it raises becomes the status.
+        admission: counts the messages that cannot be decoded.
+        name: full name of the method, such as "package.Service/Method".
+        kind: type of the request message.
+        answer: makes the reply; its exceptions become the status of the call.
     """
 
     def method(call: Rpc, message: bytes) -> None:
@@ -48,10 +48,10 @@ class Aside:
     """Runs methods on threads of its own.
 
     Args:
-        threads: how many run at the same time.
-        waiting: how many more may wait; beyond, calls are refused.
-        refusals: told of them.
-        label: of the threads.
+        threads: number of calls that run at the same time.
+        waiting: maximum number of calls that wait for a thread; further calls are refused.
+        refusals: counts the refused calls.
+        label: prefix of the thread names.
     """
 
     def __init__(self, threads: int, waiting: int, refusals: Refusals, label: str) -> None:
@@ -61,7 +61,12 @@ class Aside:
         self._refusals = refusals
 
     def run(self, method: Take, name: str) -> Take:
-        """The method of this name, run here."""
+        """Wrap a method, so that its calls run on these threads.
+
+        Args:
+            method: the method to wrap.
+            name: its full name, such as "package.Service/Method".
+        """
 
         def run(call: Rpc, message: bytes) -> None:
             try:

@@ -1,4 +1,4 @@
-"""Which transport serves: the direct one if all that it needs is there and behaves, else the public one."""
+"""The choice of a transport: the direct one if grpcio supports it, else the public one."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from octofold_server.transport.interface import Rpc, Server
 from octofold_server.transport.methods import Methods
 from octofold_server.transport.self_call import private_address
 
-__all__ = ["TRANSPORTS", "check", "new_server"]
-
 TRANSPORTS = ("auto", "direct", "public")
 CHECK_SECONDS = 10.0
 
@@ -27,15 +25,20 @@ _log = logging.getLogger(__name__)
 
 
 def new_server(kind: str, methods: Methods, options: Sequence[tuple[str, int]] = ()) -> Server:
-    """A server of one of the `TRANSPORTS`.
+    """Make a server.
+
+    Args:
+        kind: one of `TRANSPORTS`; "auto" falls back to the public transport if the direct one fails.
+        methods: the methods to serve.
+        options: options of gRPC's C core.
 
     Raises:
-        Exception: whatever is missing for "direct".
+        Exception: `kind` is "direct", and grpcio does not support it.
     """
     if kind == "public":
         return PublicServer(methods, options)
     try:
-        # Only now: it takes private names of grpcio already when it is loaded.
+        # Imported here because the import itself uses private names of grpcio.
         from octofold_server.transport.grpc_direct import DirectServer
 
         if kind == "auto":
@@ -45,27 +48,27 @@ def new_server(kind: str, methods: Methods, options: Sequence[tuple[str, int]] =
         if kind == "direct":
             raise
         _log.warning(
-            "grpcio %s cannot be driven directly, so --transport public serves: %s: %s",
+            "the direct transport does not support grpcio %s, using --transport public instead: %s: %s",
             *(grpc.__version__, type(error).__name__, error),
         )
         return PublicServer(methods, options)
     if not knows_our_experiment(DirectServer.library()):
         _log.warning(
-            "grpcio %s no longer reads connections in the thread that serves calls: each call costs more",
+            "grpcio %s does not support reading connections in the serving thread: calls cost more CPU time",
             grpc.__version__,
         )
     return server
 
 
 class _Misbehaves(Exception):
-    """A call ended in another way than it should."""
+    """A call did not end as expected."""
 
 
 def check(transport: type[Server]) -> None:
-    """Serve a few calls of our own by a transport.
+    """Test a transport with a few calls of our own.
 
     Raises:
-        Exception: whatever is missing in it, or behaves in another way.
+        Exception: the transport cannot be made, or a call does not end as expected.
     """
     refusals = Refusals()
     arrivals = Arrivals(2, 2, CHECK_SECONDS, ByteBudget(2**20, refusals), refusals)
@@ -81,7 +84,7 @@ def check(transport: type[Server]) -> None:
                 _call_all(channel)
         finally:
             if not server.stop(None).wait(CHECK_SECONDS):
-                raise _Misbehaves("it does not stop")
+                raise _Misbehaves("the server does not stop")
     if server.failure is not None:
         raise server.failure
 
@@ -112,9 +115,9 @@ def _call_all(channel: grpc.Channel) -> None:
     echo: Any = channel.stream_stream("/check.Check/Echo")
     nothing: Any = channel.unary_unary("/check.Check/Nothing")
     if double(b"ab", **options) != b"abab":
-        raise _Misbehaves("a call of one message has another reply")
+        raise _Misbehaves("a unary call returned a wrong reply")
     if list(echo(iter((b"a", b"b")), **options)) != [b"a", b"b"]:
-        raise _Misbehaves("a stream has other replies")
+        raise _Misbehaves("a stream returned wrong replies")
     for method, message, code in (
         (double, b"fail", grpc.StatusCode.NOT_FOUND),
         (nothing, b"", grpc.StatusCode.UNIMPLEMENTED),
@@ -123,6 +126,6 @@ def _call_all(channel: grpc.Channel) -> None:
             method(message, **options)
         except grpc.RpcError as error:
             if error.code() is not code:
-                raise _Misbehaves(f"a call ends with {error.code()}, not {code}") from None
+                raise _Misbehaves(f"a call ended with {error.code()}, not {code}") from None
         else:
-            raise _Misbehaves(f"a call does not end with {code}")
+            raise _Misbehaves(f"a call did not end with {code}")

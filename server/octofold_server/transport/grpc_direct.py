@@ -1,9 +1,9 @@
 """The transport that drives the completion queue of gRPC's C core itself.
 
-grpcio's server gives every call a thread, which it wakes three times; its asyncio server wakes its loop as
-often. That costs several times what gRPC itself does. Here one thread polls the queue and hands messages
-over, and whoever has the answer sends it. This takes what grpcio's own server is made of, `cygrpc`, which is
-not public: this is the only file that does, and `grpc_public` serves where it is missing.
+grpcio's server starts a thread for each call and wakes it three times. Its asyncio server wakes the event
+loop as often. This costs several times as much as gRPC itself. Here one thread polls the queue and delivers
+messages, and any thread may send the answer. The transport uses `cygrpc`, the private module behind grpcio's
+own server. No other file uses it, and `grpc_public` serves if it is missing.
 """
 
 from __future__ import annotations
@@ -17,18 +17,16 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-from grpc._cython import cygrpc  # type: ignore[attr-defined]  # not in the stubs, being private
+from grpc._cython import cygrpc  # type: ignore[attr-defined]  # private, so not in the stubs
 
 from octofold_server.transport.interface import CALL_BYTES, YEAR_SECONDS, Metadata, nothing
 from octofold_server.transport.methods import Begin, Methods
 from octofold_server.transport.unary import fail
 
-__all__ = ["DirectRpc", "DirectServer"]
-
 TICK_SECONDS = 0.25
 
 _CLOSE, _MESSAGE, _SENT, _STATUS = range(4)
-"""What a call may wait for gRPC to finish."""
+"""The operations of a call that gRPC has to finish."""
 
 _CANCELLED = 1
 _NO_FLAGS = 0
@@ -41,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class DirectRpc:
-    """An `Rpc` of the interface."""
+    """Implements `octofold_server.transport.interface.Rpc`."""
 
     __slots__ = (
         "_begun", "_call", "_ended", "_forget", "_owed", "_peer", "deadline", "metadata", "on_left",
@@ -60,21 +58,24 @@ class DirectRpc:
         self.on_left: Callable[[], None] = nothing
         self.on_over: Callable[[], None] | None = None
         self.unread_bytes = 0
-        self._begun = False  # metadata was sent
+        self._begun = False  # the initial metadata was sent
         self._ended = False
-        # Its changes are atomic: other threads add to it, the serving thread takes away.
+        # Changes are atomic: any thread adds, and the serving thread removes.
         self._owed = {_CLOSE}
         self._call.start_server_batch((cygrpc.ReceiveCloseOnServerOperation(_NO_FLAGS),), self._closed)
 
     def peer(self) -> str:
+        """Return the client's address."""
         if not self._peer and self._call is not None:
             self._peer = str(self._call.peer().decode())
         return self._peer
 
     def read(self) -> None:
+        """Request the next message."""
         self._start(_MESSAGE, (cygrpc.ReceiveMessageOperation(_NO_FLAGS),), self._received)
 
     def send(self, message: bytes, *, more: bool = False) -> None:
+        """Send one of several messages."""
         flags = _MORE_FOLLOWS if more else _NO_FLAGS
         operations = [cygrpc.SendMessageOperation(message, flags)]
         if not self._begun:
@@ -83,6 +84,7 @@ class DirectRpc:
         self._start(_SENT, operations, self._was_sent)
 
     def reply(self, message: bytes) -> None:
+        """End the call with its only message."""
         if self._ended:
             return
         operations = (
@@ -90,11 +92,13 @@ class DirectRpc:
             cygrpc.SendMessageOperation(message, _NO_FLAGS),
             cygrpc.SendStatusFromServerOperation(_NOTHING, *_OK, _NO_FLAGS),
         )
+        self._owed.add(_STATUS)  # first: else `_closed` may take the call for over
         self._ended = True
         self.unread_bytes = CALL_BYTES + len(message)
         self._start(_STATUS, operations, self._is_over)
 
     def end(self, code: int = 0, details: str = "", trailing: Metadata = ()) -> None:
+        """End the call without a message."""
         if self._ended:
             return
         operations = [
@@ -102,21 +106,22 @@ class DirectRpc:
         ]
         if not self._begun:
             operations.insert(0, cygrpc.SendInitialMetadataOperation(_NOTHING, _NO_FLAGS))
+        self._owed.add(_STATUS)  # first: else `_closed` may take the call for over
         self._ended = True
         self.unread_bytes = CALL_BYTES
         self._start(_STATUS, operations, self._is_over)
 
     def cut_off(self, code: int, details: str) -> None:
+        """End the call for the client at once."""
         if (call := self._call) is not None:
             call.cancel(code, details)
 
     def run_guarded(self, callback: Callable[..., None], *arguments: object) -> None:
-        """Call something that may raise what nobody expects: that ends this call, and not the thread that
-        serves all."""
+        """Run a callback; an unexpected exception ends this call, and not the serving thread."""
         try:
             callback(*arguments)
         except Exception as error:
-            fail(self, error, "gRPC")  # which logs it
+            fail(self, error, "gRPC")  # logs it
 
     def _start(self, owed: int, operations: Sequence[Any], when_done: Callable[[Any], None]) -> None:
         self._owed.add(owed)
@@ -129,7 +134,7 @@ class DirectRpc:
                 self.unread_bytes = 0
             raise
 
-    # The serving thread calls what follows.
+    # The serving thread calls the following methods.
 
     def _closed(self, event: Any) -> None:
         self._owed.discard(_CLOSE)
@@ -161,7 +166,7 @@ class DirectRpc:
         if self._owed or not self._ended or self._call is None:
             return
         on_over = self.on_over
-        # What these refer to refers to this, and a call that is not freed still counts for its connection.
+        # This breaks a reference cycle: a call that is not freed still counts for its connection.
         self.on_message = self.on_sent = self.on_left = nothing
         self._call = self.on_over = None
         self._forget(self)
@@ -170,11 +175,11 @@ class DirectRpc:
 
 
 class DirectServer:
-    """A `Server` of the interface.
+    """Implements `octofold_server.transport.interface.Server`.
 
     Args:
-        methods: what it serves; complete before `start`.
-        options: of gRPC's C core.
+        methods: the methods to serve; complete before `start`.
+        options: options of gRPC's C core.
     """
 
     def __init__(self, methods: Methods, options: Sequence[tuple[str, int]] = ()) -> None:
@@ -184,33 +189,35 @@ class DirectServer:
         self._queue = cygrpc.CompletionQueue()
         self._server = cygrpc.Server(tuple(options), False)
         self._server.register_completion_queue(self._queue)
-        # Those that are not over, the oldest first. The serving thread alone changes these three.
+        # The calls that are not over, oldest first. Only the serving thread changes these three attributes.
         self._calls: dict[DirectRpc, None] = {}
         self._asked = 0  # requests for the next call that gRPC has not answered
         self._is_shut = False
         self._is_started = False
         self._is_stopping = False
         self._stopped = threading.Event()
-        self._lock = threading.Lock()  # while the server is started, shut down, cut off or destroyed
+        self._lock = threading.Lock()  # held to start, stop or destroy the server, and to cancel its calls
 
     @staticmethod
     def library() -> Path:
-        """Where gRPC's compiled library is."""
+        """The path of gRPC's compiled library."""
         return Path(cygrpc.__file__)
 
     def listen(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
+        """Listen on another address; return the port."""
         if credentials is None:
             port = self._server.add_http2_port(address.encode())
         else:
             port = self._server.add_http2_port(
                 address.encode(),
-                credentials._credentials,  # type: ignore[attr-defined]  # not in the stubs, being private
+                credentials._credentials,  # type: ignore[attr-defined]  # private, so not in the stubs
             )
         if not port:
             raise RuntimeError(f"gRPC cannot listen on {address}")
         return int(port)
 
     def start(self) -> None:
+        """Start serving."""
         with self._lock:
             for path in self._methods.begins:
                 self._server.register_method(path)
@@ -222,6 +229,7 @@ class DirectServer:
             threading.Thread(target=self._serve, name="grpc", daemon=True).start()
 
     def stop(self, grace_seconds: float | None) -> threading.Event:
+        """Stop accepting calls, and return an event that is set when all calls have ended."""
         with self._lock:
             if not self._is_started:
                 self._stopped.set()
@@ -264,7 +272,7 @@ class DirectServer:
             self.beats += 1
             if event.completion_type != _TIMEOUT:
                 event.tag(event)
-            event = None  # before the next poll: it may hold the last reference to a call
+            event = None  # it may be the last reference to a call, which must not live until the next event
 
     def _shut_down(self, _event: Any) -> None:
         self._is_shut = True
@@ -298,7 +306,7 @@ class DirectServer:
         ask()
 
     def _ask_unknown(self) -> None:
-        """Ask for the next call of a method that is not there."""
+        """Ask for the next call of an unknown method."""
         try:
             self._server.request_call(self._queue, self._queue, self._called_unknown)
         except ValueError:  # the server stops

@@ -1,7 +1,7 @@
-"""The transport of public grpcio API only: grpcio's asyncio server, on an event loop with its own thread.
+"""The transport that uses only the public API of grpcio: its asyncio server, on a thread of its own.
 
-It serves where `grpc_direct` cannot. A call costs it several times as much, because every step of a call is a
-task of the loop; what callers see is the same.
+It serves if `grpc_direct` cannot. A call costs several times as much, because every step is a task of the
+event loop. Callers see no other difference.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from octofold_server.transport.interface import CALL_BYTES, YEAR_SECONDS, Metada
 from octofold_server.transport.methods import Begin, Methods
 from octofold_server.transport.unary import fail
 
-__all__ = ["PublicRpc", "PublicServer"]
-
 TICK_SECONDS = 0.25
 
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
@@ -38,7 +36,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class PublicRpc:
-    """An `Rpc` of the interface. Everything that it does happens on the loop."""
+    """Implements `octofold_server.transport.interface.Rpc`. All work happens on the event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, context: Context, metadata: Metadata) -> None:
         self._loop = loop
@@ -62,32 +60,38 @@ class PublicRpc:
         self._serving: asyncio.Task[Any] | None = None
 
     def peer(self) -> str:
+        """Return the client's address."""
         return self._peer
 
     def read(self) -> None:
+        """Request the next message."""
         self._on_loop(self._start_reading)
 
-    def send(self, message: bytes, *, more: bool = False) -> None:  # noqa: ARG002 -- there is no such hint here
+    def send(self, message: bytes, *, more: bool = False) -> None:  # noqa: ARG002 -- the asyncio server has no equivalent
+        """Send one of several messages."""
         self._on_loop(self._start_sending, message)
 
     def reply(self, message: bytes) -> None:
+        """End the call with its only message."""
         self._on_loop(self._set_end, 0, "", (), message)
 
     def cut_off(self, code: int, details: str) -> None:  # noqa: ARG002 -- a status would wait for the message
+        """End the call for the client at once."""
         self._on_loop(self._cut_off)
 
     def end(self, code: int = 0, details: str = "", trailing: Metadata = ()) -> None:
+        """End the call without a message."""
         self._on_loop(self._set_end, code, details, trailing, None)
 
     def run_guarded(self, callback: Callable[..., None], *arguments: object) -> None:
-        """Call something that may raise what nobody expects: that ends this call and no other."""
+        """Run a callback; an unexpected exception ends this call and no other."""
         try:
             callback(*arguments)
         except Exception as error:
-            fail(self, error, "gRPC")  # which logs it
+            fail(self, error, "gRPC")  # logs it
 
     async def serve(self, begin: Begin) -> None:
-        """Let its method have it, until it has ended or its client has left."""
+        """Run the method until it ends the call or the client leaves."""
         self._serving = asyncio.current_task()
         try:
             self.run_guarded(begin, self)
@@ -113,7 +117,7 @@ class PublicRpc:
         if threading.get_ident() == self._loop_thread:
             work(*arguments)
             return
-        with suppress(RuntimeError):  # the loop has ended, and with it every call
+        with suppress(RuntimeError):  # the loop has ended, and all calls with it
             self._loop.call_soon_threadsafe(work, *arguments)
 
     def _start_reading(self) -> None:
@@ -130,7 +134,7 @@ class PublicRpc:
             return None
         return None if received is grpc.aio.EOF else bytes(received)
 
-    # A task that is cancelled before its first step does nothing: so what follows is not part of it.
+    # A task that is canceled before its first step runs no code: these callbacks are not part of the tasks.
 
     def _was_read(self, reading: asyncio.Task[bytes | None]) -> None:
         self._reading = None
@@ -145,7 +149,7 @@ class PublicRpc:
             self._sending.add_done_callback(self._was_sent)
 
     async def _send(self, message: bytes) -> None:
-        with suppress(grpc.aio.BaseError):  # the client has left: `serve` hears of it
+        with suppress(grpc.aio.BaseError):  # the client has left; `serve` receives a CancelledError
             await self._context.write(message)
 
     def _was_sent(self, _: asyncio.Task[None]) -> None:
@@ -177,12 +181,12 @@ class PublicRpc:
 
 
 class _Handlers(grpc.GenericRpcHandler):
-    """Every method there is or is not, as grpcio asks for them."""
+    """Makes a handler for every path that grpcio asks for, known or unknown."""
 
     def __init__(self, methods: Methods, loop: asyncio.AbstractEventLoop) -> None:
         self._methods = methods
         self._loop = loop
-        self.calls: dict[PublicRpc, None] = {}  # those that are not over, the oldest first
+        self.calls: dict[PublicRpc, None] = {}  # the calls that are not over, oldest first
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
         path = str(handler_call_details.method)
@@ -204,11 +208,11 @@ class _Handlers(grpc.GenericRpcHandler):
 
 
 class PublicServer:
-    """A `Server` of the interface.
+    """Implements `octofold_server.transport.interface.Server`.
 
     Args:
-        methods: what it serves; complete before `start`.
-        options: of gRPC's C core.
+        methods: the methods to serve; complete before `start`.
+        options: options of gRPC's C core.
     """
 
     def __init__(self, methods: Methods, options: Sequence[tuple[str, int]] = ()) -> None:
@@ -225,6 +229,8 @@ class PublicServer:
         self._server = self._await(self._new_server(options))
 
     def listen(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
+        """Listen on another address; return the port."""
+
         async def listen() -> int:
             if credentials is None:
                 return int(self._server.add_insecure_port(address))
@@ -233,11 +239,13 @@ class PublicServer:
         return self._await(listen())
 
     def start(self) -> None:
+        """Start serving."""
         self._is_started = True
         self._await(self._server.start())
         self._loop.call_soon_threadsafe(self._tick)
 
     def stop(self, grace_seconds: float | None) -> threading.Event:
+        """Stop accepting calls, and return an event that is set when all calls have ended."""
         if not self._is_started:
             self._stopped.set()
         else:

@@ -1,6 +1,6 @@
-"""The parts of an HTTP exchange that depend on the client's speed: its body arrives, its reply leaves.
+"""The parts of an HTTP exchange that depend on the client's speed: reading a body and sending a reply.
 
-Each has a time limit. Knows nothing about routes, nor about how connections are accepted.
+Each has a time limit.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from octofold_proto.errors import QueueFull
 from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.batching.statistics import Refusals
 
-__all__ = ["BODIES", "REPLY_SECONDS", "Arrival", "Bodies", "send"]
-
 PATIENCE_SECONDS = 1.0
-"""A body that has been on its way for this long makes room even for its own client's other requests."""
+"""A body that has been arriving for this long makes room even for other requests of its own client."""
 
 RETRY_SECONDS = 1.0
 
 REPLY_SECONDS = web.AppKey("reply_seconds", float)
-"""Of an application: how long a client may take to read a reply."""
+"""Application key: the time limit for a client to read a reply."""
 
 
 class Arrival:
-    """A body on its way; a context that gives its bytes, which count for the budget until it is left.
+    """A body that is arriving: a context manager that returns its bytes.
+
+    The bytes count against the budget until the context exits.
 
     Attributes:
-        client: the address of who sends it.
-        connection: its name, for the budget.
-        transport: the connection on which it comes; None when that is closed.
-        limit: its time; rescheduled to end it early.
-        began: when its headers were there, a time of `time.monotonic`.
-        taken: how many of its bytes count for the budget.
-        ended: whether it had to make room for others.
+        client: the address of the client.
+        connection: the name of the connection, for the budget.
+        transport: the connection; None if it is closed.
+        limit: the time limit; rescheduled to end the body early.
+        began: when the headers had arrived, a time of `time.monotonic`.
+        taken: number of bytes that count against the budget.
+        ended: whether the body was ended to make room for others.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class Arrival:
         """Wait for the whole body.
 
         Raises:
-            QueueFull: the budget has no room for what has arrived, or the body made room for others.
-            web.HTTPRequestEntityTooLarge: it has more bytes than it may.
-            web.HTTPRequestTimeout: it did not arrive in time.
+            QueueFull: the budget has no room for the body, or the body made room for others.
+            web.HTTPRequestEntityTooLarge: the body is longer than allowed.
+            web.HTTPRequestTimeout: the body did not arrive in time.
         """
         try:
             return await self._bodies.arrived(self, self._content, self._most_bytes, self._whose)
@@ -77,34 +77,34 @@ class Bodies:
     """Reads the bodies of requests.
 
     Args:
-        budget: a body takes from it what has arrived, and not what was announced.
-        seconds: how long a body may take to arrive.
-        refusals: told of every body that makes room for others.
+        budget: the budget for bytes; a body takes the bytes that have arrived, not those announced.
+        seconds: time limit for a body to arrive.
+        refusals: counts the bodies that make room for others.
     """
 
     def __init__(self, budget: ByteBudget, seconds: float, refusals: Refusals) -> None:
         self._budget = budget
         self._seconds = seconds
         self._refusals = refusals
-        self._arriving: dict[Arrival, None] = {}  # the one that has been silent the longest is the first
+        self._arriving: dict[Arrival, None] = {}  # silent for longest first
 
     def body(self, request: web.Request, most_bytes: int, whose: str) -> Arrival:
-        """The body of a request, to be entered.
+        """Begin to read the body of a request; `async with` waits for its bytes.
 
         Args:
-            request: whose body it is.
-            most_bytes: how many bytes it may have.
-            whose: which limit that is, for who exceeds it.
+            request: the request.
+            most_bytes: maximum length of the body.
+            whose: origin of this limit, for the error message.
 
         Raises:
-            web.HTTPRequestEntityTooLarge: it will have more bytes.
+            web.HTTPRequestEntityTooLarge: the announced length exceeds the limit.
         """
         if (request.content_length or 0) > most_bytes:
             raise _too_large(most_bytes, whose)
         return Arrival(self, request, self._seconds, most_bytes, whose)
 
     async def arrived(self, arrival: Arrival, content: StreamReader, most_bytes: int, whose: str) -> bytes:
-        """See `Arrival`."""
+        """Wait for the whole body; `Arrival` calls this and documents the exceptions."""
         body = bytearray()
         self._arriving[arrival] = None
         try:
@@ -125,15 +125,15 @@ class Bodies:
         return bytes(body)
 
     def give_back(self, arrival: Arrival) -> None:
-        """The bytes of a body are no longer needed."""
+        """Return the bytes of a body to the budget."""
         if arrival.taken:
             self._budget.give(arrival.taken, arrival.connection)
             arrival.taken = 0
 
     def make_room(self, client: str) -> Arrival | None:
-        """End a body for a request of `client`, and return it; None when none has to go.
+        """End a body to make room for a request of `client`, and return it; None if no body has to end.
 
-        It is one of the address that sends the most bodies: the one that has been silent the longest.
+        The body comes from the address with the most bodies. Of these it is the one silent for longest.
         """
         held = Counter(one.client for one in self._arriving)
         if not held:
@@ -144,7 +144,7 @@ class Bodies:
         for arrival in self._arriving:
             if arrival.client != greediest or arrival.began > latest:
                 continue
-            if not arrival.limit.expired():  # else it ends anyway, and its time cannot be changed any more
+            if not arrival.limit.expired():  # else it is ending already, and its limit cannot be rescheduled
                 del self._arriving[arrival]
                 arrival.ended = True
                 arrival.limit.reschedule(asyncio.get_running_loop().time())
@@ -166,11 +166,11 @@ def _too_large(limit: int, whose: str) -> web.HTTPRequestEntityTooLarge:
 
 
 BODIES = web.AppKey("bodies", Bodies)
-"""Of an application; the server that accepts its connections makes room there."""
+"""Application key: the bodies that the application reads, where the server makes room."""
 
 
 async def send(request: web.Request, response: web.StreamResponse) -> None:
-    """Send a reply unless it has been sent; close the connection of a client that reads it too slowly."""
+    """Send a reply; close the connection if the client reads it too slowly."""
     try:
         async with asyncio.timeout(request.app[REPLY_SECONDS]):
             with suppress(ConnectionResetError):  # the client has left

@@ -1,7 +1,4 @@
-"""The HTTP server: an event loop on a thread of its own, which listens, serves an application, and ends.
-
-Knows nothing about the application's routes.
-"""
+"""The HTTP server: listens and serves an aiohttp application on a thread with its own event loop."""
 
 from __future__ import annotations
 
@@ -19,48 +16,47 @@ from aiohttp.typedefs import Middleware
 from octofold_server.system.sockets import file_limit
 from octofold_server.transport.http_exchange import BODIES, REPLY_SECONDS, send
 
-__all__ = ["RestServer"]
-
 IDLE_SECONDS = 75.0
-"""A connection may be silent, or in the middle of its headers, for this long: longer than proxies do."""
+"""Time limit for a connection without a complete request. It is longer than the limits of proxies."""
 
 MAX_CONNECTIONS = 512
-"""At most, whether or not their TLS handshake is done; fewer where there are few file descriptors."""
+"""Maximum number of connections, with or without a finished TLS handshake. A low limit for file descriptors
+reduces it."""
 
 SPARE_CONNECTIONS = 16
-"""Beyond, for requests that are answered however many others are at work."""
+"""Additional connections, for requests that are answered under any load."""
 
 HANDSHAKE_SECONDS = 10.0
-"""For a TLS handshake to be done."""
+"""Time limit for a TLS handshake."""
 
 PAUSE_SECONDS = 1.0
-"""Before the next connection is taken when one could not be, as when there is no file descriptor for it."""
+"""Pause after a connection could not be accepted, for example for lack of a file descriptor."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _log = logging.getLogger(__name__)
 
 _http_log = logging.getLogger(f"{__name__}.http")
-_http_log.setLevel(logging.CRITICAL)  # else whatever a client sends that is no HTTP costs a traceback
+_http_log.setLevel(logging.CRITICAL)  # else invalid HTTP of a client would log a traceback
 
 
 class RestServer:
-    """Serves `application` on a listening socket, which it closes in the end.
+    """Serves an application on a listening socket, and closes the socket when it stops.
 
     Args:
-        application: what is served; it reads bodies with its `BODIES`.
+        application: the application; it reads bodies with its `BODIES`.
         listener: the socket.
         error_reply: makes the reply to a request whose handler raised an exception.
-        tls: for HTTPS; None for plain HTTP.
-        on_handshake_failed: called once for every TLS handshake that failed, of which the log is told here.
-        last_seconds: for replies on their way out, when it stops.
-        max_connections: with a request at work. New connections beyond them and a few to spare take the place
-            of the one that has been silent the longest. New requests beyond them take the place of one whose
-            body is still on its way.
-        probes: paths that are answered however many requests are at work.
-        stalled_seconds: a connection whose client takes nothing of its reply for so long is closed, where
-            the system knows how to.
-        reply_seconds: a connection whose client has not read its reply in this time is closed.
+        tls: the TLS context for HTTPS; None for plain HTTP.
+        on_handshake_failed: called once for every failed TLS handshake, which is also logged.
+        last_seconds: time limit for replies that are being sent when the server stops.
+        max_connections: maximum number of requests in progress. A new request beyond it replaces a request
+            whose body is still arriving. A new connection beyond it, plus a few spare ones, replaces the
+            connection that has been silent for longest.
+        stalled_seconds: close a connection whose client reads nothing of its reply for this long, on systems
+            that support it.
+        reply_seconds: close a connection whose client has not read its reply in this time.
+        probes: paths that are answered under any load.
     """
 
     def __init__(
@@ -87,7 +83,7 @@ class RestServer:
             logger=_http_log,
             shutdown_timeout=last_seconds,
         )
-        # On Linux; connections have it from the socket that accepts them.
+        # Linux only. Accepted connections inherit the option.
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(stalled_seconds * 1000))
         listener.setblocking(False)
@@ -100,25 +96,25 @@ class RestServer:
         self._probes = frozenset(probes)
         self._bodies = application[BODIES]
         application[REPLY_SECONDS] = reply_seconds
-        # In each, the connection that has been silent the longest is the first.
-        self._beginning: dict[asyncio.Task[None], None] = {}  # their handshake is not done
-        self._silent: dict[asyncio.BaseTransport, None] = {}  # no request of theirs is at work
-        self._busy = 0  # requests at work
+        # In both, the connection that has been silent for longest is first.
+        self._beginning: dict[asyncio.Task[None], None] = {}  # TLS handshake not finished
+        self._silent: dict[asyncio.BaseTransport, None] = {}  # no request in progress
+        self._busy = 0  # requests in progress
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="rest", daemon=True)
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
+        """The port that the server listens on."""
         return int(self._listener.getsockname()[1])
 
     def start(self) -> None:
-        """Serve from now on."""
+        """Start serving."""
         self._thread.start()
         asyncio.run_coroutine_threadsafe(self._start(), self._loop).result()
 
     def stop(self) -> None:
-        """Accept no more, let replies on their way out leave, and end."""
+        """Stop accepting connections, finish sending replies, and end the thread."""
         asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -138,15 +134,18 @@ class RestServer:
         await self._runner.cleanup()
 
     async def _accept(self) -> None:
-        """What asyncio's own servers do, which count no connection before its handshake is done, and fill the
-        log when there are no more file descriptors."""
+        """Accept connections.
+
+        asyncio's own servers count a connection only after its handshake, and fill the log when no file
+        descriptor is left.
+        """
         while True:
             try:
                 connection, address = await self._loop.sock_accept(self._listener)
             except ConnectionError:  # the client has left
                 continue
             except OSError as error:
-                _log.warning("a connection could not be taken: %s", error.strerror)
+                _log.warning("cannot accept a connection: %s", error.strerror)
                 await asyncio.sleep(PAUSE_SECONDS)
                 continue
             most = self._max_connections + SPARE_CONNECTIONS
@@ -154,7 +153,7 @@ class RestServer:
                 if not self._closed_one(address[0]):
                     connection.close()
                     continue
-                await asyncio.sleep(0)  # for its file descriptor to be free before the next is taken
+                await asyncio.sleep(0)  # frees its file descriptor before the next connection is accepted
             task = self._loop.create_task(self._begin(connection, address[0]))
             self._beginning[task] = None
             task.add_done_callback(partial(self._has_begun, connection))
@@ -165,16 +164,16 @@ class RestServer:
             connection.close()
 
     def _closed_one(self, client: str) -> bool:
-        """Close a connection for a new one of `client`; whether there was one that could be closed.
+        """Close a connection to make room for a new one of `client`; return whether one was closed.
 
-        It is the one that has been silent the longest. If none is silent, a request that is not there yet or
-        a handshake has to end.
+        This is the connection that has been silent for longest. If none is silent, it is one whose body is
+        still arriving, or else one in a handshake.
         """
         while self._silent:
             transport = next(iter(self._silent))
             del self._silent[transport]
             if not transport.is_closing():
-                transport.abort()  # type: ignore[attr-defined]  # every transport of a socket can
+                transport.abort()  # type: ignore[attr-defined]  # every transport of a socket has it
                 return True
         arrival = self._bodies.make_room(client)
         if arrival is not None:
@@ -187,7 +186,7 @@ class RestServer:
         return False
 
     def _at_work(self) -> Middleware:
-        """Knows which connections have a request at work, refuses what is too much, and sends every reply."""
+        """Make the middleware that tracks requests in progress, refuses excess ones and sends replies."""
 
         @web.middleware
         async def at_work(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -216,7 +215,11 @@ class RestServer:
         return at_work
 
     def _check_room(self, client: str) -> None:
-        """Make room for a request of this client; raises HTTPServiceUnavailable when there is none."""
+        """Make room for a request of this client.
+
+        Raises:
+            web.HTTPServiceUnavailable: there is no room.
+        """
         if self._busy >= self._max_connections and self._bodies.make_room(client) is None:
             reason = f"{self._busy} requests are at work, the most allowed"
             raise web.HTTPServiceUnavailable(reason=reason)
@@ -234,7 +237,7 @@ class RestServer:
             _log.warning("a TLS handshake failed: %s", reason, extra={"fields": {"client": client}})
             self._on_handshake_failed()
         except OSError:
-            pass  # the client has left, or never said a word
+            pass  # the client has left, or sent nothing
 
     def _forget_closed(self) -> None:
         if len(self._silent) > 2 * len(self._server.connections) + SPARE_CONNECTIONS:

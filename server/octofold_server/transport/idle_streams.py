@@ -1,12 +1,10 @@
-"""Ends streams on which nothing comes and nothing is owed, or whose client takes nothing."""
+"""Ends streams that are idle, or whose client does not read its replies."""
 
 from __future__ import annotations
 
 import threading
 import time
 from typing import Protocol
-
-__all__ = ["IdleStreams"]
 
 LOOK_SECONDS = 0.5
 
@@ -18,10 +16,10 @@ class _Stream(Protocol):
 
 
 class IdleStreams:
-    """Looks at streams several times in the time that they have, on a thread that runs while there are any.
+    """Checks streams several times per time limit, on a thread that runs while any stream is open.
 
     Args:
-        seconds: how long a stream may be idle; infinity lets it be until the server shuts down.
+        seconds: time limit for an idle stream; with infinity it stays open until the server shuts down.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -31,7 +29,7 @@ class IdleStreams:
         self._lock = threading.Lock()  # guards the two above
 
     def watch(self, stream: _Stream) -> None:
-        """Watch a stream from now on, until it ends."""
+        """Watch a stream until it ends."""
         with self._lock:
             self._streams.add(stream)
             if not self._watching:

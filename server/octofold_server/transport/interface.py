@@ -1,6 +1,6 @@
-"""What a gRPC transport offers to the protocols: calls that no thread waits for, and a server of them.
+"""The interface of a gRPC transport: callback-driven calls, and a server.
 
-There are two transports, `grpc_direct` and `grpc_public`. Protocols see only what stands here.
+`grpc_direct` and `grpc_public` implement it. Protocols use nothing else of a transport.
 """
 
 from __future__ import annotations
@@ -11,36 +11,36 @@ from typing import Protocol
 
 import grpc
 
-__all__ = ["CALL_BYTES", "YEAR_SECONDS", "Metadata", "Rpc", "Server", "nothing"]
-
 YEAR_SECONDS = 3.2e7
-"""For a caller without a deadline, gRPC's C core reports the largest time that it can express."""
+"""Limit for a real deadline: for a call without one, gRPC's C core reports the largest time that it has."""
 
 CALL_BYTES = 16_384
-"""What gRPC holds of a call, beside its messages."""
+"""Memory that gRPC uses for a call, apart from its messages."""
 
 Metadata = Sequence[tuple[str, str | bytes]]
 
 
 def nothing(*_: object) -> None:
-    """A callback of a call that nobody has set."""
+    """Do nothing: the default callback of a call."""
 
 
 class Rpc(Protocol):
-    """One call of a gRPC method, which must end it by `reply` or `end`, on any thread; a second end has no
-    effect.
+    """One call of a gRPC method.
 
-    The callbacks run on the thread that serves all calls, and so must return at once. They may be set until
-    the method returns.
+    The method must end the call by `reply` or `end`, on any thread. A second end has no effect.
+
+    The callbacks run on the thread that serves all calls, so they must return at once. The method may set
+    them until it returns.
 
     Attributes:
-        metadata: what came with the call, as pairs of key and value.
-        deadline: the caller's deadline as a time of `time.monotonic`; infinity when it has none.
-        on_message: takes a message after each `read`, or None when there are no more.
-        on_sent: a message that was given to `send` is on its way, and there is room for the next.
-        on_left: the client has left, or its deadline has passed. If it is not set, that ends the call.
-        on_over: the call has ended, its client has taken the end, and the transport has forgotten it.
-        unread_bytes: of memory that the end takes until then; 0 before `reply` or `end`.
+        metadata: the metadata of the call, as pairs of key and value.
+        deadline: the caller's deadline, a time of `time.monotonic`; infinity if it has none.
+        on_message: called after each `read` with a message, or with None if no more will come.
+        on_sent: called when the transport can take the next message after a `send`.
+        on_left: called when the client has left or its deadline has passed. By default this ends the call.
+        on_over: called when the call has ended, the client has received its end, and the transport has
+            removed the call.
+        unread_bytes: memory that an ended call takes until then; 0 before `reply` or `end`.
     """
 
     metadata: Metadata
@@ -56,15 +56,15 @@ class Rpc(Protocol):
         ...
 
     def read(self) -> None:
-        """Ask for the next message; once at a time."""
+        """Request the next message; only one request may be pending."""
         ...
 
     def send(self, message: bytes, *, more: bool = False) -> None:
-        """Send one of several messages; the next one after `on_sent`.
+        """Send one of several messages; the next one may follow after `on_sent`.
 
         Args:
-            message: its bytes.
-            more: another follows for certain, so that gRPC may put both into one packet.
+            message: the serialized message.
+            more: whether another message certainly follows, so that gRPC may put both into one packet.
         """
         ...
 
@@ -73,12 +73,13 @@ class Rpc(Protocol):
         ...
 
     def cut_off(self, code: int, details: str) -> None:
-        """End the call for the client at once, even while a message is on its way to it. `on_left` follows,
-        and the method still has to end the call if it has not.
+        """End the call for the client at once, even while a message is being sent.
+
+        The transport then calls `on_left`. The method still has to end the call, unless it already has.
 
         Args:
-            code: the number of a status code.
-            details: for the caller to read.
+            code: number of the status code.
+            details: the message of the status.
         """
         ...
 
@@ -86,33 +87,44 @@ class Rpc(Protocol):
         """End the call without a message, after those that were sent.
 
         Args:
-            code: the number of a status code.
-            details: for the caller to read.
-            trailing: metadata.
+            code: number of the status code.
+            details: the message of the status.
+            trailing: trailing metadata.
         """
         ...
 
 
 class Server(Protocol):
-    """Serves the `Methods` that it was made with.
+    """Serves `Methods`.
 
     Attributes:
-        beats: grows several times a second while calls are served. If it does not, the server is stuck.
-        failure: what ended the thread that serves all calls, if it was not `stop`.
+        beats: grows several times a second while the server works; if it does not grow, the server is stuck.
+        failure: the exception that ended the thread that serves all calls; None if there was none.
     """
 
     beats: int
     failure: BaseException | None
 
     def listen(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
-        """Listen on an address as well, before `start`; the port. RuntimeError when gRPC cannot."""
+        """Listen on another address; return the port. Call this before `start`.
+
+        Args:
+            address: an address in gRPC's form, such as "[::]:8080" or "unix:/path".
+            credentials: the certificates for TLS; None for plain text.
+
+        Raises:
+            RuntimeError: gRPC cannot listen on the address.
+        """
         ...
 
     def start(self) -> None:
-        """Serve from now on."""
+        """Start serving."""
         ...
 
     def stop(self, grace_seconds: float | None) -> threading.Event:
-        """Take no more calls, and cut off those at work after this time, or at once if it is None; the event
-        tells when all is over."""
+        """Stop accepting calls, and return an event that is set when all calls have ended.
+
+        Args:
+            grace_seconds: time after which remaining calls are cut off; None cuts them off at once.
+        """
         ...

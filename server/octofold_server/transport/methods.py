@@ -1,7 +1,7 @@
-"""The methods of a server, and what every call passes before its method sees it: the token, and for calls of
-one message the wait for it.
+"""The methods of a server, and the checks before a method receives a call.
 
-Both transports use it, so that they refuse the same calls with the same words.
+A call needs a valid token, and a unary call needs its message. Both transports use this module, so that they
+refuse the same calls with the same messages.
 """
 
 from __future__ import annotations
@@ -18,30 +18,28 @@ from octofold_server.transport.interface import Rpc
 from octofold_server.transport.unary import fail
 from octofold_server.transport.unread import UnreadReplies
 
-__all__ = ["Begin", "Methods"]
-
 UNIMPLEMENTED = 12
 
 SMALL_BYTES = 65_536
-"""Methods that take no more await their messages beside those of boards, so that neither waits for the other.
-As much of a message gRPC takes before it is read."""
+"""Methods with messages of at most this size have their own `Arrivals`, so that they and calls with boards do
+not delay each other. gRPC buffers this much of a message before it is read."""
 
 Begin = Callable[[Rpc], None]
-"""Takes a call that has begun, whose messages nobody has read."""
+"""Takes a new call before any of its messages are read."""
 
 
 class Methods:
-    """What a server serves.
+    """The methods of a server.
 
     Args:
-        arrivals: the calls whose message is awaited.
-        refusals: told of every call that is refused here.
-        access: checks the token of every call first; None lets everybody in.
-        small_arrivals: `arrivals` of methods that take small messages only; None puts all into one.
-        unread: the calls whose reply is not taken; None lets them be.
+        arrivals: awaits the messages of unary calls.
+        refusals: counts the calls that are refused here.
+        access: checks the token of every call; None allows every call.
+        small_arrivals: awaits the messages of methods with small messages; None uses `arrivals`.
+        unread: cuts off the calls whose reply is not read; None never does.
 
     Attributes:
-        begins: what begins a call of each path.
+        begins: the callback that begins a call, by the path of the method.
     """
 
     def __init__(
@@ -60,32 +58,37 @@ class Methods:
         self.begins: dict[str, Begin] = {}
 
     def add_unary(self, name: str, take: Take, most_bytes: int | None = None) -> None:
-        """Add a method of one message.
+        """Add a unary method.
 
         Args:
-            name: such as "package.Service/Method".
+            name: full name of the method, such as "package.Service/Method".
             take: takes a call with its message.
-            most_bytes: of the message; None leaves it at what gRPC takes.
+            most_bytes: limit for the message; None applies only the limit of gRPC.
         """
         is_small = most_bytes is not None and most_bytes <= SMALL_BYTES
         arrivals = self._small_arrivals if is_small else self._arrivals
         self._add(name, partial(arrivals.begin, Method(name, take, most_bytes)))
 
     def add_stream(self, name: str, begin: Begin) -> None:
-        """Add a method of many messages, by its name, which reads the messages of a call itself."""
+        """Add a streaming method, which reads the messages of a call itself.
+
+        Args:
+            name: full name of the method, such as "package.Service/Method".
+            begin: takes a new call.
+        """
         self._add(name, begin)
 
     def begin_unknown(self, rpc: Rpc, path: str) -> None:
-        """End a call of a method that nobody has added."""
+        """End a call of an unknown method."""
         if self._is_let_in(rpc, path):
             self._refusals.add("UNIMPLEMENTED")
             rpc.end(UNIMPLEMENTED, "the server has no such method")
 
     def tick(self, calls: Iterable[Rpc]) -> None:
-        """End the calls that have waited too long. Transports call it several times a second.
+        """End the calls that have waited too long. Transports call this several times a second.
 
         Args:
-            calls: all that are not over, the oldest first.
+            calls: all calls that are not over, oldest first.
         """
         self._arrivals.expire()
         if self._small_arrivals is not self._arrivals:

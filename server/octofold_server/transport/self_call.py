@@ -1,7 +1,7 @@
-"""A call of the server to itself, for readiness to mean that gRPC answers.
+"""A call of the server to itself, which checks that gRPC answers before the server reports ready.
 
-It goes over a socket that only the user of this process can open, so that it needs neither certificates nor
-the address that others use.
+It uses a socket that only the user of this process can open, so it needs neither certificates nor the public
+address.
 """
 
 from __future__ import annotations
@@ -18,30 +18,28 @@ import grpc
 
 from octofold_server.transport.interface import Server
 
-__all__ = ["SelfCall", "private_address"]
-
 ANSWER_SECONDS = 1.0
-"""How long an answer holds, so that asking often costs nothing."""
+"""Time for which a result is reused, so that frequent probes cost nothing."""
 
 TIMEOUT_SECONDS = 2.0
 LONGEST_PATH = 100
-"""Of a socket; systems allow 103 characters or a few more."""
+"""Characters of a socket's path; systems allow about 103."""
 
 
 @contextmanager
 def private_address() -> Iterator[str]:
-    """An address for gRPC that only the user of this process can connect to, until the block ends."""
+    """Make a gRPC address that only the user of this process can connect to; remove it on exit."""
     parent = None if len(tempfile.gettempdir()) < LONGEST_PATH - 30 else "/tmp"
     with tempfile.TemporaryDirectory(prefix="octofold-", dir=parent) as folder:
         yield f"unix:{Path(folder) / 'self'}"
 
 
 class SelfCall:
-    """Calls one method of a server over a socket of its own; a context that removes the socket.
+    """Calls one method of a server over a private socket; a context manager that removes the socket.
 
     Args:
-        server: not started yet.
-        path: of a method that takes an empty message and no token.
+        server: the server, not started yet.
+        path: path of a method that takes an empty message and needs no token.
     """
 
     def __init__(self, server: Server, path: str) -> None:
@@ -53,7 +51,7 @@ class SelfCall:
         self._call: Callable[..., bytes] = channel.unary_unary(path)
         self._is_answered = False
         self._holds_until = 0.0
-        self._lock = threading.Lock()  # one asks, and others wait for the same answer
+        self._lock = threading.Lock()  # one thread calls, and others wait for the same result
 
     def __enter__(self) -> SelfCall:
         return self
@@ -62,7 +60,7 @@ class SelfCall:
         self._ending.close()
 
     def is_answered(self) -> bool:
-        """Whether the server answers; blocks for a moment."""
+        """Return whether the server answers; blocks for up to `TIMEOUT_SECONDS`."""
         with self._lock:
             if time.monotonic() >= self._holds_until:
                 try:

@@ -1,7 +1,7 @@
-"""Streams of messages about boards over gRPC: each message takes the way of a call, in any order of answers.
+"""Streams of messages about boards over gRPC: each message is handled like a call, and answered in any order.
 
-A message that fails is answered with its error and does not end the stream. A stream has no thread: messages
-come on gRPC's, answers on those of the batcher's lanes.
+A message that fails is answered with its error and does not end the stream. A stream has no thread of its
+own: messages arrive on gRPC's thread, answers on the threads of the batcher's lanes.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ from octofold_server.transport.idle_streams import IdleStreams
 from octofold_server.transport.interface import Rpc
 from octofold_server.transport.unary import Codec, decoded, fail, request_id_of
 
-__all__ = ["AnswerStream", "StreamCalls", "StreamCodec"]
-
 MAX_OPEN_BOARDS = 65_536
-"""Boards of one stream that are read but not answered yet. A client that sends and never reads stops here."""
+"""Limit for the boards of one stream that are read but not answered yet. At the limit the server stops
+reading, so a client that never reads its replies cannot fill the memory."""
 
 CLOSING_SECONDS = 3.0
-"""While the server shuts down, for a client to take the next reply that it is owed."""
+"""Time limit for a client to read the next reply while the server shuts down."""
 
 UNAVAILABLE = 14
 
@@ -36,10 +35,10 @@ AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 
 class StreamCodec(Codec[AnyMessage], Protocol[AnyMessage]):
-    """A codec whose messages come on a stream."""
+    """A codec for the messages of a stream."""
 
     def refusal(self, message: AnyMessage, error: Exception, stream_id: str, /) -> bytes:
-        """The reply to a message that failed."""
+        """Make the reply to a message that failed."""
         ...
 
 
@@ -47,9 +46,9 @@ class StreamCalls(Generic[AnyMessage]):
     """Answers the streams of one method.
 
     Args:
-        admission: which every message passes.
-        codec: of the method.
-        idle_seconds: how long nothing may come on a stream that has nothing open.
+        admission: admits every message.
+        codec: the codec of the method.
+        idle_seconds: time limit for a stream without messages to answer.
     """
 
     def __init__(self, admission: Admission, codec: StreamCodec[AnyMessage], idle_seconds: float) -> None:
@@ -66,13 +65,13 @@ class StreamCalls(Generic[AnyMessage]):
 
 
 class _Open(Generic[AnyMessage]):
-    """A message that was read, and whose answer is not sent yet."""
+    """A message that was read, and whose answer has not been sent yet."""
 
     __slots__ = ("boards", "call", "held_bytes", "message", "reply")
 
     def __init__(self, message: AnyMessage, size: int) -> None:
         self.message = message
-        self.boards = max(1, size // 16)  # whatever fills the message counts
+        self.boards = max(1, size // 16)  # other content of the message counts as boards
         self.call: AcceptedCall | None = None
         self.held_bytes = 0  # of the budget
         self.reply = b""
@@ -82,12 +81,12 @@ class AnswerStream(Generic[AnyMessage]):
     """The state of one stream.
 
     Args:
-        admission: which every message passes.
-        codec: of its messages.
-        rpc: the call, which is ended here, sooner or later.
+        admission: admits every message.
+        codec: the codec of the messages.
+        rpc: the call; the stream ends it.
 
     Raises:
-        Unavailable, QueueFull: see `Admission.open_stream`.
+        Unavailable, QueueFull: as in `Admission.open_stream`.
     """
 
     def __init__(self, admission: Admission, codec: StreamCodec[AnyMessage], rpc: Rpc) -> None:
@@ -97,15 +96,15 @@ class AnswerStream(Generic[AnyMessage]):
         self._request_id = request_id_of(rpc.metadata)
         self._open: set[_Open[AnyMessage]] = set()
         self._open_boards = 0
-        self._ready: deque[_Open[AnyMessage]] = deque()  # answered, to be sent
+        self._ready: deque[_Open[AnyMessage]] = deque()  # answered and waiting to be sent
         self._sending: _Open[AnyMessage] | None = None
         self._reading = False
         self._stopped = False  # takes no more messages
-        self._why: Exception | None = None  # with which it ends, once all that is open was sent
+        self._why: Exception | None = None  # the reason for the end, once all open messages are answered
         self._ended = False  # sends no more
-        self._busy = time.monotonic()  # when a reply was last sent, or a first one was ready to be
+        self._busy = time.monotonic()  # when a reply was last sent, or the first one became ready
         self._lock = threading.Lock()  # guards everything above
-        with self._lock:  # who stops it from now on ends it, and then needs the place
+        with self._lock:  # `stop_reading` may end the stream at once, which needs the place
             self._place = admission.open_stream(rpc.peer(), self.stop_reading)
         rpc.on_message = self._take
         rpc.on_sent = self._was_sent
@@ -115,16 +114,18 @@ class AnswerStream(Generic[AnyMessage]):
 
     @property
     def ended(self) -> bool:
-        """Whether its end was sent."""
+        """Whether the stream sends no more replies."""
         return self._ended
 
     def stop_reading(self) -> None:
-        """Submit no more messages; what was submitted is still answered. The end then says that the server
-        shuts down: OK would say that nothing was left unread."""
+        """Stop reading messages, and end the stream once the submitted ones are answered.
+
+        The status reports that the server is shutting down. OK would mean that it had read every message.
+        """
         self._stop(Unavailable(self._admission.refusal))
 
     def abandon(self) -> None:
-        """The client has left: withdraw what it no longer waits for, and end."""
+        """Cancel all open calls and end the stream, because the client has left."""
         with self._lock:
             self._stopped = True
             left = list(self._open)
@@ -135,13 +136,14 @@ class AnswerStream(Generic[AnyMessage]):
                 opened.call.cancel()
 
     def end_if_idle(self, idle_seconds: float) -> None:
-        """End if for this long nothing came and nothing was owed, or the client took nothing of what is owed.
+        """End the stream if it was idle, or if the client read no reply, for this long.
 
-        While the server shuts down, a client that takes nothing has less time.
+        While the server shuts down, a client that reads no replies has less time.
         """
         with self._lock:
             silent_seconds = time.monotonic() - self._busy
             is_idle = not self._open and silent_seconds >= idle_seconds
+            self._stopped |= is_idle  # a message that comes now comes too late
             is_closing = bool(self._admission.refusal)
             is_unread = self._sending is not None and silent_seconds >= (
                 min(idle_seconds, CLOSING_SECONDS) if is_closing else idle_seconds
@@ -154,7 +156,7 @@ class AnswerStream(Generic[AnyMessage]):
     def _end_idle(self, message: str) -> None:
         error = Unavailable(message)
         self._admission.refusals.add(code_name(error))
-        if self._sending is not None:  # what is on its way would keep a status from being sent
+        if self._sending is not None:  # a status could not be sent before the pending reply
             self._rpc.cut_off(UNAVAILABLE, message)
         else:
             self._end(error)
@@ -211,7 +213,7 @@ class AnswerStream(Generic[AnyMessage]):
     def _refuse(self, opened: _Open[AnyMessage], why: Exception) -> None:
         try:
             self._send(opened, self._codec.refusal(opened.message, why, self._request_id))
-        except Exception as error:  # then the stream cannot go on: its client waits for this answer
+        except Exception as error:  # the client would wait for this answer forever
             self._end(error)
 
     def _send(self, opened: _Open[AnyMessage], reply: bytes) -> None:
@@ -225,7 +227,7 @@ class AnswerStream(Generic[AnyMessage]):
                 self._busy = time.monotonic()
                 self._sending = self._ready.popleft()
         if ended:
-            self._give_back(opened)  # it may have taken its bytes after the end
+            self._give_back(opened)  # its bytes may have been reserved after the end
         else:
             self._rpc.send(reply)
 
@@ -240,7 +242,7 @@ class AnswerStream(Generic[AnyMessage]):
             self._sending, more = (None, False) if ended else self._next_ready()
             sending, is_over, read = self._sending, self._is_over(), self._may_read()
         self._give_back(sent)
-        # No lock is held while something is sent: lanes have other answers for this stream.
+        # Sending without the lock: lanes may have other answers for this stream.
         if sending is not None:
             self._rpc.send(sending.reply, more=more)
         if ended:
@@ -266,7 +268,7 @@ class AnswerStream(Generic[AnyMessage]):
                 return
             self._ended = self._stopped = True
             self._why = why
-            is_sending = self._sending is not None  # of which gRPC wants to be done first
+            is_sending = self._sending is not None  # gRPC must finish this first
         if not is_sending:
             self._close()
 
@@ -284,21 +286,21 @@ class AnswerStream(Generic[AnyMessage]):
     def _give_back(self, opened: _Open[AnyMessage]) -> None:
         if not opened.held_bytes:
             return
-        with self._lock:  # a lane and the end of the stream may both come here
+        with self._lock:  # a lane and the end of the stream may both call this
             held_bytes, opened.held_bytes = opened.held_bytes, 0
         self._admission.budget.give(held_bytes, self._rpc.peer())
 
-    # The lock is held by who calls what follows.
+    # Callers of the following methods hold the lock.
 
     def _next_ready(self) -> tuple[_Open[AnyMessage] | None, bool]:
-        """What to send next, and whether more is ready behind it."""
+        """The reply to send next, and whether another one is ready."""
         return (self._ready.popleft(), bool(self._ready)) if self._ready else (None, False)
 
     def _is_over(self) -> bool:
         return self._stopped and not self._open
 
     def _may_read(self) -> bool:
-        """Whether it is time to ask for the next message; who calls this then does."""
+        """Whether the caller must request the next message now."""
         read = not (self._stopped or self._reading) and self._open_boards < MAX_OPEN_BOARDS
         self._reading |= read
         return read

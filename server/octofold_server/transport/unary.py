@@ -1,7 +1,7 @@
-"""Calls of one message about boards over gRPC: decode, admit, queue, answer, encode.
+"""Unary calls about boards over gRPC: decode, admit, queue, answer, encode.
 
-What a message asks for and how it is answered is a `Codec`, one for each method. A REST request and a message
-of a stream take the same steps with theirs.
+Each method has a `Codec`, which reads its messages and writes its replies. REST requests and messages of a
+stream take the same steps.
 """
 
 from __future__ import annotations
@@ -19,35 +19,37 @@ from octofold_server.admission.refusals import failure_status, usable_request_id
 from octofold_server.admission.request import Request
 from octofold_server.transport.interface import Metadata, Rpc
 
-__all__ = ["REQUEST_ID_KEY", "Codec", "UnaryCalls", "decoded", "fail", "request_id_of"]
-
 REQUEST_ID_KEY = "x-request-id"
-"""The metadata key under which a caller may name its call, and under which a failed call's id comes back."""
+"""The metadata key for the request id: a caller may send one, and a failed call returns it."""
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 
 class Codec(Protocol[AnyMessage]):
-    """What the messages of one method ask for, and how they are answered.
+    """Reads the messages of one method and writes its replies.
 
     Attributes:
-        name: of the method, without its service.
-        kind: of its messages.
+        name: name of the method, without its service.
+        kind: type of its request messages.
     """
 
     name: str
     kind: type[AnyMessage]
 
     def request(self, message: AnyMessage, /) -> Request:
-        """What the message asks for; raises InvalidRequest."""
+        """Read a message.
+
+        Raises:
+            InvalidRequest: the message is invalid.
+        """
         ...
 
     def request_id(self, message: AnyMessage, /) -> str:
-        """The id that the caller gave its call in the message; empty where it gave none."""
+        """The request id in the message; empty if there is none."""
         ...
 
     def reply(self, message: AnyMessage, call: AcceptedCall, /) -> bytes:
-        """The reply to the message, when its call has an answer."""
+        """Make the reply to a message whose call has an answer."""
         ...
 
 
@@ -55,8 +57,8 @@ class UnaryCalls(Generic[AnyMessage]):
     """Answers the calls of one method.
 
     Args:
-        admission: which every call passes.
-        codec: of the method.
+        admission: admits every call.
+        codec: the codec of the method.
     """
 
     def __init__(self, admission: Admission, codec: Codec[AnyMessage]) -> None:
@@ -64,7 +66,12 @@ class UnaryCalls(Generic[AnyMessage]):
         self._codec = codec
 
     def take(self, rpc: Rpc, received: bytes) -> None:
-        """Answer the call whose message this is, now or later."""
+        """Answer a call, at once or later.
+
+        Args:
+            rpc: the call.
+            received: its message.
+        """
         admission, codec = self._admission, self._codec
         message = None
         try:
@@ -96,34 +103,39 @@ class UnaryCalls(Generic[AnyMessage]):
 
 
 def decoded(kind: type[AnyMessage], received: bytes, name: str, admission: Admission) -> AnyMessage:
-    """A message of this kind.
+    """Decode a message.
+
+    Args:
+        kind: type of the message.
+        received: the serialized message.
+        name: name of the method, for the error.
+        admission: counts the failure.
 
     Raises:
-        InvalidRequest: the bytes are not such a message, or one with too much in it; that is counted.
+        InvalidRequest: the bytes are not a message of this type, or the message has too many parts.
     """
     try:
         return parsed(kind, received)
     except DecodeError:
-        error = InvalidRequest(f"the bytes are no message of {name}")
-    except InvalidRequest as too_much:
-        error = too_much
-    admission.refusals.add(code_name(error))
-    raise error
+        raise admission.counted(InvalidRequest(f"cannot decode the request message of {name}")) from None
+    except InvalidRequest as error:
+        admission.refusals.add(code_name(error))
+        raise
 
 
 def request_id_of(metadata: Metadata) -> str:
-    """The id of the call that came with this: its caller's, or a new one at each time of asking."""
+    """The request id in the metadata of a call, or a new one if it has no usable one."""
     return usable_request_id(next((str(value) for key, value in metadata if key == REQUEST_ID_KEY), None))
 
 
 def fail(rpc: Rpc, error: Exception, name: str, request_id: str = "") -> None:
-    """End the call with the status of an exception, and tell its id.
+    """End a call with the status of an exception and with its request id.
 
     Args:
-        rpc: to be ended.
-        error: see `failure_status`.
-        name: of the method.
-        request_id: the call's id, where the protocol has a place for it of its own.
+        rpc: the call.
+        error: the exception, as for `failure_status`.
+        name: name of the method, for the log.
+        request_id: the request id, if the protocol's message has a field for it; empty otherwise.
     """
     identity = request_id or request_id_of(rpc.metadata)
     status = failure_status(error, name, identity, rpc.peer())

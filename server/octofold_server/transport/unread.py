@@ -1,8 +1,7 @@
-"""Calls that have ended, and whose client does not take the reply: they are cut off.
+"""Cuts off calls that have ended, but whose client does not read the reply.
 
-The reply of such a call stays in memory, and what its message took from the budget of bytes stays taken. A
-transport has a call until the client has taken its reply, and offers those that it has several times a
-second.
+An unread reply stays in memory, and the bytes of its request stay reserved in the budget. A transport keeps a
+call until the client has read the reply, and reports its calls here several times a second.
 """
 
 from __future__ import annotations
@@ -14,28 +13,27 @@ from collections.abc import Iterable
 from octofold_server.batching.statistics import Refusals
 from octofold_server.transport.interface import Rpc
 
-__all__ = ["UnreadReplies"]
-
 UNAVAILABLE = 14
 
 
 class UnreadReplies:
-    """Looks after the replies that clients have yet to take. It needs no lock: one thread looks.
+    """Limits the age and the size of unread replies. One thread uses it, so it needs no lock.
 
     Args:
-        seconds: how long a reply may stay.
-        most_bytes: of all replies that stay; beyond, the connection with the most of them loses its oldest.
-        refusals: told of every call that is cut off.
+        seconds: time limit for a reply to be read.
+        most_bytes: limit for all unread replies together; beyond it, the connection with the most unread
+            bytes loses its oldest replies.
+        refusals: counts the calls that are cut off.
     """
 
     def __init__(self, seconds: float, most_bytes: int, refusals: Refusals) -> None:
         self._seconds = seconds
         self._most_bytes = most_bytes
         self._refusals = refusals
-        self._since: dict[Rpc, float] = {}  # when a call was first seen to have ended
+        self._since: dict[Rpc, float] = {}  # when a call was first seen as ended
 
     def look(self, calls: Iterable[Rpc]) -> None:
-        """Cut off those calls of a transport that have stayed for too long, or hold too much."""
+        """Cut off the calls whose replies have been unread for too long, or take too much memory."""
         now = time.monotonic()
         before = self._since
         self._since = {call: before.get(call, now) for call in calls if call.unread_bytes}
@@ -43,7 +41,7 @@ class UnreadReplies:
         for call, since in self._since.items():
             if now - since >= self._seconds:
                 self._cut_off(call, f"the reply was not taken within {self._seconds:g} seconds")
-            elif since < now:  # another may just be on its way
+            elif since < now:  # a new reply may still be in transit
                 stayed.append(call)
         self._cut_off_greediest(stayed)
 

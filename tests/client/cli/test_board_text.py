@@ -39,7 +39,7 @@ def test_no_lines_are_no_boards() -> None:
         ("0 0 0 0 0 0 0 -1 0 0 0 0 0 0 0 0", False, "line 2, cell 7: '-1' is not an exponent"),
         ("0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1.5", False, "line 2, cell 15: '1.5' is not an exponent"),
         ("0 16 0 0 0 0 0 0 0 0 0 0 0 0 0 0", False, "line 2, cell 1: 16 is above the largest exponent, 15"),
-        ("0 0 1024 0 0 0 0 0 0 0 0 0 0 0 0 0", False, "line 2, cell 2: 1024 is above .* use --tiles"),
+        ("0 0 1024 0 0 0 0 0 0 0 0 0 0 0 0 0", False, "line 2, cell 2: 1024 is above .*use --tiles"),
         ("0 0 1 0 0 0 0 0 0 0 0 0 0 0 0 0", True, "line 2, cell 2: 1 is not a tile"),
         ("0 0 24 0 0 0 0 0 0 0 0 0 0 0 0 0", True, "line 2, cell 2: 24 is not a tile"),
         ("0 0 65536 0 0 0 0 0 0 0 0 0 0 0 0 0", True, "line 2, cell 2: 65536 .* largest tile, 32768"),

@@ -13,7 +13,8 @@ import psutil
 import pytest
 from octofold_client.rpc.local_server import LocalServer
 from octofold_client.terminal.interrupts import DeferredInterrupts
-from octofold_game.replays import read_replays, recover, verify
+from octofold_game.referee import verify
+from octofold_game.replays import read_replays, recover
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 GAMES = 50

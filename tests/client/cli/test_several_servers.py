@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from octofold_client.rpc.local_server import LocalServer
-from octofold_game.replays import read_replays, verify
+from octofold_game.referee import verify
+from octofold_game.replays import read_replays
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 GAMES = 50

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from octofold_client import BrokenAnswer, NextMoves, OctofoldError, Unavailable
 from octofold_client.evaluation.lockstep import play
 from octofold_game.episodes import Episode
-from octofold_game.replays import verify
+from octofold_game.referee import verify
 from octofold_game.rules import legal_moves
 
 Boards = NDArray[np.uint8]

@@ -173,6 +173,8 @@ def test_tensors_that_do_not_fit_the_graph_are_refused(graph: bytes, tensors: di
         ("no end", r"the board \[0, 0, .* the move 0; legal moves: \[-1\]"),
         ("probabilities of 8", r"the probabilities \[0.0, 0.0, 8.0, 0.0\]"),
         ("no number", "the probabilities .*nan"),
+        ("all is legal", r"the legal moves \[0, 1, 2, 3\]; legal moves: \[2\]"),
+        ("nothing is legal", r"the legal moves \[\]; legal moves: \[2\]"),
     ],
 )
 @pytest.mark.parametrize("max_batch_size", [1, 32])
@@ -194,6 +196,13 @@ def test_a_graph_that_answers_nonsense_does_not_pass_the_warm_up(
         model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([7], np.int32), "seven"))
     elif nonsense == "no end":
         replace("none", [0], np.int32)
+    elif nonsense in ("all is legal", "nothing is legal"):
+        nodes["legal"].output[0] = "some"
+        last = "Or" if nonsense == "all is legal" else "And"
+        model.graph.initializer.append(
+            onnx.numpy_helper.from_array(np.array([nonsense == "all is legal"]), "whether")
+        )
+        model.graph.node.append(onnx.helper.make_node(last, ["some", "whether"], ["legal"]))
     else:
         nodes["probabilities"].output[0] = "chances"
         factor = 8 if nonsense == "probabilities of 8" else np.nan

@@ -95,6 +95,12 @@ def test_a_name_that_is_too_long_is_refused(stub: HealthCalls) -> None:
             assert len(str(failure.value.details())) < 1000
 
 
+def test_a_watch_of_a_name_that_is_too_long_is_counted(server: Served, stub: HealthCalls) -> None:
+    with pytest.raises(grpc.RpcError, match="256 are allowed"):
+        next(stub.Watch(asked("n" * (MAX_NAME + 1)), timeout=30))
+    assert server.admission.refusals.counts() == {"INVALID_ARGUMENT": 1}
+
+
 def test_one_connection_cannot_take_all_the_watches_and_leaves_none_behind(
     server: Served, stub: HealthCalls
 ) -> None:
@@ -143,7 +149,7 @@ def test_cancelled_watches_of_long_names_leave_no_memory_behind(
     write_version: WriteVersion, start_server: Start
 ) -> None:
     write_version()
-    server = start_server()
+    server = start_server("--max-boards", "262144")  # so that gRPC takes such names
     process = psutil.Process(server.process.pid)
     before = process.memory_info().rss
     with grpc.insecure_channel(server.target) as channel:

@@ -20,8 +20,6 @@ from octofold_server.admission.refusals import failure_status
 from octofold_server.admission.request import Request
 from octofold_server.batching.call import Priority
 
-__all__ = ["NextMove", "NextMoves", "StreamNextMoves"]
-
 _PRIORITIES = {
     pb.PRIORITY_UNSPECIFIED: Priority.INTERACTIVE,
     pb.PRIORITY_INTERACTIVE: Priority.INTERACTIVE,

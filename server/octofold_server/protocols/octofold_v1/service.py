@@ -14,8 +14,6 @@ from octofold_server.transport.methods import Methods
 from octofold_server.transport.streams import StreamCalls
 from octofold_server.transport.unary import UnaryCalls
 
-__all__ = ["SERVICE", "OctofoldMethods"]
-
 SERVICE = pb.DESCRIPTOR.services_by_name["OctofoldService"].full_name
 
 MOST_BYTES = 65_536

@@ -15,8 +15,6 @@ from octofold_server.models.registry import ServedModel
 from octofold_server.models.version_index import State, VersionStatus
 from octofold_server.protocols.open_inference.tensors import BOARDS, OUTPUTS, TensorSpec
 
-__all__ = ["index", "model_config", "model_metadata", "model_statistics", "server_metadata"]
-
 PLATFORM = "onnxruntime_onnx"
 EXTENSIONS = (
     "binary_tensor_data",

@@ -29,8 +29,6 @@ from octofold_server.protocols.open_inference.tensors import (
 from octofold_server.protocols.open_inference.typed_contents import ModelInferRequest, uint_elements
 from octofold_server.system.quoting import quoted
 
-__all__ = ["ModelInfer", "ModelStreamInfer"]
-
 FINAL = "triton_final_response"
 """The parameter by which a reply on a stream says that none follows to the same request."""
 

@@ -18,8 +18,6 @@ from octofold_server.transport.methods import Methods
 from octofold_server.transport.streams import StreamCalls
 from octofold_server.transport.unary import UnaryCalls
 
-__all__ = ["OpenInferenceDescriptions", "OpenInferenceMethods"]
-
 SERVICE = pb.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name
 
 

@@ -16,8 +16,6 @@ from octofold_proto.errors import InvalidRequest
 
 from octofold_server.system.quoting import quoted
 
-__all__ = ["LARGE_TEXT_BYTES", "integers"]
-
 LARGE_TEXT_BYTES = 65_536
 """From here on numpy reads the text."""
 

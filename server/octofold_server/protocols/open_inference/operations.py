@@ -16,8 +16,6 @@ from octofold_server.protocols.open_inference import descriptions as describe
 from octofold_server.protocols.open_inference.descriptions import Description
 from octofold_server.system.quoting import quoted
 
-__all__ = ["OpenInference"]
-
 
 class OpenInference:
     """What both transports do.

@@ -12,16 +12,6 @@ from octofold_server.admission.request import Request
 from octofold_server.batching.call import Priority
 from octofold_server.system.quoting import quoted
 
-__all__ = [
-    "INPUT_REFUSED",
-    "NO_PARAMETERS",
-    "OUTPUT_REFUSED",
-    "Parameter",
-    "Parameters",
-    "refuse_parameters",
-    "with_parameters",
-]
-
 INPUT_REFUSED = ("shared_memory_region",)
 OUTPUT_REFUSED = ("shared_memory_region", "classification")
 """Parameters of tensors that change what the caller gets, and that nothing here knows how to honour."""

@@ -35,8 +35,6 @@ from octofold_server.protocols.open_inference.rest_bodies import (
 from octofold_server.transport.access import Access, Right
 from octofold_server.transport.http_exchange import BODIES, Bodies, send
 
-__all__ = ["HTTP_STATUSES", "PROBES", "application", "error_reply"]
-
 PROBES = ("/healthz", "/readyz", "/v2/health/live", "/v2/health/ready")
 """Paths that are answered without a token and however much is at work."""
 
@@ -198,14 +196,13 @@ class _Routes:
 
     async def infer(self, request: web.Request) -> web.Response:
         model, version = _model(request)
-        json_length = _json_length(request)
         headers = [(name, request.headers[name]) for name in TRACE_HEADERS if name in request.headers]
         loop = asyncio.get_running_loop()
         answered = asyncio.Event()
         async with self._bodies.body(request, self._max_body_bytes, "of --max-message-bytes") as body:
             is_large = len(body) >= LARGE_BODY_BYTES
-            read = partial(read_inference, body, json_length, model, version)
             try:
+                read = partial(read_inference, body, _json_length(request), model, version)
                 asked = await asyncio.to_thread(read) if is_large else read()
             except InvalidRequest as error:
                 self._admission.refusals.add(code_name(error))
@@ -252,7 +249,9 @@ class _Routes:
             try:
                 return msgspec.json.decode(body or b"{}", type=kind)
             except (ValueError, RecursionError) as error:
-                raise InvalidRequest(f"the JSON of the request is wrong: {error}") from error
+                raise self._admission.counted(
+                    InvalidRequest(f"the JSON of the request is wrong: {error}")
+                ) from error
 
     async def _administer(self, work: Callable[[], None]) -> None:
         await asyncio.get_running_loop().run_in_executor(self._admin, work)

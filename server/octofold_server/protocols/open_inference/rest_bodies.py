@@ -34,9 +34,6 @@ from octofold_server.protocols.open_inference.tensors import (
 )
 from octofold_server.system.quoting import quoted
 
-__all__ = ["InferenceBody", "Reply", "read_inference", "write_inference"]
-
-
 MAX_OBJECTS = 256
 """Of a body's JSON. An inference takes one for itself, two for each tensor and two for parameters."""
 

@@ -20,18 +20,6 @@ from octofold_proto.messages import boards_from_bytes
 from octofold_server.backends.backend import Moves
 from octofold_server.system.quoting import quoted
 
-__all__ = [
-    "BOARDS",
-    "EVERY_OUTPUT",
-    "OUTPUTS",
-    "InputTensor",
-    "OutputTensor",
-    "TensorSpec",
-    "boards_of",
-    "output_names",
-    "outputs_of",
-]
-
 CELLS = 16
 MAX_ELEMENT = 2**32 - 1
 """Stands for larger elements in the error that names the first bad one: no board has elements that large."""

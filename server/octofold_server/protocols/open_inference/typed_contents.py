@@ -21,8 +21,6 @@ from octofold_proto.wire import parsed, read_varint
 from octofold_server.protocols.open_inference.tensors import MAX_ELEMENT
 from octofold_server.system.quoting import quoted
 
-__all__ = ["ModelInferRequest", "uint_elements"]
-
 _CONTENTS = pb.InferTensorContents.DESCRIPTOR
 _ELEMENTS = _CONTENTS.fields_by_name["uint_contents"]
 _PACKED = _ELEMENTS.number << 3 | 2

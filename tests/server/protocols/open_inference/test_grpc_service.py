@@ -330,13 +330,13 @@ def test_a_stream_ends_with_unavailable_when_the_door_closes(server: Served) -> 
 
 def test_bytes_that_are_no_message_are_the_callers_mistake(server: Served) -> None:
     service = "inference.GRPCInferenceService"
-    with pytest.raises(grpc.RpcError, match="the bytes are no message of ModelInfer") as failure:
+    with pytest.raises(grpc.RpcError, match="cannot decode the request message of ModelInfer") as failure:
         raw_unary(server.channel, f"{service}/ModelInfer")(b"\xff")
     assert failure.value.code() == grpc.StatusCode.INVALID_ARGUMENT
     messages = [request(id="1").SerializeToString(), b"\xff", request(id="2").SerializeToString()]
     stream = raw_stream(server.channel, f"{service}/ModelStreamInfer")(iter(messages))
     assert pb.ModelStreamInferResponse.FromString(next(stream)).infer_response.id == "1"
-    with pytest.raises(grpc.RpcError, match="the bytes are no message") as failure:
+    with pytest.raises(grpc.RpcError, match="cannot decode the request message") as failure:
         next(stream)
     assert failure.value.code() == grpc.StatusCode.INVALID_ARGUMENT
     assert server.admission.refusals.counts() == {"INVALID_ARGUMENT": 2}
