@@ -22,7 +22,7 @@
 
 The server sends the first nine as statuses; `octofold_proto.status` maps them back. An invalid board raises
 `octofold_game.rules.BoardError` before it is sent, and a damaged replay file raises
-`octofold_game.replays.ReplayError`.
+`octofold_game.referee.ReplayError`.
 """
 
 from typing import Any

@@ -8,15 +8,8 @@ from typing import Any
 
 import pytest
 from octofold_game.episodes import Episode
-from octofold_game.replays import (
-    ReplayError,
-    ReplayInUse,
-    ReplayWriter,
-    check_replays,
-    read_replays,
-    recover,
-    verify,
-)
+from octofold_game.referee import ReplayError, verify
+from octofold_game.replays import ReplayInUse, ReplayWriter, check_replays, read_replays, recover
 
 
 def told(episode: Episode) -> tuple[Any, ...]:

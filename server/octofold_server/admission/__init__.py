@@ -1,1 +1,1 @@
-"""What every call passes, whichever protocol it came by: limits, refusals, counts and traces."""
+"""Admission of calls from all protocols: limits, refusals, counts and traces."""

@@ -1,8 +1,7 @@
-"""Admission: what every call passes, whichever protocol it came by.
+"""Admission of calls from all protocols: checks each call, submits it to a batcher and counts its end.
 
-Is the service open, is there room, which model is asked for, are the boards good? Then the call goes to the
-batcher, and its end into the counts. All protocols pass here, so they agree about what is refused and what is
-counted.
+Admission checks that the service is open and has room, that the model exists and that the boards are valid.
+All protocols use it, so that they refuse and count calls in the same way.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from octofold_server.batching.call import Call
 from octofold_server.batching.statistics import Refusals
 from octofold_server.models.registry import Models, ServedModel
 
-if TYPE_CHECKING:  # an extra, which most servers do without
+if TYPE_CHECKING:  # an optional extra
     from octofold_server.admission.tracing import Tracing
 
 RETRY_SECONDS = 1.0
-"""For a caller that finds too many calls or streams open: nobody can predict when one will finish."""
+"""Retry hint if too many calls or streams are open: we cannot predict when one will finish."""
 
 QUIET_SECONDS = 0.2
 MAX_QUIET_WAITS = 5
@@ -38,29 +37,29 @@ MAX_QUIET_WAITS = 5
 Error = TypeVar("Error", bound=Exception)
 
 StopReading = Callable[[], None]
-"""Makes an open stream take no more messages; what it took is still answered."""
+"""Makes an open stream stop reading messages; the messages that it has read are still answered."""
 
 WhenAnswered = Callable[["AcceptedCall"], None]
-"""Takes a call that is done; must return soon."""
+"""Takes a finished call; must return soon."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much is let in at the same time."""
+    """Limits for the load at one time."""
 
-    boards: int = 65_536  # in one call
-    calls: int = 1024  # at work, streams not counted
+    boards: int = 65_536  # of one call
+    calls: int = 1024  # in progress, not counting streams
     streams: int = 256
     streams_per_connection: int = 64
-    message_bytes: int = 256 * 2**20  # of all messages at work together
+    message_bytes: int = 256 * 2**20  # of all messages in progress
 
 
 class AcceptedCall(Call):
-    """A call that was admitted: `Admission.submit` makes it, and sets the attributes.
+    """An admitted call. `Admission.submit` makes it and sets its attributes.
 
     Attributes:
-        request: what it asks for.
-        served: the model version that answers.
+        request: the request.
+        served: the model version that answers it.
     """
 
     __slots__ = ("_admission", "_has_slot", "_headers", "_when_answered", "request", "served")
@@ -70,22 +69,24 @@ class AcceptedCall(Call):
     _admission: Admission
     _when_answered: WhenAnswered | None
     _headers: Headers
-    _has_slot: bool  # it counts as a call at work until `_when_answered` returns
+    _has_slot: bool  # counts as a call in progress until `_when_answered` returns
 
     def cancel(self) -> None:
-        """Nobody waits for the answer any more; no effect once it is there."""
+        """Cancel the call, because the caller has left; no effect on a finished call."""
         self.served.batcher.cancel(self)
 
     def has_ended(self) -> None:
-        """Count a failure, pass the end on, and give the slot back. The batcher has counted those that were
-        answered, and does not know the names of failures."""
+        """Count a failure, call `when_answered` and release the slot.
+
+        The batcher has counted the answered calls already. It does not know the status codes of failures.
+        """
         admission = self._admission
         if self.error is not None:
             self.served.statistics.failure(code_name(self.error), time.monotonic() - self.submitted)
         if admission.tracing is not None:
             headers = {name: str(value) for name, value in self._headers if name in TRACE_HEADERS}
             admission.tracing.record(self, self.served.name, self.served.version, headers)
-        when_answered, self._when_answered = self._when_answered, None  # it may refer to what refers to this
+        when_answered, self._when_answered = self._when_answered, None  # breaks a reference cycle
         try:
             if when_answered is not None:
                 when_answered(self)
@@ -95,17 +96,17 @@ class AcceptedCall(Call):
 
 
 class Admission:
-    """Lets calls in between `open` and `refuse`; before and after they fail with `Unavailable`.
+    """Admits calls between `open` and `refuse`. Before and after, calls fail with `Unavailable`.
 
     Attributes:
-        models: where calls go.
-        limits: how much is let in at the same time.
-        tracing: told of every call that is done; None without tracing.
-        refusals: counts of the calls that no model can be blamed for.
-        budget: of the bytes of all messages at work, by whatever protocol they came.
-        refusal: why calls are refused; empty while they are admitted.
-        ready: whether new callers should come here: not before `open`, nor after `leave`.
-        is_alive: whether the transport serves; set by whoever watches it.
+        models: the models that answer calls.
+        limits: the limits for the load at one time.
+        tracing: records every finished call; None without tracing.
+        refusals: counts the calls that failed before a model was found for them.
+        budget: the budget for the bytes of all messages in progress, from all protocols.
+        refusal: the reason why calls are refused; empty while they are admitted.
+        ready: whether the server wants new clients: from `open` until `leave`.
+        is_alive: returns whether the transport works; the owner of the transport sets it.
     """
 
     def __init__(self, models: Models, limits: Limits | None = None, tracing: Tracing | None = None) -> None:
@@ -123,24 +124,24 @@ class Admission:
         self._streams: dict[_Place, StopReading] = {}
         self._streams_of: Counter[str] = Counter()
         self._lock = threading.RLock()  # guards everything above
-        self._ended = threading.Condition(self._lock)  # the last call or stream has
+        self._ended = threading.Condition(self._lock)  # notified when the last call or stream has ended
 
     @property
     def open_calls(self) -> int:
-        """Calls at work, and streams open."""
+        """Number of calls in progress and open streams."""
         return self._calls + len(self._streams)
 
     def open(self) -> None:
-        """Answer calls from now on."""
+        """Start to admit calls."""
         self.refusal = ""
         self.ready = True
 
     def leave(self) -> None:
-        """Go on answering calls, but be no longer ready for new callers."""
+        """Report not ready to new clients, but continue to admit calls."""
         self.ready = False
 
     def refuse(self) -> None:
-        """Refuse new calls and new messages of open streams; what was accepted is still answered."""
+        """Refuse new calls and new messages of open streams; accepted ones are still answered."""
         with self._lock:
             self.refusal = "the server is shutting down"
             self.ready = False
@@ -149,10 +150,14 @@ class Admission:
             stop_reading()
 
     def drain(self, limit_seconds: float) -> None:
-        """After `refuse`: return once every accepted call has its answer and nobody has called for a moment.
+        """Wait after `refuse` until all accepted calls are answered and no more calls arrive.
 
-        A call that reaches gRPC in the moment when its server stops ends with CANCELLED, not UNAVAILABLE; so
-        it is worth a second to let callers hear our refusal first.
+        A call that arrives while gRPC stops ends with CANCELLED instead of UNAVAILABLE. The wait for a quiet
+        moment lets such callers receive UNAVAILABLE first.
+
+        Args:
+            limit_seconds: time limit for accepted calls. The wait for a quiet moment takes up to a second
+                more.
         """
         with self._lock:
             self._ended.wait_for(lambda: not self._calls and not self._streams, limit_seconds)
@@ -163,20 +168,24 @@ class Admission:
                 return
 
     def call_slot(self) -> AbstractContextManager[None]:
-        """A block that counts as a call at work, for calls whose reply takes its time after the answer.
+        """A context that counts as a call in progress, for replies that take time to send.
 
         Raises:
-            Unavailable: on entering, no calls are admitted.
-            QueueFull: on entering, as many calls are at work as may be.
+            Unavailable: on entry: no calls are admitted.
+            QueueFull: on entry: the maximum number of calls is in progress.
         """
         return self._slot
 
     def open_stream(self, connection: str, stop_reading: StopReading) -> object:
-        """A stream is open on the connection of that name, until `close_stream` is given what this returns.
+        """Count an open stream; return a token for `close_stream`.
+
+        Args:
+            connection: name of the connection.
+            stop_reading: called when the server starts to refuse messages.
 
         Raises:
             Unavailable: no calls are admitted.
-            QueueFull: as many streams are open as may be, here or on this connection.
+            QueueFull: the maximum number of streams is open on the server or on this connection.
         """
         with self._lock:
             self._check_open()
@@ -191,7 +200,7 @@ class Admission:
         return place
 
     def close_stream(self, place: object) -> None:
-        """See `open_stream`."""
+        """Remove an open stream, given the token of `open_stream`."""
         assert isinstance(place, _Place)
         with self._lock:
             del self._streams[place]
@@ -210,21 +219,21 @@ class Admission:
         *,
         takes_slot: bool = False,
     ) -> AcceptedCall:
-        """Hand a request's boards to the model that it asks for.
+        """Submit the boards of a request to its model.
 
         Args:
-            request: whose timeout, if it is sooner, comes before `deadline`.
-            when_answered: called with the call once it is done; must return soon.
+            request: the request; its timeout applies in addition to `deadline`.
+            when_answered: called with the call when it is done; must return soon.
             deadline: a time of `time.monotonic`.
-            headers: what came with the call, for the spans of this call to be part of the caller's trace.
-            takes_slot: whether this is a call of its own, which counts as one at work until `when_answered`
-                returns; a message of a stream is not, nor is a call in a `call_slot`.
+            headers: metadata or headers of the call, which may name the caller's trace.
+            takes_slot: whether this is a separate call, which counts as one in progress until `when_answered`
+                returns. A message of a stream is not, and neither is a call in a `call_slot`.
 
         Raises:
             Unavailable: no calls are admitted, or the model is being loaded or unloaded.
-            QueueFull: as many calls are at work as may be, or the boards have no room in the queue.
-            UnknownModel: see `Models.resolve`.
-            InvalidRequest, BoardError: the boards are not good, or too many.
+            QueueFull: the maximum number of calls is in progress, or the boards do not fit into the queue.
+            UnknownModel: as in `Models.resolve`.
+            InvalidRequest, BoardError: the boards are invalid or too many.
         """
         if takes_slot:
             self.take_slot()
@@ -247,7 +256,7 @@ class Admission:
                 try:
                     served.batcher.submit(call)
                     return call
-                except Unavailable:  # perhaps another version took over since we looked
+                except Unavailable:  # another version may have taken over since the lookup
                     if served is before:
                         raise
         except Exception as error:
@@ -269,7 +278,11 @@ class Admission:
         return error
 
     def take_slot(self) -> None:
-        """Count a call at work; raises what `call_slot` does."""
+        """Count a call in progress.
+
+        Raises:
+            Unavailable, QueueFull: as in `call_slot`.
+        """
         with self._lock:
             if self.refusal:
                 self._check_open()
@@ -280,10 +293,10 @@ class Admission:
             self._calls += 1
 
     def give_slot(self) -> None:
-        """After `take_slot`: the call is no longer at work."""
+        """Release the slot of `take_slot`."""
         with self._lock:
             self._calls -= 1
-            if self.refusal and not self._calls:  # somebody may wait for the last one
+            if self.refusal and not self._calls:  # `drain` may wait for the last one
                 self._ended.notify_all()
 
     def _check_open(self) -> None:
@@ -302,15 +315,14 @@ class Admission:
 
 
 class _Place:
-    """One open stream's."""
+    """The token of an open stream."""
 
     def __init__(self, connection: str) -> None:
         self.connection = connection
 
 
 class _CallSlot:
-    """The block of one call. One object serves all calls: a generator for each would cost more than all that
-    is done here."""
+    """The context of `Admission.call_slot`. One object serves all calls: a generator for each is slow."""
 
     __slots__ = ("_admission",)
 
@@ -325,7 +337,7 @@ class _CallSlot:
 
 
 def code_name(error: Exception) -> str:
-    """The name of the status code that tells of an error, such as "INVALID_ARGUMENT"."""
+    """The name of the status code for an error, such as "INVALID_ARGUMENT"."""
     if isinstance(error, CancelledError):
         return "CANCELLED"
     code = CODES.get(type(error))

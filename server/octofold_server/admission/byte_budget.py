@@ -1,6 +1,6 @@
-"""How many bytes of messages may be at work at the same time, over all protocols.
+"""A budget for the bytes of all messages in progress, over all protocols.
 
-A queue that counts boards does not bound memory: what fills a message need not be boards.
+The queue limits boards, which does not limit memory: a message may contain other data.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ RETRY_SECONDS = 1.0
 
 
 class ByteBudget:
-    """Messages take their bytes when they have arrived, and give them back when their call is over.
+    """Messages take their bytes when they arrive, and return them when their call ends.
 
-    A client that has messages at work may not take more than it leaves free: alone it gets half of all bytes,
-    and beside another one that does the same a third (the dynamic threshold of A. K. Choudhury and
-    E. L. Hahne, 1998). So there is room for a newcomer, however much others want.
+    A client with messages in progress may not take more bytes than it leaves free. One client can take half
+    of the budget, and each of two clients a third (the dynamic threshold of A. K. Choudhury and E. L. Hahne,
+    1998). This always leaves room for a new client.
 
     Args:
-        limit: how many bytes at most.
-        refusals: told of every message that has no room.
+        limit: maximum number of bytes.
+        refusals: counts the messages that do not fit.
     """
 
     COUNTED_FROM = 16_384
-    """Smaller messages are not worth a lock: the number of calls bounds their sum."""
+    """Minimum size of a message that counts. The limit for calls already bounds the sum of smaller ones."""
 
     def __init__(self, limit: int, refusals: Refusals) -> None:
         self.limit = limit
         self._refusals = refusals
         self._used = 0
-        self._used_by: Counter[str] = Counter()  # whoever uses none is not in it
+        self._used_by: Counter[str] = Counter()  # without the clients that use none
         self._lock = threading.Lock()  # guards the two above
 
     @property
     def used(self) -> int:
-        """Bytes at work."""
+        """Number of bytes in progress."""
         return self._used
 
     def take(self, size: int, client: str, taken: int = 0) -> None:
-        """Take as many bytes for a message of this client, known by its connection.
+        """Take bytes for a message.
 
         Args:
-            size: how many bytes.
-            client: whose message it is.
-            taken: bytes of the same message that were taken before, where it is taken as it arrives.
+            size: number of bytes.
+            client: name of the client's connection.
+            taken: number of bytes that the same message has taken before, if it is counted as it arrives.
 
         Raises:
-            QueueFull: there is no room for as many more, here or for this client.
+            QueueFull: the bytes do not fit into the budget or into the client's share.
         """
         with self._lock:
             used, own = self._used, self._used_by[client]
@@ -68,7 +68,7 @@ class ByteBudget:
         )
 
     def give(self, size: int, client: str) -> None:
-        """After `take`: these bytes are no longer needed."""
+        """Return the bytes that a message has taken."""
         with self._lock:
             self._used -= size
             self._used_by[client] -= size

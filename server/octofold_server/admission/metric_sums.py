@@ -1,6 +1,6 @@
-"""One page of metrics made of several processes' pages, and the part of a page that outlives its process.
+"""Sums of several processes' metrics, and the counters of a process that has ended.
 
-Knows the text format that `octofold_server.admission.metrics` writes, and which of its families are not sums.
+The text format is the one that `octofold_server.admission.metrics` writes.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 _Combine = Callable[[Iterable[float]], float]
 
 _NO_SUMS: dict[str, _Combine] = {
-    "octofold_ready": min,  # the service is, when all are
+    "octofold_ready": min,  # the service is ready if all processes are
     "octofold_build_info": max,  # always 1
     "octofold_model_info": max,
 }
 
 
 class _Family:
-    """The comments of one metric, and its samples by name and labels."""
+    """The comments of one metric family, and its samples by name and labels."""
 
     def __init__(self) -> None:
         self.comments: list[str] = []
@@ -25,7 +25,7 @@ class _Family:
 
 
 def summed(pages: Sequence[str]) -> str:
-    """The page of all, from the pages of each; families and samples in the order in which they first come."""
+    """Combine the pages of several processes, in the order in which families and samples first appear."""
     families: dict[str, _Family] = {}
     for page in pages:
         name = ""
@@ -51,7 +51,7 @@ def summed(pages: Sequence[str]) -> str:
 
 
 def counters_of(page: str) -> str:
-    """The part of a page that only grows: a process that has ended has nothing else left to say."""
+    """The counters and histograms of a page: the part that stays valid after its process has ended."""
     kept: list[str] = []
     comments: list[str] = []
     counts = False

@@ -1,9 +1,8 @@
-"""The page that Prometheus reads: the models' statistics under Triton's metric names, so that dashboards made
-for Triton work, and under Octofold's own what those names cannot say.
+"""The page of metrics for Prometheus.
 
-Everything is read when the page is, so that answering calls pays nothing for it. The text is written here
-because prometheus_client appends `_total` to the name of every counter, and Triton's have none. Knows nothing
-about HTTP.
+The models' statistics have Triton's metric names, so that dashboards for Triton work. Other metrics have
+Octofold's own names. The page reads all values when it is requested, so it adds no work to calls. It does not
+use prometheus_client, which appends `_total` to the name of every counter; Triton's names do not end so.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ _REASONS = {
     "CANCELLED": "CANCELED",
     "INTERNAL": "BACKEND",
 }
-"""Triton's few reasons for failure by status code; every other code is its OTHER."""
+"""Triton's reasons for failure by status code; every other code is OTHER."""
 
 _NO_FAILURES = dict.fromkeys(["CANCELLED", "UNIMPLEMENTED", *(code.name for code in CODES.values())], 0)
-"""Counters are there from the start: of one that first shows up as 1, Prometheus misses the step from 0."""
+"""Initial counters: Prometheus would miss the step from 0 of a counter that first appears as 1."""
 
 Labels = Mapping[str, str]
 Sample = tuple[str, Labels, float]  # suffix of the name, labels, value
@@ -41,13 +40,13 @@ _Row = tuple[Labels, Snapshot]
 
 
 def exposition(models: Models, refusals: Refusals, *, ready: bool, open_calls: int) -> str:
-    """The metrics in Prometheus' text format.
+    """Write the metrics in Prometheus' text format.
 
     Args:
-        models: all that the server knows.
-        refusals: calls for which no model was found.
-        ready: whether the server takes calls.
-        open_calls: calls at work, and open streams.
+        models: the models of the server.
+        refusals: counts of the calls for which no model was found.
+        ready: whether the server is ready.
+        open_calls: number of calls in progress and open streams.
     """
     rows: list[_Row] = [
         ({"model": name, "version": version}, statistics.snapshot())
@@ -165,7 +164,7 @@ def _state(models: Models, ready: bool, open_calls: int) -> Iterator[str]:
 
 
 def _process() -> Iterator[str]:
-    """The process under the names that Prometheus' own libraries give it, and its threads."""
+    """Metrics of the process, with the names that Prometheus' own libraries use."""
     yield _gauge("process_threads", "Threads of Python", threading.active_count())
     yield _family(
         "process_cpu_seconds_total", "counter", "CPU time, user and system", [("", {}, time.process_time())]

@@ -1,7 +1,6 @@
-"""From an exception to the status that a call ends with, and to the line that the log has of it.
+"""Converts an exception to the status of a call, and logs it.
 
-The one place that does so, for all protocols: what a caller is told and what an operator finds have the same
-request id. Knows nothing about how a protocol sends a status.
+All protocols use this module, so the caller's error and the log line have the same request id.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from octofold_proto.errors import BackendFailed, NotAllowed, Unauthenticated
 from octofold_proto.status import CODES, status_of
 
 LONGEST_MESSAGE = 1000
-"""Bytes of what a caller is told. Clients take 8 KiB of trailers, in which it comes twice: once with up to
-three bytes for each, and once with four for three."""
+"""Maximum number of bytes of an error message. Clients accept 8 KiB of trailers, which contain the message
+twice: percent-encoded, up to three bytes for each, and base64-encoded, four bytes for three."""
 
 _ACCEPTED_ID = re.compile(r"[\w.:/+=@-]{1,128}", re.ASCII)
 
@@ -26,20 +25,21 @@ _log = logging.getLogger(__name__)
 
 
 def usable_request_id(wanted: str | None) -> str:
-    """The id of a call: the one that its caller gave it, if it is fit for a log, or a new one."""
+    """The request id of a call: the caller's if it is safe to log, or else a new one."""
     return wanted if wanted is not None and _ACCEPTED_ID.fullmatch(wanted) else secrets.token_hex(8)
 
 
 def failure_status(error: Exception, call: str, request_id: str, client: str = "") -> Status:
-    """The status that a call, or a message of a stream, ends with.
+    """The status of a call, or of a message of a stream, that failed.
 
-    An exception outside of the table is a bug of ours: the caller gets an id, the log the id and the bug.
+    An exception that is not in `CODES` is a bug of the server: the log gets the traceback and an error id,
+    and the caller gets only the id.
 
     Args:
-        error: what became of the call.
-        call: what was called, for the log.
-        request_id: see `usable_request_id`.
-        client: the caller's address, for the log, where it is known.
+        error: the exception.
+        call: name of the method, for the log.
+        request_id: the request id, as `usable_request_id` returns it.
+        client: the caller's address, for the log; empty if unknown.
     """
     if isinstance(error, CancelledError):
         return Status(code=Code.CANCELLED, message="the caller has left")
@@ -66,7 +66,7 @@ def _cut(message: str) -> str:
 
 
 def _level(error: Exception) -> int:
-    """Callers err and queues fill up thousands of times a second: that is not told by default."""
+    """The log level of an error; DEBUG for errors that may come thousands of times a second."""
     if isinstance(error, BackendFailed):
         return logging.ERROR
     if isinstance(error, Unauthenticated | NotAllowed):

@@ -1,4 +1,4 @@
-"""What a message asks for, whichever protocol it came by."""
+"""A decoded request, independent of its protocol."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from numpy.typing import NDArray
 from octofold_server.batching.call import Priority
 
 TRACE_HEADERS = ("traceparent", "tracestate")
-"""The names under which a caller's W3C Trace Context travels, as metadata or as HTTP headers."""
+"""The names of W3C Trace Context, as metadata keys or HTTP headers."""
 
 Headers = Sequence[tuple[str, str | bytes]]
-"""What came with a call beside its message: names in lower case, and values."""
+"""The metadata or headers of a call: names in lower case, and values."""
 
 ReadBoards = Callable[[int], NDArray[np.uint8]]
-"""Returns the boards [N, 16] uint8 of a call, N at least 1, checked against a largest exponent; raises
-BoardError or InvalidRequest. It may be asked twice, when another version takes over in between."""
+"""Returns the boards of a call, [N, 16] uint8 with N at least 1, checked against a largest exponent; raises
+BoardError or InvalidRequest. It is called again if another version of the model takes over."""
 
 
 class Request(NamedTuple):
-    """What a decoded message asks for. Its boards have not been checked; everything else has."""
+    """A decoded request. Its boards are not checked yet; all other fields are."""
 
-    model: str  # empty: the default
-    version: str  # empty: the newest ready
+    model: str  # empty: the default model
+    version: str  # empty: the newest ready version
     read_boards: ReadBoards
     priority: Priority = Priority.INTERACTIVE
-    timeout_seconds: float = math.inf  # from now on, beside the deadline of the transport
-    outputs: Sequence[str] = ()  # names, each known and once
+    timeout_seconds: float = math.inf  # from now on, in addition to the deadline of the transport
+    outputs: Sequence[str] = ()  # known names without duplicates

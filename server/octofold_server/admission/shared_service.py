@@ -1,8 +1,7 @@
-"""Several processes as one service: they load and unload models together and have one page of metrics.
+"""Several processes as one service: they load and unload models together and share one page of metrics.
 
-A counter never falls, whichever process is asked and whichever dies. Each process writes its page into a file
-before it shows it to anybody, and the process that takes its place goes on from there. What a process counts
-after its last page is lost with it. Knows nothing about how the processes are started.
+Counters never decrease, even if a process dies. Each process writes its page to a file before it reports the
+page, and its replacement continues from the file. Counts after the last page are lost with the process.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ _log = logging.getLogger(__name__)
 
 
 class SharedService:
-    """This process's part of it.
+    """The part of one process in the service.
 
     Args:
-        place: of this process among the others.
-        admission: of this process.
+        place: the place of this process among the others.
+        admission: the admission of this process.
     """
 
     def __init__(self, place: Place, admission: Admission) -> None:
         self._place = place
         self._admission = admission
-        self._lock = threading.Lock()  # pages are written in the order in which they are made
+        self._lock = threading.Lock()  # keeps pages in order
         self._before = self._counted_by(place.number)
         abilities: dict[str, Callable[[str], Any]] = {
             "page": self._own_page,
@@ -46,15 +45,23 @@ class SharedService:
         self._siblings = Siblings(place, abilities)
 
     def load(self, name: str) -> None:
-        """Let the others load a model; raises what `Models.load` raises there."""
+        """Load a model in the other processes.
+
+        Raises:
+            UnknownModel, ModelError: as in `Models.load`.
+        """
         self._siblings.ask("load", name)
 
     def unload(self, name: str) -> None:
-        """Let the others unload a model; raises what `Models.unload` raises there."""
+        """Unload a model in the other processes.
+
+        Raises:
+            UnknownModel: as in `Models.unload`.
+        """
         self._siblings.ask("unload", name)
 
     def metrics(self) -> str:
-        """The page of all processes; of one that does not answer, what it has counted."""
+        """The metrics of all processes; only the counters of a process that does not answer."""
         answers = self._siblings.ask("page", skip_silent=True)
         others = set(range(self._place.processes)) - {self._place.number}
         pages = [answers.get(number) or self._counted_by(number) for number in sorted(others)]
@@ -71,13 +78,13 @@ class SharedService:
             try:
                 write_text(self._file(self._place.number), page)
             except OSError as error:
-                _log.warning("the counters of this process would be lost with it: %s", error)
+                _log.warning("cannot save the counters; they are lost if this process ends: %s", error)
         return page
 
     def _counted_by(self, number: int) -> str:
         try:
             return counters_of(read_regular(self._file(number), MAX_PAGE_BYTES).decode())
-        except OSError:  # it has shown nothing yet
+        except OSError:  # it has written no page yet
             return ""
 
     def _file(self, number: int) -> Path:

@@ -1,9 +1,7 @@
-"""OpenTelemetry spans of calls: how long each was in the queue, which batches it was part of, and how long
-the backend took for them.
+"""OpenTelemetry spans of calls: their time in the queue, their batches, and the inference of each batch.
 
-A call's spans are made when it is done, of times that are kept anyway: so a server without tracing pays
-nothing. Where spans go is said by the standard OTEL_* variables. Knows nothing about protocols; the caller's
-own trace comes in as W3C headers.
+Spans are made when a call is done, from times that the batcher records anyway, so a server without tracing
+has no extra cost. The standard OTEL_* variables configure the exporter. W3C headers name the caller's trace.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from octofold_server.batching.call import Call
 
 MAX_WAITING = 4096
-"""Calls whose spans are still to be made."""
+"""Maximum number of finished calls that wait for their spans."""
 
 
 class _Done(NamedTuple):
@@ -38,10 +36,10 @@ class _Done(NamedTuple):
 
 
 class Tracing:
-    """Makes spans on a thread of its own, and sends them to an exporter in the background.
+    """Makes spans on its own thread, and exports them in the background.
 
     Args:
-        exporter: OTLP over gRPC unless told otherwise.
+        exporter: the exporter; None for OTLP over gRPC.
     """
 
     def __init__(self, exporter: SpanExporter | None = None) -> None:
@@ -56,19 +54,23 @@ class Tracing:
         self._thread.start()
 
     def record(self, call: Call, model: str, version: str, headers: Mapping[str, str]) -> None:
-        """Make the spans of a call soon: `call`, in it `queue` and every `batch`, in that `inference`.
+        """Schedule the spans of a call: `call` contains `queue` and each `batch`, which contains `inference`.
 
         Args:
-            call: as the batcher leaves it when it is done.
-            model: that it was for.
-            version: of the model.
-            headers: the caller's trace, as `octofold_server.admission.admission.TRACE_HEADERS` names it.
+            call: the finished call.
+            model: name of its model.
+            version: version of the model.
+            headers: the caller's trace, named as in `octofold_server.admission.request.TRACE_HEADERS`.
         """
-        with suppress(Full):  # tracing must not hold up calls: what is too much is left out
+        with suppress(Full):  # drop the spans rather than delay calls
             self._done.put_nowait(_Done(call, time.monotonic(), model, version, headers))
 
     def close(self, limit_seconds: float) -> None:
-        """Send what was not sent yet, as far as that succeeds within the limit."""
+        """Export the remaining spans.
+
+        Args:
+            limit_seconds: time limit; spans that are not sent by then are lost.
+        """
         closing = threading.Thread(target=self._close, name="tracing-end", daemon=True)
         closing.start()
         closing.join(limit_seconds)

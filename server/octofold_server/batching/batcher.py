@@ -1,8 +1,7 @@
 """The dynamic batcher: a bounded queue with deadlines, from which lanes take batches.
 
-It merges waiting calls into batches, splits large ones, and runs the batches on several lanes at once. It
-adds no delay of its own: a batch is what waited while the lanes were busy. It knows nothing about gRPC or
-onnxruntime.
+It merges waiting calls into batches, splits large calls, and runs the batches on several lanes at once. It
+never waits for more calls: a batch contains the calls that arrived while the lanes were busy.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ from octofold_server.batching.deadlines import Deadlines
 from octofold_server.batching.statistics import ModelStatistics
 
 BULK_PATIENCE = 7
-"""Batches in a row that interactive calls may fill while bulk calls wait: one batch in eight is for bulk."""
+"""Consecutive batches that interactive calls may fill while bulk calls wait. Bulk gets one batch in eight."""
 
 SHORTEST_RETRY_SECONDS = 0.05
-LONGEST_SLEEP_SECONDS = 3600.0  # callers may name a deadline further away than a lock can wait
+LONGEST_SLEEP_SECONDS = 3600.0  # a deadline may be further away than a lock can wait
 TOO_LATE = "the deadline passed before every board was answered"
 
 _log = logging.getLogger(__name__)
@@ -50,16 +49,16 @@ class _Slice(NamedTuple):
 
 
 class _Level:
-    """The calls of one priority that wait, by whose turn it is."""
+    """The waiting calls of one priority, in order of turn."""
 
     __slots__ = ("boards", "calls")
 
     def __init__(self) -> None:
-        self.calls: OrderedDict[Call, None] = OrderedDict()  # any of them leaves at once when it is withdrawn
-        self.boards = 0  # that no batch has taken
+        self.calls: OrderedDict[Call, None] = OrderedDict()  # a dictionary, to remove any call at once
+        self.boards = 0  # not taken by a batch
 
     def add(self, call: Call) -> None:
-        """Last in turn; but a large call at the front that has just had a turn lets it go first, once."""
+        """Add a call at the end; a large call at the front that has just had a turn moves behind it, once."""
         self.calls[call] = None
         self.boards += call.size
         front = next(iter(self.calls))
@@ -69,22 +68,23 @@ class _Level:
 
 
 class Batcher:
-    """Runs boards on lanes: a thread and a backend each.
+    """Runs boards on lanes; each lane has a thread and a backend.
 
-    Interactive calls go first. Bulk calls take what room these leave in a batch, and after `BULK_PATIENCE`
-    batches without any of their boards they go first for one batch.
+    Interactive calls go first. Bulk calls take the remaining room in a batch. After `BULK_PATIENCE` batches
+    without bulk boards, bulk calls go first for one batch.
 
-    A call whose deadline passes fails at that moment, whatever the lanes are doing, and its room in the queue
-    is free.
+    A call fails at its deadline, even while all lanes are busy, and frees its room in the queue.
 
-    `Call.has_ended` runs on the thread of the lane that answered the call, of `cancel`, or of the deadlines.
+    `Call.has_ended` runs on the lane that answered the call, on the thread of `cancel`, or on the thread that
+    watches the deadlines.
 
     Args:
-        backends: of the lanes; as many batches run at the same time.
-        max_batch_size: boards in a batch at most.
-        queue_capacity: boards of each priority that wait at most: no amount of bulk shuts out a player.
-        name: of the threads, for whoever looks at them in a profiler.
-        statistics: told of every batch that ran.
+        backends: one backend for each lane.
+        max_batch_size: maximum number of boards in a batch.
+        queue_capacity: maximum number of waiting boards of each priority. Separate limits keep bulk calls
+            from shutting out interactive ones.
+        name: prefix of the thread names.
+        statistics: records every batch; None makes new statistics.
     """
 
     def __init__(
@@ -104,12 +104,12 @@ class Batcher:
         self._interactive, self._bulk = self._levels = (_Level(), _Level())  # by Priority
         self._bulk_passed_over = 0  # batches since bulk boards last ran, while some waited
         self._deadlines = Deadlines()
-        self._seconds_per_board = 0.001  # a moving average, for the hint when the queue is full
+        self._seconds_per_board = 0.001  # moving average, for the retry hint of a full queue
         self._closed = False
-        self._idle = False  # closed, and everything accepted is done
+        self._idle = False  # closed, and all accepted calls are done
         self._lock = threading.Lock()  # guards everything above, and the calls
         self._changed = threading.Condition(self._lock)
-        self._sooner = threading.Condition(self._lock)  # the next deadline is sooner than it was
+        self._sooner = threading.Condition(self._lock)  # notified when the next deadline becomes sooner
         self._threads = [
             threading.Thread(target=self._run_lane, args=(backend,), name=f"{name}-{lane}", daemon=True)
             for lane, backend in enumerate(backends)
@@ -120,19 +120,19 @@ class Batcher:
 
     @property
     def waiting_calls(self) -> int:
-        """Calls of which no batch has taken all boards yet."""
+        """Number of calls with boards that no batch has taken yet."""
         return len(self._interactive.calls) + len(self._bulk.calls)
 
     @property
     def waiting(self) -> int:
-        """Boards that no batch has taken yet."""
+        """Number of boards that no batch has taken yet."""
         return self._interactive.boards + self._bulk.boards
 
     def submit(self, call: Call) -> None:
         """Queue the boards of a call.
 
         Raises:
-            QueueFull: there is no room for all of them; none is queued.
+            QueueFull: the queue has no room for all boards; none is queued.
             Unavailable: the batcher is closed.
         """
         if call.size > WHOLE_BOARDS:
@@ -153,9 +153,10 @@ class Batcher:
             self._changed.notify()
 
     def cancel(self, call: Call) -> None:
-        """Withdraw the boards that no batch has taken; no effect on a call that is done.
+        """Cancel a call and remove its waiting boards; no effect on a finished call.
 
-        A caller who leaves at its deadline is seen to leave a moment before it, which counts as that.
+        A call that is canceled just before its deadline ends with DeadlinePassed: `Call.is_nearly_late` gives
+        the reason.
         """
         if call.done:
             return
@@ -166,7 +167,7 @@ class Batcher:
             _notify([call])
 
     def close(self) -> None:
-        """Accept no more, finish what was accepted, end the threads."""
+        """Refuse new calls, finish the accepted ones, and end the threads."""
         with self._lock:
             self._closed = True
             self._changed.notify_all()
@@ -196,13 +197,13 @@ class Batcher:
             _notify(self._run_batch(backend, batch, buffer))
 
     def _take_batch(self) -> list[_Slice]:
-        """Wait while the queue is empty, then take a fair share of it; nothing once closed and empty."""
+        """Wait for boards, then take a fair share of them; return an empty list once closed and empty."""
         while True:
             late: list[Call] = []
             with self._lock:
                 batch = self._form_batch(late)
                 if self.waiting:
-                    self._changed.notify()  # what is left is another lane's share
+                    self._changed.notify()  # another lane takes the rest
                 elif not (batch or late or self._closed):
                     self._changed.wait()
                     continue
@@ -215,7 +216,7 @@ class Batcher:
         waiting = self.waiting
         if not waiting:
             return batch
-        # One lane's share: taking all would leave the other lanes, and their cores, idle.
+        # One lane's share: if it took all boards, the other lanes would be idle.
         room = min(self.max_batch_size, -(-waiting // self.lanes))
         bulk_first = self._bulk_passed_over >= BULK_PATIENCE
         if bulk_first:
@@ -229,8 +230,7 @@ class Batcher:
         return batch
 
     def _take(self, level: _Level, room: int, batch: list[_Slice], late: list[Call]) -> int:
-        """Move up to `room` boards into the batch, and calls whose deadline has passed to `late`; the room
-        that is left."""
+        """Add up to `room` boards to the batch, and expired calls to `late`; return the remaining room."""
         now = time.monotonic()
         while room and level.calls:
             call = next(iter(level.calls))
@@ -255,14 +255,14 @@ class Batcher:
         return room
 
     def _run_batch(self, backend: Backend, batch: list[_Slice], buffer: NDArray[np.uint8]) -> list[Call]:
-        """Run a batch; the calls that it has ended."""
+        """Run a batch; return the calls that it has ended."""
         taken = time.monotonic()
         views = [call.boards[start:stop] for call, start, stop in batch]
         boards = views[0] if len(views) == 1 else np.concatenate(views, out=buffer[: sum(map(len, views))])
         started = time.monotonic()
         try:
             moves = backend.run(boards)
-        except Exception:  # whatever a backend raises is this batch's failure and nobody else's
+        except Exception:  # any exception of a backend fails this batch and no other
             error_id = secrets.token_hex(4)
             _log.exception("error %s: the backend failed on a batch of %d boards", error_id, len(boards))
             error = BackendFailed(f"the backend failed on this batch (error {error_id})", error_id)
@@ -289,7 +289,7 @@ class Batcher:
         return answered
 
     def _finish(self, call: Call, error: Exception | None = None) -> bool:
-        """Whether this was its end, which somebody then must be told."""
+        """Mark a call as ended; return whether it was open, so that the caller must notify it."""
         if call.done:
             return False
         call.done = True
@@ -309,8 +309,8 @@ def _notify(ended: Iterable[Call]) -> None:
         call.finished.release()
         try:
             call.has_ended()
-        except Exception:  # the lane has others to answer
-            _log.exception("unexpected, when told of the end of a call")
+        except Exception:  # the lane must go on
+            _log.exception("unexpected error after the end of a call")
 
 
 def _answer(call: Call) -> Answer:

@@ -1,7 +1,4 @@
-"""One call's boards on their way through the batcher, and its answer.
-
-A call knows neither who waits for it nor how batches are formed.
-"""
+"""The boards of one call while the batcher answers them, and the answer."""
 
 from __future__ import annotations
 
@@ -17,22 +14,22 @@ from numpy.typing import NDArray
 from octofold_server.backends.backend import Moves
 
 WHOLE_BOARDS = 64
-"""A call of up to this many boards runs whole, in order of arrival."""
+"""Calls of up to this many boards run whole, in order of arrival."""
 
 TURN_BOARDS = 32
-"""A larger call goes behind later ones each time that this many of its boards have run, or as many as a
-smaller batch holds: a lone board waits for no more than one turn of a call of 60,000."""
+"""A larger call goes behind later calls after each turn of this many boards, or of one batch if that is
+smaller. A single board waits for at most one turn of a call with 60,000 boards."""
 
 
 class Priority(IntEnum):
-    """Which calls go first."""
+    """The priority of a call."""
 
-    INTERACTIVE = 0  # somebody waits
-    BULK = 1  # takes what interactive calls leave, and a small share in any case
+    INTERACTIVE = 0  # goes first
+    BULK = 1  # takes the room that interactive calls leave, but at least a small share
 
 
 class Batch(NamedTuple):
-    """When a batch was taken from the queue, and when the backend ran it; times of `time.monotonic`."""
+    """The size of a batch, and the times of `time.monotonic` when it was taken, started and ended."""
 
     boards: int
     taken: float
@@ -43,42 +40,42 @@ class Batch(NamedTuple):
 class Part(NamedTuple):
     """The answer for some of a call's boards."""
 
-    first: int  # board of the call
+    first: int  # index of the first board in the call
     moves: Moves
     batch: Batch
 
 
 class Answer(NamedTuple):
-    """The moves of one call's N boards, in its order, and what they cost."""
+    """The moves for the N boards of a call, in their order, and the times that they took."""
 
     moves: Moves
-    queue_seconds: float  # the longest wait of a board of this call
-    inference_seconds: float  # the total of the batches that held boards of this call
+    queue_seconds: float  # longest wait of a board of this call
+    inference_seconds: float  # sum over the batches with boards of this call
 
 
 class Call:
     """The boards of one call, and the future of their answer.
 
-    A `concurrent.futures.Future` has a condition, which costs several times as much as the one lock that this
-    needs. The batcher changes the attributes, under its own lock.
+    It needs only one lock, which is several times cheaper than the condition of a
+    `concurrent.futures.Future`. The batcher changes the attributes under its own lock.
 
     Args:
-        boards: [N, 16] uint8, N at least 1 and valid for the backend; not changed before the call is done.
+        boards: [N, 16] uint8, N at least 1, valid for the backend; must not change before the call is done.
         deadline: a time of `time.monotonic`.
-        priority: which queue the boards wait in.
+        priority: the priority of the boards.
 
     Attributes:
         submitted: when the call was made, a time of `time.monotonic`.
-        taken: boards that batches have taken.
-        answered: boards that the backend has answered.
-        longest_turn: boards that may run before other calls have their turn.
-        turn: what is left of that.
-        may_yield: whether the call has had a turn since a later one went first.
+        taken: number of boards that batches have taken.
+        answered: number of boards that the backend has answered.
+        longest_turn: number of boards that may run before other calls have their turn.
+        turn: number of boards left in the current turn.
+        may_yield: whether the call has had a turn since it last moved behind another call.
         parts: the answers so far, in order of completion.
         done: whether the call has ended, with an answer or an error.
         answer: set when the call is done, unless there is an error.
-        error: why there is no answer.
-        finished: a lock that is held until everything above is final.
+        error: the reason why there is no answer; None if there is one.
+        finished: a lock that is released when everything above is final.
     """
 
     __slots__ = (
@@ -113,14 +110,20 @@ class Call:
         self.finished.acquire()
 
     def has_ended(self) -> None:
-        """The batcher calls this exactly once, when everything about the call is final: on the thread where
-        it ended, with no lock held. It must return soon."""
+        """React to the end of the call; does nothing by default.
+
+        The batcher calls this exactly once, when the call is final, on the thread where it ended, without a
+        lock. An override must return soon.
+        """
 
     def is_nearly_late(self, now: float) -> bool:
-        """Whether a caller who leaves now leaves because of its deadline.
+        """Whether a caller that leaves now has reached its deadline.
 
-        The caller's own clock ends before ours: by the way of the message, and by what gRPC rounds timeouts
-        up, which is at most a hundredth.
+        The caller reaches the deadline before the server does: the message took time to arrive, and gRPC
+        rounds timeouts up by at most one percent.
+
+        Args:
+            now: a time of `time.monotonic`.
         """
         tolerance = 0.02 + 0.01 * (self.deadline - self.submitted)
         return self.deadline != math.inf and self.deadline <= now + tolerance
@@ -129,9 +132,9 @@ class Call:
         """Wait for the answer.
 
         Raises:
-            DeadlinePassed: the deadline passed first; boards that no batch had taken then never run.
+            DeadlinePassed: the deadline passed first; boards that no batch had taken never run.
             BackendFailed: a batch with boards of this call failed.
-            CancelledError: the call was cancelled.
+            CancelledError: the call was canceled.
         """
         with self.finished:
             pass

@@ -1,6 +1,6 @@
-"""A heap of the open calls' deadlines, from which the batcher takes the next one.
+"""A heap of the deadlines of open calls.
 
-It has no clock: the batcher waits, and asks which calls have expired. It is not thread-safe.
+It has no clock: the batcher waits, and asks for the expired calls. It is not thread-safe.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ SMALLEST_SWEEP = 64
 
 
 class Deadlines:
-    """The deadlines of calls, of which those that are done are forgotten now and then.
+    """The deadlines of open calls.
 
-    Most calls are done long before their deadline, and taking each out of the heap would cost more than
-    carrying it: so the heap is swept when it has doubled, at a constant price for each call. They are
-    held weakly, so that the boards of those that are done are gone before.
+    Most calls end long before their deadline. Removing each from the heap would be expensive, so the heap is
+    swept whenever its size has doubled, which costs constant time per call. The references are weak, so that
+    the boards of finished calls are freed before the sweep.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Deadlines:
         return len(self._heap)
 
     def add(self, call: Call) -> bool:
-        """Watch a call with a deadline; whether that is now the next one."""
+        """Watch a call; return whether its deadline is now the next one."""
         if len(self._heap) >= self._sweep_at:
             self._heap = [entry for entry in self._heap if _open(entry[2]) is not None]
             heapq.heapify(self._heap)
@@ -42,7 +42,11 @@ class Deadlines:
         return self._heap[0] is entry
 
     def expired(self, now: float) -> list[Call]:
-        """The calls that are not done and whose deadline has passed; they are no longer watched."""
+        """Remove and return the open calls whose deadline has passed.
+
+        Args:
+            now: a time of `time.monotonic`.
+        """
         found = []
         while self._heap:
             deadline, _, reference = self._heap[0]
@@ -56,11 +60,11 @@ class Deadlines:
 
     @property
     def next(self) -> float:
-        """The next deadline, perhaps of a call that is done by now; infinity when there is none."""
+        """The next deadline, perhaps of a finished call; infinity if there is none."""
         return self._heap[0][0] if self._heap else math.inf
 
 
 def _open(reference: ReferenceType[Call]) -> Call | None:
-    """The call, unless it is done."""
+    """The call; None if it is done."""
     call = reference()
     return None if call is None or call.done else call

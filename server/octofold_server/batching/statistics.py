@@ -1,7 +1,7 @@
-"""What one model version has done since it was loaded: calls, boards, batches, and where their time went.
+"""Statistics of a model version since it was first loaded: calls, boards, batches and times.
 
-The paths that answer calls add to plain numbers here; whoever wants to know takes a snapshot. Knows nothing
-about how it is told to the world, nor about calls that never reached a model: `Refusals` counts those.
+Calls add to plain numbers, and readers take a snapshot. `Refusals` counts the calls that never reached a
+model.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from octofold_server.batching.call import Batch, Call
 SECONDS_BOUNDS = (
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
 )  # fmt: skip
-"""Upper bounds of the buckets for times: from a lone board on a GPU to the patience of a caller."""
+"""Upper bounds of the buckets for times, in seconds."""
 
 BATCH_BOUNDS = tuple(float(1 << power) for power in range(13))
-"""Upper bounds of the buckets for the boards of a batch, 1 to 4096."""
+"""Upper bounds of the buckets for the number of boards in a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """How often something happened, and how long it took in all."""
+    """The number of events, and their total time."""
 
     count: int
     seconds: float
 
 
 class Histogram(NamedTuple):
-    """Observations by bucket: `counts` has one more than `bounds`, for what exceeds them all."""
+    """Observations by bucket; the additional last count is for values above all bounds."""
 
     bounds: tuple[float, ...]
     counts: tuple[int, ...]
@@ -43,29 +43,29 @@ class Histogram(NamedTuple):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The numbers of one moment, consistent with each other. Times of calls are those of successful ones."""
+    """Consistent numbers of one moment. The times of calls include only successful calls."""
 
     success: Total  # calls, from arrival to answer
     failure: Total  # calls, from arrival to failure
-    failures: dict[str, int]  # calls, by the name of their status code
+    failures: dict[str, int]  # number of calls by the name of their status code
     boards: int  # of successful calls
     queue: Total
     inference: Total
-    overhead: Total  # the rest of the calls' time: neither in the queue nor in the backend
+    overhead: Total  # time of calls outside of the queue and the backend
     batches: dict[int, Total]  # by the number of boards in the batch
-    last_inference_ms: int  # Unix time of the newest batch; 0 when there was none
+    last_inference_ms: int  # Unix time of the newest batch; 0 if there was none
     batch_boards: Histogram
     queue_seconds: Histogram
     call_seconds: Histogram
 
     @property
     def executions(self) -> int:
-        """Batches that ran."""
+        """Number of batches that ran."""
         return sum(total.count for total in self.batches.values())
 
 
 class ModelStatistics:
-    """Counts for one model version. Any thread may call any method."""
+    """The statistics of one model version. Any thread may call any method."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards everything below
@@ -83,7 +83,7 @@ class ModelStatistics:
         self._call_seconds = _Buckets(SECONDS_BOUNDS)
 
     def executed(self, batch: Batch, answered: Sequence[Call]) -> None:
-        """The backend ran a batch, which answered the last boards of these calls: a call pays for no lock."""
+        """Record a batch and the calls that it completed, with one lock for all of them."""
         now = time.time()
         with self._lock:
             ran = self._batches.get(batch.boards)
@@ -97,7 +97,7 @@ class ModelStatistics:
 
     def _answered(self, call: Call, total_s: float) -> None:
         queue_s = call.queue_seconds
-        # Batches of one call may overlap on several lanes, and its caller waits for them only once.
+        # Batches of one call may overlap on several lanes; the caller waits only once.
         inference_s = min(call.inference_seconds, max(0.0, total_s - queue_s))
         self._boards += call.size
         self._success.add(total_s)
@@ -108,13 +108,18 @@ class ModelStatistics:
         self._call_seconds.add(total_s)
 
     def failure(self, code: str, total_s: float = 0.0) -> None:
-        """A call ended with the status code of this name, such as "RESOURCE_EXHAUSTED"."""
+        """Record a failed call.
+
+        Args:
+            code: name of its status code, such as "RESOURCE_EXHAUSTED".
+            total_s: seconds from arrival to failure.
+        """
         with self._lock:
             self._failures[code] += 1
             self._failure.add(total_s)
 
     def snapshot(self) -> Snapshot:
-        """The numbers as they are now."""
+        """The current numbers."""
         with self._lock:
             return Snapshot(
                 success=self._success.total(),
@@ -133,11 +138,10 @@ class ModelStatistics:
 
 
 class Refusals:
-    """Calls that ended before a model was found for them, by the name of their status code, and clients whose
-    TLS handshake failed, so that they came to no call.
+    """Counts of calls that ended before a model was found for them, and of failed TLS handshakes.
 
     Attributes:
-        handshakes: how many of the latter.
+        handshakes: number of failed TLS handshakes.
     """
 
     def __init__(self) -> None:
@@ -146,17 +150,17 @@ class Refusals:
         self.handshakes = 0
 
     def add(self, code: str) -> None:
-        """One more call ended with the code of this name."""
+        """Count a call, by the name of its status code."""
         with self._lock:
             self._counts[code] += 1
 
     def add_handshake(self) -> None:
-        """One more TLS handshake failed."""
+        """Count a failed TLS handshake."""
         with self._lock:
             self.handshakes += 1
 
     def counts(self) -> dict[str, int]:
-        """The counts of calls as they are now."""
+        """The current counts of calls by status code."""
         with self._lock:
             return dict(self._counts)
 

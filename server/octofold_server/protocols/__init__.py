@@ -1,1 +1,1 @@
-"""What the service understands: a package or a module for each protocol."""
+"""The protocols of the service: a package or a module for each."""

@@ -1,6 +1,6 @@
-"""Whether the services and each of the models are ready: Check and Watch of `grpc.health.v1`.
+"""The protocol `grpc.health.v1`: Check and Watch report whether the services and the models are ready.
 
-Nothing here waits: a watcher that does not read keeps one status on its way, and hears the latest afterwards.
+Nothing here blocks: for a watcher that does not read, one status is being sent, and the latest one follows.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from octofold_server.transport.unary import decoded, fail
 SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
 MAX_NAME = 256
-"""Characters of a name that is asked for; longer than any name of a service or model that is served."""
+"""Maximum number of characters in a requested name; no service or model has a longer one."""
 
 MOST_BYTES = 2 * MAX_NAME
 MAX_WATCHES = 1024
 MAX_WATCHES_PER_CONNECTION = 16
-"""gRPC's clients have one for each connection."""
+"""gRPC clients need only one for each connection."""
 
 RETRY_SECONDS = 10.0
 CANCELLED = 1
@@ -38,16 +38,16 @@ _UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
 
 
 class Health:
-    """What is ready. Nothing is before `serve`, and nothing after `leave`.
+    """The health of the services and the models. Everything is NOT_SERVING before `serve` and after `leave`.
 
     Args:
-        services: full names of the gRPC services that are ready together, while any model is; "", the whole,
-            is one of them.
+        services: full names of the gRPC services, which are ready while any model is. The empty name, which
+            stands for the whole server, is always one of them.
     """
 
     def __init__(self, services: Iterable[str]) -> None:
         self._services = frozenset(("", *services))
-        self._models: dict[str, bool] = {}  # whether a version of it is ready
+        self._models: dict[str, bool] = {}  # whether a version of the model is ready
         self._is_serving = False
         self._has_left = False
         self._watches: dict[str, set[_Watch]] = defaultdict(set)
@@ -55,25 +55,25 @@ class Health:
         self._lock = threading.Lock()  # guards everything above
 
     def serve(self) -> None:
-        """From now on those models are ready that are, and with any of them the services."""
+        """Start to report the health of models and services."""
         with self._lock:
             self._is_serving = True
         self._notify()
 
     def leave(self) -> None:
-        """From now on nothing is ready, whatever is said about models."""
+        """Report NOT_SERVING for everything from now on."""
         with self._lock:
             self._has_left = True
         self._notify()
 
     def set_model(self, name: str, ready: bool) -> None:
-        """A model has, or has no, version that is ready. It is asked about like a service of that name."""
+        """Set whether a model has a ready version. Clients ask for a model as for a service with its name."""
         with self._lock:
             self._models[name] = ready
         self._notify()
 
     def status(self, name: str) -> int:
-        """A value of `HealthCheckResponse.ServingStatus`: SERVICE_UNKNOWN for a name that nobody has."""
+        """The status of a name, a value of `HealthCheckResponse.ServingStatus`."""
         with self._lock:
             if name in self._services:
                 is_ready = any(self._models.values())
@@ -85,15 +85,15 @@ class Health:
 
     @property
     def watches(self) -> int:
-        """How many watch."""
+        """Number of watching calls."""
         with self._lock:
             return sum(self._watches_of.values())
 
     def watch(self, call: Rpc, name: str) -> None:
-        """Tell a call the status of this name, now and whenever it changes.
+        """Send the status of a name to a call, now and whenever it changes.
 
         Raises:
-            QueueFull: too many watch, here or on this connection.
+            QueueFull: too many calls watch, on the server or on this connection.
         """
         connection = call.peer()
         watch = _Watch(self, call, name, connection)
@@ -110,7 +110,7 @@ class Health:
         watch.look()
 
     def forget(self, watch: _Watch) -> None:
-        """It has ended."""
+        """Remove a watch that has ended."""
         with self._lock:
             if watch not in self._watches.get(watch.name, ()):
                 return
@@ -136,22 +136,22 @@ class _Watch:
         self.connection = connection
         self._health = health
         self._call = call
-        self._told: int | None = None
+        self._sent: int | None = None  # the last status
         self._is_sending = False
         self._has_left = False
-        self._lock = threading.Lock()  # guards the three above; the lock of Health is taken inside it
+        self._lock = threading.Lock()  # guards the three above; taken before the lock of Health
         call.on_sent = self._was_sent
         call.on_left = self._left
 
     def look(self) -> None:
-        """Send the status if it is not the one that was sent last."""
+        """Send the status if it has changed."""
         with self._lock:
             if self._is_sending or self._has_left:
                 return
             status = self._health.status(self.name)
-            if status == self._told:
+            if status == self._sent:
                 return
-            self._told = status
+            self._sent = status
             self._is_sending = True
         try:
             self._call.send(_response(status).SerializeToString())
@@ -172,17 +172,17 @@ class _Watch:
         self._health.forget(self)
         with self._lock:
             self._has_left = True
-            is_sending = self._is_sending  # of which gRPC wants to be done first
+            is_sending = self._is_sending  # gRPC must finish this first
         if not is_sending:
             self._call.end(CANCELLED)
 
 
 class HealthMethods:
-    """The RPCs.
+    """The RPCs of the protocol.
 
     Args:
-        health: what they tell.
-        admission: whose counts are told of calls that are refused.
+        health: the health to report.
+        admission: counts the refused calls.
     """
 
     def __init__(self, health: Health, admission: Admission) -> None:
@@ -190,21 +190,25 @@ class HealthMethods:
         self._admission = admission
 
     def add_to(self, methods: Methods) -> None:
-        """Add them to what a server serves."""
+        """Add the RPCs to the methods of a server."""
         name = f"{SERVICE}/Check"
         check = answering(self._admission, name, health_pb2.HealthCheckRequest, self.check)
         methods.add_unary(name, check, MOST_BYTES)
         methods.add_unary(f"{SERVICE}/Watch", self.watch, MOST_BYTES)
 
     def check(self, request: health_pb2.HealthCheckRequest) -> health_pb2.HealthCheckResponse:
-        """Answer a HealthCheckRequest; raises UnknownModel for a name that nobody has."""
+        """Answer a request for the current status.
+
+        Raises:
+            UnknownModel: no service or model has the name.
+        """
         status = self._health.status(request.service)
         if status == _UNKNOWN:
             raise UnknownModel(f"no service or model is called {quoted(request.service)}")
         return _response(status)
 
     def watch(self, call: Rpc, message: bytes) -> None:
-        """Answer a HealthCheckRequest until the caller leaves."""
+        """Answer a request for the status and all its changes, until the caller leaves."""
         try:
             name = decoded(
                 health_pb2.HealthCheckRequest, message, f"{SERVICE}/Watch", self._admission

@@ -1,7 +1,7 @@
 """Server reflection, versions v1 and v1alpha: describes the services to tools such as grpcurl.
 
-The answers are those of grpcio-reflection; the streams are our own, because its streams take a thread each
-for as long as their client is silent. Both versions have the same messages under two names.
+The answers come from grpcio-reflection. The streams are our own, because each of its streams occupies a
+thread while the client is silent. Both versions have the same messages under two names.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ CANCELLED = 1
 
 
 class Reflection:
-    """The RPCs. When too many streams are open, the one that has been silent for the longest makes room.
+    """The RPCs of reflection. At the limit for streams, the one that has been silent for longest ends.
 
-    The thread that serves calls runs all of it.
+    All methods run on the thread that serves calls.
 
     Args:
         services: full names of the services to describe.
-        admission: whose counts are told of messages and streams that are refused.
+        admission: counts the refused messages and streams.
     """
 
     def __init__(self, services: Sequence[str], admission: Admission) -> None:
         self._servicer = ReflectionServicer((*services, V1ALPHA, V1))
         self._admission = admission
-        self._open: dict[_Stream, float] = {}  # since when each is silent
+        self._open: dict[_Stream, float] = {}  # when each stream was last active
 
     def add_to(self, methods: Methods) -> None:
-        """Add them to what a server serves."""
+        """Add the RPCs to the methods of a server."""
         for service in (V1, V1ALPHA):
             methods.add_stream(f"{service}/{METHOD}", self.begin)
 
     def begin(self, call: Rpc) -> None:
-        """Answer ServerReflectionRequests."""
+        """Answer the messages of a new stream."""
         if len(self._open) >= MAX_STREAMS:
             silent = min(self._open, key=self._open.__getitem__)
             silent.fail(QueueFull(f"{MAX_STREAMS} streams of reflection are open", RETRY_SECONDS))
@@ -59,43 +59,47 @@ class Reflection:
         call.read()
 
     def touch(self, stream: _Stream) -> None:
-        """It is not silent now."""
+        """Record that a stream is active."""
         self._open[stream] = time.monotonic()
 
     def forget(self, stream: _Stream) -> None:
-        """It has ended."""
+        """Remove a stream that has ended."""
         self._open.pop(stream, None)
 
     def answer(self, message: bytes) -> bytes:
-        """The reply to a message; raises InvalidRequest when it is not one."""
+        """Make the reply to a message.
+
+        Raises:
+            InvalidRequest: the message is too long or cannot be decoded.
+        """
         if len(message) > MOST_BYTES:
             raise self._admission.counted(
                 InvalidRequest(f"the message has {len(message)} bytes; {METHOD} takes {MOST_BYTES}")
             )
         request = decoded(ServerReflectionRequest, message, METHOD, self._admission)
-        no_context: Any = None  # which it does not use
+        no_context: Any = None  # the servicer does not use it
         replies = self._servicer.ServerReflectionInfo(iter((request,)), no_context)
         return bytes(next(replies).SerializeToString())
 
     def refused(self, error: OctofoldError) -> None:
-        """Count a stream that had to end."""
+        """Count a stream that ended because of an error."""
         self._admission.refusals.add(code_name(error))
 
 
 class _Stream:
-    """One call: answers each message before it reads the next."""
+    """One stream: answers each message before it reads the next."""
 
     def __init__(self, reflection: Reflection, call: Rpc) -> None:
         self._reflection = reflection
         self._call = call
         self._is_sending = False
-        self._why: OctofoldError | None = None  # with which it ends once its reply is sent
+        self._why: OctofoldError | None = None  # ends the stream once its reply is sent
         call.on_message = self._take
         call.on_sent = self._was_sent
         call.on_left = self._left
 
     def fail(self, why: OctofoldError) -> None:
-        """End because of this."""
+        """End the stream with an error."""
         self._reflection.forget(self)
         self._reflection.refused(why)
         self._why = why

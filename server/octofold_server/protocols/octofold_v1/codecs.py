@@ -1,4 +1,4 @@
-"""The messages of `octofold.v1` about boards: what they ask for, and their replies."""
+"""Codecs for the messages of `octofold.v1` about boards."""
 
 from __future__ import annotations
 
@@ -28,18 +28,21 @@ _PRIORITIES = {
 
 
 class NextMove:
-    """One board, cell by cell."""
+    """Codec of NextMove: one board, as a list of cells."""
 
     name = "NextMove"
     kind = pb.NextMoveRequest
 
     def request(self, message: pb.NextMoveRequest) -> Request:
+        """Read the model, the version and the boards of a message."""
         return Request(message.model, message.version, partial(board_from_exponents, message.board))
 
     def request_id(self, _: pb.NextMoveRequest) -> str:
+        """Empty: the protocol has no field for a request id."""
         return ""
 
     def reply(self, _: pb.NextMoveRequest, call: AcceptedCall) -> bytes:
+        """Make the reply to a message whose call has an answer."""
         answer = call.answer
         move = int(answer.moves.moves[0])
         return pb.NextMoveResponse(
@@ -55,38 +58,45 @@ class NextMove:
 
 
 class NextMoves:
-    """Any number of packed boards."""
+    """Codec of NextMoves: any number of packed boards."""
 
     name = "NextMoves"
     kind = pb.NextMovesRequest
 
     def request(self, message: pb.NextMovesRequest) -> Request:
+        """Read the model, the version and the boards of a message."""
         return _request(message)
 
     def request_id(self, _: pb.NextMovesRequest) -> str:
+        """Empty: the protocol has no field for a request id."""
         return ""
 
     def reply(self, message: pb.NextMovesRequest, call: AcceptedCall) -> bytes:
+        """Make the reply to a message whose call has an answer."""
         return _response(message, call).SerializeToString()
 
 
 class StreamNextMoves:
-    """The messages of a stream: those of NextMoves, with a number each."""
+    """Codec of StreamNextMoves: messages of NextMoves with an id each."""
 
     name = "StreamNextMoves"
     kind = pb.StreamNextMovesRequest
 
     def request(self, message: pb.StreamNextMovesRequest) -> Request:
+        """Read the model, the version and the boards of a message."""
         return _request(message.request)
 
     def request_id(self, _: pb.StreamNextMovesRequest) -> str:
+        """Empty: the protocol has no field for a request id."""
         return ""
 
     def reply(self, message: pb.StreamNextMovesRequest, call: AcceptedCall) -> bytes:
+        """Make the reply to a message whose call has an answer."""
         response = _response(message.request, call)
         return pb.StreamNextMovesResponse(id=message.id, response=response).SerializeToString()
 
     def refusal(self, message: pb.StreamNextMovesRequest, error: Exception, stream_id: str) -> bytes:
+        """Make the reply to a message that failed."""
         status = failure_status(error, self.name, f"{stream_id}/{message.id}")
         return pb.StreamNextMovesResponse(id=message.id, error=status).SerializeToString()
 
@@ -94,7 +104,7 @@ class StreamNextMoves:
 def _request(message: pb.NextMovesRequest) -> Request:
     priority = _PRIORITIES.get(message.priority)
     if priority is None:
-        raise InvalidRequest(f"priority is {message.priority}, which is none of {pb.Priority.keys()}")
+        raise InvalidRequest(f"unknown priority {message.priority}; known are {pb.Priority.keys()}")
     read_boards = partial(boards_from_bytes, message.boards)
     return Request(message.model, message.version, read_boards, priority)
 

@@ -17,7 +17,7 @@ from octofold_server.transport.unary import UnaryCalls
 SERVICE = pb.DESCRIPTOR.services_by_name["OctofoldService"].full_name
 
 MOST_BYTES = 65_536
-"""Of a message that asks about the server: there is nothing in it that could be long."""
+"""Maximum size of a message that asks about the server. No such message is long."""
 
 _STATES = {
     State.LOADING: pb.ModelVersion.STATE_LOADING,
@@ -29,12 +29,12 @@ _STATES = {
 
 
 class OctofoldMethods:
-    """Calls and streams of boards, which have to be admitted, and ListModels, which is answered at any time.
+    """The RPCs of the protocol. ListModels needs no admission.
 
     Args:
-        admission: which every call passes.
-        aside: runs ListModels, whose reply may be long.
-        idle_seconds: how long nothing may come on a stream that has nothing open.
+        admission: admits every call and message about boards.
+        aside: runs ListModels, because its reply may be long.
+        idle_seconds: time limit for a stream without messages to answer.
     """
 
     def __init__(self, admission: Admission, aside: Aside, idle_seconds: float = math.inf) -> None:
@@ -43,7 +43,7 @@ class OctofoldMethods:
         self._idle_seconds = idle_seconds
 
     def add_to(self, methods: Methods) -> None:
-        """Add them to what a server serves."""
+        """Add the RPCs to the methods of a server."""
         admission = self._admission
         methods.add_unary(f"{SERVICE}/NextMove", UnaryCalls(admission, NextMove()).take)
         methods.add_unary(f"{SERVICE}/NextMoves", UnaryCalls(admission, NextMoves()).take)
@@ -54,7 +54,7 @@ class OctofoldMethods:
         methods.add_unary(name, self._aside.run(answer, name), MOST_BYTES)
 
     def list_models(self, _: pb.ListModelsRequest) -> pb.ListModelsResponse:
-        """Every known version, sorted by name and version as `Models.index` gives them."""
+        """Answer ListModels: all known versions, sorted by name and version."""
         models = self._admission.models
         response = pb.ListModelsResponse()
         for known in models.index():

@@ -1,1 +1,1 @@
-"""The Open Inference Protocol, version 2, with the extensions of Triton: over gRPC and over REST."""
+"""The Open Inference Protocol, version 2, with the extensions of Triton: over gRPC and REST."""

@@ -1,7 +1,6 @@
-"""What the Open Inference Protocol tells about the server and its models, in the protocol's JSON form.
+"""Descriptions of the server and its models, in the JSON form of the Open Inference Protocol.
 
-REST sends these objects as they are, gRPC the messages that protobuf's own JSON mapping makes of them: one
-description, two transports. Knows nothing about either.
+REST sends these objects unchanged, and gRPC converts them with protobuf's JSON mapping.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ EXTENSIONS = (
     "schedule_policy",
     "statistics",
 )
-"""Of those that Triton defines; `schedule_policy` is the parameters priority and timeout."""
+"""Supported extensions of Triton; `schedule_policy` means the parameters priority and timeout."""
 
 _DATA_TYPES = {"UINT8": "TYPE_UINT8", "INT8": "TYPE_INT8", "FP32": "TYPE_FP32", "BOOL": "TYPE_BOOL"}
 
@@ -39,12 +38,17 @@ Description = dict[str, Any]
 
 
 def server_metadata() -> Description:
-    """Who answers, and what it can do beyond the protocol's base."""
+    """The name, version and extensions of the server."""
     return {"name": "octofold", "version": installed_version("octofold"), "extensions": list(EXTENSIONS)}
 
 
 def model_metadata(served: ServedModel, versions: Iterable[str]) -> Description:
-    """The tensors of a model, of which `versions` are ready."""
+    """The tensors of a model.
+
+    Args:
+        served: the model version.
+        versions: the ready versions of the model.
+    """
     return {
         "name": served.name,
         "versions": list(versions),
@@ -55,7 +59,12 @@ def model_metadata(served: ServedModel, versions: Iterable[str]) -> Description:
 
 
 def model_config(served: ServedModel, max_boards: int) -> Description:
-    """How a model is served, to callers who may send `max_boards` in one call."""
+    """The configuration of a model.
+
+    Args:
+        served: the model version.
+        max_boards: maximum number of boards in a call.
+    """
     return {
         "name": served.name,
         "platform": PLATFORM,
@@ -82,7 +91,7 @@ def model_config(served: ServedModel, max_boards: int) -> Description:
 
 
 def model_statistics(statistics: Mapping[tuple[str, str], ModelStatistics]) -> Description:
-    """What versions of models, by name and version, have done."""
+    """The statistics of model versions, by name and version."""
     return {
         "model_stats": [
             _statistics(name, version, kept.snapshot()) for (name, version), kept in statistics.items()
@@ -91,7 +100,7 @@ def model_statistics(statistics: Mapping[tuple[str, str], ModelStatistics]) -> D
 
 
 def index(versions: Iterable[VersionStatus], *, only_ready: bool) -> list[Description]:
-    """Every version, or those that are ready."""
+    """The state of every version, or of the ready ones."""
     return [
         {
             "name": version.name,
@@ -109,13 +118,13 @@ def _tensor(spec: TensorSpec) -> Description:
 
 
 def _output_config(spec: TensorSpec) -> Description:
-    # Triton has no way to write an output of the batch dimension alone but as a reshaped one.
+    # Triton writes an output with only the batch dimension as a reshaped one.
     shape = {"dims": list(spec.shape)} if spec.shape else {"dims": [1], "reshape": {"shape": []}}
     return {"name": spec.name, "data_type": _DATA_TYPES[spec.datatype], **shape}
 
 
 def _statistics(name: str, version: str, now: Snapshot) -> Description:
-    # Boards are read where they lie in the message: there is no input to compute.
+    # Boards are read in place, so there is no time for input.
     no_input = Total(now.success.count, 0.0)
     return {
         "name": name,

@@ -1,4 +1,4 @@
-"""Inference over gRPC: what the messages of the Open Inference Protocol ask for, and their replies."""
+"""Codecs for the inference messages of the Open Inference Protocol over gRPC."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ from octofold_server.protocols.open_inference.typed_contents import ModelInferRe
 from octofold_server.system.quoting import quoted
 
 FINAL = "triton_final_response"
-"""The parameter by which a reply on a stream says that none follows to the same request."""
+"""The parameter that marks the last reply to a request on a stream."""
 
 
 class ModelInfer:
-    """One inference."""
+    """Codec of ModelInfer."""
 
     name = "ModelInfer"
-    kind: Any = ModelInferRequest  # made at run time, so that its messages have no type of their own
+    kind: Any = ModelInferRequest  # made at run time, so it has no static type
 
     def request(self, message: Any) -> Request:
+        """Read the model, the version and the boards of a message."""
         request = Request(
             message.model_name,
             message.model_version,
@@ -49,23 +50,27 @@ class ModelInfer:
         return with_parameters(request, _parameters(message.parameters)) if message.parameters else request
 
     def request_id(self, message: Any) -> str:
+        """The request id in a message."""
         return usable_request_id(message.id) if message.id else ""
 
     def reply(self, message: Any, call: AcceptedCall) -> bytes:
+        """Make the reply to a message whose call has an answer."""
         return _response(message, call).SerializeToString()
 
 
 class ModelStreamInfer(ModelInfer):
-    """Inferences on a stream."""
+    """Codec of ModelStreamInfer."""
 
     name = "ModelStreamInfer"
 
     def reply(self, message: Any, call: AcceptedCall) -> bytes:
+        """Make the reply to a message whose call has an answer."""
         response = _response(message, call)
         response.parameters[FINAL].bool_param = True
         return pb.ModelStreamInferResponse(infer_response=response).SerializeToString()
 
     def refusal(self, message: Any, error: Exception, stream_id: str) -> bytes:
+        """Make the reply to a message that failed."""
         status = failure_status(error, self.name, self.request_id(message) or stream_id)
         response = pb.ModelStreamInferResponse(error_message=status.message)
         response.infer_response.id = message.id

@@ -1,4 +1,4 @@
-"""The RPCs of the Open Inference Protocol: inference, and everything else that they may ask for."""
+"""The RPCs of the Open Inference Protocol."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ SERVICE = pb.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name
 
 
 MOST_BYTES = 65_536
-"""Of a message that asks about the server: names, and a few parameters."""
+"""Maximum size of a message that asks about the server. It contains names and a few parameters."""
 
 
 class OpenInferenceDescriptions:
-    """What is asked about the server and its models, and loading and unloading; answered at any time.
+    """RPCs that describe the server and its models, and that load and unload models. They need no admission.
 
     Args:
-        admission: whose counts are told of messages that cannot be decoded.
-        service: what the calls do.
-        aside: runs what may take a moment.
-        slow: runs what takes seconds.
+        admission: counts the messages that cannot be decoded.
+        service: the operations.
+        aside: runs operations that may block briefly.
+        slow: runs operations that may take seconds.
     """
 
     def __init__(self, admission: Admission, service: OpenInference, aside: Aside, slow: Aside) -> None:
@@ -42,7 +42,7 @@ class OpenInferenceDescriptions:
         self._slow = slow
 
     def add_to(self, methods: Methods) -> None:
-        """Add them to what a server serves."""
+        """Add the RPCs to the methods of a server."""
 
         def add(name: str, kind: Any, answer: Callable[[Any], Message], where: Aside | None) -> None:
             full_name = f"{SERVICE}/{name}"
@@ -63,48 +63,58 @@ class OpenInferenceDescriptions:
         add("RepositoryModelUnload", pb.RepositoryModelUnloadRequest, self.unload, self._slow)
 
     def server_live(self, _: pb.ServerLiveRequest) -> pb.ServerLiveResponse:
+        """Answer ServerLive."""
         return pb.ServerLiveResponse(live=True)
 
     def server_ready(self, _: pb.ServerReadyRequest) -> pb.ServerReadyResponse:
+        """Answer ServerReady."""
         return pb.ServerReadyResponse(ready=self._service.ready)
 
     def model_ready(self, request: pb.ModelReadyRequest) -> pb.ModelReadyResponse:
+        """Answer ModelReady."""
         return pb.ModelReadyResponse(ready=self._service.model_ready(request.name, request.version))
 
     def server_metadata(self, _: pb.ServerMetadataRequest) -> pb.ServerMetadataResponse:
+        """Answer ServerMetadata."""
         return ParseDict(self._service.server_metadata(), pb.ServerMetadataResponse())
 
     def model_metadata(self, request: pb.ModelMetadataRequest) -> pb.ModelMetadataResponse:
+        """Answer ModelMetadata."""
         found = self._service.model_metadata(request.name, request.version)
         return ParseDict(found, pb.ModelMetadataResponse())
 
     def model_config(self, request: pb.ModelConfigRequest) -> pb.ModelConfigResponse:
+        """Answer ModelConfig."""
         found = self._service.model_config(request.name, request.version)
         return ParseDict({"config": found}, pb.ModelConfigResponse())
 
     def model_statistics(self, request: pb.ModelStatisticsRequest) -> pb.ModelStatisticsResponse:
+        """Answer ModelStatistics."""
         found = self._service.model_statistics(request.name, request.version)
         return ParseDict(found, pb.ModelStatisticsResponse())
 
     def repository_index(self, request: pb.RepositoryIndexRequest) -> pb.RepositoryIndexResponse:
+        """Answer RepositoryIndex."""
         found = self._service.index(request.repository_name, only_ready=request.ready)
         return ParseDict({"models": found}, pb.RepositoryIndexResponse())
 
     def load(self, request: pb.RepositoryModelLoadRequest) -> pb.RepositoryModelLoadResponse:
+        """Answer RepositoryModelLoad."""
         self._service.load(request.repository_name, request.model_name, request.parameters)
         return pb.RepositoryModelLoadResponse()
 
     def unload(self, request: pb.RepositoryModelUnloadRequest) -> pb.RepositoryModelUnloadResponse:
+        """Answer RepositoryModelUnload."""
         self._service.unload(request.repository_name, request.model_name)
         return pb.RepositoryModelUnloadResponse()
 
 
 class OpenInferenceMethods:
-    """Inference: calls and streams of boards, which have to be admitted.
+    """RPCs of inference.
 
     Args:
-        admission: which every call passes.
-        idle_seconds: how long nothing may come on a stream that has nothing open.
+        admission: admits every call and message.
+        idle_seconds: time limit for a stream without messages to answer.
     """
 
     def __init__(self, admission: Admission, idle_seconds: float = math.inf) -> None:
@@ -112,7 +122,7 @@ class OpenInferenceMethods:
         self._idle_seconds = idle_seconds
 
     def add_to(self, methods: Methods) -> None:
-        """Add them to what a server serves."""
+        """Add the RPCs to the methods of a server."""
         methods.add_unary(f"{SERVICE}/ModelInfer", UnaryCalls(self._admission, ModelInfer()).take)
         streams = StreamCalls(self._admission, ModelStreamInfer(), self._idle_seconds)
         methods.add_stream(f"{SERVICE}/ModelStreamInfer", streams.begin)

@@ -1,7 +1,7 @@
-"""The integers of a tensor that is written as JSON, flat or nested once, as numpy's.
+"""Reads the integers of a JSON tensor, flat or nested once, into an array.
 
-A small tensor is read by a JSON decoder. A large one would become a million Python objects, which no other
-thread could run beside: numpy reads it from the text. Knows nothing about boards.
+A JSON decoder reads a small tensor. It would make a million Python objects of a large one and block all other
+threads meanwhile, so numpy reads a large tensor directly from the text.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from octofold_proto.errors import InvalidRequest
 from octofold_server.system.quoting import quoted
 
 LARGE_TEXT_BYTES = 65_536
-"""From here on numpy reads the text."""
+"""Minimum size of a text that numpy reads."""
 
 _NESTED_ONCE = msgspec.json.Decoder(list[int | list[int]])
 _LARGEST = np.iinfo(np.int64).max
-_LONGEST_SHOWN = 18  # digits, which an int64 holds
+_LONGEST_SHOWN = 18  # digits that fit into an int64
 _OPEN, _CLOSE = b"[]"
 _ALLOWED = np.zeros(256, dtype=np.bool_)
 _ALLOWED[list(b"0123456789-,[] \t\r\n")] = True
 
 
 def integers(text: bytes, name: str) -> NDArray[np.integer[Any]]:
-    """The integers, in one dimension.
+    """Read integers into a one-dimensional array.
 
     Args:
-        text: one JSON value, known to be well-formed.
-        name: of the input, for errors.
+        text: a well-formed JSON value.
+        name: name of the input, for errors.
 
     Raises:
-        InvalidRequest: it is not an array of integers, or of arrays of integers.
+        InvalidRequest: the value is not an array of integers or of arrays of integers.
     """
     if len(text) >= LARGE_TEXT_BYTES:
         return _from_text(np.frombuffer(text, dtype=np.uint8), name)
@@ -54,14 +54,17 @@ def _from_list(data: Sequence[int | list[int]]) -> NDArray[np.integer[Any]]:
             flat.append(element)
     try:
         return np.array(flat, dtype=np.int64)
-    except OverflowError:  # JSON knows no largest integer
+    except OverflowError:  # JSON does not limit integers
         return np.array([max(-1, min(element, _LARGEST)) for element in flat], dtype=np.int64)
 
 
 def _from_text(text: NDArray[np.uint8], name: str) -> NDArray[np.integer[Any]]:
-    """Integers of one or two digits, and the first of all others: those after it are 0."""
+    """Read integers of up to two digits. The first larger or negative one is read too; all after it are 0.
+
+    A valid board has no such integer, and the error names only the first one.
+    """
     _check_nesting(text, name)
-    digits = text - ord("0")  # what is no digit wraps around to 10 or more
+    digits = text - ord("0")  # other characters wrap around to 10 or more
     is_digit = digits < 10
     starts = is_digit.copy()
     starts[1:] &= ~is_digit[:-1]
@@ -69,7 +72,7 @@ def _from_text(text: NDArray[np.uint8], name: str) -> NDArray[np.integer[Any]]:
     has_second[:-1] = starts[:-1] & is_digit[1:]
     digits[:-1] = np.where(has_second[:-1], digits[:-1] * 10 + digits[1:], digits[:-1])
     values = digits[starts]
-    # The first character of a number that is negative or has three digits.
+    # The first digits of numbers that are negative or have three digits.
     odd = starts.copy()
     odd[0] = False
     odd[1:] &= text[:-1] == ord("-")

@@ -1,6 +1,6 @@
-"""Questions about the server and its models, and loading and unloading, in the terms of the Open Inference
-Protocol, version 2, as Triton extends it. gRPC and REST hand over what they read and send what they get back,
-so that they cannot differ in anything but form.
+"""Operations of the Open Inference Protocol: descriptions, statistics, loading and unloading.
+
+gRPC and REST both use this module, so that they differ only in form.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from octofold_server.system.quoting import quoted
 
 
 class OpenInference:
-    """What both transports do.
+    """The operations of a server.
 
     Args:
-        admission: where calls go.
-        shared: what other processes have a part in; None when this is the only one.
+        admission: the admission of the server.
+        shared: the service that this process shares with others; None if this is the only process.
     """
 
     def __init__(self, admission: Admission, shared: SharedService | None = None) -> None:
@@ -32,11 +32,11 @@ class OpenInference:
 
     @property
     def ready(self) -> bool:
-        """Whether the server wants calls: a model is warm, and the server is not on its way out."""
+        """Whether the server is ready: a model is ready, and the server is not shutting down."""
         return self._admission.ready and self._models.any_ready and self._admission.is_alive()
 
     def model_ready(self, name: str, version: str) -> bool:
-        """Whether the server wants calls for this model."""
+        """Whether a model is ready on a ready server."""
         try:
             self._models.resolve(name, version)
         except (UnknownModel, Unavailable):
@@ -44,38 +44,69 @@ class OpenInference:
         return self.ready
 
     def server_metadata(self) -> Description:
+        """Describe the server."""
         return describe.server_metadata()
 
     def model_metadata(self, name: str, version: str) -> Description:
-        """Raises what `Models.resolve` raises, like all that follow with a name."""
+        """Describe the tensors of a model.
+
+        Raises:
+            UnknownModel, Unavailable: as in `Models.resolve`.
+        """
         served = self._models.resolve(name, version)
         versions = [ready.version for ready in self._models.served() if ready.name == served.name]
         return describe.model_metadata(served, versions)
 
     def model_config(self, name: str, version: str) -> Description:
+        """Describe the configuration of a model.
+
+        Raises:
+            UnknownModel, Unavailable: as in `Models.resolve`.
+        """
         return describe.model_config(self._models.resolve(name, version), self._admission.limits.boards)
 
     def model_statistics(self, name: str, version: str) -> Description:
-        """Of one version, of all versions of one model, or of all models, as far as they are named."""
+        """Report the statistics of matching versions.
+
+        Args:
+            name: name of a model; empty for all models.
+            version: a version of the model; empty for all versions.
+
+        Raises:
+            UnknownModel: the named model or version has no statistics.
+        """
         kept = self._models.statistics()
         if name:
             kept = {key: value for key, value in kept.items() if key[0] == name and version in ("", key[1])}
         if name and not kept:
-            raise UnknownModel(f"there are no statistics of {quoted(name)} {quoted(version)}")
+            raise UnknownModel(f"no statistics for model {quoted(name)} version {quoted(version)}")
         return describe.model_statistics(kept)
 
     def index(self, repository: str, *, only_ready: bool) -> list[Description]:
-        """Every version; raises InvalidRequest when a repository is named."""
+        """List the versions.
+
+        Args:
+            repository: must be empty.
+            only_ready: whether to list only ready versions.
+
+        Raises:
+            InvalidRequest: `repository` is not empty.
+        """
         _check_repository(repository)
         return describe.index(self._models.index(), only_ready=only_ready)
 
     def load(self, repository: str, name: str, parameters: Iterable[str]) -> None:
-        """Load a model, or load it again; blocks until it serves.
+        """Load or reload a model; blocks until it serves.
+
+        Args:
+            repository: must be empty.
+            name: name of the model.
+            parameters: names of the request's parameters; must be empty, because files and configurations
+                come only from the repository.
 
         Raises:
-            InvalidRequest: a repository is named, or the request brings files or a configuration: what is
-                served comes from the repository, never from the wire.
-            UnknownModel, ModelError: see `Models.load`.
+            InvalidRequest: `repository` or `parameters` is not empty.
+            UnknownModel, ModelError: as in `Models.load`.
         """
         _check_repository(repository)
         for parameter in parameters:
@@ -87,11 +118,15 @@ class OpenInference:
             self._shared.load(name)
 
     def unload(self, repository: str, name: str) -> None:
-        """Drain and free a model; blocks until it is done.
+        """Drain and unload a model; blocks until this is done.
+
+        Args:
+            repository: must be empty.
+            name: name of the model.
 
         Raises:
-            InvalidRequest: a repository is named.
-            UnknownModel: see `Models.unload`.
+            InvalidRequest: `repository` is not empty.
+            UnknownModel: as in `Models.unload`.
         """
         _check_repository(repository)
         self._models.unload(name)
@@ -99,7 +134,7 @@ class OpenInference:
             self._shared.unload(name)
 
     def metrics(self) -> str:
-        """The page that Prometheus reads, of all processes; blocks until they have answered."""
+        """Write the metrics of all processes for Prometheus; blocks until they answer."""
         if self._shared is not None:
             return self._shared.metrics()
         admission = self._admission
@@ -108,4 +143,4 @@ class OpenInference:
 
 def _check_repository(name: str) -> None:
     if name:
-        raise InvalidRequest(f"unknown repository {quoted(name)}: there is one, and it has no name")
+        raise InvalidRequest(f"unknown repository {quoted(name)}: the only repository has no name")

@@ -1,4 +1,4 @@
-"""What the parameters of an inference mean, by whichever transport they came."""
+"""The parameters of an inference request, for both transports."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from octofold_server.system.quoting import quoted
 
 INPUT_REFUSED = ("shared_memory_region",)
 OUTPUT_REFUSED = ("shared_memory_region", "classification")
-"""Parameters of tensors that change what the caller gets, and that nothing here knows how to honour."""
+"""Unsupported parameters of tensors that would change the result. Other unknown parameters are ignored."""
 
-LONGEST_TIMEOUT_US = 10**15  # thirty years; beyond, seconds of a clock lose their fractions
+LONGEST_TIMEOUT_US = 10**15  # thirty years; larger times lose precision
 
 Parameter = bool | int | float | str | None
 Parameters = Mapping[str, Parameter]
@@ -26,16 +26,16 @@ _PRIORITIES = {0: Priority.INTERACTIVE, 1: Priority.INTERACTIVE, 2: Priority.BUL
 
 
 def with_parameters(request: Request, parameters: Parameters) -> Request:
-    """The request with the priority and the timeout that its parameters ask for.
+    """Set the priority and the timeout of a request from its parameters.
 
     Raises:
-        InvalidRequest: one of them is not possible.
+        InvalidRequest: a parameter has an invalid value.
     """
     return request._replace(priority=_priority(parameters), timeout_seconds=_timeout_seconds(parameters))
 
 
 def _priority(parameters: Parameters) -> Priority:
-    """1 is interactive, 2 is bulk, 0 or none the default."""
+    """The priority: 1 is interactive, 2 is bulk, 0 or none is the default."""
     value = parameters.get("priority", 0)
     if type(value) is not int or value not in _PRIORITIES:
         raise InvalidRequest(f"parameter 'priority' is {_shown(value)}; it takes 1 (interactive) or 2 (bulk)")
@@ -43,7 +43,7 @@ def _priority(parameters: Parameters) -> Priority:
 
 
 def _timeout_seconds(parameters: Parameters) -> float:
-    """The parameter is in microseconds; 0 or none means no timeout."""
+    """The timeout in seconds. The parameter is in microseconds; 0 or none means no timeout."""
     value = parameters.get("timeout", 0)
     if type(value) is not int or value < 0:
         raise InvalidRequest(f"parameter 'timeout' is {_shown(value)}; it takes microseconds, 0 or more")
@@ -51,10 +51,15 @@ def _timeout_seconds(parameters: Parameters) -> float:
 
 
 def refuse_parameters(parameters: Parameters, refused: Sequence[str], where: str) -> None:
-    """Refuse these parameters; others that nothing here knows do no harm.
+    """Check that unsupported parameters are absent.
+
+    Args:
+        parameters: the parameters.
+        refused: names of the unsupported ones.
+        where: the owner of the parameters, for the error.
 
     Raises:
-        InvalidRequest: one of `refused` is among the parameters; names it.
+        InvalidRequest: the parameters contain an unsupported one; the message names it.
     """
     for name in refused:
         if parameters.get(name):

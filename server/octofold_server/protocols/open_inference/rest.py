@@ -1,8 +1,7 @@
-"""The Open Inference Protocol over REST, and what operators read: `/healthz`, `/readyz`, `/metrics`.
+"""The Open Inference Protocol over REST, and routes for operators: `/healthz`, `/readyz` and `/metrics`.
 
-The application is aiohttp's: it parses in C, bounds headers and bodies by itself, and a slow client costs it
-an open socket where a server of a thread a connection would lose a thread. Knows nothing about sockets, which
-are `octofold_server.transport.http_server`'s, nor about what the operations do.
+The application uses aiohttp, which parses in C and limits headers. A slow client occupies only a socket, and
+not a thread.
 """
 
 from __future__ import annotations
@@ -36,25 +35,25 @@ from octofold_server.transport.access import Access, Right
 from octofold_server.transport.http_exchange import BODIES, Bodies, send
 
 PROBES = ("/healthz", "/readyz", "/v2/health/live", "/v2/health/ready")
-"""Paths that are answered without a token and however much is at work."""
+"""Paths that are answered without a token and under any load."""
 
 REQUEST_ID = "X-Request-Id"
-"""The header under which a caller may name its call, and under which a failed call's id comes back."""
+"""The header for the request id: a caller may send one, and a failed call returns it."""
 
 JSON_LENGTH = "Inference-Header-Content-Length"
-"""The header of Triton's binary extension: how much of a body is JSON."""
+"""The header of Triton's binary extension: the number of bytes of JSON in a body."""
 
 ADMIN_THREADS = 4
-"""For loading and unloading, which last: bodies of inference must not wait behind them."""
+"""Threads for loading and unloading, which take long and must not delay inference."""
 
 LARGE_BODY_BYTES = 65_536
-"""From here on a body is read and written on another thread, so that it holds up nobody else."""
+"""Minimum size of a body that is parsed on another thread, so that it does not delay other requests."""
 
 SMALL_BODY_BYTES = 65_536
-"""At most, of a request that brings no tensors."""
+"""Maximum size of a body without tensors."""
 
 CLIENT_LEFT = 499
-"""No standard status, but the one that proxies log for a client that did not wait."""
+"""Not a standard status, but the one that proxies log if the client leaves."""
 
 HTTP_STATUSES: dict[grpc.StatusCode, int] = {
     grpc.StatusCode.INVALID_ARGUMENT: HTTPStatus.BAD_REQUEST,
@@ -73,9 +72,9 @@ _CODES_OF_BODIES: dict[int, grpc.StatusCode] = {
     HTTPStatus.REQUEST_TIMEOUT: grpc.StatusCode.DEADLINE_EXCEEDED,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: grpc.StatusCode.RESOURCE_EXHAUSTED,
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: grpc.StatusCode.INVALID_ARGUMENT,
-    HTTPStatus.SERVICE_UNAVAILABLE: grpc.StatusCode.RESOURCE_EXHAUSTED,  # too many requests at work
+    HTTPStatus.SERVICE_UNAVAILABLE: grpc.StatusCode.RESOURCE_EXHAUSTED,  # too many requests in progress
 }
-"""What bodies are counted as that are refused before anything is made of them."""
+"""The status codes under which refused bodies are counted."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -88,15 +87,15 @@ def application(
     body_seconds: float,
     is_grpc_answering: Callable[[], bool] = lambda: True,
 ) -> web.Application:
-    """The HTTP application: every route of the protocol, of its extensions, and for operators.
+    """Make the HTTP application with the routes of the protocol, of its extensions and for operators.
 
     Args:
-        admission: which every inference passes.
-        service: what the routes do.
+        admission: admits every inference.
+        service: the operations.
         access: checks the token of every request.
-        max_body_bytes: longer bodies are refused.
-        body_seconds: how long a body may take to arrive.
-        is_grpc_answering: asks gRPC for `/readyz`; may block for a moment.
+        max_body_bytes: maximum size of a body.
+        body_seconds: time limit for a body to arrive.
+        is_grpc_answering: returns whether gRPC answers, for `/readyz`; may block briefly.
     """
     bodies = Bodies(admission.budget, body_seconds, admission.refusals)
     routes = _Routes(admission, service, bodies, max_body_bytes, is_grpc_answering)
@@ -160,7 +159,7 @@ class _Routes:
         self._is_grpc_answering = is_grpc_answering
         self._probes = ThreadPoolExecutor(1, thread_name_prefix="readiness")
         self._pages = ThreadPoolExecutor(1, thread_name_prefix="metrics")
-        self._page: asyncio.Future[str] | None = None  # of metrics, the newest
+        self._page: asyncio.Future[str] | None = None  # the newest page of metrics
         self._admin = ThreadPoolExecutor(ADMIN_THREADS, thread_name_prefix="rest-admin")
 
     async def live(self, _: web.Request) -> web.Response:
@@ -176,7 +175,7 @@ class _Routes:
         if self._page is None or self._page.done():
             loop = asyncio.get_running_loop()
             self._page = loop.run_in_executor(self._pages, self._service.metrics)
-        text = await asyncio.shield(self._page)  # others wait for it too
+        text = await asyncio.shield(self._page)  # other requests wait for the same page
         return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
 
     async def server_metadata(self, _: web.Request) -> web.Response:
@@ -208,7 +207,7 @@ class _Routes:
                 self._admission.refusals.add(code_name(error))
                 raise
             try:
-                # A reply that its client does not read holds memory: until it is read, the call is at work.
+                # An unread reply uses memory, so the call is in progress until the client has read it.
                 with self._admission.call_slot():
                     when_answered = partial(_wake, loop, answered)
                     call = self._admission.submit(asked.request, when_answered, headers=headers)
@@ -244,7 +243,7 @@ class _Routes:
         return web.Response()
 
     async def _small(self, request: web.Request, kind: type[Body]) -> Body:
-        """The body of a request that brings no tensors."""
+        """Read the body of a request without tensors."""
         async with self._bodies.body(request, SMALL_BODY_BYTES, "allowed here") as body:
             try:
                 return msgspec.json.decode(body or b"{}", type=kind)
@@ -260,12 +259,18 @@ class _Routes:
 def _wake(loop: asyncio.AbstractEventLoop, answered: asyncio.Event, _: AcceptedCall) -> None:
     try:
         loop.call_soon_threadsafe(answered.set)
-    except RuntimeError:  # the loop has ended, and with it everybody who waits
+    except RuntimeError:  # the loop has ended, and all waiting requests with it
         return
 
 
 def error_reply(refusals: Refusals, request: web.Request, error: Exception) -> web.Response:
-    """The protocol's error object for whatever was raised; what aiohttp refuses is counted here."""
+    """Make the protocol's error reply for an exception.
+
+    Args:
+        refusals: counts the requests that aiohttp refuses.
+        request: the request.
+        error: the exception of its handler.
+    """
     if not isinstance(error, web.HTTPException):
         return _failure(request, error)
     if code := _CODES_OF_BODIES.get(error.status):
@@ -275,7 +280,7 @@ def error_reply(refusals: Refusals, request: web.Request, error: Exception) -> w
 
 
 def _failure(request: web.Request, error: Exception, id_in_body: str = "") -> web.Response:
-    """The protocol's error object, under the HTTP status that goes with the exception."""
+    """Make the protocol's error reply with the HTTP status of the exception."""
     request_id = usable_request_id(id_in_body or request.headers.get(REQUEST_ID))
     call = f"{request.method} {request.rel_url.raw_path}"
     status = failure_status(error, call, request_id, request.remote or "")
@@ -312,7 +317,7 @@ def _yes_or_no(yes: bool) -> web.Response:
 
 
 def _model(request: web.Request) -> tuple[str, str]:
-    """The model and version that the path names; empty where it does not."""
+    """The model and version in the path; empty if missing."""
     return request.match_info.get("model", ""), request.match_info.get("version", "")
 
 

@@ -1,5 +1,6 @@
-"""Inference over REST: what a body asks for, and its reply. A body is JSON, with the tensors in it or, in
-Triton's binary extension, behind it.
+"""Reads and writes the bodies of inference over REST.
+
+A body is JSON. It contains the tensors or, with Triton's binary extension, is followed by them.
 """
 
 from __future__ import annotations
@@ -35,13 +36,14 @@ from octofold_server.protocols.open_inference.tensors import (
 from octofold_server.system.quoting import quoted
 
 MAX_OBJECTS = 256
-"""Of a body's JSON. An inference takes one for itself, two for each tensor and two for parameters."""
+"""Maximum number of JSON objects in a body. A request has one, plus two for each tensor and two for
+parameters."""
 
 MAX_PART_BYTES = 4096
-"""Of an object of parameters, or of a shape, as JSON."""
+"""Maximum size of the JSON of a shape or of an object of parameters."""
 
 MAX_TEXT_BYTES = 65_536
-"""Of a name or an id."""
+"""Maximum size of a name or an id."""
 
 _MISSING = msgspec.Raw()
 _NO_DATA = (b"", b"null")
@@ -50,7 +52,7 @@ Part = TypeVar("Part")
 
 
 class _Input(msgspec.Struct):
-    """What is raw here may be large, and is decoded once its size is known."""
+    """An input. Raw fields may be large, so their size is checked before they are decoded."""
 
     name: str
     datatype: str
@@ -78,7 +80,7 @@ _parameters: msgspec.json.Decoder[Parameters] = msgspec.json.Decoder(dict[str, P
 
 
 class InferenceBody(NamedTuple):
-    """What a body asks for, the id that it gives, and which outputs go back as bytes."""
+    """The request in a body, its id, and the names of the outputs to return as bytes."""
 
     request: Request
     id: str
@@ -86,30 +88,36 @@ class InferenceBody(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """A body, and how many of its bytes are JSON: all of them where no tensor follows."""
+    """The body of a reply, and the number of its bytes that are JSON."""
 
     body: bytes
     json_length: int
 
 
 def read_inference(body: bytes, json_length: int | None, model: str, version: str) -> InferenceBody:
-    """The request for `model` and `version` in a body of which `json_length` bytes are JSON; None is all.
+    """Read a request from a body.
+
+    Args:
+        body: the body.
+        json_length: number of its bytes that are JSON; None for all.
+        model: name of the model; empty for the default.
+        version: version of the model; empty for the newest ready one.
 
     Raises:
-        InvalidRequest: the body is not such a request; says where it is not.
+        InvalidRequest: the body is not a valid request.
     """
     if json_length is None:
         json_length = len(body)
     elif json_length > len(body):
-        raise InvalidRequest(f"the header says {json_length} bytes of JSON; the body holds {len(body)}")
+        raise InvalidRequest(f"the header announces {json_length} bytes of JSON; the body has {len(body)}")
     view = memoryview(body)
     _check_objects(body, json_length)
     try:
         read = _body.decode(view[:json_length])
-    except (ValueError, RecursionError) as error:  # UTF-8 that is none, and JSON that is none or not ours
+    except (ValueError, RecursionError) as error:  # invalid UTF-8, JSON or fields
         raise InvalidRequest(f"the JSON of the request is wrong: {error}") from error
     if len(read.id) > MAX_TEXT_BYTES:
-        raise InvalidRequest(f"id holds {len(read.id)} characters; at most {MAX_TEXT_BYTES} are allowed")
+        raise InvalidRequest(f"id has {len(read.id)} characters; at most {MAX_TEXT_BYTES} are allowed")
     parameters = _parameters_of(read.parameters, "the request")
     outputs, binary = _outputs(read.outputs, bool(parameters.get("binary_data_output")))
     read_boards = partial(boards_of, _inputs(read.inputs, view[json_length:]))
@@ -120,7 +128,7 @@ def read_inference(body: bytes, json_length: int | None, model: str, version: st
 
 
 def write_inference(asked: InferenceBody, call: AcceptedCall) -> Reply:
-    """The reply to a body whose call has its answer."""
+    """Write the reply to a body whose call has an answer."""
     described: list[dict[str, Any]] = []
     appended: list[bytes] = []
     for spec, values in outputs_of(asked.request.outputs, call.answer.moves):
@@ -159,7 +167,7 @@ def _inputs(described: Sequence[_Input], appended: memoryview) -> list[InputTens
             contents = integers(data, tensor.name)
         inputs.append(InputTensor(tensor.name, tensor.datatype, shape, contents))
     if appended:
-        raise InvalidRequest(f"{len(appended)} bytes follow the JSON that belong to no input")
+        raise InvalidRequest(f"{len(appended)} bytes after the JSON belong to no input")
     return inputs
 
 
@@ -174,7 +182,7 @@ def _binary_size(parameters: Parameters, available: int, name: str) -> int:
 
 
 def _outputs(asked: Sequence[_Output], binary_by_default: bool) -> tuple[Sequence[str], frozenset[str]]:
-    """The names of the outputs to answer with, and of those that go back as bytes."""
+    """The names of the requested outputs, and of those to return as bytes."""
     if not asked:
         return EVERY_OUTPUT, frozenset(EVERY_OUTPUT if binary_by_default else ())
     names = output_names([output.name for output in asked])
@@ -188,13 +196,13 @@ def _outputs(asked: Sequence[_Output], binary_by_default: bool) -> tuple[Sequenc
 
 
 def _check_objects(body: bytes, json_length: int) -> None:
-    """Refuse a body that would become many objects in memory."""
+    """Refuse a body that would take too many objects in memory."""
     if json_length < LARGE_TEXT_BYTES:
         return
     objects = int(np.count_nonzero(np.frombuffer(body, np.uint8, json_length) == ord("{")))
     if objects > MAX_OBJECTS:
         raise InvalidRequest(
-            f"the JSON of the request holds {objects} objects; at most {MAX_OBJECTS} are allowed"
+            f"the JSON of the request has {objects} objects; at most {MAX_OBJECTS} are allowed"
         )
 
 
@@ -207,7 +215,7 @@ def _parameters_of(part: msgspec.Raw, of: str, name: str | None = None) -> Param
 def _decoded_part(
     decoder: msgspec.json.Decoder[Part], part: msgspec.Raw, what: str, name: str | None
 ) -> Part:
-    """A part of the JSON; `what` it is, and of which name, is for errors."""
+    """Decode a part of the JSON; `what` and `name` describe it in errors."""
     text = bytes(part)
     if len(text) <= MAX_PART_BYTES:
         try:

@@ -1,8 +1,6 @@
-"""The tensors of a model in the terms of the Open Inference Protocol: from named inputs to boards, and from
-moves to named outputs.
+"""Converts named inputs of the Open Inference Protocol to boards, and moves to named outputs.
 
-Both of the protocol's transports, gRPC and REST, pass through here, so that they accept and answer the same.
-Knows nothing about messages, models or batching.
+gRPC and REST both use this module, so that they accept and return the same tensors.
 """
 
 from __future__ import annotations
@@ -22,11 +20,11 @@ from octofold_server.system.quoting import quoted
 
 CELLS = 16
 MAX_ELEMENT = 2**32 - 1
-"""Stands for larger elements in the error that names the first bad one: no board has elements that large."""
+"""Replaces larger elements, for the error that names the first invalid one."""
 
 
 class TensorSpec(NamedTuple):
-    """An input or output; `shape` is the one behind the batch dimension."""
+    """An input or output; `shape` excludes the batch dimension."""
 
     name: str
     datatype: str
@@ -46,49 +44,56 @@ BOARDS = _spec(model.BOARDS)
 OUTPUTS = {tensor.name: _spec(tensor) for tensor in model.OUTPUTS}
 
 EVERY_OUTPUT = tuple(OUTPUTS)
-"""What a request is answered with that names no outputs."""
+"""The outputs for a request that names none."""
 
 _FIELDS = dict(zip(OUTPUTS, Moves._fields, strict=True))
-"""The field of `Moves` that holds an output."""
+"""The field of `Moves` for each output."""
 
 
 class InputTensor(NamedTuple):
-    """An input as its sender describes it; nothing of it has been checked."""
+    """An input as received, not checked."""
 
     name: str
     datatype: str
     shape: Sequence[int]
-    contents: bytes | NDArray[np.integer[Any]]  # raw bytes, or one integer an element: [elements]
+    contents: bytes | NDArray[np.integer[Any]]  # raw bytes, or integers [elements]
 
 
 class OutputTensor(NamedTuple):
-    """An output for N boards; `values` is `[N, *spec.shape]`, of the type that goes on the wire."""
+    """An output for N boards; `values` is `[N, *spec.shape]` with the type on the wire."""
 
     spec: TensorSpec
     values: NDArray[Any]
 
 
 def boards_of(inputs: Sequence[InputTensor], largest_exponent: int) -> NDArray[np.uint8]:
-    """Boards [N, 16] uint8 from the inputs of a request, N at least 1.
+    """Read the boards from the inputs of a request.
+
+    Args:
+        inputs: the inputs.
+        largest_exponent: largest exponent that the model accepts.
+
+    Returns:
+        Boards [N, 16] uint8, N at least 1.
 
     Raises:
-        InvalidRequest: not exactly the input `boards`, or of another type, shape or size; names it.
-        BoardError: a cell exceeds `largest_exponent`; names the first bad board and cell.
+        InvalidRequest: the inputs are not exactly `boards`, or its type, shape or size is wrong.
+        BoardError: a cell exceeds `largest_exponent`; the message names the first invalid board and cell.
     """
     if len(inputs) != 1 or inputs[0].name != BOARDS.name:
         raise InvalidRequest(_why_not_boards_alone([given.name for given in inputs]))
     _, datatype, shape, contents = inputs[0]
     if datatype != BOARDS.datatype:
-        raise InvalidRequest(f"input 'boards' is of type {quoted(datatype)}; the model takes UINT8")
+        raise InvalidRequest(f"input 'boards' has type {quoted(datatype)}; the model takes UINT8")
     if len(shape) != 2 or shape[1] != CELLS or shape[0] < 1:
         raise InvalidRequest(
-            f"input 'boards' is of shape {list(shape[:8])}; the model takes [-1, 16], one board or more"
+            f"input 'boards' has shape {list(shape[:8])}; the model takes [-1, 16] with at least one board"
         )
     elements = shape[0] * CELLS
     if len(contents) != elements:
         what = "bytes" if isinstance(contents, bytes) else "elements"
         raise InvalidRequest(
-            f"input 'boards' holds {len(contents)} {what}; its shape {list(shape)} takes {elements}"
+            f"input 'boards' has {len(contents)} {what}; its shape {list(shape)} needs {elements}"
         )
     if isinstance(contents, bytes):
         return boards_from_bytes(contents, largest_exponent)
@@ -96,10 +101,10 @@ def boards_of(inputs: Sequence[InputTensor], largest_exponent: int) -> NDArray[n
 
 
 def output_names(requested: Sequence[str]) -> Sequence[str]:
-    """The requested outputs, each once.
+    """Check the names of requested outputs, and return them.
 
     Raises:
-        InvalidRequest: one is unknown or requested twice; names it.
+        InvalidRequest: an output is unknown or requested twice; the message names it.
     """
     for position, name in enumerate(requested):
         if name not in OUTPUTS:
@@ -110,7 +115,7 @@ def output_names(requested: Sequence[str]) -> Sequence[str]:
 
 
 def outputs_of(names: Sequence[str], moves: Moves) -> list[OutputTensor]:
-    """The outputs of these names, as the model has answered."""
+    """Make the named outputs from the moves of a model."""
     return [
         OutputTensor(OUTPUTS[name], getattr(moves, _FIELDS[name]).astype(OUTPUTS[name].dtype, copy=False))
         for name in names

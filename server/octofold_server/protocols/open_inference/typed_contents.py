@@ -1,7 +1,7 @@
-"""A ModelInferRequest whose tensors keep their typed contents as bytes, and what numpy reads in these bytes.
+"""A ModelInferRequest that keeps typed contents as bytes, and a reader for these bytes.
 
-A packed UINT8 element takes one byte on the wire; protobuf's own message would make four of it, and Python's
-list eight, for as long as it takes to make a million objects. Knows nothing about RPCs.
+A packed UINT8 element takes one byte on the wire, four in protobuf's own message and eight in a Python list.
+Making a million objects would also take long. Here numpy reads the bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LONGEST_VARINT = 10
 
 
 def _request_with_contents_as_bytes() -> Any:
-    """A message and the bytes of a message look the same on the wire, so one can be declared as the other."""
+    """Make the message type. On the wire, a message and a field of bytes look the same."""
     file = FileDescriptorProto()
     pb.DESCRIPTOR.CopyToProto(file)
     (request,) = (message for message in file.message_type if message.name == "ModelInferRequest")
@@ -36,7 +36,7 @@ def _request_with_contents_as_bytes() -> Any:
     (contents,) = (field for field in tensor.field if field.name == "contents")
     contents.type = FieldDescriptorProto.TYPE_BYTES
     contents.ClearField("type_name")
-    contents.proto3_optional = True  # to be asked for its presence, as a message is
+    contents.proto3_optional = True  # keeps the presence check of a message field
     contents.oneof_index = len(tensor.oneof_decl)
     tensor.oneof_decl.add(name="_contents")
     pool = DescriptorPool()
@@ -47,18 +47,18 @@ def _request_with_contents_as_bytes() -> Any:
 
 
 ModelInferRequest: Any = _request_with_contents_as_bytes()
-"""`pb.ModelInferRequest`, but for `InferInputTensor.contents`, which are bytes."""
+"""`pb.ModelInferRequest`, except that `InferInputTensor.contents` is bytes."""
 
 
 def uint_elements(contents: bytes, name: str) -> NDArray[Any]:
-    """The elements of serialized InferTensorContents, as a one-dimensional array of integers.
+    """Read the elements of serialized InferTensorContents into a one-dimensional array of integers.
 
     Args:
-        contents: what an input holds.
-        name: of the input, for errors.
+        contents: the serialized contents of an input.
+        name: name of the input, for errors.
 
     Raises:
-        InvalidRequest: the elements are not in `uint_contents`, or it is not possible to read them.
+        InvalidRequest: the elements are not in `uint_contents`, or the contents cannot be decoded.
     """
     try:
         packed = _only_packed_elements(contents, name)
@@ -66,14 +66,14 @@ def uint_elements(contents: bytes, name: str) -> NDArray[Any]:
             return _read_packed(packed)
         message = parsed(pb.InferTensorContents, contents)
     except DecodeError:
-        raise InvalidRequest(f"the contents of input {quoted(name)} are no message") from None
+        raise InvalidRequest(f"cannot decode the contents of input {quoted(name)}") from None
     for field, _ in message.ListFields():
         _refuse_other_field(field.name, name)
     return np.array(message.uint_contents, dtype=np.uint32)
 
 
 def _only_packed_elements(contents: bytes, name: str) -> NDArray[np.uint8] | None:
-    """The bytes of the packed elements, where the contents hold nothing but these."""
+    """The bytes of the packed elements; None if the contents have another form."""
     if not contents:
         return None
     tag, at = read_varint(contents, 0, len(contents))
@@ -89,13 +89,16 @@ def _only_packed_elements(contents: bytes, name: str) -> NDArray[np.uint8] | Non
 def _refuse_other_field(field: str, name: str) -> None:
     if field != _ELEMENTS.name:
         raise InvalidRequest(
-            f"input {quoted(name)} has its elements in {field}; those of UINT8 go to {_ELEMENTS.name}"
+            f"input {quoted(name)} has its elements in {field}; UINT8 elements belong in {_ELEMENTS.name}"
         )
 
 
 def _read_packed(packed: NDArray[np.uint8]) -> NDArray[Any]:
-    """Varints as integers: the bytes themselves, unless an element exceeds 127, which no board's does. Only
-    the first of these is read; the elements after it are 0."""
+    """Read varints as integers.
+
+    These are the bytes themselves, unless an element exceeds 127, which is invalid in a board. Then only the
+    first such element is read, and the elements after it are 0.
+    """
     ends = packed < 0x80
     if not len(packed) or ends.all():
         return packed

@@ -81,7 +81,7 @@ ONE = bytes(16)
         ({"inputs": [], "raw_input_contents": []}, "input 'boards' is missing"),
         ({"inputs": [tensor(name="board", shape=[1, 16])]}, "unknown input 'board'; the model takes boards"),
         ({"inputs": [tensor()] * 2, "raw_input_contents": [ONE] * 2}, "input 'boards' is given twice"),
-        ({"inputs": [tensor(datatype="FP32", shape=[1, 16])]}, "'boards' is of type 'FP32'.* takes UINT8"),
+        ({"inputs": [tensor(datatype="FP32", shape=[1, 16])]}, "'boards' has type 'FP32'.* takes UINT8"),
         ({"inputs": [tensor(shape=[16])]}, r"shape \[16\]; the model takes \[-1, 16\]"),
         ({"inputs": [tensor(shape=[0, 16])]}, r"shape \[0, 16\]"),
         ({"inputs": [tensor(shape=[-1, 16])]}, r"shape \[-1, 16\]"),
@@ -95,7 +95,7 @@ ONE = bytes(16)
                 "raw_input_contents": [],
                 "inputs": [tensor(shape=[1, 16], contents=contents(int_contents=[0] * 16))],
             },
-            "'boards' has its elements in int_contents; those of UINT8 go to uint_contents",
+            "'boards' has its elements in int_contents; UINT8 elements belong in uint_contents",
         ),
         (
             {

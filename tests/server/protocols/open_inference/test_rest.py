@@ -83,7 +83,7 @@ def test_all_outputs_are_binary_when_the_request_says_so(ask: Ask, server: Serve
         ),
         ({"inputs": [described(data=[1.5] * 640)]}, "got `float`"),
         ({"inputs": [described()]}, "input 'boards' has neither data nor binary_data_size"),
-        ({"inputs": [described(data=[1] * 639)]}, "input 'boards' holds 639 elements"),
+        ({"inputs": [described(data=[1] * 639)]}, "input 'boards' has 639 elements"),
         ({"inputs": [described(data=[1] * 639 + [-1])]}, "board 39, cell 15: exponent -1"),
         ({"inputs": [described(data=[16] + [1] * 639)]}, "board 0, cell 0: exponent 16"),
         ({"inputs": [described(data=[1] * 600 + [10**30] * 40)]}, "board 37, cell 8: exponent"),
@@ -127,7 +127,7 @@ def test_bytes_that_belong_to_no_input_are_refused(ask: Ask, server: Served) -> 
         reply = ask(server, "POST", INFER, body, Inference_Header_Content_Length=length)
         assert (reply.status, reply.json["error"]) == (400, f"{JSON_LENGTH} is not a number of bytes")
     reply = ask(server, "POST", INFER, body, Inference_Header_Content_Length="99999")
-    assert "the header says 99999 bytes of JSON" in reply.json["error"]
+    assert "the header announces 99999 bytes of JSON" in reply.json["error"]
 
 
 @pytest.mark.parametrize(
