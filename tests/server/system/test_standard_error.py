@@ -77,3 +77,17 @@ def test_a_crash_is_told_on_standard_error(command: Command, tmp_path: Path) -> 
         server.send_signal(signal.SIGABRT)
         assert server.wait(LIMIT_SECONDS) == -signal.SIGABRT
     assert "Fatal Python error: Aborted" in (tmp_path / "log").read_text()
+
+
+def test_the_last_words_of_a_native_library_are_kept(command: Command, tmp_path: Path) -> None:
+    arguments, channel = command
+    arguments[1:3] = [str(Path(__file__).parents[1] / "failing_server.py"), "abort"]
+    with (
+        (tmp_path / "log").open("wb") as log,
+        subprocess.Popen(arguments, stderr=log) as server,
+        channel() as opened,
+    ):
+        with pytest.raises(grpc.RpcError):
+            OctofoldServiceStub(opened).NextMove(BOARD, timeout=LIMIT_SECONDS)
+        assert server.wait(LIMIT_SECONDS) == -signal.SIGABRT
+    wait_for(lambda: "terminate called: out of luck" in (tmp_path / "log").read_text())
