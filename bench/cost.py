@@ -118,7 +118,7 @@ def unary(target: str, _port: int, calls: int) -> None:
 
 
 def stream(in_flight: int, target: str, _port: int, calls: int) -> None:
-    """Messages of one stream, of which so many are on their way."""
+    """Send messages on one stream, with up to `in_flight` unanswered messages."""
 
     async def run() -> None:
         message = pb.StreamNextMovesRequest(id=1, request=pb.NextMovesRequest(boards=bytes(BOARD)))

@@ -30,23 +30,24 @@ from octofold_server.models.repository import (
 from octofold_server.models.tuning import boards_per_second
 
 LOWEST_AGREEMENT = {"fp32": 0.999, "fp16": 0.995, "int8": 0.95}
-"""Share of the moves on boards of games that must be those of fp32 on the CPU; rounding decides near ties.
-The export holds int8 against a player's own games; these games are another's."""
+"""Minimum share of moves that equal those of fp32 on the CPU; rounding decides near ties. The limit for int8
+is lower than at export, because these boards come from another player's games."""
 
 LOWEST_AGREEMENT_OF_TF32 = 0.995
 
 CHECKED_BATCH = 1024
 LONE_BOARDS = 300
 EMPTY = 0.25
-"""Share of empty cells on random boards, about."""
+"""Approximate share of empty cells on random boards."""
 
 Boards = NDArray[np.uint8]
 Figures = dict[str, float]
-"""By names such as "batch 64: boards/s"; what has the same text before the colon belongs together."""
+"""Figures by name, for example "batch 64: boards/s". Names with the same text before the colon form a
+group."""
 
 
 class WrongAnswers(Exception):
-    """A variant that answers otherwise than fp32 on the CPU."""
+    """A variant gives other answers than fp32 on the CPU."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ def random_cells(count: int) -> Boards:
 
 
 def _exact_moves(version: VersionFolder, boards: Boards, kept: Path) -> NDArray[np.int8]:
-    """The moves of fp32 on the CPU; whoever needs them first keeps them in a file."""
+    """The moves of fp32 on the CPU, computed once and stored in a file."""
     if not kept.exists():
         exact = Variant("exact", "fp32")
         lanes = warm_lanes(version, exact, exact.layout("cpu", 32))

@@ -28,7 +28,7 @@ PARTS = ("check", "direct", "served", "processes", "latency", "memory")
 LOADS = ("packed:4096/8", "packed:1024/16", "stream/256", "unary/256")
 LONGEST_PART_SECONDS = 420.0
 STOP_SECONDS = 30.0
-"""For a process that was told to stop, to stop its server."""
+"""Time limit for a process to stop its server."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,10 @@ def run_all(
 
 
 def isolated(run: Callable[[], Figures], seconds: float) -> Figures:
-    """What `run` returns in a process of its own.
+    """Call `run` in a separate process, and return its result.
 
     Raises:
-        RuntimeError: it raised something, ended by itself, such as by a crash, or took too long.
+        RuntimeError: `run` raised an exception, crashed or took too long.
     """
     context = get_context("spawn")  # a forked process cannot use CUDA, nor gRPC
     ours, theirs = context.Pipe()
@@ -132,7 +132,7 @@ def _send_result(run: Callable[[], Figures], pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
     try:
         result: Figures | str = run()
-    except KeyboardInterrupt:  # nobody waits for the result any more
+    except KeyboardInterrupt:  # the parent no longer waits for the result
         return
     except Exception as error:
         result = f"{type(error).__name__}: {error}"

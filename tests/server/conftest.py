@@ -5,41 +5,44 @@ from __future__ import annotations
 import hashlib
 import http.client
 import json
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import grpc
 import numpy as np
 import onnx
 import pytest
+from numpy.typing import NDArray
 from octofold_game.model import BOARDS, CARD_FILE, GRAPH_FILES, OUTPUTS, Tensor
-from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.admission.admission import Admission
 from octofold_server.backends.backend import Backend
 from octofold_server.backends.fakes import FakeBackend, RecordingBackend
 from octofold_server.config.options import Config
-from octofold_server.models.registry import Models
 from octofold_server.process.assembly import Parts, build
-from octofold_server.protocols.open_inference.rest import JSON_LENGTH
 from onnx import TensorProto, helper
-from support.waiting import wait_for
-
-START_LIMIT_SECONDS = 60
+from support.servers import (
+    Ask,
+    Gate,
+    HasRest,
+    RestReply,
+    ServeAll,
+    ServeBackend,
+    Served,
+    ServerProcess,
+    Start,
+    WriteVersion,
+)
 
 
 @pytest.fixture(scope="session")
 def graph() -> bytes:
     """A graph that keeps the contract and answers as `octofold_server.backends.fakes.fake_moves` does."""
-    constants = {
+    constants: dict[str, NDArray[Any]] = {
         "cells": np.array([1], np.int64),
         "four": np.array([4], np.int32),
         "moves": np.array([[0, 1, 2, 3]], np.int32),
@@ -74,11 +77,8 @@ def graph() -> bytes:
 
 
 def value_info(tensor: Tensor) -> onnx.ValueInfoProto:
-    shape = ["N", *tensor.shape]
+    shape: list[str | int | None] = ["N", *tensor.shape]
     return helper.make_tensor_value_info(tensor.name, helper.np_dtype_to_tensor_dtype(tensor.dtype), shape)
-
-
-WriteVersion = Callable[..., Path]
 
 
 @pytest.fixture
@@ -111,38 +111,6 @@ def write_version(tmp_path: Path, graph: bytes) -> WriteVersion:
     return write
 
 
-@dataclass
-class ServerProcess:
-    process: subprocess.Popen[bytes]
-    log_file: Path
-    port_file: Path
-
-    @property
-    def target(self) -> str:
-        return f"127.0.0.1:{self.port_file.read_text().strip()}"
-
-    @property
-    def log(self) -> str:
-        return self.log_file.read_text()
-
-    def wait_until_ready(self) -> None:
-        give_up = time.monotonic() + START_LIMIT_SECONDS
-        while not self.port_file.exists():
-            assert self.process.poll() is None, self.log
-            assert time.monotonic() < give_up, self.log
-            time.sleep(0.02)
-
-    def wait(self) -> int:
-        return self.process.wait(START_LIMIT_SECONDS)
-
-    def terminate(self) -> int:
-        self.process.send_signal(signal.SIGTERM)
-        return self.wait()
-
-
-StartServer = Callable[..., ServerProcess]
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """The tests of a file that sets EACH_TRANSPORT run once with each transport."""
     if "transport" in metafunc.fixturenames and getattr(metafunc.module, "EACH_TRANSPORT", False):
@@ -156,7 +124,7 @@ def transport(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def start_server(tmp_path: Path, transport: str) -> Iterator[StartServer]:
+def start_server(tmp_path: Path, transport: str) -> Iterator[Start]:
     """Start octofold-serve on a free port, with tmp_path/models unless told otherwise."""
     started: list[ServerProcess] = []
 
@@ -182,36 +150,12 @@ def start_server(tmp_path: Path, transport: str) -> Iterator[StartServer]:
             server.process.wait()
 
 
-class Gate:
-    """Holds up the loading of models in a server that is started with `program`."""
-
-    program = (str(Path(__file__).with_name("gated_server.py")),)
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def hold(self, version: Path) -> None:
-        """Whoever loads this version, or another with the same model file, waits from now on."""
-        self._file(version).touch()
-
-    def wait_until_reached(self, version: Path) -> None:
-        """Return once somebody waits."""
-        wait_for(lambda: any(self._folder.glob(f"{self._file(version).name}.*")))
-
-    def release(self, version: Path) -> None:
-        """Let them go on."""
-        self._file(version).unlink()
-
-    def _file(self, version: Path) -> Path:
-        return self._folder / hashlib.sha256((version / "model.onnx").read_bytes()).hexdigest()
-
-
 @pytest.fixture
 def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
     folder = tmp_path / "gate"
     folder.mkdir()
     monkeypatch.setenv("GATE", str(folder))
-    return Gate(folder)
+    return Gate(folder, Path(__file__).with_name("gated_server.py"))
 
 
 @pytest.fixture
@@ -240,9 +184,6 @@ def served_parts(backend: Backend, config: Config) -> Iterator[tuple[Parts, int]
         parts.models.close()
 
 
-ServeBackend = Callable[..., Any]
-
-
 @pytest.fixture
 def serve_backend(write_version: WriteVersion, tmp_path: Path, transport: str) -> ServeBackend:
     """An async context manager: a stub whose server, in this process, computes with the given backend."""
@@ -256,32 +197,6 @@ def serve_backend(write_version: WriteVersion, tmp_path: Path, transport: str) -
                 yield OctofoldServiceStub(channel)
 
     return serve
-
-
-@dataclass
-class Served:
-    """A server in this process, with all its protocols."""
-
-    parts: Parts
-    grpc_target: str
-    rest_port: int
-
-    @property
-    def admission(self) -> Admission:
-        return self.parts.admission
-
-    @property
-    def models(self) -> Models:
-        return self.parts.models
-
-    def infer_stub(self) -> Any:
-        return GRPCInferenceServiceStub(self.channel)
-
-    def __post_init__(self) -> None:
-        self.channel = grpc.insecure_channel(self.grpc_target)
-
-
-ServeAll = Callable[..., AbstractContextManager[Served]]
 
 
 @pytest.fixture
@@ -311,18 +226,7 @@ def serve_all(write_version: WriteVersion, tmp_path: Path, transport: str) -> Se
     return serve
 
 
-class RestReply(NamedTuple):
-    status: int
-    headers: http.client.HTTPMessage
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        """The reply's JSON, without the tensors that may follow it."""
-        return json.loads(self.body[: int(self.headers.get(JSON_LENGTH, len(self.body)))])
-
-
-def _ask(server: Any, method: str, path: str, body: Any = None, **headers: str) -> RestReply:
+def _ask(server: HasRest, method: str, path: str, body: Any = None, **headers: str) -> RestReply:
     connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=30)
     try:
         body = json.dumps(body) if isinstance(body, dict | list) else body
@@ -334,13 +238,13 @@ def _ask(server: Any, method: str, path: str, body: Any = None, **headers: str) 
 
 
 @pytest.fixture
-def ask() -> Callable[..., RestReply]:
+def ask() -> Ask:
     """Ask whatever has a `rest_port`: method, path, body (an object is sent as JSON), headers as keywords."""
     return _ask
 
 
 @pytest.fixture
-def server(serve_all: ServeAll) -> Iterator[Any]:
+def server(serve_all: ServeAll) -> Iterator[Served]:
     """A server with all protocols, whose backend answers at once."""
     with serve_all(FakeBackend()) as served:
         yield served

@@ -1,11 +1,12 @@
 """octofold-serve with a bug on the thread that serves gRPC.
 
 The first argument says what a call about boards does: "block" for ever, "raise" what nothing guards, or
-"pause" for two seconds the first time.
+"pause" for two seconds the first time, or "abort" as a native library does that has had enough.
 """
 
 from __future__ import annotations
 
+import ctypes
 import sys
 import threading
 import time
@@ -34,6 +35,13 @@ def pause(calls: UnaryCalls[Any], rpc: Any, message: bytes) -> None:
     take(calls, rpc, message)
 
 
-failing: Any = {"block": block, "raise": fail, "pause": pause}[sys.argv[1]]
+def abort(*_: object) -> None:
+    library = ctypes.PyDLL(None)  # keeps the interpreter to itself, so that no thread reads its last words
+    words = b"terminate called: out of luck\n"
+    library.write(2, words, len(words))
+    library.abort()
+
+
+failing: Any = {"block": block, "raise": fail, "pause": pause, "abort": abort}[sys.argv[1]]
 UnaryCalls.take = failing  # type: ignore[method-assign]
 sys.exit(main(sys.argv[2:]))

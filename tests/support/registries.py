@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from octofold_server.backends.fakes import FakeBackend, RecordingBackend
 from octofold_server.batching.call import Call
 from octofold_server.models.registry import Models, ServedModel
 
-WriteVersion = Callable[..., Path]
 NewModels = Callable[..., Models]
 BOARD = np.ones((1, 16), np.uint8)
 

@@ -239,7 +239,7 @@ def test_logs_are_shuffled_by_a_command_that_names_bad_lines(log: Path, tmp_path
     out, err = made.communicate(timeout=200)
     assert made.returncode == 0, err
     count = len(ShuffledMoves(tmp_path / "out"))
-    assert out == f"{count:,} moves of 2 logs in {tmp_path / 'out'}; 1 bad lines were left out\n"
+    assert out == f"{tmp_path / 'out'}: {count:,} moves (log files: 2; bad lines left out: 1)\n"
     assert f"left out: {tmp_path / 'bad.txt'}:1: it has 4 parts, a move has 20" in err
     again = octofold_train("moves", log, "--out", tmp_path / "out", folder=tmp_path)
     assert "exists already" in again.communicate(timeout=200)[1]

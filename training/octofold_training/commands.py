@@ -133,7 +133,7 @@ def _shuffle_moves(parsed: argparse.Namespace) -> None:
 
         sources = convert(logs, parsed.out, tell, show, seed=parsed.seed)
     moves, bad = (sum(getattr(source, name) for source in sources) for name in ("moves", "bad_lines"))
-    print(f"{moves:,} moves of {len(logs):,} logs in {parsed.out}; {bad:,} bad lines were left out")
+    print(f"{parsed.out}: {moves:,} moves (log files: {len(logs):,}; bad lines left out: {bad:,})")
 
 
 def _device(parsed: argparse.Namespace) -> torch.device:

@@ -126,7 +126,7 @@ class Replay:
         """
         count = len(state["columns"][0])
         if count != min(state["added"], len(self.moves)):
-            raise ValueError(f"the saved replay has {count} moves, this one holds {len(self.moves)}")
+            raise ValueError(f"the saved replay has {count} moves, this one has {len(self.moves)}")
         self.added = state["added"]
         for kept, saved in zip(self._columns(), state["columns"], strict=True):
             kept[:count] = saved
@@ -297,7 +297,8 @@ class DQN:
         """Go on from `state`, at `positions`, which is set by then.
 
         Raises:
-            TrainingError: another architecture; whatever else is raised, the state does not fit.
+            TrainingError: the state has another architecture. Any other exception means that the state does
+                not fit.
         """
         if state["architecture"] != self.architecture:
             raise TrainingError(f"holds {state['architecture']}, asked for {self.architecture}")

@@ -147,7 +147,7 @@ class Imitation:
             learned += len(moves)
             self.positions += len(moves)
             if self.positions % len(self._moves) == 0 or self.positions >= self.options.positions:
-                break  # a report tells of one epoch
+                break  # a report covers one epoch
         seconds = self._processes.check(time.perf_counter() - start, self._device)
         self.seconds += seconds
         if not math.isfinite(loss):

@@ -63,7 +63,7 @@ class Buffers(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def learn(entries, layout, how, moves, stop, buffers):
-    """Play whole games, restarts included, until `counts` holds at least `moves` moves or `stop` is set."""
+    """Play whole games, restarts included, until `counts` reaches `moves` moves or `stop` is set."""
     counts, random = buffers.counts, buffers.random
     symmetric = np.empty(8, np.uint64)
     indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)

@@ -249,7 +249,7 @@ def train(
     minutes: float = math.inf,
     save_every_seconds: float = 300.0,
 ) -> NTupleLearner:
-    """Learn from `options.moves` moves in all, resuming what `folder` holds; stop after `minutes`.
+    """Learn from `options.moves` moves in all, resuming the run in `folder`; stop after `minutes`.
 
     `folder` also gets the history as JSON lines and the learning curve as `curves.png`. `report` is called
     about every ten seconds. Ctrl-C saves and is raised again.

@@ -1,6 +1,6 @@
-"""Several processes that train one network together, as `torchrun` starts them; or one that trains it alone.
+"""Training in several processes that `torchrun` starts, or in a single one.
 
-Every process holds the whole network and computes its part of each batch. Gradients are added up before each
+Every process has the whole network and computes its part of each batch. Gradients are summed before each
 update, so all processes keep the same weights.
 """
 
@@ -17,10 +17,10 @@ from torch import Tensor, distributed, nn
 
 
 class Processes:
-    """This process among those that train together.
+    """The place of this process among those that train together.
 
-    With others, Ctrl-C and SIGTERM take effect in `check`, in all processes at once: whoever left alone would
-    leave the others waiting for its part.
+    With several processes, Ctrl-C and SIGTERM take effect in `check`, in all processes at once. If one
+    process ended alone, the others would wait for its part forever.
     """
 
     def __init__(self, rank: int = 0, count: int = 1) -> None:

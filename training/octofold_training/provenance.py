@@ -1,7 +1,7 @@
-"""The stages of a run: what it learned from, by which options, and for how many positions.
+"""The stages of a run: the teacher, the options and the number of positions of each.
 
-A run may go on by another recipe or from another teacher. A checkpoint that told only the last of these would
-claim that all its positions came from it.
+A run may continue with another recipe or another teacher. If a checkpoint recorded only the last stage, it
+would attribute all positions to it.
 """
 
 from __future__ import annotations

@@ -66,7 +66,8 @@ class Recipe:
         """The table `name` as the dataclass `kind`, whose defaults fill what it leaves out.
 
         Raises:
-            RecipeError: a missing table, an unknown key, a value of another type or out of bounds.
+            RecipeError: a table is missing, a key is unknown, or a value has the wrong type or is out of
+                bounds.
         """
         try:
             return checked(self.table(name), kind)

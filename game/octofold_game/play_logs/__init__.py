@@ -5,6 +5,6 @@
 A move is one line: the letter r, the 16 exponents of the board, a colon, the move (0 up, 1 right, 2 down,
 3 left) and the cell in which the new tile appeared after it. Kondo and Matsuzaki trained the networks of
 "Playing Game 2048 with Deep Convolutional Neural Networks Trained by Supervised Learning" (Journal of
-Information Processing 27, 2019) on 6 x 10^8 such lines. Every line stands by itself: the order of the lines
-means nothing.
+Information Processing 27, 2019) on 6 x 10^8 lines of this form. Lines are independent, and their order has no
+meaning.
 """

@@ -96,7 +96,7 @@ def _array(arrow: ModuleType, batch: Any, name: str) -> NDArray[Any]:
     """A column as `[N]` or `[N, 16]` or `[N, 4]`.
 
     Raises:
-        ArrowException: it holds something else.
+        ArrowException: the column has another type.
     """
     kind = _types(arrow)[name]
     column = batch.column(name).cast(kind)

@@ -58,7 +58,7 @@ def log_files(path: Path) -> list[Path]:
     """The log files of a folder, by name; or the file itself.
 
     Raises:
-        LogError: the folder holds no log, or there is nothing.
+        LogError: the path does not exist, or the folder contains no log.
     """
     if not path.is_dir():
         if not path.exists():
@@ -66,7 +66,7 @@ def log_files(path: Path) -> list[Path]:
         return [path]
     files = sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES) and file.is_file())
     if not files:
-        raise LogError(f"{path} holds no play log: no file whose name ends in {', '.join(SUFFIXES)}")
+        raise LogError(f"{path} contains no play log: no file whose name ends in {', '.join(SUFFIXES)}")
     return files
 
 

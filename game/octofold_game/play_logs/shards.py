@@ -1,6 +1,6 @@
-"""Play logs made ready for training: shuffled once, in files that are mapped into memory a piece at a time.
+"""Play logs prepared for training: shuffled once, in files that are mapped into memory piece by piece.
 
-The files together hold the moves in a random order. Each move goes to a random shard, and each shard is
+Together the files contain the moves in random order. Each move goes to a random shard, and each shard is
 shuffled by itself: all orders are equally likely, though no more than one shard is in memory. A move takes 18
 bytes: 16 exponents, the move, the cell of the new tile. With 256 shards, 6 x 10^8 moves are 42 MB a shard.
 """
@@ -167,7 +167,7 @@ class ShuffledMoves:
                 raise LogError(f"{folder / _INDEX}: format {index['format']}, this version reads {_FORMAT}")
             counts = [int(count) for count in index["shards"]]
         except OSError as error:
-            raise LogError(f"{folder} holds no converted moves: {error.strerror} ({_INDEX})") from error
+            raise LogError(f"{folder} contains no converted moves: {error.strerror} ({_INDEX})") from error
         except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
             raise LogError(f"{folder / _INDEX} is damaged ({error})") from error
         for shard, count in enumerate(counts):

@@ -23,7 +23,7 @@ def log_writer(path: Path, columns: tuple[str, ...] = ()) -> Iterator[Callable[[
             has room for them.
 
     Raises:
-        LogError: the name ends in something else, the format has no such columns, or a package is missing.
+        LogError: the suffix is unknown, the format does not support the columns, or a package is missing.
         OSError: the file cannot be written.
     """
     if not path.name.endswith(SUFFIXES):
@@ -33,7 +33,7 @@ def log_writer(path: Path, columns: tuple[str, ...] = ()) -> Iterator[Callable[[
             yield append
         return
     if columns:
-        raise LogError(f"{path}: a text log holds moves only; {' and '.join(columns)} need Parquet")
+        raise LogError(f"{path}: a text log contains only moves; {' and '.join(columns)} need Parquet")
     with whole_text_file(path) as file:
 
         def append_lines(moves: Moves) -> None:

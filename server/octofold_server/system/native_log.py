@@ -11,16 +11,22 @@ import io
 import logging
 import os
 import re
+import select
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from typing import IO
+from contextlib import suppress
 
 _LINE = re.compile(r"(?P<level>[IWEF])\d{4} [\d:.]+ +\d+ \S+?\] (?P<message>.*)")
 _HANDSHAKE = re.compile(r"Handshake failed with error \w+: (?P<reason>.*)")
 _LEVELS = {"I": logging.INFO, "W": logging.WARNING, "E": logging.ERROR, "F": logging.CRITICAL}
 
 STANDARD_ERROR = 2
+_CHUNK_BYTES = 65_536
+
+_AFTER_THE_END = "cat > /dev/null; exec cat /dev/fd/{pipe} >&2"
+"""A shell's program: waits for the end of its standard input, then copies what the pipe still holds."""
 
 _log = logging.getLogger(__name__)
 
@@ -41,8 +47,9 @@ def have_standard_error() -> None:
 class NativeLog:
     """Redirects the standard error of native code into the log while a block runs.
 
-    Python's own standard error, which includes the log and crash reports, is not redirected. The last output
-    of a native library before a crash may be lost, because the reader of the pipe dies with the process.
+    Python's own standard error, which includes the log and crash reports, is not redirected. The reader of
+    the pipe dies with the process, so a small process beside it copies the last words of a native library
+    that crashes.
 
     Args:
         on_handshake_failed: called once for each failed TLS handshake.
@@ -51,7 +58,8 @@ class NativeLog:
     def __init__(self, on_handshake_failed: Callable[[], None]) -> None:
         self._on_handshake_failed = on_handshake_failed
         self._thread = threading.Thread(target=self._read, name="native-log", daemon=True)
-        self._pipe: IO[str] | None = None
+        self._pipe = -1
+        self._witness: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> None:
         read, write = os.pipe()
@@ -64,21 +72,31 @@ class NativeLog:
                 handler.setStream(real)
         sys.stderr = real
         faulthandler.enable(real)
+        self._witness = _start_witness(read, unbuffered)
         os.dup2(write, STANDARD_ERROR)
         os.close(write)
-        self._pipe = os.fdopen(read, errors="replace")
+        self._pipe = read
         self._thread.start()
 
     def __exit__(self, *_: object) -> None:
         # The last descriptor that led into the pipe is replaced: its reader comes to an end.
         os.dup2(sys.stderr.fileno(), STANDARD_ERROR)
         self._thread.join()
+        os.close(self._pipe)
+        if self._witness is not None:
+            self._witness.communicate()  # closes its input: there is nothing left to copy
 
     def _read(self) -> None:
-        assert self._pipe is not None
-        with self._pipe as pipe:
-            for line in pipe:
-                self._tell(line.rstrip())
+        # A read that waits would take the last words of a crash, and never get to log them.
+        poll = select.poll()
+        poll.register(self._pipe)
+        rest = b""
+        while poll.poll() and (chunk := os.read(self._pipe, _CHUNK_BYTES)):
+            *lines, rest = (rest + chunk).split(b"\n")
+            if len(rest) > _CHUNK_BYTES:
+                lines, rest = [*lines, rest], b""
+            for line in lines:
+                self._tell(line.decode(errors="replace").rstrip())
 
     def _tell(self, line: str) -> None:
         parsed = _LINE.fullmatch(line)
@@ -89,3 +107,17 @@ class NativeLog:
             _log.warning("refused a client, because its TLS handshake failed: %s", failed["reason"])
         else:
             _log.log(_LEVELS[parsed["level"]], "%s", parsed["message"])
+
+
+def _start_witness(pipe: int, standard_error: io.FileIO) -> subprocess.Popen[bytes] | None:
+    """Start the process that outlives this one; None where there is no shell."""
+    program = ["sh", "-c", _AFTER_THE_END.format(pipe=pipe)]
+    with suppress(OSError):
+        return subprocess.Popen(
+            program,
+            stdin=subprocess.PIPE,  # closed by our end, whatever that is
+            stderr=standard_error,
+            pass_fds=(pipe,),
+            start_new_session=True,  # Ctrl-C must not end it first
+        )
+    return None

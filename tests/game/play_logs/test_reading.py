@@ -125,7 +125,7 @@ def test_probabilities_and_values_travel_in_parquet(tmp_path: Path, played: Move
     assert moves.values is not None
     assert np.array_equal(moves.probabilities, full.probabilities)  # type: ignore[arg-type]
     assert np.array_equal(moves.values, full.values)  # type: ignore[arg-type]
-    with pytest.raises(LogError, match="a text log holds moves only; values need Parquet"):
+    with pytest.raises(LogError, match="a text log contains only moves; values need Parquet"):
         log_writer(tmp_path / "moves.txt", (VALUES,)).__enter__()
 
 
@@ -158,7 +158,7 @@ def test_the_logs_of_a_folder_are_read_by_name(tmp_path: Path, played: Moves) ->
     assert [file.name for file in log_files(tmp_path)] == ["a.txt.gz", "b.txt"]
     assert log_files(tmp_path / "b.txt") == [tmp_path / "b.txt"]
     (tmp_path / "empty").mkdir()
-    with pytest.raises(LogError, match="holds no play log"):
+    with pytest.raises(LogError, match="contains no play log"):
         log_files(tmp_path / "empty")
     with pytest.raises(LogError, match="there is no"):
         log_files(tmp_path / "missing")

@@ -93,7 +93,7 @@ def test_a_conversion_that_fails_leaves_nothing(tmp_path: Path, log: Path) -> No
 def test_a_folder_that_is_not_whole_is_refused(shuffled: ShuffledMoves, tmp_path: Path, log: Path) -> None:
     with pytest.raises(LogError, match="exists already"):
         convert([log], shuffled.folder)
-    with pytest.raises(LogError, match="holds no converted moves"):
+    with pytest.raises(LogError, match="contains no converted moves"):
         ShuffledMoves(tmp_path)
     (shuffled.folder / "0003.moves").write_bytes(b"")
     with pytest.raises(LogError, match=r"0003\.moves: 0 bytes, where"):

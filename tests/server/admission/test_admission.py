@@ -28,8 +28,7 @@ from octofold_server.backends.fakes import RecordingBackend
 from octofold_server.config.options import Config
 from octofold_server.config.policies import parse_policies
 from octofold_server.models.registry import Models
-
-WriteVersion = Callable[..., Path]
+from support.servers import WriteVersion
 
 
 @pytest.fixture

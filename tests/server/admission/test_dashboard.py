@@ -8,13 +8,13 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import grpc
 import promql_parser as promql
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from support.servers import Start, WriteVersion
 
 DASHBOARD = Path(__file__).parents[3] / "server" / "grafana.json"
 INTERVAL = 60.0
@@ -27,6 +27,7 @@ Scrape = dict[str, Vector]
 
 SAMPLE = re.compile(r"(?P<name>\w+)(\{(?P<labels>.*)\})? (?P<value>\S+)")
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+COMBINE: dict[str, Callable[[list[float]], float]] = {"sum": sum, "min": min}
 
 
 class Evaluator:
@@ -56,13 +57,15 @@ class Evaluator:
         raise AssertionError(f"the dashboard has learned more PromQL than this test: {query}")
 
     def _rate(self, selector: promql.VectorSelector) -> Vector:
-        assert selector.name.endswith(("_count", "_sum", "_bucket", "_total", "_success", "_us")), selector
+        counters = ("_count", "_sum", "_bucket", "_total", "_success", "_us")
+        assert selector.name is not None
+        assert selector.name.endswith(counters), selector
         before = _selected(self.before, selector)
         after = _selected(self.after, selector)
         return {labels: (value - before.get(labels, 0.0)) / INTERVAL for labels, value in after.items()}
 
     def _aggregated(self, query: promql.AggregateExpr) -> Vector:
-        combine = {"sum": sum, "min": min}[str(query.op)]
+        combine = COMBINE[str(query.op)]
         kept = set(query.modifier.labels) if query.modifier else set()
         groups: dict[Labels, list[float]] = {}
         for labels, value in self.evaluate(query.expr).items():
@@ -132,7 +135,7 @@ def scrape(port: int) -> Scrape:
 
 
 @pytest.fixture
-def evaluator(write_version: Callable[..., Path], start_server: Any, tmp_path: Path) -> Evaluator:
+def evaluator(write_version: WriteVersion, start_server: Start, tmp_path: Path) -> Evaluator:
     """Of a server that answered calls and refused some between the scrapes."""
     write_version()
     rest_port = tmp_path / "rest-port"
@@ -152,7 +155,7 @@ def evaluator(write_version: Callable[..., Path], start_server: Any, tmp_path: P
 def test_every_query_yields_numbers_from_a_server_that_worked(evaluator: Evaluator) -> None:
     asked = list(queries())
     assert len(asked) > 20
-    values = {}
+    values: dict[str, list[Vector]] = {}
     for title, query in asked:
         filled = query.replace("$__rate_interval", "1m").replace("$model", ".*")
         found = evaluator.evaluate(promql.parse(filled))

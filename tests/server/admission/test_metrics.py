@@ -18,14 +18,14 @@ from octofold_server.backends.fakes import FakeBackend, RecordingBackend
 from octofold_server.batching.call import Batch, Call
 from octofold_server.batching.statistics import ModelStatistics
 from prometheus_client.parser import text_string_to_metric_families
+from support.servers import HasRest, ServeAll, WriteVersion
 from support.waiting import wait_for
 
-Open = Callable[..., Any]
 Key = tuple[str, tuple[tuple[str, str], ...]]
 FAKE = {"model": "fake", "version": "1"}
 
 
-def get(server: Any, path: str) -> str:
+def get(server: HasRest, path: str) -> str:
     connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=30)
     connection.request("GET", path)
     text = connection.getresponse().read().decode()
@@ -33,7 +33,7 @@ def get(server: Any, path: str) -> str:
     return text
 
 
-def scrape(server: Any) -> dict[Key, float]:
+def scrape(server: HasRest) -> dict[Key, float]:
     """Every sample, by name and labels. The parser writes _total behind counters of other names."""
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
@@ -51,7 +51,7 @@ def raw(boards: int) -> oip.ModelInferRequest:
     return oip.ModelInferRequest(inputs=[tensor], raw_input_contents=[bytes(16 * boards)])
 
 
-def test_open_calls_are_those_at_work_and_open_streams(serve_all: Open) -> None:
+def test_open_calls_are_those_at_work_and_open_streams(serve_all: ServeAll) -> None:
     backend = RecordingBackend()
     with serve_all(backend) as served:
         native = OctofoldServiceStub(served.channel)
@@ -67,7 +67,7 @@ def test_open_calls_are_those_at_work_and_open_streams(serve_all: Open) -> None:
         wait_for(lambda: value(scrape(served), "octofold_open_calls") == 0)
 
 
-def test_counts_are_those_of_the_clients_of_every_protocol(serve_all: Open) -> None:
+def test_counts_are_those_of_the_clients_of_every_protocol(serve_all: ServeAll) -> None:
     with serve_all(FakeBackend(), max_batch_size=8) as served:
         stub, native = served.infer_stub(), OctofoldServiceStub(served.channel)
         native.NextMove(pb.NextMoveRequest(board=[1] * 16))
@@ -110,7 +110,7 @@ def test_counts_are_those_of_the_clients_of_every_protocol(serve_all: Open) -> N
     assert sum(shares) == pytest.approx(total)
 
 
-def test_messages_that_are_refused_unread_are_counted(serve_all: Open) -> None:
+def test_messages_that_are_refused_unread_are_counted(serve_all: ServeAll) -> None:
     with serve_all(FakeBackend(), max_message_bytes=1024) as served:
         connection = http.client.HTTPConnection("127.0.0.1", served.rest_port, timeout=30)
         for body, headers in ((b" " * 2000, {}), (b"{}", {"Content-Encoding": "gzip"})):
@@ -139,7 +139,7 @@ def test_messages_that_are_refused_unread_are_counted(serve_all: Open) -> None:
     ],
 )
 def test_bodies_that_make_no_sense_are_counted_by_whatever_route_they_came(
-    serve_all: Open, path: str, headers: dict[str, str]
+    serve_all: ServeAll, path: str, headers: dict[str, str]
 ) -> None:
     with serve_all(FakeBackend()) as served:
         connection = http.client.HTTPConnection("127.0.0.1", served.rest_port, timeout=30)
@@ -151,7 +151,7 @@ def test_bodies_that_make_no_sense_are_counted_by_whatever_route_they_came(
     assert value(found, "octofold_failures_total", **nobody, code="INVALID_ARGUMENT") == 1
 
 
-def test_gauges_tell_what_waits_and_what_is_served(serve_all: Open) -> None:
+def test_gauges_tell_what_waits_and_what_is_served(serve_all: ServeAll) -> None:
     backend = RecordingBackend()
     with serve_all(backend, max_batch_size=2) as served:
         backend.gate.clear()
@@ -171,14 +171,14 @@ def test_gauges_tell_what_waits_and_what_is_served(serve_all: Open) -> None:
         assert value(found, "process_open_fds") > 3
 
 
-def test_names_of_any_alphabet_survive(write_version: Any, serve_all: Open) -> None:
+def test_names_of_any_alphabet_survive(write_version: WriteVersion, serve_all: ServeAll) -> None:
     name = "sm\u00e5-2.1"
     write_version(name)
     with serve_all(FakeBackend()) as served:
         assert value(scrape(served), "nv_inference_count_total", model=name, version="1") == 0
 
 
-def test_counters_never_go_back_when_a_model_is_loaded_again(serve_all: Open) -> None:
+def test_counters_never_go_back_when_a_model_is_loaded_again(serve_all: ServeAll) -> None:
     with serve_all(FakeBackend()) as served:
         served.infer_stub().ModelInfer(raw(3))
         served.models.unload("fake")

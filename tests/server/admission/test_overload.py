@@ -8,7 +8,6 @@ import re
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,7 @@ import numpy as np
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-
-WriteVersion = Callable[..., Path]
-Start = Callable[..., Any]
+from support.servers import Start, WriteVersion
 
 SECONDS = float(os.environ.get("OCTOFOLD_TEST_OVERLOAD_SECONDS", "8"))
 SECONDS_PER_BOARD = 0.002

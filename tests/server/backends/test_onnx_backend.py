@@ -32,9 +32,10 @@ def test_a_session_answers_as_the_graph_says(graph: bytes) -> None:
     backend.warm_up()
     boards = np.random.default_rng(0).integers(0, 15, (32, 16), dtype=np.uint8)
     boards[5] = 0
-    for got, wanted in zip(backend.run(boards), fake_moves(boards), strict=True):
-        np.testing.assert_array_equal(got, wanted)
-        assert got.dtype == wanted.dtype
+    found = backend.run(boards)._asdict()
+    for name, wanted in fake_moves(boards)._asdict().items():
+        np.testing.assert_array_equal(found[name], wanted)
+        assert found[name].dtype == wanted.dtype
 
 
 def test_a_graph_may_also_give_the_probabilities_of_each_view(graph: bytes) -> None:
@@ -71,11 +72,11 @@ def test_lanes_run_at_the_same_time_and_keep_their_answers_apart(graph: bytes, t
             if not np.array_equal(backend.run(boards).moves, fake_moves(boards).moves):
                 wrong.append(seed)
 
-    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    runs = [threading.Thread(target=run, args=(seed,)) for seed in range(4)]
+    for one in runs:
+        one.start()
+    for one in runs:
+        one.join()
     assert wrong == []
 
 

@@ -13,7 +13,8 @@ from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 from octofold_server.config.options import Config
 from octofold_server.models.registry import Models
 from octofold_server.models.version_index import State
-from support.registries import Backends, NewModels, WriteVersion, reason, states, submit
+from support.registries import Backends, NewModels, reason, states, submit
+from support.servers import WriteVersion
 
 
 def test_what_nobody_foresaw_fails_one_version_and_the_log_has_the_traceback(
@@ -100,7 +101,7 @@ def test_a_new_version_that_is_broken_changes_nothing_and_the_index_says_why(
     if damage == "bad":
         write_version(version=2, model=b"bad")
     elif damage == "another name":
-        write_version(version=2, **{"format": 1, "largest_exponent": 99})
+        write_version(version=2, format=1, largest_exponent=99)
     else:
         folder = write_version(version=2)
         model = (folder / "model.onnx").read_bytes()

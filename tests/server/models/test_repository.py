@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 from octofold_game.model import CARD_FORMAT, MAX_CARD_BYTES, Card, GraphFile, ListedFile, Precision
+from octofold_proto.errors import ModelError
 from octofold_server.models.repository import (
     MAX_MODEL_BYTES,
     MAX_TENSOR_BYTES,
     PIECE_BYTES,
-    ModelError,
     VersionFolder,
     choose_precision,
     cpu_has_vnni,
@@ -27,8 +27,7 @@ from octofold_server.models.repository import (
     read_model,
     read_tensors,
 )
-
-WriteVersion = Callable[..., Path]
+from support.servers import WriteVersion
 
 
 def folder_of(path: Path) -> VersionFolder:
@@ -67,8 +66,8 @@ def test_a_folder_whose_name_cannot_be_a_models_is_passed_over_and_the_log_says_
         (Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)) / "1").mkdir(parents=True)
     (tmp_path / "no version").mkdir()
     assert [folder.name for folder in find_versions(tmp_path)] == ["good-1.0_b"]
-    for name in ("caf\\udce9", "two words", "a=1"):
-        assert f"'{name}' is not the name of a model" in caplog.text
+    for told in ("caf\\udce9", "two words", "a=1"):
+        assert f"'{told}' is not the name of a model" in caplog.text
     assert "no version" not in caplog.text
     caplog.clear()
     fingerprint(tmp_path)

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,8 +24,8 @@ from octofold_server.models.registry import Models
 from octofold_server.models.tuning import candidates, tune
 from octofold_server.models.tuning_file import FILE, device_name, read_tuning, write_tuning
 from octofold_server.system.cpus import usable_cores
+from support.servers import WriteVersion
 
-WriteVersion = Callable[..., Path]
 DIGEST = "ab" * 32
 LAYOUT = Layout("cpu", 16, lanes=3, threads=2, spinning=True)
 
@@ -113,11 +113,11 @@ def test_without_flags_and_tuning_the_first_batch_size_that_is_worth_its_cost_is
 ) -> None:
     folder = write_version("m", 1)
 
-    def batch_size(milliseconds_a_board: float, lanes: int = 2, **flags: int) -> int:
+    def batch_size(milliseconds_a_board: float, lanes: int = 2, largest: int = 0) -> int:
         def backends(_model: bytes, layout: Layout, _tensors: object) -> Sequence[Backend]:
             return [Taking(milliseconds_a_board / 1e3) for _ in range(layout.lanes)]
 
-        config = Config(models=tmp_path / "models", device="cpu", lanes=lanes, **flags)
+        config = Config(models=tmp_path / "models", device="cpu", lanes=lanes, max_batch_size=largest)
         models = Models(config, backends)
         models.start()
         models.close()
@@ -125,7 +125,7 @@ def test_without_flags_and_tuning_the_first_batch_size_that_is_worth_its_cost_is
 
     assert [batch_size(milliseconds) for milliseconds in (9.0, 0.4, 0.2, 0.1)] == [8, 8, 16, 32]
     assert batch_size(0.4, lanes=1) == 32
-    assert batch_size(0.4, max_batch_size=64) == 64
+    assert batch_size(0.4, largest=64) == 64
     digest = json.loads((folder / "card.json").read_text())["precisions"]["fp32"]["sha256"]
     write_tuning(folder, digest, Layout("cpu", 32, lanes=1), 1.0)
     assert batch_size(0.4) == 32

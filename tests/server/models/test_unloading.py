@@ -8,7 +8,8 @@ import threading
 import pytest
 from octofold_proto.errors import Unavailable, UnknownModel
 from octofold_server.models.version_index import State
-from support.registries import Backends, NewModels, WriteVersion, reason, states, submit
+from support.registries import Backends, NewModels, reason, states, submit
+from support.servers import WriteVersion
 
 
 @pytest.mark.parametrize(
@@ -52,9 +53,9 @@ def test_an_unloaded_model_is_unavailable_until_somebody_loads_it(
     models.unload("tiny")
     gc.collect()
     assert len(backends.alive) == 1
-    for version in ("", "1", "2"):
+    for asked in ("", "1", "2"):
         with pytest.raises(Unavailable, match="was unloaded by request"):
-            models.resolve("tiny", version)
+            models.resolve("tiny", asked)
     models.resolve("other", "")
     models.reload()
     assert states(models) == {"other/1": "READY", "tiny/1": "UNLOADED", "tiny/2": "UNLOADED"}

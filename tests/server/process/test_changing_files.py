@@ -7,9 +7,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import grpc
 import numpy as np
@@ -18,10 +16,8 @@ import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from onnx import TensorProto, helper
+from support.servers import Start, WriteVersion
 from support.waiting import wait_for
-
-WriteVersion = Callable[..., Path]
-Start = Callable[..., Any]
 
 BOARD = pb.NextMoveRequest(board=[1] * 16)
 SETTLED = (pb.ModelVersion.STATE_READY, pb.ModelVersion.STATE_FAILED)
@@ -50,7 +46,7 @@ def write_table(path: Path) -> str:
     table = np.zeros(CELLS, "<f4")
     table[:4] = range(4)
     path.write_bytes(table.tobytes())
-    return hashlib.sha256(table).hexdigest()
+    return hashlib.sha256(table.tobytes()).hexdigest()
 
 
 def list_table(folder: Path, sha256: str) -> None:
@@ -87,7 +83,7 @@ def test_a_table_that_is_cut_off_while_it_is_loaded_does_not_end_the_server(
 
         def state() -> int:
             (model,) = stub.ListModels(pb.ListModelsRequest()).models
-            states = {status.version: status.state for status in model.versions}
+            states: dict[str, int] = {status.version: status.state for status in model.versions}
             return states.get("2", pb.ModelVersion.STATE_UNSPECIFIED)
 
         server.process.send_signal(signal.SIGHUP)

@@ -6,22 +6,20 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 import grpc
 import numpy as np
 import pytest
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.fakes import fake_moves
+from support.grpc_calls import health_stub
+from support.servers import Start, WriteVersion
 
 EACH_TRANSPORT = True
 
-WriteVersion = Callable[..., Path]
-Start = Callable[..., Any]
 
 TIMES = int(os.environ.get("OCTOFOLD_TEST_DRAINS", "20"))
 AT_ONCE = 5
@@ -70,7 +68,7 @@ class Callers:
         with grpc.insecure_channel(self._target) as channel:
             room = threading.Semaphore(8)
 
-            def messages() -> Any:
+            def messages() -> Iterator[pb.StreamNextMovesRequest]:
                 while room.acquire(timeout=LIMIT_SECONDS):
                     yield pb.StreamNextMovesRequest(request=pb.NextMovesRequest(boards=BOARDS[:9].tobytes()))
 
@@ -86,7 +84,7 @@ class Callers:
 
     def _watch(self) -> None:
         with grpc.insecure_channel(self._target) as channel:
-            for reply in health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest()):
+            for reply in health_stub(channel).Watch(health_pb2.HealthCheckRequest()):
                 if reply.status == health_pb2.HealthCheckResponse.NOT_SERVING:
                     self.told = time.monotonic()
                     return

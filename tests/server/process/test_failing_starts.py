@@ -13,13 +13,8 @@ import onnx
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from support.served import (
-    Start,
-    WriteVersion,
-    ask,
-    boards_of,
-    versions,
-)
+from support.served import ask, boards_of, versions
+from support.servers import Start, WriteVersion
 
 
 def test_broken_models_are_listed_with_their_reason_and_do_not_disturb_the_others(

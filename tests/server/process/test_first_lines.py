@@ -9,15 +9,11 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from support.servers import Start, WriteVersion
 from support.waiting import wait_for
-
-WriteVersion = Callable[..., Path]
-Start = Callable[..., Any]
 
 COMMAND = [sys.executable, "-m", "octofold_server.cli"]
 LIMIT_SECONDS = 60

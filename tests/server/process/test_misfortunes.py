@@ -8,9 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import grpc
 import numpy as np
@@ -19,9 +17,8 @@ import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from onnx import TensorProto, helper
+from support.servers import Start, WriteVersion
 
-WriteVersion = Callable[..., Path]
-Start = Callable[..., Any]
 LIMIT_SECONDS = 60
 BOARD = pb.NextMoveRequest(board=[1] * 16)
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from octofold_server.process.ready_file import TOUCH_SECONDS, ReadyFile
 from support.certificates import Authority
+from support.servers import Start, WriteVersion
 from support.waiting import wait_for
-
-WriteVersion = Callable[..., Path]
-Start = Callable[..., Any]
 
 
 def touched_again(file: Path) -> None:

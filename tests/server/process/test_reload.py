@@ -15,15 +15,15 @@ import grpc
 import numpy as np
 import onnx
 import pytest
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from support.grpc_calls import health_stub
+from support.servers import Start, WriteVersion
 from support.waiting import wait_for
 
-WriteVersion = Callable[..., Path]
-Start = Callable[..., Any]
 RELOADS = int(os.environ.get("OCTOFOLD_TEST_RELOADS", "100"))
 LIMIT_SECONDS = 60
 
@@ -164,7 +164,7 @@ def test_a_hundred_reloads_under_load_fail_no_call_and_every_answer_is_of_the_ve
             server.process.send_signal(signal.SIGHUP)
             wait_for(lambda version=version: is_ready(stub, version))  # type: ignore[misc]
             shutil.rmtree(tmp_path / "models" / "tiny" / str(version - 1))
-        health = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service="tiny"))
+        health = health_stub(channel).Check(health_pb2.HealthCheckRequest(service="tiny"))
         assert health.status == health_pb2.HealthCheckResponse.SERVING
     assert load.wrong == []
     assert len(load.seen) > RELOADS // 4
@@ -224,7 +224,7 @@ def test_a_model_that_is_unloaded_under_load_answers_what_it_has_accepted_and_re
     for _ in range(12):
         answered.acquire()
     with grpc.insecure_channel(server.target) as channel:
-        admin, health = GRPCInferenceServiceStub(channel), health_pb2_grpc.HealthStub(channel)
+        admin, health = GRPCInferenceServiceStub(channel), health_stub(channel)
         watch = health.Watch(health_pb2.HealthCheckRequest(service="tiny"))
         assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
         admin.RepositoryModelUnload(oip.RepositoryModelUnloadRequest(model_name="tiny"))

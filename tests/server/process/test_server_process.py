@@ -14,14 +14,8 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.fakes import fake_moves
-from support.served import (
-    SERVICES,
-    Start,
-    WriteVersion,
-    ask,
-    boards_of,
-    versions,
-)
+from support.served import SERVICES, ask, boards_of, versions
+from support.servers import Start, WriteVersion
 
 
 def test_a_ready_server_answers_every_rpc(write_version: WriteVersion, start_server: Start) -> None:

@@ -6,9 +6,7 @@ The same for minutes or hours is bench/soak.py.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +22,7 @@ from soak_loads import (
     quiet_figures,
     settled_figures,
 )
+from support.servers import Start, WriteVersion
 
 WARM_SECONDS = 5.0
 SOAK_SECONDS = 8.0
@@ -32,8 +31,8 @@ CALLS = list(KINDS)
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_server_that_bore_everything_is_as_it_was_before(
-    write_version: Callable[..., Path],
-    start_server: Callable[..., Any],
+    write_version: WriteVersion,
+    start_server: Start,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     processes: int,

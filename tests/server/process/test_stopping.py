@@ -7,29 +7,21 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import grpc
 import numpy as np
 import pytest
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.fakes import fake_moves
-from support.served import (
-    NOT_SERVING,
-    SERVICES,
-    SERVING,
-    Start,
-    WriteVersion,
-    ask,
-    ask_until_refused,
-    boards_of,
-    versions,
-)
+from support.grpc_calls import health_stub
+from support.served import NOT_SERVING, SERVICES, SERVING, ask, ask_until_refused, boards_of, versions
+from support.servers import Gate, Start, WriteVersion
 
 
 def test_health_says_serving_once_ready_and_not_serving_while_draining(
@@ -38,7 +30,7 @@ def test_health_says_serving_once_ready_and_not_serving_while_draining(
     write_version()
     server = start_server("--grace", "60")
     with grpc.insecure_channel(server.target) as channel:
-        health = health_pb2_grpc.HealthStub(channel)
+        health = health_stub(channel)
         for service in SERVICES:
             assert health.Check(health_pb2.HealthCheckRequest(service=service)).status == SERVING
         with pytest.raises(grpc.RpcError) as failure:
@@ -55,7 +47,7 @@ def test_health_says_serving_once_ready_and_not_serving_while_draining(
 
 
 def test_a_server_that_is_loading_is_alive_but_not_ready(
-    write_version: WriteVersion, start_server: Start, gate: Any, another_graph: bytes
+    write_version: WriteVersion, start_server: Start, gate: Gate, another_graph: bytes
 ) -> None:
     write_version()
     with socket.socket() as probe:
@@ -66,7 +58,7 @@ def test_a_server_that_is_loading_is_alive_but_not_ready(
     server = start_server("--port", str(port), ready=False, program=gate.program)
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         request = pb.NextMovesRequest(boards=bytes(16))
-        stub, health = OctofoldServiceStub(channel), health_pb2_grpc.HealthStub(channel)
+        stub, health = OctofoldServiceStub(channel), health_stub(channel)
         status = health.Check(health_pb2.HealthCheckRequest(), wait_for_ready=True, timeout=60).status
         assert status == NOT_SERVING
         with pytest.raises(grpc.RpcError, match="starting") as failure:
@@ -81,7 +73,7 @@ def test_a_server_that_is_loading_is_alive_but_not_ready(
 
 
 def test_sigterm_while_loading_ends_the_server_before_it_serves(
-    write_version: WriteVersion, start_server: Start, gate: Any
+    write_version: WriteVersion, start_server: Start, gate: Gate
 ) -> None:
     held = write_version()
     gate.hold(held)
@@ -94,7 +86,7 @@ def test_sigterm_while_loading_ends_the_server_before_it_serves(
 
 @pytest.mark.parametrize("asked_by", ["signal", "RPC"])
 def test_sigterm_during_a_reload_ends_the_server_without_waiting_for_it(
-    write_version: WriteVersion, start_server: Start, gate: Any, another_graph: bytes, asked_by: str
+    write_version: WriteVersion, start_server: Start, gate: Gate, another_graph: bytes, asked_by: str
 ) -> None:
     write_version()
     server = start_server(program=gate.program)
@@ -113,14 +105,14 @@ def test_sigterm_during_a_reload_ends_the_server_without_waiting_for_it(
 
 
 def test_a_model_that_is_loading_is_not_serving_and_one_that_is_unloaded_ends_the_whole(
-    write_version: WriteVersion, start_server: Start, gate: Any, another_graph: bytes
+    write_version: WriteVersion, start_server: Start, gate: Gate, another_graph: bytes
 ) -> None:
     write_version()
     server = start_server(program=gate.program)
     held = write_version("another", model=another_graph)
     gate.hold(held)
     with grpc.insecure_channel(server.target) as channel:
-        health, admin = health_pb2_grpc.HealthStub(channel), GRPCInferenceServiceStub(channel)
+        health, admin = health_stub(channel), GRPCInferenceServiceStub(channel)
 
         def statuses(*names: str) -> list[int]:
             return [health.Check(health_pb2.HealthCheckRequest(service=name)).status for name in names]
@@ -204,7 +196,7 @@ def test_sigterm_ends_an_idle_stream_with_unavailable(
     with grpc.insecure_channel(server.target) as channel:
         done = threading.Event()
 
-        def messages() -> Any:
+        def messages() -> Iterator[pb.StreamNextMovesRequest]:
             yield pb.StreamNextMovesRequest(id=1, request=pb.NextMovesRequest(boards=bytes(16)))
             done.wait()
 

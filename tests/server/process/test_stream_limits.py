@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -12,10 +13,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from support.served import (
-    Start,
-    WriteVersion,
-)
+from support.servers import Start, WriteVersion
 
 
 def test_a_stream_on_which_nothing_comes_and_nothing_is_owed_is_ended(
@@ -26,7 +24,7 @@ def test_a_stream_on_which_nothing_comes_and_nothing_is_owed_is_ended(
     with grpc.insecure_channel(server.target) as channel:
         done = threading.Event()
 
-        def messages() -> Any:
+        def messages() -> Iterator[pb.StreamNextMovesRequest]:
             yield pb.StreamNextMovesRequest(id=1, request=pb.NextMovesRequest(boards=bytes(16)))
             done.wait()
 
@@ -51,9 +49,11 @@ async def test_clients_that_begin_calls_and_never_finish_them_hold_up_nobody(
             for _ in range(6)
         ]
         other = await channels.enter_async_context(grpc.aio.insecure_channel(server.target, options=options))
-        methods = ("octofold.v1.OctofoldService/NextMoves", "octofold.v1.OctofoldService/ListModels")
-        methods += ("grpc.health.v1.Health/Check", "grpc.health.v1.Health/Watch")
-        begin = [idler.stream_unary(f"/{method}") for idler in idlers for method in methods]
+        methods = (
+            *("octofold.v1.OctofoldService/NextMoves", "octofold.v1.OctofoldService/ListModels"),
+            *("grpc.health.v1.Health/Check", "grpc.health.v1.Health/Watch"),
+        )
+        begin: list[Any] = [idler.stream_unary(f"/{method}") for idler in idlers for method in methods]
         begun = [begin_one() for begin_one in begin for _ in range(10)]  # none ever sends its message
         reflection = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
         begun += [idler.stream_unary(reflection)() for idler in idlers for _ in range(10)]
@@ -62,7 +62,8 @@ async def test_clients_that_begin_calls_and_never_finish_them_hold_up_nobody(
             await OctofoldServiceStub(other).NextMoves(pb.NextMovesRequest(boards=bytes(16)), timeout=30)
 
         async def probe() -> None:
-            await health_pb2_grpc.HealthStub(other).Check(health_pb2.HealthCheckRequest(), timeout=30)
+            health: Any = health_pb2_grpc.HealthStub(other)  # its published types leave out its methods
+            await health.Check(health_pb2.HealthCheckRequest(), timeout=30)
 
         for ask in (call, probe):
             for _ in range(20):

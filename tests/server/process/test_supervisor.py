@@ -18,9 +18,7 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.admission.metric_sums import counters_of, summed
 from support.processes import members, metric, on_a_connection_of_its_own
-
-WriteVersion = Callable[..., Path]
-Start = Callable[..., Any]
+from support.servers import Ask, Start, WriteVersion
 
 ASK = pb.NextMovesRequest(boards=bytes([1] * 16))
 LIMIT_SECONDS = 60.0
@@ -38,7 +36,7 @@ def becomes_true(condition: Callable[[], bool]) -> bool:
 
 
 @pytest.fixture
-def page(ask: Callable[..., Any]) -> Callable[[Any], str]:
+def page(ask: Ask) -> Callable[[Any], str]:
     return lambda server: str(ask(server, "GET", "/metrics").body.decode())
 
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from support.grpc_calls import health_stub
+from support.servers import Start, WriteVersion
 from support.waiting import wait_for
 
-WriteVersion = Callable[..., Path]
-Start = Callable[..., Any]
 PROGRAM = str(Path(__file__).parents[1] / "failing_server.py")
 BOARD = pb.NextMoveRequest(board=[1] * 16)
 
@@ -62,6 +60,6 @@ def test_a_server_that_has_nothing_to_do_is_not_stuck(
         port = (tmp_path / "rest-port").read_text().strip()
     assert readiness(port) == 200
     with grpc.insecure_channel(server.target) as channel:
-        reply = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=30)
+        reply = health_stub(channel).Check(health_pb2.HealthCheckRequest(), timeout=30)
         assert reply.status == health_pb2.HealthCheckResponse.SERVING
     assert server.terminate() == 0

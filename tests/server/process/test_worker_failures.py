@@ -20,24 +20,22 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.system.siblings import SILENCE_SECONDS, Place, SiblingFailed, Siblings
 from support.processes import members, metric, on_a_connection_of_its_own
+from support.servers import Ask, Gate, ServerProcess, Start, WriteVersion
 from support.waiting import wait_for
-
-WriteVersion = Callable[..., Path]
-Start = Callable[..., Any]
 
 BOARD = pb.NextMoveRequest(board=[1] * 16)
 
 
-def ask_for_a_move(server: Any) -> str:
+def ask_for_a_move(server: ServerProcess) -> str:
     """The version that answers, on a connection of its own."""
 
-    def ask(channel: Any) -> str:
+    def ask(channel: grpc.Channel) -> str:
         return str(OctofoldServiceStub(channel).NextMove(BOARD, timeout=30).version)
 
     return str(on_a_connection_of_its_own(server.target, ask))
 
 
-def kill_one(server: Any) -> None:
+def kill_one(server: ServerProcess) -> None:
     """End one of the processes, and return once another has taken its place."""
     ready = server.log.count("serving on 127.0.0.1")
     members(server)[0].kill()
@@ -45,10 +43,10 @@ def kill_one(server: Any) -> None:
 
 
 @pytest.fixture
-def start_two(write_version: WriteVersion, start_server: Start, tmp_path: Path) -> Callable[..., Any]:
+def start_two(write_version: WriteVersion, start_server: Start, tmp_path: Path) -> Start:
     """Start a server of two processes with a REST port."""
 
-    def start(*arguments: str, **options: Any) -> Any:
+    def start(*arguments: str, **options: Any) -> ServerProcess:
         write_version()
         rest_port = tmp_path / "rest-port"
         server = start_server(
@@ -79,7 +77,7 @@ def stopped() -> Iterator[Callable[[psutil.Process], psutil.Process]]:
 
 
 def test_a_stopped_process_keeps_neither_metrics_nor_the_end_waiting(
-    start_two: Start, stopped: Callable[..., psutil.Process], ask: Callable[..., Any]
+    start_two: Start, stopped: Callable[..., psutil.Process], ask: Ask
 ) -> None:
     server = start_two()
     stopped(members(server)[0])
@@ -115,7 +113,7 @@ def test_a_model_that_was_unloaded_stays_so_in_a_process_that_is_started_again(s
     assert server.terminate() == 0
 
 
-def test_counters_do_not_fall_when_a_process_dies(start_two: Start, ask: Callable[..., Any]) -> None:
+def test_counters_do_not_fall_when_a_process_dies(start_two: Start, ask: Ask) -> None:
     server = start_two()
 
     def answered() -> float:
@@ -139,7 +137,7 @@ def test_counters_do_not_fall_when_a_process_dies(start_two: Start, ask: Callabl
 
 
 def test_nobody_finds_a_process_that_is_started_again_before_it_is_ready(
-    start_two: Start, tmp_path: Path, gate: Any, ask: Callable[..., Any]
+    start_two: Start, tmp_path: Path, gate: Gate, ask: Ask
 ) -> None:
     server = start_two(program=gate.program)
     held = tmp_path / "models" / "tiny" / "1"
@@ -213,7 +211,7 @@ def test_a_sibling_that_takes_its_time_is_waited_for_and_one_that_is_gone_is_not
 
 
 def test_what_a_sibling_raises_is_raised_after_all_have_answered(tmp_path: Path) -> None:
-    done = []
+    done: list[str] = []
 
     def fail(text: str) -> None:
         raise ValueError(text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from support.servers import ServerProcess, Start
 
 COUNT = 1000
 OUTPUTS = ("move", "probabilities", "votes", "legal")
@@ -51,7 +51,7 @@ def expected(boards: NDArray[np.uint8], small_model: bytes) -> Answers:
 
 
 @pytest.fixture
-def server(repository: Path, start_server: Callable[..., Any], tmp_path: Path) -> Any:
+def server(repository: Path, start_server: Start, tmp_path: Path) -> ServerProcess:
     ports = ("--rest-port", "0", "--rest-port-file", str(tmp_path / "rest-port"))
     return start_server("--models", str(repository), *ports)
 
@@ -108,7 +108,7 @@ def _rest(port: int, boards: NDArray[np.uint8], *, binary: bool) -> Answers:
 
 
 def test_every_protocol_gives_the_same_answers(
-    server: Any, tmp_path: Path, boards: NDArray[np.uint8], expected: Answers
+    server: ServerProcess, tmp_path: Path, boards: NDArray[np.uint8], expected: Answers
 ) -> None:
     rest_port = int((tmp_path / "rest-port").read_text())
     with grpc.insecure_channel(server.target) as channel:

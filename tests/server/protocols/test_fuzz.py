@@ -10,8 +10,9 @@ from __future__ import annotations
 import http.client
 import random
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
@@ -45,8 +46,8 @@ from support.fuzzing import (
     fuzzing,
     mutant,
 )
-
-Open = Callable[..., Any]
+from support.grpc_calls import raw_stream, raw_unary
+from support.servers import ServeAll, ServerProcess, Start, WriteVersion
 
 
 class Wire:
@@ -102,7 +103,7 @@ class Methods:
 
 
 @pytest.fixture
-def methods(serve_all: Open) -> Iterator[Methods]:
+def methods(serve_all: ServeAll) -> Iterator[Methods]:
     with serve_all(FakeBackend()) as served:
         kept: Any = Methods()
         aside = Aside(1, 100, served.admission.refusals, "aside")
@@ -181,11 +182,11 @@ def raw_calls(channel: grpc.Channel, method: str, messages: list[bytes]) -> list
     stream = method.rpartition("/")[2] in ("StreamNextMoves", "ModelStreamInfer")
     ends: list[Any] = []
     if stream:
-        ends.append(channel.stream_stream(f"/{method}")(iter(messages), timeout=60))
+        ends.append(raw_stream(channel, method)(iter(messages), timeout=60))
         for _ in _quietly(ends[0]):
             pass
     else:
-        unary = channel.unary_unary(f"/{method}")
+        unary = raw_unary(channel, method)
         for first in range(0, len(messages), AT_ONCE):
             begun = [unary.future(message, timeout=60) for message in messages[first : first + AT_ONCE]]
             for one in begun:
@@ -202,14 +203,14 @@ def _quietly(replies: Iterator[Any]) -> Iterator[Any]:
 
 
 @pytest.fixture
-def server(write_version: Any, start_server: Any, tmp_path: Any) -> Any:
+def server(write_version: WriteVersion, start_server: Start, tmp_path: Path) -> ServerProcess:
     write_version("fake")
     process = start_server("--rest-port", "0", "--rest-port-file", str(tmp_path / "rest-port"))
     process.rest_port = int((tmp_path / "rest-port").read_text())
     return process
 
 
-def test_any_bytes_over_a_real_connection_end_every_rpc_with_a_status_of_ours(server: Any) -> None:
+def test_any_bytes_over_a_real_connection_end_every_rpc_with_a_status_of_ours(server: ServerProcess) -> None:
     allowed = {
         *(grpc.StatusCode.OK, grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND),
         *(grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE),
@@ -223,13 +224,15 @@ def test_any_bytes_over_a_real_connection_end_every_rpc_with_a_status_of_ours(se
                 for code, details in raw_calls(channel, method, messages):
                     assert code in allowed, (method, code, details)
         assert health_pb2.HealthCheckResponse.FromString(
-            channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=60)
+            raw_unary(channel, "grpc.health.v1.Health/Check")(b"", timeout=60)
         ).status
     assert server.process.poll() is None
     assert "Traceback" not in server.log
 
 
-def test_any_bytes_on_every_rest_route_end_with_a_status_that_is_not_ours_to_blame(server: Any) -> None:
+def test_any_bytes_on_every_rest_route_end_with_a_status_that_is_not_ours_to_blame(
+    server: ServerProcess,
+) -> None:
     seeds = [body.encode() for body in BODIES]
     source = random.Random(0)
 
@@ -263,7 +266,9 @@ def mutated_path(source: random.Random, route: str) -> str:
 
 
 @pytest.mark.parametrize("port", ["grpc", "rest"])
-def test_bytes_that_are_not_even_the_transport_leave_the_server_serving(server: Any, port: str) -> None:
+def test_bytes_that_are_not_even_the_transport_leave_the_server_serving(
+    server: ServerProcess, port: str
+) -> None:
     target = ("127.0.0.1", server.rest_port if port == "rest" else int(server.target.rpartition(":")[2]))
     seeds = [
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9),
@@ -293,5 +298,5 @@ def test_bytes_that_are_not_even_the_transport_leave_the_server_serving(server: 
     assert connection.getresponse().status == 200
     connection.close()
     with grpc.insecure_channel(server.target) as channel:
-        channel.unary_unary(f"/{OPEN}/ServerReady")(b"", timeout=60)
+        raw_unary(channel, f"{OPEN}/ServerReady")(b"", timeout=60)
     assert "Traceback" not in server.log

@@ -5,19 +5,18 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, MethodDescriptor
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.octofold.v1 import inference_pb2 as pb
+from support.grpc_calls import raw_stream
+from support.servers import ServerProcess, Start, WriteVersion
 from support.spending import at_most
-
-Start = Callable[..., Any]
 
 SIZE = 8 * 2**20 - 4096
 CPU_SECONDS = 0.4
@@ -99,13 +98,13 @@ def boards_that_are_no_boards() -> Iterator[tuple[str, str, bytes]]:
         yield "inference.GRPCInferenceService/ModelInfer", f"{kind} typed cells", typed
 
 
-def spends_little(server: Any, shape: str) -> AbstractContextManager[None]:
+def spends_little(server: ServerProcess, shape: str) -> AbstractContextManager[None]:
     """A block in which the server has to answer one message."""
     return at_most(server.process.pid, CPU_SECONDS, MEMORY_BYTES, shape)
 
 
 @pytest.fixture
-def server(write_version: Any, start_server: Start, tmp_path: Path) -> Any:
+def server(write_version: WriteVersion, start_server: Start, tmp_path: Path) -> ServerProcess:
     write_version("fake")
     rest_port = ("--rest-port", "0", "--rest-port-file", str(tmp_path / "rest-port"))
     process = start_server(*rest_port, "--lanes", "1", "--max-boards", str(SIZE // 16))
@@ -116,14 +115,16 @@ def server(write_version: Any, start_server: Start, tmp_path: Path) -> Any:
 def end_of(channel: grpc.Channel, method: str, message: bytes) -> grpc.StatusCode:
     """What a call, or a stream, of this one message ends with."""
     try:
-        list(channel.stream_stream(f"/{method}")(iter([message]), timeout=60))
+        list(raw_stream(channel, method)(iter([message]), timeout=60))
     except grpc.RpcError as error:
-        return error.code()  # type: ignore[no-any-return,attr-defined]  # of a call
+        return error.code()
     return grpc.StatusCode.OK
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
-def test_no_shape_of_a_message_costs_more_than_its_size(server: Any, method: MethodDescriptor) -> None:
+def test_no_shape_of_a_message_costs_more_than_its_size(
+    server: ServerProcess, method: MethodDescriptor
+) -> None:
     name = f"{method.containing_service.full_name}/{method.name}"
     refusals = {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND}
     if method.server_streaming:
@@ -135,7 +136,7 @@ def test_no_shape_of_a_message_costs_more_than_its_size(server: Any, method: Met
                 assert end_of(channel, name, message) in refusals, shape
 
 
-def test_no_half_million_boards_cost_more_than_their_size(server: Any) -> None:
+def test_no_half_million_boards_cost_more_than_their_size(server: ServerProcess) -> None:
     with grpc.insecure_channel(server.target) as channel:
         for method, shape, message in boards_that_are_no_boards():
             with spends_little(server, shape):
@@ -176,7 +177,7 @@ def bodies() -> Iterator[tuple[str, bytes]]:
     yield "id", body('{"inputs": [], "id": "', "\\n", '"}')
 
 
-def test_no_shape_of_a_body_costs_more_than_its_size(server: Any) -> None:
+def test_no_shape_of_a_body_costs_more_than_its_size(server: ServerProcess) -> None:
     routes = {
         "/v2/models/fake/infer": dict(bodies()),
         "/v2/repository/index": {"index": b'{"ready": [' + b"[]," * (SIZE // 3) + b"[]]}"},

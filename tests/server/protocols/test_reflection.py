@@ -8,6 +8,8 @@ import grpc
 import pytest
 from grpc_reflection.v1alpha import reflection_pb2
 from octofold_server.protocols.reflection import MAX_STREAMS
+from support.grpc_calls import raw_stream
+from support.servers import Served
 
 EACH_TRANSPORT = True
 
@@ -15,7 +17,7 @@ LIST = reflection_pb2.ServerReflectionRequest(list_services="")
 VERSIONS = ("grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection")
 
 
-def stream_of(channel: grpc.Channel, version: str = VERSIONS[0]) -> Any:
+def stream_of(channel: grpc.Channel | grpc.aio.Channel, version: str = VERSIONS[0]) -> Any:
     return channel.stream_stream(
         f"/{version}/ServerReflectionInfo",
         request_serializer=reflection_pb2.ServerReflectionRequest.SerializeToString,
@@ -24,7 +26,7 @@ def stream_of(channel: grpc.Channel, version: str = VERSIONS[0]) -> Any:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_both_versions_describe_the_services(server: Any, version: str) -> None:
+def test_both_versions_describe_the_services(server: Served, version: str) -> None:
     symbol = reflection_pb2.ServerReflectionRequest(file_containing_symbol="octofold.v1.OctofoldService")
     unknown = reflection_pb2.ServerReflectionRequest(file_containing_symbol="no.Such")
     replies = list(stream_of(server.channel, version)(iter([LIST, symbol, unknown]), timeout=30))
@@ -34,9 +36,9 @@ def test_both_versions_describe_the_services(server: Any, version: str) -> None:
     assert replies[2].error_response.error_code == grpc.StatusCode.NOT_FOUND.value[0]
 
 
-async def test_streams_that_say_nothing_make_room_for_one_that_asks(server: Any) -> None:
+async def test_streams_that_say_nothing_make_room_for_one_that_asks(server: Served) -> None:
     async with grpc.aio.insecure_channel(server.grpc_target) as channel:
-        method: Any = stream_of(channel)
+        method = stream_of(channel)
         silent = [method() for _ in range(MAX_STREAMS)]
         for one in silent:
             await one.write(LIST)
@@ -53,9 +55,9 @@ async def test_streams_that_say_nothing_make_room_for_one_that_asks(server: Any)
 
 
 @pytest.mark.parametrize("message", [b"\xff", reflection_pb2.ServerReflectionRequest(host="h" * 10_000)])
-def test_what_is_no_request_or_too_long_is_refused(server: Any, message: Any) -> None:
+def test_what_is_no_request_or_too_long_is_refused(server: Served, message: Any) -> None:
     raw = message if isinstance(message, bytes) else message.SerializeToString()
-    call = server.channel.stream_stream(f"/{VERSIONS[0]}/ServerReflectionInfo")
+    call = raw_stream(server.channel, f"{VERSIONS[0]}/ServerReflectionInfo")
     with pytest.raises(grpc.RpcError) as failure:
         list(call(iter([raw]), timeout=30))
     assert failure.value.code() is grpc.StatusCode.INVALID_ARGUMENT

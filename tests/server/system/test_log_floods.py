@@ -7,10 +7,8 @@ import http.client
 import json
 import logging
 import re
-from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
 
 import grpc
 import pytest
@@ -20,9 +18,7 @@ from octofold_server.system.log_limit import MAX_LINES, RepeatLimit
 from octofold_server.system.logs import TextLines
 from support.http2 import RawConnection
 from support.http2_frames import END_STREAM
-
-WriteVersion = Callable[..., Path]
-Start = Callable[..., Any]
+from support.servers import ServerProcess, Start, WriteVersion
 
 METHOD = "/octofold.v1.OctofoldService/NextMoves"
 CALLS = 40
@@ -30,15 +26,17 @@ BAD_HEADERS = [(f"x-{n}".encode(), b"\xff" * 100) for n in range(60)]
 
 
 @pytest.fixture(params=["text", "json"])
-def server(
-    request: pytest.FixtureRequest, write_version: WriteVersion, start_server: Start, tmp_path: Path
-) -> Any:
+def form(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def server(form: str, write_version: WriteVersion, start_server: Start, tmp_path: Path) -> ServerProcess:
     write_version("fake")
     (tmp_path / "tokens").write_text("a-token\n")
-    arguments = ["--tokens", str(tmp_path / "tokens"), "--log-format", request.param]
+    arguments = ["--tokens", str(tmp_path / "tokens"), "--log-format", form]
     process = start_server(*arguments, "--rest-port", "0", "--rest-port-file", str(tmp_path / "rest-port"))
     process.rest_port = int((tmp_path / "rest-port").read_text())
-    process.form = request.param
     return process
 
 
@@ -47,7 +45,7 @@ def left_out(log: str) -> int:
     return sum(int(count) for count in re.findall(r"omitted (\d+) similar lines", log))
 
 
-def test_metadata_that_is_not_utf_8_does_not_flood_the_log(server: Any) -> None:
+def test_metadata_that_is_not_utf_8_does_not_flood_the_log(server: ServerProcess) -> None:
     with RawConnection(server.target) as connection:
         for _ in range(CALLS):
             connection.begin(METHOD, BAD_HEADERS, END_STREAM)
@@ -59,7 +57,7 @@ def test_metadata_that_is_not_utf_8_does_not_flood_the_log(server: Any) -> None:
     assert len(server.log) < 300_000
 
 
-def test_calls_without_a_token_are_counted_rather_than_logged_each(server: Any) -> None:
+def test_calls_without_a_token_are_counted_rather_than_logged_each(server: ServerProcess) -> None:
     calls = 3 * MAX_LINES
     with grpc.insecure_channel(server.target) as channel:
         stub = OctofoldServiceStub(channel)
@@ -72,7 +70,7 @@ def test_calls_without_a_token_are_counted_rather_than_logged_each(server: Any) 
     assert left_out(server.log) > calls - told
 
 
-def test_a_path_can_neither_fill_the_log_nor_forge_a_field_of_it(server: Any) -> None:
+def test_a_path_can_neither_fill_the_log_nor_forge_a_field_of_it(server: ServerProcess, form: str) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", server.rest_port)
     connection.request("GET", '/v2/models/"][code=OK\\n]%0a' + "y" * 3000)
     connection.getresponse().read()
@@ -86,7 +84,7 @@ def test_a_path_can_neither_fill_the_log_nor_forge_a_field_of_it(server: Any) ->
     assert lines
     for line in lines:
         assert len(line) < 1000
-        if server.form == "json":
+        if form == "json":
             assert json.loads(line)["code"] == "UNAUTHENTICATED"
         else:
             outside_of_quotes = re.sub(r'"(\\.|[^"\\])*"', "", line)

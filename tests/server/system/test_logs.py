@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,8 @@ from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_proto.status import status_of_call
 from octofold_server.admission.refusals import failure_status, usable_request_id
 from octofold_server.system.logs import JsonLines, TextLines
-
-WriteVersion = Callable[..., Path]
-Start = Callable[..., Any]
+from support.grpc_calls import trailing_metadata
+from support.servers import Start, WriteVersion
 
 
 def record(message: str, **extra: Any) -> logging.LogRecord:
@@ -102,7 +100,7 @@ def test_a_failed_call_is_found_in_the_log_by_the_id_that_its_caller_got(
         for metadata in ((), (("x-request-id", "mine-1"),)):
             with pytest.raises(grpc.RpcError) as failure:
                 stub.NextMoves(bad, metadata=metadata)
-            trailing = dict(failure.value.trailing_metadata())
+            trailing = dict(trailing_metadata(failure.value))
             ids.append(trailing["x-request-id"])
             details = RequestInfo()
             status = status_of_call(failure.value.code(), failure.value.details(), trailing.items())

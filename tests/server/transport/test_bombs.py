@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import gzip
 import socket
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.http2 import RawConnection
 from support.http2_frames import message_start
+from support.servers import ServerProcess, Start, WriteVersion
 from support.spending import at_most
-
-WriteVersion = Callable[..., Path]
-Start = Callable[..., Any]
 
 MEGABYTE = 10**6
 METHODS = ("/octofold.v1.OctofoldService/NextMoves", "/octofold.v1.OctofoldService/ListModels")
 
 
 @pytest.fixture
-def server(write_version: WriteVersion, start_server: Start, tmp_path: Path) -> Any:
+def server(write_version: WriteVersion, start_server: Start, tmp_path: Path) -> ServerProcess:
     write_version("fake")
     process = start_server("--rest-port", "0", "--rest-port-file", str(tmp_path / "rest-port"))
     process.rest_port = int((tmp_path / "rest-port").read_text())
@@ -31,7 +27,7 @@ def server(write_version: WriteVersion, start_server: Start, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_compressed_message_is_not_inflated_beyond_the_largest_that_is_taken(
-    server: Any, method: str
+    server: ServerProcess, method: str
 ) -> None:
     bomb = gzip.compress(bytes(400 * MEGABYTE))
     with (
@@ -44,7 +40,7 @@ def test_a_compressed_message_is_not_inflated_beyond_the_largest_that_is_taken(
     assert server.process.poll() is None
 
 
-def test_requests_of_a_client_that_reads_no_replies_are_not_kept(server: Any) -> None:
+def test_requests_of_a_client_that_reads_no_replies_are_not_kept(server: ServerProcess) -> None:
     requests = b"GET /v2 HTTP/1.1\r\nHost: x\r\n\r\n" * 2000
     address = ("127.0.0.1", server.rest_port)
     with (

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
@@ -14,9 +12,7 @@ from octofold_server.system.grpc_core import knows_our_experiment
 from octofold_server.transport.choice import check
 from octofold_server.transport.grpc_direct import DirectServer
 from octofold_server.transport.grpc_public import PublicServer
-
-WriteVersion = Callable[..., Path]
-Start = Callable[..., Any]
+from support.servers import Start, WriteVersion
 
 OTHER_GRPCIO = """
 import sys
@@ -65,7 +61,7 @@ def test_auto_is_direct_with_this_grpcio(write_version: WriteVersion, start_serv
 
 
 @pytest.mark.parametrize("transport", [DirectServer, PublicServer])
-def test_both_transports_pass_the_check_at_start(transport: Any) -> None:
+def test_both_transports_pass_the_check_at_start(transport: type[DirectServer | PublicServer]) -> None:
     check(transport)
 
 

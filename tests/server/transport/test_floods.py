@@ -8,7 +8,6 @@ import threading
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -19,14 +18,14 @@ import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.fakes import RecordingBackend
+from support.grpc_calls import raw_unary
 from support.http2 import RawConnection
 from support.http2_frames import CANCEL, DATA, RST_STREAM, call, frame, message_start
+from support.servers import ServeAll, ServerProcess, Start, WriteVersion
 from support.waiting import wait_for
 
 EACH_TRANSPORT = True
 
-WriteVersion = Callable[..., Path]
-Start = Callable[..., Any]
 NEXT_MOVE = "/octofold.v1.OctofoldService/NextMove"
 NEXT_MOVES = "/octofold.v1.OctofoldService/NextMoves"
 STREAM = "/octofold.v1.OctofoldService/StreamNextMoves"
@@ -34,7 +33,7 @@ BOARD = pb.NextMoveRequest(board=[1] * 16)
 MIB = 2**20
 
 
-def memory_of(server: Any) -> int:
+def memory_of(server: ServerProcess) -> int:
     return int(psutil.Process(server.process.pid).memory_info().rss)
 
 
@@ -104,7 +103,7 @@ def test_a_client_that_resets_a_call_must_answer_a_ping(
             wait_for(lambda: connection.pings > 0)
 
 
-def flood_with_unknown_calls(server: Any) -> None:
+def flood_with_unknown_calls(server: ServerProcess) -> None:
     """Begin and reset many calls of a method that does not exist, until the server has dealt with them."""
     with RawConnection(server.target) as connection:
         reset_calls(connection, "/no.Such/Method", 20_000)
@@ -128,7 +127,7 @@ def test_calls_of_unknown_methods_are_told_so_and_leave_no_memory_behind(
     with grpc.insecure_channel(server.target) as channel:
         for _ in range(10):
             with pytest.raises(grpc.RpcError) as failure:
-                channel.unary_unary("/no.Such/Method")(b"", timeout=30)
+                raw_unary(channel, "no.Such/Method")(b"", timeout=30)
             assert failure.value.code() is grpc.StatusCode.UNIMPLEMENTED
         assert failures(tmp_path, "UNIMPLEMENTED") == 10
     flood_with_unknown_calls(server)  # after which gRPC keeps the room that so many calls at once have taken
@@ -192,7 +191,7 @@ def test_a_stream_ends_at_once_when_a_message_is_announced_that_no_boards_could_
 
 
 def test_large_messages_are_refused_beyond_the_budget_of_bytes_and_let_in_when_there_is_room(
-    serve_all: Callable[..., Any],
+    serve_all: ServeAll,
 ) -> None:
     backend = RecordingBackend()
     with serve_all(backend, max_bytes_in_flight=2 * MIB, max_batch_size=64_000) as served:

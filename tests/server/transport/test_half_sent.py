@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2
-from grpc_health.v1.health_pb2_grpc import HealthStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from support.grpc_calls import health_stub
 from support.http2 import RawConnection
 from support.http2_frames import DATA, frame, message_start
+from support.servers import Start, WriteVersion
 from support.waiting import wait_for
 
 EACH_TRANSPORT = True
 
-WriteVersion = Callable[..., Path]
-Start = Callable[..., Any]
 CHECK = "/grpc.health.v1.Health/Check"
 NEXT_MOVE = "/octofold.v1.OctofoldService/NextMove"
 BOARD = pb.NextMoveRequest(board=[1] * 16)
@@ -70,7 +67,7 @@ def test_calls_are_answered_while_40_connections_keep_a_message_half_sent(
     with half_sent(server.target, path):
         for _ in range(5):
             with grpc.insecure_channel(server.target, OWN_CONNECTION) as channel:
-                health: Any = HealthStub(channel)
+                health = health_stub(channel)
                 stub = OctofoldServiceStub(channel)
                 assert health.Check(health_pb2.HealthCheckRequest(), timeout=60).status
                 assert stub.NextMove(BOARD, timeout=60).model == "tiny"

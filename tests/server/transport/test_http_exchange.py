@@ -6,7 +6,6 @@ import asyncio
 import json
 import socket
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,8 @@ from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.batching.statistics import Refusals
 from octofold_server.transport.http_exchange import Arrival, Bodies
 from support.rest_requests import BOARDS, INFER, described
+from support.servers import Ask, ServerProcess, Start, WriteVersion
 from support.waiting import wait_for
-
-Ask = Callable[..., Any]
-Open = Callable[..., Any]
 
 MIB = 2**20
 BODY = {"inputs": [described(data=BOARDS.tolist())]}
@@ -31,7 +28,7 @@ INDEX = "/v2/repository/index"
 
 
 @pytest.fixture
-def server(write_version: Callable[..., Path], start_server: Callable[..., Any], tmp_path: Path) -> Any:
+def server(write_version: WriteVersion, start_server: Start, tmp_path: Path) -> ServerProcess:
     """A server process that gives bodies much time to arrive."""
     write_version("fake")
     rest_port = tmp_path / "rest-port"
@@ -40,14 +37,16 @@ def server(write_version: Callable[..., Path], start_server: Callable[..., Any],
     return server
 
 
-def began(server: Any, path: str, *headers: str, sent: bytes = b"") -> socket.socket:
+def began(server: ServerProcess, path: str, *headers: str, sent: bytes = b"") -> socket.socket:
     """A connection that has begun a POST."""
     client = socket.create_connection(("127.0.0.1", server.rest_port), timeout=30)
     client.sendall("\r\n".join((f"POST {path} HTTP/1.1", "Host: x", *headers, "", "")).encode() + sent)
     return client
 
 
-def test_bodies_that_are_announced_and_never_sent_take_nothing_of_the_budget(ask: Ask, server: Any) -> None:
+def test_bodies_that_are_announced_and_never_sent_take_nothing_of_the_budget(
+    ask: Ask, server: ServerProcess
+) -> None:
     body = json.dumps(BODY).encode() + b" " * 40_000
     with ExitStack() as clients:
         for _ in range(80):
@@ -60,7 +59,7 @@ def test_bodies_that_are_announced_and_never_sent_take_nothing_of_the_budget(ask
 
 
 @pytest.mark.parametrize("path", [INDEX, "/v2/repository/models/fake/unload"])
-def test_large_bodies_where_small_ones_are_asked_for_are_not_read(server: Any, path: str) -> None:
+def test_large_bodies_where_small_ones_are_asked_for_are_not_read(server: ServerProcess, path: str) -> None:
     with began(server, path, "Content-Length: 8388600") as client:
         answer = client.recv(1000)
         assert answer.startswith(b"HTTP/1.1 413")
@@ -110,7 +109,7 @@ def test_bodies_whose_time_is_over_do_not_make_room_a_second_time() -> None:
     assert made_room == [None]
 
 
-def test_bodies_that_are_never_finished_make_room_for_others(ask: Ask, server: Any) -> None:
+def test_bodies_that_are_never_finished_make_room_for_others(ask: Ask, server: ServerProcess) -> None:
     with ExitStack() as clients:
         for _ in range(600):
             clients.enter_context(began(server, INFER, "Content-Length: 100", sent=b"{"))

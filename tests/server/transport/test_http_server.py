@@ -9,11 +9,9 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import grpc
 import numpy as np
@@ -25,13 +23,11 @@ from octofold_server.backends.fakes import FakeBackend, RecordingBackend, fake_m
 from octofold_server.config.options import Config
 from octofold_server.transport.http_server import SPARE_CONNECTIONS
 from support.rest_requests import BOARDS, INFER, JSON_LENGTH, binary, described
+from support.servers import Ask, Gate, HasRest, ServeAll, Served, Start, WriteVersion
 from support.waiting import wait_for
 
-Open = Callable[..., Any]
-Ask = Callable[..., Any]
 
-
-def test_a_client_that_leaves_withdraws_its_boards(ask: Ask, serve_all: Open) -> None:
+def test_a_client_that_leaves_withdraws_its_boards(ask: Ask, serve_all: ServeAll) -> None:
     backend = RecordingBackend()
     with serve_all(backend, max_batch_size=1) as served:
         backend.gate.clear()
@@ -47,7 +43,7 @@ def test_a_client_that_leaves_withdraws_its_boards(ask: Ask, serve_all: Open) ->
         assert backend.rows == 41
 
 
-def test_a_body_over_the_limit_is_refused_without_being_read(serve_all: Open) -> None:
+def test_a_body_over_the_limit_is_refused_without_being_read(serve_all: ServeAll) -> None:
     with serve_all(FakeBackend(), max_message_bytes=100_000) as served:
         with socket.create_connection(("127.0.0.1", served.rest_port), timeout=30) as client:
             client.sendall(
@@ -67,7 +63,7 @@ def test_a_body_over_the_limit_is_refused_without_being_read(serve_all: Open) ->
 
 
 def test_a_compressed_body_is_refused_as_such_and_a_call_of_the_most_boards_fits_as_json(
-    ask: Ask, server: Any
+    ask: Ask, server: Served
 ) -> None:
     body = gzip.compress(json.dumps({"inputs": [described(data=BOARDS.tolist())]}).encode())
     reply = ask(server, "POST", INFER, body, Content_Encoding="gzip")
@@ -78,14 +74,14 @@ def test_a_compressed_body_is_refused_as_such_and_a_call_of_the_most_boards_fits
     assert ask(server, "POST", INFER, request).status == 200
 
 
-def test_large_bodies_do_not_wait_for_models_that_load(ask: Ask, server: Any) -> None:
+def test_large_bodies_do_not_wait_for_models_that_load(ask: Ask, server: Served) -> None:
     go_on, loading = threading.Event(), threading.Semaphore(0)
 
     def load(*_: object) -> None:
         loading.release()
         go_on.wait()
 
-    server.parts.operations.load = load
+    server.parts.operations.load = load  # type: ignore[method-assign,assignment]  # it waits for the test
     many = 40  # more than threads of any pool
     boards = np.zeros((40_000, 16), np.uint8)
     with ThreadPoolExecutor(many) as callers:
@@ -105,7 +101,7 @@ def is_closed(client: socket.socket) -> bool:
         return True
 
 
-def open_connection(server: Any) -> socket.socket:
+def open_connection(server: HasRest) -> socket.socket:
     return socket.create_connection(("127.0.0.1", server.rest_port), timeout=30)
 
 
@@ -123,7 +119,7 @@ def open_connection(server: Any) -> socket.socket:
         b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 10_000 + b"\r\n",
     ],
 )
-def test_what_is_not_http_is_refused_and_others_are_served(ask: Ask, server: Any, sent: bytes) -> None:
+def test_what_is_not_http_is_refused_and_others_are_served(ask: Ask, server: Served, sent: bytes) -> None:
     with open_connection(server) as client:
         try:
             client.sendall(sent)
@@ -135,7 +131,7 @@ def test_what_is_not_http_is_refused_and_others_are_served(ask: Ask, server: Any
     assert ask(server, "GET", "/healthz").status == 200
 
 
-def test_connections_that_say_nothing_make_room_for_others(ask: Ask, serve_all: Open) -> None:
+def test_connections_that_say_nothing_make_room_for_others(ask: Ask, serve_all: ServeAll) -> None:
     with serve_all(FakeBackend(), rest={"max_connections": 3}) as served:
         most = 3 + SPARE_CONNECTIONS
         silent = [open_connection(served) for _ in range(2 * most)]
@@ -149,7 +145,9 @@ def test_connections_that_say_nothing_make_room_for_others(ask: Ask, serve_all: 
             client.close()
 
 
-def test_probes_are_answered_while_as_many_requests_are_at_work_as_may_be(ask: Ask, serve_all: Open) -> None:
+def test_probes_are_answered_while_as_many_requests_are_at_work_as_may_be(
+    ask: Ask, serve_all: ServeAll
+) -> None:
     backend = RecordingBackend()
     with serve_all(backend, rest={"max_connections": 3}) as served, ThreadPoolExecutor(3) as callers:
         backend.gate.clear()
@@ -166,7 +164,7 @@ def test_probes_are_answered_while_as_many_requests_are_at_work_as_may_be(ask: A
         wait_for(lambda: bool(ask(served, "POST", INFER, body).status == 200))
 
 
-def test_bodies_count_for_the_budget_of_bytes_as_they_arrive(ask: Ask, serve_all: Open) -> None:
+def test_bodies_count_for_the_budget_of_bytes_as_they_arrive(ask: Ask, serve_all: ServeAll) -> None:
     body = json.dumps({"inputs": [described(data=BOARDS.tolist())]}).encode() + b" " * 40_000
     with serve_all(FakeBackend(), max_bytes_in_flight=120_000) as served:
         slow = open_connection(served)
@@ -190,7 +188,7 @@ sys.exit(main())
 
 
 def test_connections_that_say_nothing_leave_file_descriptors_for_others(
-    ask: Ask, write_version: Callable[..., Path], start_server: Callable[..., Any], tmp_path: Path
+    ask: Ask, write_version: WriteVersion, start_server: Start, tmp_path: Path
 ) -> None:
     write_version("fake")
     ports = ("--rest-port", "0", "--rest-port-file", str(tmp_path / "rest-port"))
@@ -224,7 +222,7 @@ def test_connections_that_say_nothing_leave_file_descriptors_for_others(
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system has no such timeout")
-def test_a_client_that_never_reads_its_reply_is_dropped(serve_all: Open) -> None:
+def test_a_client_that_never_reads_its_reply_is_dropped(serve_all: ServeAll) -> None:
     boards = np.zeros((40_000, 16), np.uint8)
     request = {"inputs": [described(shape=[40_000, 16], parameters={"binary_data_size": boards.size})]}
     body, _ = binary(request, boards.tobytes())
@@ -248,7 +246,7 @@ def test_a_client_that_never_reads_its_reply_is_dropped(serve_all: Open) -> None
 
 
 def test_sigterm_answers_every_accepted_call_and_closes_idle_connections(
-    write_version: Callable[..., Path], start_server: Callable[..., Any], tmp_path: Path
+    write_version: WriteVersion, start_server: Start, tmp_path: Path
 ) -> None:
     write_version("fake")
     ports = ("--rest-port", "0", "--rest-port-file", str(tmp_path / "rest-port"))
@@ -287,7 +285,7 @@ def test_sigterm_answers_every_accepted_call_and_closes_idle_connections(
 
 
 def test_a_rest_port_in_use_is_one_line_and_a_failure(
-    write_version: Callable[..., Path], start_server: Callable[..., Any]
+    write_version: WriteVersion, start_server: Start
 ) -> None:
     write_version()
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -298,7 +296,7 @@ def test_a_rest_port_in_use_is_one_line_and_a_failure(
 
 
 def test_probes_answer_while_models_load_and_are_not_ready_before(
-    ask: Ask, write_version: Callable[..., Path], start_server: Callable[..., Any], gate: Any
+    ask: Ask, write_version: WriteVersion, start_server: Start, gate: Gate
 ) -> None:
     held = write_version("fake")
     gate.hold(held)

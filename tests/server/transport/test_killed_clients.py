@@ -5,18 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import grpc
 import psutil
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-
-WriteVersion = Callable[..., Path]
-Start = Callable[..., Any]
+from support.servers import Start, WriteVersion
 
 STORMS = 4
 CLIENTS = 5

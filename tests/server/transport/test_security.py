@@ -10,12 +10,13 @@ import ssl
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2
 from octofold_client import Client, Credentials
 from octofold_client.cli import main as octofold
 from octofold_proto.errors import NotAllowed, Unauthenticated
@@ -28,10 +29,10 @@ from octofold_server.system.reread import FileError
 from octofold_server.system.tls import Tls
 from octofold_server.transport.http_server import MAX_CONNECTIONS
 from support.certificates import Authority, Pair
+from support.grpc_calls import health_stub, trailing_metadata
+from support.servers import ServerProcess, Start, WriteVersion
 from support.waiting import wait_for
 
-WriteVersion = Callable[..., Path]
-Start = Callable[..., Any]
 LIMIT_SECONDS = 30
 PLAIN, ANOTHER, ADMIN = "token-of-a-client", "token-of-another", "token-of-an-admin"
 ASKED = pb.NextMovesRequest(boards=bytes([1] * 16))
@@ -44,7 +45,7 @@ def bearer(token: str) -> tuple[tuple[str, str], ...]:
 class Secured:
     """A server that asks for certificates and tokens, and those who come."""
 
-    def __init__(self, server: Any, authority: Authority, folder: Path) -> None:
+    def __init__(self, server: ServerProcess, authority: Authority, folder: Path) -> None:
         self.server = server
         self.folder = folder
         self.authority = authority
@@ -128,28 +129,28 @@ def test_only_a_certificate_of_the_authority_and_a_token_of_the_file_get_in(secu
             (("authorization", f"Basic {PLAIN}"),),
             (("authorization", PLAIN),),
         )
+        calls: tuple[Callable[[Any], object], ...] = (
+            lambda m: stub.NextMoves(ASKED, metadata=m),
+            lambda m: next(stub.StreamNextMoves(iter([pb.StreamNextMovesRequest()]), metadata=m)),
+            lambda m: stub.ListModels(pb.ListModelsRequest(), metadata=m),
+        )
         for metadata in wrong:
-            for call in (
-                lambda m: stub.NextMoves(ASKED, metadata=m),
-                lambda m: next(stub.StreamNextMoves(iter([pb.StreamNextMovesRequest()]), metadata=m)),
-                lambda m: stub.ListModels(pb.ListModelsRequest(), metadata=m),
-            ):
+            for call in calls:
                 with pytest.raises(grpc.RpcError) as failure:
                     call((*metadata, ("x-request-id", "call-7")))
                 assert failure.value.code() is grpc.StatusCode.UNAUTHENTICATED
-                assert ("x-request-id", "call-7") in failure.value.trailing_metadata()
-                status = status_of_call(
-                    failure.value.code(), failure.value.details(), failure.value.trailing_metadata()
-                )
+                trailing = trailing_metadata(failure.value)
+                assert ("x-request-id", "call-7") in trailing
+                status = status_of_call(failure.value.code(), failure.value.details(), trailing)
                 assert isinstance(error_of(status), Unauthenticated)
-        asked = 3 * len(wrong)
+        asked = len(calls) * len(wrong)
         assert secured.metric('octofold_failures_total{model="",version="",code="UNAUTHENTICATED"}') == asked
         lines = [json.loads(line) for line in secured.server.log.splitlines()]
         told = [line for line in lines if line.get("code") == "UNAUTHENTICATED"]
         assert len(told) == asked
         assert {line["request_id"] for line in told} == {"call-7"}
         assert all("127.0.0.1" in line["client"] for line in told)
-        health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())  # has no place for one
+        health_stub(channel).Check(health_pb2.HealthCheckRequest())  # has no place for one
 
 
 def test_our_own_client_and_command_get_in_with_their_files_and_token(
@@ -157,18 +158,23 @@ def test_our_own_client_and_command_get_in_with_their_files_and_token(
 ) -> None:
     pair, token = secured.client, secured.folder / "token"
     token.write_text(f"{PLAIN}\n", encoding="utf-8")
-    files = {"authorities": secured.authority.certificate, "certificate": pair.certificate, "key": pair.key}
+    from_files = partial(
+        Credentials.from_files,
+        authorities=secured.authority.certificate,
+        certificate=pair.certificate,
+        key=pair.key,
+    )
     target = secured.server.target
-    with Client(target, credentials=Credentials.from_files(**files, token=token)) as client:
+    with Client(target, credentials=from_files(token=token)) as client:
         assert len(client.next_moves([[1] * 16]).moves) == 1
     with (
-        Client(target, credentials=Credentials.from_files(**files, environment={})) as client,
+        Client(target, credentials=from_files(environment={})) as client,
         pytest.raises(Unauthenticated),
     ):
         client.next_moves([[1] * 16])
 
-    flags = ["--tls-ca", files["authorities"], "--tls-certificate", pair.certificate, "--tls-key", pair.key]
-    flags += ["--target", target, "--token-file", token]
+    flags = ["--target", target, "--token-file", token, "--tls-ca", secured.authority.certificate]
+    flags += ["--tls-certificate", pair.certificate, "--tls-key", pair.key]
     assert octofold(["ready", *map(str, flags)]) == 0
     assert octofold(["models", *map(str, flags)]) == 0
     assert "ready" in capsys.readouterr().out
@@ -323,7 +329,7 @@ def test_renewed_files_are_used_from_the_next_connection_on_and_broken_ones_are_
         (secured.folder / "server.key").write_bytes(b"not a key")
         with secured.channel(secured.client) as channel:
             OctofoldServiceStub(channel).NextMoves(ASKED, metadata=bearer(PLAIN))
-        assert "but cannot be used" in secured.server.log
+        assert "has changed, but cannot be used" in secured.server.log
         for name, file in zip(names, files, strict=True):
             replace_with(secured.folder / name, file.read_bytes())
         assert secured.refuses(secured.channel(secured.client, renewed.certificate))

@@ -21,7 +21,9 @@ from octofold_server.batching.call import Call
 from octofold_server.models.registry import ServedModel
 from octofold_server.protocols.octofold_v1.codecs import StreamNextMoves
 from octofold_server.transport.idle_streams import IdleStreams
+from octofold_server.transport.interface import Metadata
 from octofold_server.transport.streams import MAX_OPEN_BOARDS, AnswerStream, StreamCalls
+from support.servers import ServeAll
 
 
 class OneModel:
@@ -45,13 +47,15 @@ class Wire:
     `let_go`.
     """
 
-    metadata = ()
+    metadata: Metadata = ()
     deadline = math.inf
+    unread_bytes = 0
 
     def __init__(self) -> None:
         self.on_message: Any = None
         self.on_sent: Any = None
         self.on_left: Any = None
+        self.on_over: Callable[[], None] | None = None
         self.reads = False
         self.on_its_way: pb.StreamNextMovesResponse | None = None
         self.arrived: list[pb.StreamNextMovesResponse] = []
@@ -72,6 +76,9 @@ class Wire:
     def end(self, code: int = 0, details: str = "", trailing: object = ()) -> None:  # noqa: ARG002 -- the method's
         assert self.on_its_way is None
         self.ends.append((code, details))
+
+    def cut_off(self, code: int, details: str) -> None:
+        raise AssertionError(f"nothing cuts these streams off: {code}, {details}")
 
     def reply(self, _: bytes) -> None:
         raise AssertionError("a stream has many replies")
@@ -115,7 +122,7 @@ def admission(batcher: Batcher) -> Admission:
     return admission
 
 
-def open_stream(admission: Admission, wire: Any) -> AnswerStream[pb.StreamNextMovesRequest]:
+def open_stream(admission: Admission, wire: Wire) -> AnswerStream[pb.StreamNextMovesRequest]:
     return AnswerStream(admission, StreamNextMoves(), wire)
 
 
@@ -237,7 +244,7 @@ def test_a_message_that_is_not_admitted_is_answered_with_its_error(admission: Ad
 
 
 def test_bytes_that_are_no_message_end_the_stream_once_those_before_are_answered(
-    serve_all: Callable[..., Any],
+    serve_all: ServeAll,
 ) -> None:
     with serve_all(RecordingBackend()) as served:
         wire = Wire()
@@ -248,7 +255,7 @@ def test_bytes_that_are_no_message_end_the_stream_once_those_before_are_answered
         assert [code for code, _ in wire.ends] == [code_pb2.INVALID_ARGUMENT]
 
 
-def test_whatever_fills_a_message_counts(serve_all: Callable[..., Any]) -> None:
+def test_whatever_fills_a_message_counts(serve_all: ServeAll) -> None:
     long = pb.StreamNextMovesRequest(request=pb.NextMovesRequest(model="m" * 60_000)).SerializeToString()
     with serve_all(RecordingBackend()) as served:
         wire = Wire()

@@ -19,6 +19,7 @@ from octofold_server.transport.choice import new_server
 from octofold_server.transport.grpc_public import PublicRpc
 from octofold_server.transport.interface import Rpc
 from octofold_server.transport.methods import Methods
+from support.grpc_calls import raw_unary
 
 Unary = Callable[[Rpc, bytes], None]
 
@@ -48,7 +49,7 @@ def serve(transport: str, method: Unary, **options: int) -> Iterator[grpc.Channe
 
 
 def ask(channel: grpc.Channel, message: bytes) -> bytes:
-    return bytes(channel.unary_unary("/test.Test/Ask")(message, timeout=30))
+    return raw_unary(channel, "test.Test/Ask")(message, timeout=30)
 
 
 def test_a_call_is_answered_from_any_thread_and_only_its_first_end_counts(served: Serve) -> None:
@@ -75,7 +76,9 @@ def test_a_mistake_ends_its_call_with_an_id_that_the_log_has_and_no_other(
         with pytest.raises(grpc.RpcError, match="internal error") as failure:
             ask(channel, b"bad")
         assert failure.value.code() == grpc.StatusCode.INTERNAL
-        assert failure.value.details().rpartition(" ")[2] in caplog.text
+        details = failure.value.details()
+        assert details is not None
+        assert details.rpartition(" ")[2] in caplog.text
         assert ask(channel, b"good") == b"good"
 
 
@@ -108,7 +111,7 @@ def test_a_server_that_stops_ends_the_calls_that_nobody_answers(served: Serve) -
         asked.set()
 
     with served(never) as channel:
-        waiting = channel.unary_unary("/test.Test/Ask").future(b"", timeout=30)
+        waiting = raw_unary(channel, "test.Test/Ask").future(b"", timeout=30)
         assert asked.wait(30)
     assert left.wait(30)
     with pytest.raises((grpc.RpcError, grpc.FutureCancelledError)):

@@ -15,6 +15,7 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_server.admission.request import Request
 from octofold_server.backends.fakes import FakeBackend
 from octofold_server.transport.unary import UnaryCalls
+from support.servers import ServeAll
 from support.waiting import wait_for
 
 
@@ -73,7 +74,7 @@ def no_reply() -> bytes:
     ],
 )
 def test_a_call_is_no_longer_at_work_whatever_becomes_of_its_reply(
-    serve_all: Callable[..., Any], wire: Any, reply: Callable[[], bytes], code: int
+    serve_all: ServeAll, wire: Any, reply: Callable[[], bytes], code: int
 ) -> None:
     with serve_all(FakeBackend()) as served:
         UnaryCalls(served.admission, Codec(reply)).take(wire, b"")

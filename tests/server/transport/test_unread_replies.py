@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -14,12 +12,11 @@ from octofold_server.batching.statistics import Refusals
 from octofold_server.transport.unread import UnreadReplies
 from support.http2 import RawConnection
 from support.http2_frames import message_start
+from support.servers import Start, WriteVersion
 from support.waiting import wait_for
 
 EACH_TRANSPORT = True
 
-WriteVersion = Callable[..., Path]
-Start = Callable[..., Any]
 NEXT_MOVES = "/octofold.v1.OctofoldService/NextMoves"
 MIB = 2**20
 

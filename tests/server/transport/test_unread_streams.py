@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -12,12 +11,11 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.http2 import RawConnection
 from support.http2_frames import message_start
+from support.servers import Start, WriteVersion
 from support.waiting import wait_for
 
 EACH_TRANSPORT = True
 
-WriteVersion = Callable[..., Path]
-Start = Callable[..., Any]
 STREAM = "/octofold.v1.OctofoldService/StreamNextMoves"
 ONE = pb.StreamNextMovesRequest(id=1, request=pb.NextMovesRequest(boards=bytes(16)))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -20,10 +19,10 @@ from octofold_proto.messages import (
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.status import error_of, status_of_call
 from octofold_server.backends.fakes import FakeBackend, RecordingBackend, fake_moves
+from support.servers import ServeBackend
 
 EACH_TRANSPORT = True
 
-Serve = Callable[..., Any]
 BOARDS = np.random.default_rng(7).integers(1, 12, (40, 16), dtype=np.uint8)
 
 
@@ -35,10 +34,10 @@ def domain_error(error: grpc.aio.AioRpcError) -> Exception:
     return error_of(status_of_call(error.code(), error.details(), error.trailing_metadata()))
 
 
-async def hold(stub: Any, backend: RecordingBackend) -> asyncio.Task[Any]:
+async def hold(stub: Any, backend: RecordingBackend) -> asyncio.Task[pb.NextMovesResponse]:
     """Keep the only lane busy with a call of one board until the gate is set; forget its batch."""
     backend.gate.clear()
-    holding = asyncio.ensure_future(stub.NextMoves(packed(BOARDS[:1])))
+    holding: asyncio.Task[pb.NextMovesResponse] = asyncio.ensure_future(stub.NextMoves(packed(BOARDS[:1])))
     await asyncio.to_thread(backend.started.acquire)
     backend.batches.clear()
     return holding
@@ -50,7 +49,7 @@ async def queued(stub: Any) -> None:
         await stub.ListModels(pb.ListModelsRequest())
 
 
-async def test_next_move_answers_one_board(serve_backend: Serve) -> None:
+async def test_next_move_answers_one_board(serve_backend: ServeBackend) -> None:
     async with serve_backend(FakeBackend()) as stub:
         for board in BOARDS[:8]:
             reply = await stub.NextMove(pb.NextMoveRequest(board=board.tolist()))
@@ -61,7 +60,7 @@ async def test_next_move_answers_one_board(serve_backend: Serve) -> None:
             assert (reply.model, reply.version, reply.game_over) == ("fake", "1", False)
 
 
-async def test_next_moves_answers_every_board_in_order(serve_backend: Serve) -> None:
+async def test_next_moves_answers_every_board_in_order(serve_backend: ServeBackend) -> None:
     async with serve_backend(FakeBackend(), lanes=2) as stub:
         reply = await stub.NextMoves(packed(BOARDS, with_probabilities=True))
         expected = fake_moves(BOARDS)
@@ -72,7 +71,7 @@ async def test_next_moves_answers_every_board_in_order(serve_backend: Serve) -> 
         assert (reply.model, reply.version) == ("fake", "1")
 
 
-async def test_probabilities_and_votes_are_sent_only_when_asked_for(serve_backend: Serve) -> None:
+async def test_probabilities_and_votes_are_sent_only_when_asked_for(serve_backend: ServeBackend) -> None:
     async with serve_backend(FakeBackend()) as stub:
         reply = await stub.NextMoves(packed(BOARDS))
         assert (reply.probabilities, reply.votes) == (b"", b"")
@@ -81,7 +80,7 @@ async def test_probabilities_and_votes_are_sent_only_when_asked_for(serve_backen
         np.testing.assert_array_equal(votes_from_bytes(reply.votes, len(BOARDS)), fake_moves(BOARDS).votes)
 
 
-async def test_a_game_that_is_over_is_an_answer_and_not_an_error(serve_backend: Serve) -> None:
+async def test_a_game_that_is_over_is_an_answer_and_not_an_error(serve_backend: ServeBackend) -> None:
     async with serve_backend(FakeBackend()) as stub:
         over = np.zeros((1, 16), np.uint8)  # what the fake calls over
         reply = await stub.NextMove(pb.NextMoveRequest(board=over[0].tolist()))
@@ -91,7 +90,7 @@ async def test_a_game_that_is_over_is_an_answer_and_not_an_error(serve_backend: 
         assert (await stub.NextMoves(packed(over))).moves == b"\xff"
 
 
-async def test_replies_carry_the_time_in_the_queue_and_in_the_backend(serve_backend: Serve) -> None:
+async def test_replies_carry_the_time_in_the_queue_and_in_the_backend(serve_backend: ServeBackend) -> None:
     backend = RecordingBackend()
     async with serve_backend(backend) as stub:
         holding = await hold(stub, backend)
@@ -118,7 +117,7 @@ async def test_replies_carry_the_time_in_the_queue_and_in_the_backend(serve_back
     ],
 )
 async def test_a_malformed_call_is_refused_naming_board_and_cell_and_nothing_of_it_runs(
-    serve_backend: Serve, request_: Any, message: str
+    serve_backend: ServeBackend, request_: Any, message: str
 ) -> None:
     backend = RecordingBackend()
     async with serve_backend(backend, queue_capacity=500) as stub:
@@ -137,7 +136,7 @@ async def test_a_malformed_call_is_refused_naming_board_and_cell_and_nothing_of_
 
 @pytest.mark.parametrize(("model", "version"), [("nobody", ""), ("fake", "2"), ("", "7"), ("fake", "01")])
 async def test_an_unknown_model_or_version_is_not_found(
-    serve_backend: Serve, model: str, version: str
+    serve_backend: ServeBackend, model: str, version: str
 ) -> None:
     async with serve_backend(FakeBackend()) as stub:
         for call in (
@@ -150,7 +149,7 @@ async def test_an_unknown_model_or_version_is_not_found(
             assert isinstance(domain_error(failure.value), UnknownModel)
 
 
-async def test_a_full_queue_is_resource_exhausted_with_retry_info(serve_backend: Serve) -> None:
+async def test_a_full_queue_is_resource_exhausted_with_retry_info(serve_backend: ServeBackend) -> None:
     backend = RecordingBackend()
     async with serve_backend(backend, queue_capacity=40) as stub:
         holding = await hold(stub, backend)
@@ -166,7 +165,7 @@ async def test_a_full_queue_is_resource_exhausted_with_retry_info(serve_backend:
         await asyncio.gather(holding, accepted)
 
 
-async def test_a_cancelled_call_never_reaches_the_backend(serve_backend: Serve) -> None:
+async def test_a_cancelled_call_never_reaches_the_backend(serve_backend: ServeBackend) -> None:
     backend = RecordingBackend()
     async with serve_backend(backend) as stub:
         holding = await hold(stub, backend)
@@ -180,7 +179,7 @@ async def test_a_cancelled_call_never_reaches_the_backend(serve_backend: Serve) 
         assert backend.rows == 3
 
 
-async def test_a_call_whose_deadline_passes_in_the_queue_never_runs(serve_backend: Serve) -> None:
+async def test_a_call_whose_deadline_passes_in_the_queue_never_runs(serve_backend: ServeBackend) -> None:
     backend = RecordingBackend()
     async with serve_backend(backend) as stub:
         holding = await hold(stub, backend)
@@ -194,7 +193,7 @@ async def test_a_call_whose_deadline_passes_in_the_queue_never_runs(serve_backen
 
 
 async def test_one_client_leaves_mid_batch_and_its_batch_mates_get_the_right_answers(
-    serve_backend: Serve,
+    serve_backend: ServeBackend,
 ) -> None:
     backend = RecordingBackend()
     async with serve_backend(backend) as stub:
@@ -213,7 +212,7 @@ async def test_one_client_leaves_mid_batch_and_its_batch_mates_get_the_right_ans
         assert [len(batch) for batch in backend.batches] == [20]
 
 
-async def test_interactive_calls_go_before_bulk_calls(serve_backend: Serve) -> None:
+async def test_interactive_calls_go_before_bulk_calls(serve_backend: ServeBackend) -> None:
     backend = RecordingBackend()
     async with serve_backend(backend) as stub:
         holding = await hold(stub, backend)
@@ -227,7 +226,7 @@ async def test_interactive_calls_go_before_bulk_calls(serve_backend: Serve) -> N
 
 
 async def test_a_backend_failure_is_internal_with_an_id_and_the_next_call_is_served(
-    serve_backend: Serve, caplog: pytest.LogCaptureFixture
+    serve_backend: ServeBackend, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serve_backend(RecordingBackend(poison=13)) as stub:
         with pytest.raises(grpc.aio.AioRpcError) as failure:
@@ -239,7 +238,7 @@ async def test_a_backend_failure_is_internal_with_an_id_and_the_next_call_is_ser
         await stub.NextMoves(packed(BOARDS))
 
 
-async def test_a_stream_answers_every_message_by_its_id(serve_backend: Serve) -> None:
+async def test_a_stream_answers_every_message_by_its_id(serve_backend: ServeBackend) -> None:
     async with serve_backend(FakeBackend(), lanes=2) as stub:
         messages = [
             pb.StreamNextMovesRequest(id=number, request=packed(BOARDS[: number % 40 + 1]))
@@ -252,7 +251,7 @@ async def test_a_stream_answers_every_message_by_its_id(serve_backend: Serve) ->
             np.testing.assert_array_equal(moves_from_bytes(answer.response.moves, len(expected)), expected)
 
 
-async def test_a_stream_answers_as_ready_and_not_in_order(serve_backend: Serve) -> None:
+async def test_a_stream_answers_as_ready_and_not_in_order(serve_backend: ServeBackend) -> None:
     backend = RecordingBackend()
     async with serve_backend(backend) as stub:
         holding = await hold(stub, backend)
@@ -268,7 +267,7 @@ async def test_a_stream_answers_as_ready_and_not_in_order(serve_backend: Serve) 
         await holding
 
 
-async def test_one_bad_message_does_not_end_the_stream(serve_backend: Serve) -> None:
+async def test_one_bad_message_does_not_end_the_stream(serve_backend: ServeBackend) -> None:
     async with serve_backend(FakeBackend()) as stub:
         messages = [
             pb.StreamNextMovesRequest(id=1, request=packed(BOARDS)),
@@ -282,7 +281,7 @@ async def test_one_bad_message_does_not_end_the_stream(serve_backend: Serve) -> 
         assert [answers[number].error.code for number in (1, 2, 3, 4, 5)] == [0, 3, 5, 3, 0]
 
 
-async def test_a_stream_that_its_client_leaves_takes_its_boards_along(serve_backend: Serve) -> None:
+async def test_a_stream_that_its_client_leaves_takes_its_boards_along(serve_backend: ServeBackend) -> None:
     backend = RecordingBackend()
     async with serve_backend(backend) as stub:
         holding = await hold(stub, backend)
@@ -297,7 +296,7 @@ async def test_a_stream_that_its_client_leaves_takes_its_boards_along(serve_back
         assert backend.rows == 3
 
 
-async def test_list_models_tells_versions_states_and_cards(serve_backend: Serve) -> None:
+async def test_list_models_tells_versions_states_and_cards(serve_backend: ServeBackend) -> None:
     async with serve_backend(FakeBackend()) as stub:
         (model,) = (await stub.ListModels(pb.ListModelsRequest())).models
         assert (model.name, model.is_default) == ("fake", True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -13,9 +12,10 @@ import numpy as np
 import pytest
 from octofold_proto.inference import grpc_service_pb2 as pb
 from octofold_server.backends.fakes import FakeBackend, RecordingBackend, fake_moves
+from support.grpc_calls import raw_stream, raw_unary
+from support.servers import ServeAll, Served
 from support.waiting import wait_for
 
-Open = Callable[..., Any]
 BOARDS = np.random.default_rng(3).integers(0, 12, (40, 16), dtype=np.uint8)
 
 
@@ -50,7 +50,7 @@ def outputs(response: pb.ModelInferResponse) -> dict[str, np.ndarray]:
     }
 
 
-def test_every_output_comes_back_unless_some_are_requested(server: Any) -> None:
+def test_every_output_comes_back_unless_some_are_requested(server: Served) -> None:
     response = server.infer_stub().ModelInfer(request(id="seven"))
     expected = fake_moves(BOARDS)
     found = outputs(response)
@@ -65,7 +65,7 @@ def test_every_output_comes_back_unless_some_are_requested(server: Any) -> None:
     assert list(outputs(server.infer_stub().ModelInfer(request(outputs=wanted)))) == ["votes", "move"]
 
 
-def test_typed_contents_are_as_good_as_raw_ones(server: Any) -> None:
+def test_typed_contents_are_as_good_as_raw_ones(server: Served) -> None:
     typed = tensor(shape=BOARDS.shape, contents=contents(uint_contents=BOARDS.ravel().tolist()))
     response = server.infer_stub().ModelInfer(request(inputs=[typed], raw_input_contents=[]))
     np.testing.assert_array_equal(outputs(response)["move"], fake_moves(BOARDS).moves)
@@ -133,7 +133,7 @@ ONE = bytes(16)
     ],
 )
 def test_what_is_wrong_is_refused_by_name_and_nothing_of_it_runs(
-    serve_all: Open, fields: dict[str, Any], message: str
+    serve_all: ServeAll, fields: dict[str, Any], message: str
 ) -> None:
     backend = RecordingBackend()
     with serve_all(backend) as served:
@@ -146,14 +146,14 @@ def test_what_is_wrong_is_refused_by_name_and_nothing_of_it_runs(
         assert backend.rows == 0
 
 
-def test_an_unknown_model_or_version_is_not_found(server: Any) -> None:
-    for fields in ({"model_name": "nobody"}, {"model_version": "2"}):
+def test_an_unknown_model_or_version_is_not_found(server: Served) -> None:
+    for asked in (request(model_name="nobody"), request(model_version="2")):
         with pytest.raises(grpc.RpcError, match="is ready; ready: fake/1") as failure:
-            server.infer_stub().ModelInfer(request(**fields))
+            server.infer_stub().ModelInfer(asked)
         assert failure.value.code() == grpc.StatusCode.NOT_FOUND
 
 
-def test_a_request_that_fails_on_a_stream_is_answered_and_the_stream_goes_on(server: Any) -> None:
+def test_a_request_that_fails_on_a_stream_is_answered_and_the_stream_goes_on(server: Served) -> None:
     messages = [request(BOARDS[n : n + 1], id=str(n)) for n in range(20)]
     messages[7].inputs[0].name = "wrong"
     answers = list(server.infer_stub().ModelStreamInfer(iter(messages)))
@@ -170,16 +170,16 @@ def test_a_request_that_fails_on_a_stream_is_answered_and_the_stream_goes_on(ser
             assert outputs(answer.infer_response)["move"][0] == fake_moves(BOARDS[n : n + 1]).moves[0]
 
 
-def hold(served: Any, backend: RecordingBackend) -> Any:
+def hold(served: Served, backend: RecordingBackend) -> grpc.Future[pb.ModelInferResponse]:
     """Keep the only lane busy until the gate is set; forget its batch."""
     backend.gate.clear()
-    holding = served.infer_stub().ModelInfer.future(request(BOARDS[:1]))
+    holding: grpc.Future[pb.ModelInferResponse] = served.infer_stub().ModelInfer.future(request(BOARDS[:1]))
     backend.started.acquire()
     backend.batches.clear()
     return holding
 
 
-def test_interactive_requests_run_before_bulk_ones_that_came_earlier(serve_all: Open) -> None:
+def test_interactive_requests_run_before_bulk_ones_that_came_earlier(serve_all: ServeAll) -> None:
     backend = RecordingBackend()
     with serve_all(backend, max_batch_size=4) as served:
         holding = hold(served, backend)
@@ -194,7 +194,7 @@ def test_interactive_requests_run_before_bulk_ones_that_came_earlier(serve_all: 
         np.testing.assert_array_equal(np.concatenate(backend.batches), np.roll(BOARDS[:8], 4, axis=0))
 
 
-def test_a_timeout_expires_while_the_lane_is_busy_and_its_boards_never_run(serve_all: Open) -> None:
+def test_a_timeout_expires_while_the_lane_is_busy_and_its_boards_never_run(serve_all: ServeAll) -> None:
     backend = RecordingBackend()
     with serve_all(backend) as served:
         holding = hold(served, backend)
@@ -211,7 +211,7 @@ def test_a_timeout_expires_while_the_lane_is_busy_and_its_boards_never_run(serve
         assert backend.rows == 1
 
 
-def test_metadata_and_configuration_tell_what_a_request_takes(server: Any) -> None:
+def test_metadata_and_configuration_tell_what_a_request_takes(server: Served) -> None:
     stub = server.infer_stub()
     assert stub.ServerMetadata(pb.ServerMetadataRequest()).name == "octofold"
     metadata = stub.ModelMetadata(pb.ModelMetadataRequest(name="fake"))
@@ -233,17 +233,19 @@ def test_metadata_and_configuration_tell_what_a_request_takes(server: Any) -> No
     assert config.dynamic_batching.priority_levels == 2
     assert config.default_model_filename == "model.onnx"
     assert not config.model_transaction_policy.decoupled
-    for ask in (
-        lambda: stub.ModelMetadata(pb.ModelMetadataRequest(name="nobody")),
-        lambda: stub.ModelConfig(pb.ModelConfigRequest(name="fake", version="9")),
-        lambda: stub.ModelStatistics(pb.ModelStatisticsRequest(name="nobody")),
+    for method, asked in (
+        (stub.ModelMetadata, pb.ModelMetadataRequest(name="nobody")),
+        (stub.ModelConfig, pb.ModelConfigRequest(name="fake", version="9")),
+        (stub.ModelStatistics, pb.ModelStatisticsRequest(name="nobody")),
     ):
         with pytest.raises(grpc.RpcError) as failure:
-            ask()
+            method(asked)
         assert failure.value.code() == grpc.StatusCode.NOT_FOUND
 
 
-def test_statistics_count_calls_boards_batches_and_failures_of_both_protocols_alike(serve_all: Open) -> None:
+def test_statistics_count_calls_boards_batches_and_failures_of_both_protocols_alike(
+    serve_all: ServeAll,
+) -> None:
     with serve_all(FakeBackend(), max_batch_size=16) as served:
         stub = served.infer_stub()
         for _ in range(3):
@@ -264,7 +266,7 @@ def test_statistics_count_calls_boards_batches_and_failures_of_both_protocols_al
         assert abs(found.last_inference / 1000 - time.time()) < 60
 
 
-def test_a_model_is_unloaded_and_loaded_by_rpc_and_the_index_says_so(server: Any) -> None:
+def test_a_model_is_unloaded_and_loaded_by_rpc_and_the_index_says_so(server: Served) -> None:
     stub = server.infer_stub()
 
     def index(*, ready: bool = False) -> list[tuple[str, str, str]]:
@@ -284,7 +286,7 @@ def test_a_model_is_unloaded_and_loaded_by_rpc_and_the_index_says_so(server: Any
 
 
 @pytest.mark.parametrize("parameter", ["config", "file:1/model.onnx"])
-def test_nothing_to_serve_is_ever_taken_from_the_wire(server: Any, parameter: str) -> None:
+def test_nothing_to_serve_is_ever_taken_from_the_wire(server: Served, parameter: str) -> None:
     content = pb.ModelRepositoryParameter(bytes_param=b"a model")
     load = pb.RepositoryModelLoadRequest(model_name="fake", parameters={parameter: content})
     with pytest.raises(grpc.RpcError, match=f"parameter '{parameter}' is not supported") as failure:
@@ -292,7 +294,7 @@ def test_nothing_to_serve_is_ever_taken_from_the_wire(server: Any, parameter: st
     assert failure.value.code() == grpc.StatusCode.INVALID_ARGUMENT
 
 
-def test_readiness_ends_before_calls_are_refused(server: Any) -> None:
+def test_readiness_ends_before_calls_are_refused(server: Served) -> None:
     stub = server.infer_stub()
 
     def ready() -> tuple[bool, bool, bool]:
@@ -312,7 +314,7 @@ def test_readiness_ends_before_calls_are_refused(server: Any) -> None:
     assert ready() == (True, False, False)
 
 
-def test_a_stream_ends_with_unavailable_when_the_door_closes(server: Any) -> None:
+def test_a_stream_ends_with_unavailable_when_the_door_closes(server: Served) -> None:
     messages: queue.Queue[Any] = queue.Queue()
     stream = server.infer_stub().ModelStreamInfer(iter(messages.get, None))
     messages.put(request(id="1"))
@@ -326,13 +328,13 @@ def test_a_stream_ends_with_unavailable_when_the_door_closes(server: Any) -> Non
     messages.put(None)
 
 
-def test_bytes_that_are_no_message_are_the_callers_mistake(server: Any) -> None:
-    service = "/inference.GRPCInferenceService"
+def test_bytes_that_are_no_message_are_the_callers_mistake(server: Served) -> None:
+    service = "inference.GRPCInferenceService"
     with pytest.raises(grpc.RpcError, match="cannot decode the request message of ModelInfer") as failure:
-        server.channel.unary_unary(f"{service}/ModelInfer")(b"\xff")
+        raw_unary(server.channel, f"{service}/ModelInfer")(b"\xff")
     assert failure.value.code() == grpc.StatusCode.INVALID_ARGUMENT
     messages = [request(id="1").SerializeToString(), b"\xff", request(id="2").SerializeToString()]
-    stream = server.channel.stream_stream(f"{service}/ModelStreamInfer")(iter(messages))
+    stream = raw_stream(server.channel, f"{service}/ModelStreamInfer")(iter(messages))
     assert pb.ModelStreamInferResponse.FromString(next(stream)).infer_response.id == "1"
     with pytest.raises(grpc.RpcError, match="cannot decode the request message") as failure:
         next(stream)

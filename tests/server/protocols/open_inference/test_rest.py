@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,12 @@ from octofold_proto.status import CODES
 from octofold_server.backends.fakes import FakeBackend, RecordingBackend, fake_moves
 from octofold_server.protocols.open_inference.rest import HTTP_STATUSES
 from support.rest_requests import BOARDS, INFER, JSON_LENGTH, binary, described
+from support.servers import Ask, ServeAll, Served
 from support.waiting import wait_for
-
-Open = Callable[..., Any]
-Ask = Callable[..., Any]
 
 
 @pytest.mark.parametrize("data", [BOARDS.tolist(), BOARDS.ravel().tolist()])
-def test_json_tensors_nested_or_flat_are_answered_in_json(ask: Ask, server: Any, data: Any) -> None:
+def test_json_tensors_nested_or_flat_are_answered_in_json(ask: Ask, server: Served, data: Any) -> None:
     reply = ask(server, "POST", INFER, {"id": "seven", "inputs": [described(data=data)]})
     assert reply.status == 200
     assert (reply.json["id"], reply.json["model_name"], reply.json["model_version"]) == ("seven", "fake", "1")
@@ -36,7 +33,7 @@ def test_json_tensors_nested_or_flat_are_answered_in_json(ask: Ask, server: Any,
     assert found["legal"]["data"] == fake_moves(BOARDS).legal.ravel().tolist()
 
 
-def test_binary_tensors_follow_the_json_in_and_out(ask: Ask, server: Any) -> None:
+def test_binary_tensors_follow_the_json_in_and_out(ask: Ask, server: Served) -> None:
     raw = BOARDS.tobytes()
     request = {
         "inputs": [described(parameters={"binary_data_size": len(raw)})],
@@ -59,7 +56,7 @@ def test_binary_tensors_follow_the_json_in_and_out(ask: Ask, server: Any) -> Non
     assert tail == fake_moves(BOARDS).votes.tobytes() + fake_moves(BOARDS).legal.tobytes()
 
 
-def test_all_outputs_are_binary_when_the_request_says_so(ask: Ask, server: Any) -> None:
+def test_all_outputs_are_binary_when_the_request_says_so(ask: Ask, server: Served) -> None:
     request = {"inputs": [described(data=BOARDS.tolist())], "parameters": {"binary_data_output": True}}
     reply = ask(server, "POST", INFER, request)
     assert [output["parameters"]["binary_data_size"] for output in reply.json["outputs"]] == [
@@ -107,7 +104,7 @@ def test_all_outputs_are_binary_when_the_request_says_so(ask: Ask, server: Any) 
     ],
 )
 def test_a_wrong_body_is_refused_saying_where_and_nothing_of_it_runs(
-    ask: Ask, serve_all: Open, body: Any, message: str
+    ask: Ask, serve_all: ServeAll, body: Any, message: str
 ) -> None:
     backend = RecordingBackend()
     with serve_all(backend) as served:
@@ -123,7 +120,7 @@ def test_every_status_of_the_table_has_one_of_http() -> None:
     assert all(400 <= status < 600 for status in HTTP_STATUSES.values())
 
 
-def test_bytes_that_belong_to_no_input_are_refused(ask: Ask, server: Any) -> None:
+def test_bytes_that_belong_to_no_input_are_refused(ask: Ask, server: Served) -> None:
     body, headers = binary({"inputs": [described(parameters={"binary_data_size": 640})]}, bytes(641))
     assert "1 bytes after the JSON" in ask(server, "POST", INFER, body, **headers).json["error"]
     for length in ("-1", "x", "9" * 30, ""):
@@ -149,14 +146,14 @@ def test_bytes_that_belong_to_no_input_are_refused(ask: Ask, server: Any) -> Non
     ],
 )
 def test_what_is_not_there_is_told_in_the_protocols_error_object(
-    ask: Ask, server: Any, method: str, path: str, status: int
+    ask: Ask, server: Served, method: str, path: str, status: int
 ) -> None:
     reply = ask(server, method, path)
     assert reply.status == status
     assert isinstance(reply.json["error"], str)
 
 
-def test_what_rest_tells_is_what_grpc_tells(ask: Ask, server: Any) -> None:
+def test_what_rest_tells_is_what_grpc_tells(ask: Ask, server: Served) -> None:
     metadata = ask(server, "GET", "/v2/models/fake").json
     assert metadata == server.parts.operations.model_metadata("fake", "")
     assert ask(server, "GET", "/v2/models/fake/versions/1/config").json["max_batch_size"] == 65_536
@@ -167,7 +164,7 @@ def test_what_rest_tells_is_what_grpc_tells(ask: Ask, server: Any) -> None:
     assert ask(server, "GET", "/v2/models/stats").json["model_stats"] == [one]
 
 
-def test_a_model_is_unloaded_and_loaded_over_rest(ask: Ask, server: Any) -> None:
+def test_a_model_is_unloaded_and_loaded_over_rest(ask: Ask, server: Served) -> None:
     def index(body: Any = None) -> list[str]:
         return [entry["state"] for entry in ask(server, "POST", "/v2/repository/index", body).json]
 
@@ -183,7 +180,7 @@ def test_a_model_is_unloaded_and_loaded_over_rest(ask: Ask, server: Any) -> None
     assert ask(server, "GET", "/v2/models/fake/ready").status == 200
 
 
-def test_probes_agree_with_the_door(ask: Ask, server: Any) -> None:
+def test_probes_agree_with_the_door(ask: Ask, server: Served) -> None:
     def probes() -> list[int]:
         paths = ("/healthz", "/v2/health/live", "/readyz", "/v2/health/ready", "/v2/models/fake/ready")
         return [ask(server, "GET", path).status for path in paths]
@@ -197,7 +194,7 @@ def test_probes_agree_with_the_door(ask: Ask, server: Any) -> None:
     assert (reply.status, reply.json) == (503, {"error": "the server is shutting down"})
 
 
-def test_a_full_queue_says_when_to_come_back(ask: Ask, serve_all: Open) -> None:
+def test_a_full_queue_says_when_to_come_back(ask: Ask, serve_all: ServeAll) -> None:
     backend = RecordingBackend()
     with serve_all(backend, queue_capacity=40) as served:
         backend.gate.clear()
@@ -219,7 +216,7 @@ def test_a_full_queue_says_when_to_come_back(ask: Ask, serve_all: Open) -> None:
         assert {reply.status for reply in replies[1:]} <= {200, 429}
 
 
-def test_a_timeout_is_honoured(ask: Ask, serve_all: Open) -> None:
+def test_a_timeout_is_honoured(ask: Ask, serve_all: ServeAll) -> None:
     backend = RecordingBackend()
     with serve_all(backend) as served:
         backend.gate.clear()
@@ -229,13 +226,13 @@ def test_a_timeout_is_honoured(ask: Ask, serve_all: Open) -> None:
         assert "deadline" in reply.json["error"]
 
 
-def test_too_many_boards_are_refused(ask: Ask, serve_all: Open) -> None:
+def test_too_many_boards_are_refused(ask: Ask, serve_all: ServeAll) -> None:
     with serve_all(FakeBackend(), max_boards=39) as served:
         reply = ask(served, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]})
         assert (reply.status, reply.json["error"]) == (400, "40 boards in one call; 39 are allowed")
 
 
-def test_tokens_guard_what_is_not_a_probe(ask: Ask, serve_all: Open, tmp_path: Path) -> None:
+def test_tokens_guard_what_is_not_a_probe(ask: Ask, serve_all: ServeAll, tmp_path: Path) -> None:
     (tmp_path / "tokens").write_text("plain\n")
     (tmp_path / "admins").write_text("admin\n")
     with serve_all(FakeBackend(), tokens=tmp_path / "tokens", admin_tokens=tmp_path / "admins") as served:
@@ -258,7 +255,7 @@ def test_tokens_guard_what_is_not_a_probe(ask: Ask, serve_all: Open, tmp_path: P
         assert served.admission.refusals.counts() == {"UNAUTHENTICATED": 7, "PERMISSION_DENIED": 1}
 
 
-def test_a_failed_call_tells_the_id_that_its_caller_gave_it(ask: Ask, server: Any) -> None:
+def test_a_failed_call_tells_the_id_that_its_caller_gave_it(ask: Ask, server: Served) -> None:
     reply = ask(server, "GET", "/v2/models/nobody", X_Request_Id="mine-7")
     assert reply.headers["X-Request-Id"] == "mine-7"
     body = {"id": "mine-8", "inputs": [described(data=[16] * 640)]}

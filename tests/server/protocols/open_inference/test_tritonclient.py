@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from support.servers import Start, WriteVersion
 
 PROGRAMS = Path(__file__).with_name("tritonclient_programs.py")
 
 
 @pytest.mark.parametrize("program", ["grpc_sync", "grpc_stream", "grpc_asyncio", "http_sync", "http_asyncio"])
 def test_tritonclient_gets_what_it_asks_for(
-    write_version: Callable[..., Path], start_server: Callable[..., Any], tmp_path: Path, program: str
+    write_version: WriteVersion, start_server: Start, tmp_path: Path, program: str
 ) -> None:
     write_version()
     rest_port = tmp_path / "rest-port"

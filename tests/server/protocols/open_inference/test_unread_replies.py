@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 import pytest
 from octofold_server.backends.fakes import FakeBackend
 from support.rest_requests import INFER
+from support.servers import Ask, ServeAll
 from support.waiting import wait_for
-
-Ask = Callable[..., Any]
-Open = Callable[..., Any]
 
 BOARDS = 400_000  # whose reply exceeds what sockets hold
 TENSOR = {
@@ -40,7 +36,7 @@ def client_of(port: int) -> socket.socket:
     return client
 
 
-def test_an_unread_reply_is_a_call_at_work_until_it_is_read(ask: Ask, serve_all: Open) -> None:
+def test_an_unread_reply_is_a_call_at_work_until_it_is_read(ask: Ask, serve_all: ServeAll) -> None:
     with (
         serve_all(FakeBackend(), max_boards=BOARDS, max_calls=2, queue_capacity=2 * BOARDS) as served,
         client_of(served.rest_port) as reader,
@@ -57,7 +53,7 @@ def test_an_unread_reply_is_a_call_at_work_until_it_is_read(ask: Ask, serve_all:
 
 
 def test_a_client_that_leaves_in_the_middle_of_its_reply_gives_its_place_back(
-    ask: Ask, serve_all: Open, caplog: pytest.LogCaptureFixture
+    ask: Ask, serve_all: ServeAll, caplog: pytest.LogCaptureFixture
 ) -> None:
     with serve_all(FakeBackend(), max_boards=BOARDS, max_calls=1, queue_capacity=BOARDS) as served:
         with client_of(served.rest_port) as client:
@@ -68,7 +64,9 @@ def test_a_client_that_leaves_in_the_middle_of_its_reply_gives_its_place_back(
     assert "unexpected" not in caplog.text
 
 
-def test_a_client_that_reads_too_slowly_loses_its_connection_and_its_place(ask: Ask, serve_all: Open) -> None:
+def test_a_client_that_reads_too_slowly_loses_its_connection_and_its_place(
+    ask: Ask, serve_all: ServeAll
+) -> None:
     with (
         serve_all(
             FakeBackend(), max_boards=BOARDS, max_calls=1, queue_capacity=BOARDS, rest={"reply_seconds": 2.0}

@@ -91,8 +91,7 @@ def grpc_stream(target: str, _: str) -> None:
             board = BOARDS[number : number + 1] if number != 20 else np.full((1, 16), 99, np.uint8)
             client.async_stream_infer("tiny", [grpc_input(board)], request_id=str(number))
         found, errors = {}, []
-        for _ in range(50):
-            result, error = answers.get(timeout=30)
+        for result, error in (answers.get(timeout=30) for _ in range(50)):
             if error is None:
                 found[int(result.get_response().id)] = result.as_numpy("move")[0]
             else:
