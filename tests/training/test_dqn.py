@@ -133,7 +133,7 @@ def test_a_stopped_run_has_all_that_it_needs_to_go_on(tmp_path: Path) -> None:
     assert resumed.positions == run.positions
     with pytest.raises(TrainingError, match="asked for"):
         resume(run_of({**SIMPLE, "form": "conv"}), tmp_path)
-    with pytest.raises(TrainingError, match="replay has 3000 moves, this one holds 1000"):
+    with pytest.raises(TrainingError, match="replay has 3000 moves, this one has 1000"):
         resume(run_of(**TODAY | {"replay": 1000}), tmp_path)
 
 
