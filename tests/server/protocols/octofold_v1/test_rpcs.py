@@ -111,7 +111,7 @@ async def test_replies_carry_the_time_in_the_queue_and_in_the_backend(serve_back
         (pb.NextMoveRequest(), "0 exponents"),
         (pb.NextMovesRequest(), "boards is empty"),
         (pb.NextMovesRequest(boards=bytes(33)), "board 2 ends before its cell 1"),
-        (pb.NextMovesRequest(boards=bytes(16), priority=7), "priority is 7"),  # type: ignore[arg-type]
+        (pb.NextMovesRequest(boards=bytes(16), priority=7), "unknown priority 7"),  # type: ignore[arg-type]
         (pb.NextMovesRequest(boards=bytes(37) + b"\x10" + bytes(10)), "board 2.*cell 5"),
         (pb.NextMovesRequest(boards=bytes(16 * 501)), "501 boards in one call; 500 are allowed"),
     ],
