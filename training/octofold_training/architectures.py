@@ -8,22 +8,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 from octofold_game.structures import StructureError, structured
 
-__all__ = [
-    "AnyArchitecture",
-    "Architecture",
-    "ArchitectureError",
-    "CNNArchitecture",
-    "MLPArchitecture",
-    "PaddedCNNArchitecture",
-    "PairArchitecture",
-    "Pattern",
-    "QNetworkArchitecture",
-    "ResidualArchitecture",
-    "SymmetricCNNArchitecture",
-    "ValidCNNArchitecture",
-    "architecture_of",
-]
-
 Architecture = dict[str, Any]
 """The fields of one of the structures below, and its `kind`."""
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["UNRECORDED", "Stage", "stages_so_far"]
-
 Stage = dict[str, Any]
 """Plain JSON: `positions` and `hours` of this stage, its `options`, its `method`, and the SHA-256 of what it
 learned from or started from."""
