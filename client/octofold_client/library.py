@@ -18,7 +18,7 @@ from octofold_client.contenders.contender import Contender
 from octofold_client.contenders.player_specs import LocalPlayer
 from octofold_client.contenders.player_thread import PlayerThread
 from octofold_client.errors import OctofoldError
-from octofold_client.evaluation.evaluate import Source
+from octofold_client.evaluation.evaluate import MoveSource
 from octofold_client.evaluation.evaluate import evaluate as run
 from octofold_client.evaluation.report import markdown
 from octofold_client.evaluation.result import Evaluation
@@ -33,7 +33,7 @@ from octofold_client.wording import counted
 if TYPE_CHECKING:  # an extra
     from matplotlib.figure import Figure
 
-    from octofold_client.terminal.progress import Progress
+    from octofold_client.terminal.progress import EvaluationProgress
 
 
 @dataclass(frozen=True, repr=False)
@@ -109,7 +109,7 @@ def evaluate(
     kept = ResultFolder(Path(folder))
     with ExitStack() as stack:
         contender: Contender
-        sources: Sequence[Source]
+        sources: Sequence[MoveSource]
         # Python delivers signals to the main thread only.
         in_main_thread = threading.current_thread() is threading.main_thread()
         check = stack.enter_context(DeferredInterrupts()).check if in_main_thread else lambda: None
@@ -140,7 +140,7 @@ def _missing(target: str, reason: OctofoldError) -> None:
     print(f"continuing without {target}: {reason}", file=sys.stderr)
 
 
-def _progress(games: int, title: str) -> "Progress":
+def _progress(games: int, title: str) -> "EvaluationProgress":
     # Imported here, because programs that only ask for moves do not need rich.
     from rich.console import Console
 

@@ -27,7 +27,7 @@ from octofold_client.evaluation.result_folder import check_writable
 from octofold_client.evaluation.servers import Servers
 from octofold_client.extras import pictures_of
 from octofold_client.loadtest.options import LoadTestOptions
-from octofold_client.loadtest.progress import Progress
+from octofold_client.loadtest.progress import LoadTestProgress
 from octofold_client.loadtest.report import markdown, print_report
 from octofold_client.loadtest.result import LoadTest, Setup
 from octofold_client.loadtest.running import Run
@@ -104,7 +104,7 @@ def loadtest(flags: Namespace) -> None:
             _show(test, folder, draw)
 
 
-class _KeepingProgress(Progress):
+class _KeepingProgress(LoadTestProgress):
     """Writes the result file after every step."""
 
     def __init__(self, test: LoadTest, folder: Path, expected: int | None) -> None:

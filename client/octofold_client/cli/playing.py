@@ -17,7 +17,7 @@ from octofold_client.contenders.player_specs import LocalPlayer, local_player
 from octofold_client.contenders.player_thread import PlayerThread
 from octofold_client.contenders.served_model import ServedModel
 from octofold_client.errors import OctofoldError
-from octofold_client.evaluation.evaluate import Source
+from octofold_client.evaluation.evaluate import MoveSource
 from octofold_client.evaluation.evaluate import evaluate as run_evaluation
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder, check_writable
@@ -125,7 +125,7 @@ class Players:
         progress = progress_on(Console(stderr=True), number, title)
         try:
             with ExitStack() as stack, progress:
-                sources: Sequence[Source]
+                sources: Sequence[MoveSource]
                 if isinstance(contender, LocalPlayer):
                     sources = [stack.enter_context(PlayerThread(contender))]
                     parallel = LOCAL_PARALLEL

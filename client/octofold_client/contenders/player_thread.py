@@ -17,7 +17,7 @@ BOARDS_AT_ONCE = 32
 
 
 class PlayerThread:
-    """An evaluation's `Source` of a local player, with its own thread; a context manager.
+    """An evaluation's `MoveSource` of a local player, with its own thread; a context manager.
 
     Leaving the block stops the player after the current slice.
     """

@@ -42,7 +42,7 @@ class ServedModel:
 
 
 class ServedSource:
-    """An evaluation's `Source` of one model version."""
+    """An evaluation's `MoveSource` of one model version."""
 
     def __init__(self, client: Client, served: ServedModel) -> None:
         self.target = client.target

@@ -18,7 +18,7 @@ from octofold_client.evaluation.result_folder import Conditions, KeptGames, Resu
 from octofold_client.evaluation.summary import GameSummary, Summary
 
 
-class Progress(Protocol):
+class ProgressObserver(Protocol):
     """Observes the progress of an evaluation."""
 
     def resume(self, finished: list[GameSummary], /) -> None:
@@ -31,7 +31,7 @@ class Progress(Protocol):
         """Called with a message for people."""
 
 
-class Source(Protocol):
+class MoveSource(Protocol):
     """Supplies moves: a served model or a local player."""
 
     @property
@@ -46,14 +46,14 @@ class Source(Protocol):
 
 
 def evaluate(
-    sources: Sequence[Source],
+    sources: Sequence[MoveSource],
     contender: Contender,
     folder: ResultFolder,
     *,
     seed: int,
     games: int,
     parallel: int,
-    progress: Progress,
+    progress: ProgressObserver,
     while_waiting: Callable[[], None] = lambda: None,
 ) -> Evaluation:
     """Play the games 0 to `games` - 1 that are not yet in `folder`, and write the result.
@@ -108,7 +108,7 @@ def _follow(
     steps: Generator[Step, None, None],
     kept: KeptGames,
     done: dict[int, GameSummary],
-    progress: Progress,
+    progress: ProgressObserver,
     while_waiting: Callable[[], None],
 ) -> Run:
     """Make all steps, keep the games that finish, and add them to `done`."""

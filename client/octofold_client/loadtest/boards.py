@@ -21,7 +21,7 @@ _GAMES_AT_ONCE, _GAMES_OF_A_FILE = 64, 100
 Boards = NDArray[np.uint8]
 
 
-class Source(Protocol):
+class BoardSource(Protocol):
     """Supplies the boards of one caller."""
 
     def boards(self) -> Boards:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from octofold_client.loadtest import arrivals
-from octofold_client.loadtest.boards import Source
+from octofold_client.loadtest.boards import BoardSource
 from octofold_client.loadtest.forms import BROKEN_ANSWER, Asker, CallFailed
 from octofold_client.loadtest.histogram import Histogram, merged
 from octofold_client.wording import counted
@@ -192,7 +192,7 @@ class Recorder:
 
 async def generate(
     asker: Asker,
-    make_source: Callable[[int], Source],
+    make_source: Callable[[int], BoardSource],
     share: Share,
     schedule: Schedule,
     report: Callable[[Counts], None],
@@ -230,7 +230,7 @@ async def _report(recorder: Recorder, schedule: Schedule, report: Callable[[Coun
 
 
 async def _caller(
-    asker: Asker, source: Source, start: float, think: Iterator[float], recorder: Recorder
+    asker: Asker, source: BoardSource, start: float, think: Iterator[float], recorder: Recorder
 ) -> None:
     await _sleep_until(start)
     for pause_seconds in think:
@@ -248,7 +248,7 @@ async def _caller(
 
 
 async def _open_loop(
-    asker: Asker, source: Source, share: Share, schedule: Schedule, recorder: Recorder
+    asker: Asker, source: BoardSource, share: Share, schedule: Schedule, recorder: Recorder
 ) -> None:
     async with asyncio.TaskGroup() as calls:
         for seconds in share.send_times(schedule.ramp_seconds):

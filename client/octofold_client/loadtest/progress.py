@@ -10,7 +10,7 @@ from octofold_client.loadtest.steps import Step
 from octofold_client.terminal.display import Display, Status
 
 
-class Progress:
+class LoadTestProgress:
     """Shows the steps of `test`; a context manager that implements `running.Watcher`.
 
     `expected` is the number of steps, or None if it is unknown.

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from octofold_client.errors import LoadTestError
-from octofold_client.loadtest.boards import Playing, Recorded, Source
+from octofold_client.loadtest.boards import BoardSource, Playing, Recorded
 from octofold_client.loadtest.forms import Asker, Destination, Form, asker_of
 from octofold_client.loadtest.loads import (
     Closed,
@@ -208,7 +208,7 @@ async def _make(
 ) -> None:
     """Generate one load until the next order, which can only be to stop."""
 
-    def source(caller: int) -> Source:
+    def source(caller: int) -> BoardSource:
         if task.boards is not None:
             return Recorded(task.boards, task.form.boards, caller)
         assert isinstance(share.load, Closed)

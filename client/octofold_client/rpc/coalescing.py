@@ -29,7 +29,7 @@ MOST_BOARDS = 1024
 Outcome = NextMove | BaseException
 
 
-class Call(Protocol):
+class OpenCall(Protocol):
     """The methods that `grpc.Future` and `asyncio.Task` share."""
 
     def add_done_callback(self, callback: Callable[[Any], None], /) -> None:
@@ -155,7 +155,7 @@ class Coalescer:
         start: begins a call, or raises.
     """
 
-    def __init__(self, calls: Calls, start: Callable[[Send], Call]) -> None:
+    def __init__(self, calls: Calls, start: Callable[[Send], OpenCall]) -> None:
         self._calls = calls
         self._start = start
         self._boards: deque[Asked] = deque()
@@ -209,7 +209,7 @@ class Coalescer:
             self._on_their_way -= len(group.boards)
             self._groups += again
 
-    def _end(self, group: "_Group", call: Call) -> None:
+    def _end(self, group: "_Group", call: OpenCall) -> None:
         outcomes: Sequence[NextMove] | BaseException
         try:
             outcomes = answers_of(call.result(), len(group.boards))
@@ -230,7 +230,7 @@ class _Group:
 
     def __init__(self, boards: Sequence[Asked]) -> None:
         self.boards = boards
-        self.call: Call | None = None
+        self.call: OpenCall | None = None
         for asked in boards:
             asked.group = self
 

@@ -19,7 +19,7 @@ SPEED_SECONDS = 5.0
 """The moves per second are measured over about this time."""
 
 
-class Progress:
+class EvaluationProgress:
     """Shows the progress of an evaluation of `games` games on a display; a context manager.
 
     The games that finish first are short, so the figures include the unfinished games: `average_at_least` and
@@ -141,6 +141,6 @@ class Progress:
             self.best_tile = max(self.best_tile, game.largest_tile)
 
 
-def progress_on(console: Console, games: int, title: str) -> Progress:
+def progress_on(console: Console, games: int, title: str) -> EvaluationProgress:
     """The progress of an evaluation, on the display for `console`."""
-    return Progress(games, title, NotebookDisplay() if console.is_jupyter else display_on(console))
+    return EvaluationProgress(games, title, NotebookDisplay() if console.is_jupyter else display_on(console))

@@ -30,7 +30,7 @@ _BUFFER_BYTES = 1 << 16  # of each shard's file
 
 
 @dataclass(frozen=True)
-class Source:
+class ConvertedLog:
     """One log file that was converted."""
 
     file: str
@@ -45,7 +45,7 @@ def convert(
     on_read: Callable[[int], None] = lambda _: None,
     shards: int = 256,
     seed: int = 0,
-) -> list[Source]:
+) -> list[ConvertedLog]:
     """Shuffle the moves of logs into a new folder of shards. Moves that the rules do not allow are bad lines.
 
     Args:
@@ -90,7 +90,7 @@ def _scatter(
     on_read: Callable[[int], None],
     shards: int,
     random: np.random.Generator,
-) -> list[Source]:
+) -> list[ConvertedLog]:
     """Send each move to a random shard."""
     sources = []
     with ExitStack() as stack:
@@ -115,7 +115,7 @@ def _scatter(
                     file.write(rows[start:end].data)
                 total += len(moves)
                 on_read(len(moves))
-            sources.append(Source(str(log), total, bad[0]))
+            sources.append(ConvertedLog(str(log), total, bad[0]))
     return sources
 
 

@@ -8,7 +8,7 @@ import pytest
 from octofold_client.evaluation.lockstep import Standing, Step
 from octofold_client.evaluation.summary import GameSummary
 from octofold_client.terminal.display import LiveDisplay, PlainDisplay, count_on, display_on
-from octofold_client.terminal.progress import Progress, progress_on
+from octofold_client.terminal.progress import EvaluationProgress, progress_on
 from rich.console import Console
 
 
@@ -21,10 +21,10 @@ def step(moves: int = 1, best_tile: int = 8, scores: tuple[int, ...] = (), lengt
     return Step(moves, [], len(scores), best_tile, lambda: standing, 0, 0)
 
 
-def plain(games: int = 10) -> Progress:
+def plain(games: int = 10) -> EvaluationProgress:
     """On a display that is always due, by a clock on which a minute passes between any two looks."""
     clock = itertools.count(0.0, 60.0).__next__
-    return Progress(games, "cnn5", PlainDisplay(Console(file=io.StringIO()), clock), clock)
+    return EvaluationProgress(games, "cnn5", PlainDisplay(Console(file=io.StringIO()), clock), clock)
 
 
 def test_earlier_games_count_as_done_and_enter_the_average() -> None:
