@@ -15,6 +15,7 @@ SOURCE ?= --checkpoint $(CHECKPOINT)# or the flags of any other network, see doc
 TORCH = torch==2.13.0
 PIP = $(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 BIN = $(VENV)/bin
+PYTEST = $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 help: ## this list
 	@echo "Octofold serves networks that play 2048, and judges how well they play."
@@ -59,7 +60,7 @@ lint: $(VENV)/dev ## style, types, import directions, generated stubs
 	$(BIN)/python -m octofold_proto.generate --check
 
 test: $(VENV)/dev ## all tests, on up to four cores at once
-	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+	$(PYTEST)
 
 format: $(VENV)/dev ## write the code in the house style
 	$(BIN)/ruff check --fix .
@@ -73,7 +74,7 @@ transports: $(VENV)/dev ## the tests of both gRPC transports with the oldest and
 	for version in '==1.84.0' '>=1.84'; do \
 		rm -rf $(VENV)/grpcio; \
 		$(BIN)/pip install --quiet --no-deps --target $(VENV)/grpcio "grpcio$$version" && \
-		PYTHONPATH=$(CURDIR)/$(VENV)/grpcio $(BIN)/pytest tests/server/transport/test_transports.py \
+		PYTHONPATH=$(CURDIR)/$(VENV)/grpcio $(PYTEST) tests/server/transport/test_transports.py \
 			tests/server/transport/test_choice.py tests/server/protocols/octofold_v1 || exit 1; \
 	done
 
