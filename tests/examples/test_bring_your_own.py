@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "examples" / "bring-your-own"
-SMALLER = {"--positions 200000": "--positions 24000", "--games 200": "--games 3"}
+SMALLER = {"--positions 200000": "--positions 16000", "--games 200": "--games 3"}
 BOARDS = " --boards boards.npy"  # instead of own games, which take minutes
 
 

@@ -10,8 +10,8 @@ from octofold_export.cli import main
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ([], "say what to export"),
-        (["--checkpoint", "a"], "--name is missing"),
+        ([], "nothing to export"),
+        (["--checkpoint", "a"], "--name is required"),
         (["--checkpoint", "a", "--name", "b", "--version", "0"], "--version: '0'"),
         (["--checkpoint", "a", "--name", "b", "--symmetries", "3"], "--symmetries: invalid choice: 3"),
         (["--checkpoint", "a", "--name", "b", "--precisions", "int8"], "allowed are fp32 and, after it"),
