@@ -52,16 +52,27 @@ def tensorboard_events(folder: Path, reports: Sequence[Report]) -> Iterator[Call
 
     The folder begins anew with the reports so far.
     """
-    from tensorboardX import SummaryWriter  # it loads slowly, and most commands do without
+    # Only now: it loads slowly, and most commands do without. Its SummaryWriter has a thread and a queue, on
+    # which Ctrl-C could leave a lock; its writer of events has neither.
+    from tensorboardX.event_file_writer import EventsWriter
+    from tensorboardX.proto.event_pb2 import Event
+    from tensorboardX.summary import scalar
 
     shutil.rmtree(folder, ignore_errors=True)
-    with SummaryWriter(str(folder), flush_secs=10) as writer:
+    folder.mkdir(parents=True)
+    writer = EventsWriter(str(folder / "events"), "")
 
-        def add(report: Report) -> None:
-            for name, value in report.items():
-                if isinstance(value, int | float) and name not in ("positions", "seconds"):
-                    writer.add_scalar(name, value, report["positions"], walltime=report["seconds"])
+    def add(report: Report) -> None:
+        for name, value in report.items():
+            if isinstance(value, int | float) and name not in ("positions", "seconds"):
+                event = Event(wall_time=report["seconds"], step=report["positions"])
+                event.summary.CopyFrom(scalar(name, value))
+                writer.write_event(event)
+        writer.flush()
 
-        for report in reports:
-            add(report)
+    for report in reports:
+        add(report)
+    try:
         yield add
+    finally:
+        writer.close()
