@@ -26,7 +26,7 @@ from octofold_training.curves import Curves
 from octofold_training.environment import Environment, RewardName
 from octofold_training.interfaces import BoardEncoder
 from octofold_training.long_run import RunProgress, TrainingError
-from octofold_training.networks import build, interface_of
+from octofold_training.networks import all_finite, build, interface_of
 from octofold_training.options import option
 from octofold_training.schedules import cooling
 
@@ -276,7 +276,7 @@ class DQN:
 
     def is_sound(self) -> bool:
         """Whether all weights are finite numbers."""
-        return all(bool(torch.isfinite(weights).all()) for weights in self.network.parameters())
+        return all_finite(self.network)
 
     def state(self) -> dict[str, Any]:
         """Everything that `restore` needs."""

@@ -27,7 +27,7 @@ from octofold_training.curves import Curves
 from octofold_training.interfaces import BoardEncoder
 from octofold_training.long_run import RunProgress, TrainingError
 from octofold_training.micro_batches import MicroBatches
-from octofold_training.networks import build, interface_of
+from octofold_training.networks import all_finite, build, interface_of
 from octofold_training.options import fit_to_run, option
 from octofold_training.processes import ONE_PROCESS, Processes
 from octofold_training.schedules import cooling
@@ -206,7 +206,7 @@ class Imitation:
 
     def is_sound(self) -> bool:
         """Whether all weights are finite numbers."""
-        return all(bool(torch.isfinite(weights).all()) for weights in self.network.parameters())
+        return all_finite(self.network)
 
     def state(self) -> dict[str, Any]:
         """Everything that `restore` needs."""

@@ -139,6 +139,11 @@ def interface_of(network: nn.Module | type[nn.Module]) -> Interface:
     return found
 
 
+def all_finite(*networks: nn.Module) -> bool:
+    """Whether all weights are finite numbers."""
+    return all(bool(torch.isfinite(each).all()) for network in networks for each in network.parameters())
+
+
 def count_weights(network: nn.Module) -> int:
     """Number of trained values, including biases."""
     return sum(parameter.numel() for parameter in network.parameters())

@@ -26,7 +26,7 @@ from octofold_training.curves import Curves
 from octofold_training.encoding import fastest_type
 from octofold_training.environment import Environment, RewardName
 from octofold_training.long_run import RunProgress, TrainingError
-from octofold_training.networks import require_planes
+from octofold_training.networks import all_finite, require_planes
 from octofold_training.options import fit_to_run, option
 from octofold_training.rollouts import Rollouts, Turn, generalised_advantages
 from octofold_training.schedules import cooling
@@ -259,8 +259,7 @@ class PPO:
 
     def is_sound(self) -> bool:
         """Whether all weights are finite numbers."""
-        weights = [*self.policy.parameters(), *self.value_network.parameters()]
-        return all(bool(torch.isfinite(each).all()) for each in weights)
+        return all_finite(self.policy, self.value_network)
 
     def state(self) -> dict[str, Any]:
         """Everything that `restore` needs."""

@@ -27,7 +27,7 @@ from octofold_training.encoding import OneHot
 from octofold_training.long_run import RunProgress, TrainingError
 from octofold_training.micro_batches import MicroBatches
 from octofold_training.muon import HiddenMuon
-from octofold_training.networks import build, require_planes
+from octofold_training.networks import all_finite, build, require_planes
 from octofold_training.options import fit_to_run, option
 from octofold_training.positions import PositionPool
 from octofold_training.schedules import cooling
@@ -218,7 +218,7 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
 
     def is_sound(self) -> bool:
         """Whether all weights are finite numbers."""
-        return all(bool(torch.isfinite(weights).all()) for weights in self.student.parameters())
+        return all_finite(self.student)
 
     def state(self) -> dict[str, Any]:
         """Everything that `restore` needs."""
