@@ -100,7 +100,7 @@ def branching(file: Path, weights: NDArray[np.float32]) -> None:
         helper.make_node("Greater", ["sum", "zero"], ["any"]),
         helper.make_node("If", ["any"], ["policy"], then_branch=branches[0], else_branch=branches[1]),
     ]
-    zero = numpy_helper.from_array(np.float32(0), "zero")
+    zero = numpy_helper.from_array(np.array(0, np.float32), "zero")
     save(file, nodes, [numpy_helper.from_array(weights, "weights"), zero])
 
 
