@@ -6,7 +6,7 @@ import sys
 import pytest
 from octofold_training import cli
 
-COMMANDS = ["teacher", "student", "value", "ppo", "imitation", "dqn", "moves"]
+COMMANDS = ["teacher", "student", "value", "ppo", "imitation", "dqn", "lazyzero", "moves"]
 WITHOUT_EXTRAS = """
 import sys
 for name in ("torch", "numba", "matplotlib"):

@@ -13,13 +13,14 @@ from octofold_game.play_logs.reading import BadLine, log_files
 from octofold_game.play_logs.shards import ShuffledMoves, convert
 from octofold_players.ntuple import NTupleFileError, NTupleNetwork
 
-from octofold_training import distil, dqn, imitation, long_run, ntuple_td, ppo, value_td
+from octofold_training import distil, dqn, imitation, lazyzero, long_run, ntuple_td, ppo, value_td
 from octofold_training.architectures import ArchitectureError
 from octofold_training.checkpoints import CheckpointError
 from octofold_training.curves import Curves
 from octofold_training.distil import Distillation, DistilOptions
 from octofold_training.dqn import DQN, DQNOptions
 from octofold_training.imitation import Imitation, ImitationOptions
+from octofold_training.lazyzero import LazyZero, LazyZeroOptions
 from octofold_training.long_run import Run, RunProgress
 from octofold_training.ntuple_td import NTupleLearner, NTupleOptions, NTupleProgress
 from octofold_training.ppo import PPOOptions
@@ -40,6 +41,7 @@ def run(parsed: argparse.Namespace) -> int:
         "ppo": _train_ppo,
         "imitation": _train_imitation,
         "dqn": _train_dqn,
+        "lazyzero": _train_lazyzero,
         "moves": _shuffle_moves,
     }
     for stop in (signal.SIGINT, signal.SIGTERM):  # also SIGINT, which background jobs of a shell ignore
@@ -113,6 +115,12 @@ def _train_dqn(parsed: argparse.Namespace) -> None:
     recipe = _read_recipe(parsed)
     options = recipe.options("dqn", DQNOptions)
     _train(DQN(options, recipe.network(), _device(parsed)), parsed, dqn.CURVES)
+
+
+def _train_lazyzero(parsed: argparse.Namespace) -> None:
+    recipe = _read_recipe(parsed)
+    options = recipe.options("lazyzero", LazyZeroOptions)
+    _train(LazyZero(options, recipe.network(), _device(parsed)), parsed, lazyzero.CURVES)
 
 
 def _shuffle_moves(parsed: argparse.Namespace) -> None:

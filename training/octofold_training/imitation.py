@@ -24,6 +24,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from octofold_training.architectures import Architecture
 from octofold_training.curves import Curves
+from octofold_training.goals import PositionsRun
 from octofold_training.interfaces import BoardEncoder
 from octofold_training.long_run import RunProgress, TrainingError
 from octofold_training.micro_batches import MicroBatches
@@ -75,7 +76,7 @@ class ImitationProgress(RunProgress):
         return f"epoch {self.epoch:.2f}  {super().details()}  accuracy {self.accuracy:.2%}"
 
 
-class Imitation:
+class Imitation(PositionsRun):
     """One run: a network, its optimiser, and where it stands in the moves."""
 
     def __init__(
@@ -193,16 +194,6 @@ class Imitation:
         while True:
             yield from self._moves.batches(epoch, self.options.batch_size, start)
             epoch, start = epoch + 1, 0
-
-    @property
-    def goal(self) -> float:
-        """Where the run ends: how many positions it learns from."""
-        return self.options.positions
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run has come to its end."""
-        return self.positions >= self.goal
 
     def is_sound(self) -> bool:
         """Whether all weights are finite numbers."""

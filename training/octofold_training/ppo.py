@@ -25,6 +25,7 @@ from octofold_training.checkpoints import Checkpoint
 from octofold_training.curves import Curves
 from octofold_training.encoding import fastest_type
 from octofold_training.environment import Environment, RewardName
+from octofold_training.goals import PositionsRun
 from octofold_training.long_run import RunProgress, TrainingError
 from octofold_training.networks import all_finite, require_planes
 from octofold_training.options import fit_to_run, option
@@ -101,7 +102,7 @@ class PPOProgress(RunProgress):
         )
 
 
-class PPO:
+class PPO(PositionsRun):
     """One run: a policy, its initial network, its value network, their optimizer and the games."""
 
     def __init__(self, options: PPOOptions, start: Checkpoint, device: torch.device) -> None:
@@ -246,16 +247,6 @@ class PPO:
             kl = (probabilities * (log_policy - reference)).sum(dim=1).mean()
         policy_loss = options.kl_weight * kl - gain - options.entropy_weight * entropy
         return policy_loss + value_loss, kl, entropy, (ratio != clipped).float().mean()
-
-    @property
-    def goal(self) -> float:
-        """Where the run ends: how many positions it learns from."""
-        return self.options.positions
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run has come to its end."""
-        return self.positions >= self.goal
 
     def is_sound(self) -> bool:
         """Whether all weights are finite numbers."""

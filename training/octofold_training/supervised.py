@@ -24,12 +24,14 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from octofold_training.architectures import Architecture
 from octofold_training.encoding import OneHot
+from octofold_training.goals import PositionsRun
 from octofold_training.long_run import RunProgress, TrainingError
 from octofold_training.micro_batches import MicroBatches
 from octofold_training.muon import HiddenMuon
 from octofold_training.networks import all_finite, build, require_planes
 from octofold_training.options import fit_to_run, option
 from octofold_training.positions import PositionPool
+from octofold_training.random_state import random_state, restore_random
 from octofold_training.schedules import cooling
 
 _EXPONENTS = 16  # 0 to 15, which a teacher's games come to
@@ -90,7 +92,7 @@ Options = TypeVar("Options", bound=SupervisedOptions)
 Progress = TypeVar("Progress", bound=SupervisedProgress)
 
 
-class SupervisedRun(ABC, Generic[Options, Progress]):
+class SupervisedRun(PositionsRun, ABC, Generic[Options, Progress]):
     """One run: a student, its optimizer and its games."""
 
     def __init__(
@@ -206,16 +208,6 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         self.averaged.update_parameters(self.student)
         self.positions += positions
 
-    @property
-    def goal(self) -> float:
-        """Where the run ends: how many positions it learns from."""
-        return self.options.positions
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run has come to its end."""
-        return self.positions >= self.goal
-
     def is_sound(self) -> bool:
         """Whether all weights are finite numbers."""
         return all_finite(self.student)
@@ -228,6 +220,7 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
             "averaged": self.averaged.state_dict(),
             "optimiser": self._optimiser.state_dict(),
             **({"muon": self._muon.state()} if self._muon else {}),
+            "random": random_state(self._random),
             "pool": {name: torch.from_numpy(part.view(np.int64)) for name, part in self.pool.state().items()},
         }
 
@@ -246,4 +239,7 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         self._optimiser.load_state_dict(state["optimiser"])
         if self._muon and "muon" in state:  # a run may switch to Muon later
             self._muon.restore(state["muon"])
-        self._random = np.random.default_rng([self.options.seed, self.positions])
+        if "random" in state:
+            restore_random(self._random, state["random"])
+        else:  # an older state has none; at least what the beginning drew does not come again
+            self._random = np.random.default_rng([self.options.seed, self.positions])
