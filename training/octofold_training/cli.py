@@ -21,7 +21,8 @@ import sys
 from pathlib import Path
 
 from octofold_game.command_line import Parser
-from octofold_game.extras import install_command
+
+from octofold_training import commands
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -30,12 +31,6 @@ def main(arguments: list[str] | None = None) -> int:
     Raises `SystemExit`: with code 0 after `--help`, with code 2 after one line on stderr for wrong usage.
     """
     parsed = parse(arguments)
-    try:
-        from octofold_training import commands
-    except ModuleNotFoundError as error:
-        remedy = f"run {install_command('training')}"
-        print(f"octofold-train: {error.name} is not installed; {remedy}", file=sys.stderr)
-        return 1
     return commands.run(parsed)
 
 
@@ -83,7 +78,7 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
             metavar="DIR",
             help="folder for the trained network (default: checkpoints/NAME, with the recipe's name)",
         )
-    for name in ("ppo", "imitation", "dqn", "lazyzero"):
+    for name in ("student", "value", "ppo", "imitation", "dqn", "lazyzero"):
         trainers[name].add_argument(
             "--device",
             choices=["cpu", "cuda"],

@@ -68,7 +68,7 @@ class DQNOptions:
     seed: int = option(1, "of the weights, the games and the batches")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DQNProgress(RunProgress):
     """Averages since the last report."""
 

@@ -63,7 +63,7 @@ class ImitationOptions:
     seed: int = option(1, "of the weights and of the order of the moves")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ImitationProgress(RunProgress):
     """Averages since the last report."""
 
@@ -73,7 +73,7 @@ class ImitationProgress(RunProgress):
 
     def details(self) -> str:
         """The figures of the report's line."""
-        return f"epoch {self.epoch:.2f}  {super().details()}  accuracy {self.accuracy:.2%}"
+        return f"epoch {self.epoch:.2f}  {super().details()}  agreement {self.accuracy:.2%}"
 
 
 class Imitation(PositionsRun):
@@ -123,7 +123,11 @@ class Imitation(PositionsRun):
     @property
     def origin(self) -> dict[str, Any]:
         """How the network came about, for its checkpoint."""
-        return {"method": "supervised by play logs", "moves": len(self._moves)}
+        return {
+            "method": "supervised by play logs",
+            "moves": len(self._moves),
+            "moves_sha256": self._moves.sha256,
+        }
 
     def warm_up(self) -> None:
         """Nothing to prepare."""
@@ -207,6 +211,7 @@ class Imitation(PositionsRun):
             "averaged": self.averaged.state_dict(),
             "optimiser": self._optimiser.state_dict(),
             "moves": len(self._moves),
+            "moves_sha256": self._moves.sha256,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -219,6 +224,8 @@ class Imitation(PositionsRun):
             raise TrainingError(f"holds {state['architecture']}, asked for {self.architecture}")
         if state["moves"] != len(self._moves):
             raise TrainingError(f"was learning from {state['moves']:,} moves, these are {len(self._moves):,}")
+        if state.get("moves_sha256", self._moves.sha256) != self._moves.sha256:  # older states have none
+            raise TrainingError("was learning from other moves, though as many")
         self.network.load_state_dict(state["network"])
         self.averaged.load_state_dict(state["averaged"])
         self._optimiser.load_state_dict(state["optimiser"])

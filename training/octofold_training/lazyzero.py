@@ -77,7 +77,7 @@ class LazyZeroOptions:
     seed: int = option(1, "of the weights, the games and the batches")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LazyZeroProgress(RunProgress):
     """Averages since the last report."""
 
@@ -175,7 +175,7 @@ class LazyZero(GamesRun):
             self.network.parameters(), lr=options.learning_rate, weight_decay=options.weight_decay
         )
         self.averaged = AveragedModel(self.network, multi_avg_fn=get_ema_multi_avg_fn(0.0))
-        self._dtype = torch.bfloat16 if device.type == "cuda" else fastest_type()
+        self._dtype = fastest_type(device)
         self._generator = torch.Generator(device).manual_seed(options.seed)
         self._random = np.random.default_rng(options.seed)
         self.environment = Environment(options.games, _EXPONENTS, "count", 0.0, self._generator)

@@ -82,7 +82,7 @@ class PPOOptions:
     seed: int = option(1, "seed of the value network, the symmetries, the moves and the spawns")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PPOProgress(RunProgress):
     """The results of the last turn. Scores are of complete games, with moves drawn on one view."""
 
@@ -136,7 +136,7 @@ class PPO(PositionsRun):
         self.environment = Environment(
             options.games, exponents, options.rewards, options.restart_share, self._generator
         )
-        self._rollouts = Rollouts(self.environment, exponents, options.temperature, _type_on(device))
+        self._rollouts = Rollouts(self.environment, exponents, options.temperature, fastest_type(device))
         self._turn = Turn.empty(options.horizon, options.games, device)
 
     @property
@@ -302,10 +302,6 @@ class _Lessons:
 
     def chosen(self, places: Tensor) -> _Lessons:
         return _Lessons(*(part[places] for part in vars(self).values()))
-
-
-def _type_on(device: torch.device) -> torch.dtype:
-    return fastest_type() if device.type == "cpu" else torch.bfloat16
 
 
 def fine_tuning(options: PPOOptions, checkpoint: Path, device: torch.device) -> PPO:

@@ -74,7 +74,7 @@ class SupervisedOptions:
     seed: int = option(1, "seed of the weights, the symmetries and the games")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SupervisedProgress(RunProgress):
     """Averages since the last report."""
 
@@ -85,7 +85,7 @@ class SupervisedProgress(RunProgress):
 
     def details(self) -> str:
         """The figures of this kind of run."""
-        return f"{super().details()}  accuracy {self.accuracy:.1%}  regret {self.regret:.1f}"
+        return f"{super().details()}  agreement {self.accuracy:.1%}  regret {self.regret:.1f}"
 
 
 Options = TypeVar("Options", bound=SupervisedOptions)
@@ -102,8 +102,9 @@ class SupervisedRun(PositionsRun, ABC, Generic[Options, Progress]):
         teacher: NTupleNetwork,
         dtype: torch.dtype,
         progress: type[Progress],
+        device: torch.device | None = None,
     ) -> None:
-        """Prepare a run whose student computes in `dtype`.
+        """Prepare a run whose student computes in `dtype` on `device`; games and teacher stay on the CPU.
 
         Raises:
             TrainingError: the student cannot see all tiles of the teacher's games.
@@ -113,7 +114,7 @@ class SupervisedRun(PositionsRun, ABC, Generic[Options, Progress]):
         self._progress = progress
         self.architecture = architecture
         torch.manual_seed(options.seed)
-        self.student = build(architecture)
+        self.student = build(architecture).to(device)
         require_planes(self.student)
         if architecture["exponents"] < _EXPONENTS:
             raise TrainingError(
@@ -130,7 +131,8 @@ class SupervisedRun(PositionsRun, ABC, Generic[Options, Progress]):
         self.positions = 0
         self._teacher = teacher
         self._random = np.random.default_rng(options.seed)
-        self._one_hot = OneHot(architecture["exponents"], dtype)
+        self._device = device
+        self._one_hot = OneHot(architecture["exponents"], dtype, device)
         size = options.micro_batch_size
         self.micro_batches = MicroBatches(self.student, size) if size else None
         self._optimiser = torch.optim.AdamW(
@@ -192,8 +194,9 @@ class SupervisedRun(PositionsRun, ABC, Generic[Options, Progress]):
 
     def _answers(self, views: NDArray[np.uint8]) -> Tensor:
         """The student's answers `[N, 4]` or `[N, 1]` to boards `[N, 16]`."""
-        answers: Tensor = (self.micro_batches or self.student)(self._one_hot(torch.from_numpy(views)))
-        return answers
+        one_hot = self._one_hot(torch.from_numpy(views).to(self._device))
+        answers: Tensor = (self.micro_batches or self.student)(one_hot)
+        return answers.cpu()
 
     def _step(self, loss: Tensor, positions: int) -> None:
         """Make an optimizer step for `loss`, which comes from that many positions."""
