@@ -112,10 +112,10 @@ def test_a_lost_game_counts_nothing() -> None:
         def values(self, boards: torch.Tensor) -> torch.Tensor:
             return torch.ones(len(boards))
 
-    found = search._rollout(One(1, 1, 1, 1), board.expand(200, 16), moves)  # type: ignore[arg-type]
-    over = search._rollout(
-        One(1, 1, 1, 1), torch.tensor([[1, 2, 1, 2, 2, 1, 2, 1] * 2] * 5, dtype=torch.uint8), moves[:5]
-    )  # type: ignore[arg-type]
+    one: Any = One(1, 1, 1, 1)
+    found = search._rollout(one, board.expand(200, 16), moves)
+    lost = torch.tensor([[1, 2, 1, 2, 2, 1, 2, 1] * 2] * 5, dtype=torch.uint8)
+    over = search._rollout(one, lost, moves[:5])
     assert set(found.tolist()) <= {0.0, 1.0}
     assert over.tolist() == [0.0] * 5
 
@@ -142,10 +142,16 @@ def test_games_are_kept_whole_and_tell_the_moves_left() -> None:
 
 def test_positions_are_learned_under_the_four_rotations(boards: torch.Tensor) -> None:
     """What an update sees are turned boards with turned shares, and the logarithm of the moves left."""
-    run, seen = run_of(), []
+    run = run_of()
+    seen: list[tuple[torch.Tensor, ...]] = []
     run.replay.add(boards[:1], torch.tensor([[0.7, 0.2, 0.1, 0.0]]).half())
     losses = run.losses
-    run.losses = lambda *batch: (seen.append(batch), losses(*batch))[1]  # type: ignore[method-assign]
+
+    def noted(*batch: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        seen.append(batch)
+        return losses(*batch)
+
+    run.losses = noted  # type: ignore[method-assign]
     run._update()
     ((views, shares, left),) = seen
     expected = {
@@ -170,7 +176,7 @@ def test_positions_are_learned_under_the_four_rotations(boards: torch.Tensor) ->
 
 
 def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
-    options = {"games": 16, "rollouts": 2, "first_games": 2, "batch_size": 16}
+    options: dict[str, Any] = {"games": 16, "rollouts": 2, "first_games": 2, "batch_size": 16}
     whole, first, second = (run_of(**options) for _ in range(3))
     whole.learn(150)
     first.learn(120)
@@ -202,7 +208,7 @@ def test_a_run_ends_with_its_games_and_leaves_a_checkpoint(tmp_path: Path) -> No
 def test_other_networks_are_refused_and_a_broken_loss_keeps_the_last_state(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match='it trains kind = "residual"'):
         run_of({"kind": "mlp", "dense": [8], "exponents": 16})
-    options = {"games": 8, "rollouts": 1, "depth": 1, "first_games": 1, "batch_size": 8}
+    options: dict[str, Any] = {"games": 8, "rollouts": 1, "depth": 1, "first_games": 1, "batch_size": 8}
     train(run_of(episodes=2, **options), tmp_path / "run", tmp_path / "net", lazyzero.CURVES, lambda _: None)
     before = (tmp_path / "run" / "state.pt").read_bytes()
     broken = run_of(episodes=50, learning_rate=1e30, **options)

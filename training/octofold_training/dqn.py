@@ -137,6 +137,8 @@ class Replay:
 class DQN(GamesRun):
     """One run: a Q-network, its optimiser, its games and their latest moves."""
 
+    options: DQNOptions
+
     def __init__(
         self, options: DQNOptions, architecture: Architecture, device: torch.device | None = None
     ) -> None:

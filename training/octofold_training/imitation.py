@@ -79,6 +79,8 @@ class ImitationProgress(RunProgress):
 class Imitation(PositionsRun):
     """One run: a network, its optimiser, and where it stands in the moves."""
 
+    options: ImitationOptions
+
     def __init__(
         self,
         options: ImitationOptions,

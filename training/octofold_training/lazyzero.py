@@ -154,6 +154,8 @@ class Search:
 class LazyZero(GamesRun):
     """One run: a network, its optimizer, its games and the latest games that ended."""
 
+    options: LazyZeroOptions
+
     def __init__(
         self, options: LazyZeroOptions, architecture: Architecture, device: torch.device | None = None
     ) -> None:

@@ -105,6 +105,8 @@ class PPOProgress(RunProgress):
 class PPO(PositionsRun):
     """One run: a policy, its initial network, its value network, their optimizer and the games."""
 
+    options: PPOOptions
+
     def __init__(self, options: PPOOptions, start: Checkpoint, device: torch.device) -> None:
         if start.architecture.get("head", "policy") != "policy":
             raise TrainingError("the initial network values afterstates; PPO needs a policy network")

@@ -95,6 +95,8 @@ Progress = TypeVar("Progress", bound=SupervisedProgress)
 class SupervisedRun(PositionsRun, ABC, Generic[Options, Progress]):
     """One run: a student, its optimizer and its games."""
 
+    options: Options
+
     def __init__(
         self,
         options: Options,
