@@ -56,6 +56,9 @@ bench: $(VENV)/dev ## measure the rules, the graph and the service on this machi
 table: ## rebuild the README's table of results from the model cards
 	$(PYTHON) bench/table.py
 
+keys: $(VENV)/dev ## rebuild the list of recipe keys in docs/training.md
+	$(BIN)/python -m octofold_training.recipe_keys docs/training.md
+
 lint: $(VENV)/dev ## style, types, import directions, generated stubs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -107,4 +110,4 @@ $(VENV)/dev: $(VENV)/light
 	$(PIP) --editable '.[server,plots,gymnasium,logs,tracing,training,export]' --group dev
 	@touch $@
 
-.PHONY: help setup play serve train first export teacher bench table lint test transports format clean proto docker
+.PHONY: help setup play serve train first export teacher bench table keys lint test transports format clean proto docker
