@@ -53,8 +53,8 @@ def test_a_page_without_the_marks_is_refused() -> None:
 
 
 def test_the_learner_of_the_page_learns_and_goes_on(tmp_path: Path) -> None:
-    """The losses of six seeds fell by 0.42 nats with a standard deviation of 0.11: fewer than one in five hundred
-    fall by less than 0.1 by chance.
+    """The losses of six seeds fell by 0.42 nats with a standard deviation of 0.11: fewer than one in five
+    hundred fall by less than 0.1 by chance.
     """
     (source,) = re.findall(
         r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
