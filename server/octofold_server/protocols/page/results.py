@@ -53,16 +53,19 @@ class Results:
         return found[:MAX_RESULTS]
 
     def piece(self, result: str, file: str, start: int) -> Piece | None:
-        """Read a file of a result from byte `start`; None if it does not exist.
+        """Read a file of a result from byte `start`; nothing of one that is not there yet.
+
+        Returns:
+            The piece; None if there is no such result.
 
         Raises:
             InvalidRequest: the name of the result or of the file is not one of a result.
         """
         if not _NAME.fullmatch(result) or result.startswith(".") or file not in FILES:
             raise InvalidRequest(f"results have names and the files {', '.join(FILES)}")
-        if self._folder is None:
+        if self._folder is None or _read(self._folder / result / CONDITIONS, 0, 1) is None:
             return None
-        return _read(self._folder / result / file, start, MAX_BYTES)
+        return _read(self._folder / result / file, start, MAX_BYTES) or Piece(b"", 0)
 
     def _described(self) -> Iterator[dict[str, Any]]:
         if self._folder is None:

@@ -94,7 +94,8 @@ export class Server {
   /**
    * Read a file of a result from byte `start`.
    *
-   * @returns {Promise<Uint8Array|null>} the next bytes; null if the file does not exist
+   * @returns {Promise<Uint8Array|null>} the next bytes, none if the file is not there yet; null without the
+   *   result
    */
   async resultFile(name, file, start = 0) {
     try {
