@@ -3,7 +3,7 @@
 import { newSource } from "./ask/source.js";
 import { byId } from "./dom.js";
 import { parseBoard } from "./game/board_text.js";
-import { askToken, showGone, showProblem, watchTheme } from "./shell.js";
+import { askToken, showGone, showLoading, showProblem, watchTheme } from "./shell.js";
 import { PlayTab } from "./tabs/play_tab.js";
 
 /** What is behind each tab; all but the first are loaded when they are opened. */
@@ -18,9 +18,10 @@ let current = null;
 
 async function start() {
   watchTheme(byId("theme"));
-  const source = await newSource({ askToken, onState: showGone });
+  const source = await newSource({ askToken, onState: showGone, onLoading: showLoading });
   const about = await firstAnswer(source);
   byId("about").textContent = `Octofold ${about.version}`;
+  document.querySelector('[data-tab="watch"]').hidden = !source.hasResults;
   const models = [...about.models].sort((a, b) => Number(b.default) - Number(a.default));
   const page = { source, models, handed: null };
   // The replay tab takes the game when it is shown.

@@ -29,9 +29,9 @@ export class BoardView {
 
   /** Show a board at once; several calls within a frame draw only the last. */
   show(board) {
-    this._stop();
-    this._wanted = board;
-    this._frame ||= requestAnimationFrame(() => {
+    this._end();
+    this._want(board);
+    this._frame = requestAnimationFrame(() => {
       this._frame = 0;
       this._draw(this._wanted);
     });
@@ -44,22 +44,19 @@ export class BoardView {
    * @param {number[]} board after it
    */
   move({ steps, spawn }, board) {
+    const isLate = this._end(); // the move before is still being shown
+    if (isLate) this._draw(this._wanted);
+    this._want(board);
     if (prefersStillness()) {
-      this._stop();
       this._draw(board, spawn.cell);
       return;
     }
-    this._finish();
-    const tiles = new Array(16).fill(null);
-    for (const { from, to } of steps) {
-      const tile = this._tiles[from];
-      if (!tile) continue;
-      place(tile, to);
-      if (!tiles[to]) tiles[to] = tile;
-    }
+    for (const { from, to } of steps) if (this._tiles[from]) place(this._tiles[from], to);
     const merged = steps.filter((step) => step.merges).map((step) => step.to);
-    this._timer = setTimeout(() => this._settle(board, merged, spawn.cell), SLIDE_MS);
-    this._wanted = board;
+    this._timer = setTimeout(() => {
+      this._end();
+      this._draw(board, spawn.cell, merged);
+    }, SLIDE_MS);
   }
 
   /** Shake the board: a move is not legal. */
@@ -69,15 +66,12 @@ export class BoardView {
     this.root.classList.add("refused");
   }
 
-  _settle(board, merged, spawned) {
-    this._timer = 0;
-    for (const tile of [...this._layer.children]) tile.remove();
-    this._tiles.fill(null);
-    this._board.fill(0);
-    this._draw(board, spawned, merged);
+  _want(board) {
+    this._wanted = board;
+    this._text.textContent = describeBoard(board);
   }
 
-  /** Draw the cells that differ. */
+  /** Draw the cells that differ from those that are shown. */
   _draw(board, spawned = -1, merged = []) {
     board.forEach((exponent, cell) => {
       if (exponent === this._board[cell]) return;
@@ -89,30 +83,20 @@ export class BoardView {
       this._layer.append(this._tiles[cell]);
     });
     this._board = [...board];
-    this._text.textContent = describeBoard(board);
   }
 
-  /** End an animation now. */
-  _finish() {
-    const pending = this._timer || this._frame;
-    this._stop();
-    if (!pending) return;
-    for (const tile of [...this._layer.children]) tile.remove();
-    this._tiles.fill(null);
-    this._board.fill(0);
-    this._draw(this._wanted);
-  }
-
-  _stop() {
+  /** End what is under way; returns whether something was. Tiles on their way are removed. */
+  _end() {
+    const isUnderWay = Boolean(this._timer || this._frame);
     clearTimeout(this._timer);
+    cancelAnimationFrame(this._frame);
     if (this._timer) {
-      // The tiles are on their way: draw all of them anew.
-      for (const tile of [...this._layer.children]) tile.remove();
+      this._layer.replaceChildren();
       this._tiles.fill(null);
       this._board.fill(0);
     }
-    cancelAnimationFrame(this._frame);
     this._timer = this._frame = 0;
+    return isUnderWay;
   }
 }
 

@@ -15,6 +15,7 @@ const SWIPE_PIXELS = 24;
 /** Whether a key press is for the page, and not for a field or a program of the user. */
 export function isForPage(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return false;
+  if (event.target.type === "range") return event.key === " "; // arrows are for the slider
   return !event.target.closest("input, select, textarea, dialog, [data-own-keys]");
 }
 

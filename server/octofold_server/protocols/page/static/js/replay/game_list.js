@@ -29,6 +29,10 @@ export class GameList {
     this._box.firstChild.textContent = `${grouped(games.length)} games, from the worst to the best`;
   }
 
+  get worst() {
+    return this._games[0];
+  }
+
   /** Mark a game as the one that is shown. */
   set chosen(record) {
     this._select.value = String(this._games.indexOf(record));

@@ -98,7 +98,7 @@ class ReplayTab {
     this._ui.viewer.hidden = false;
     this._list.games = games;
     this._games = games;
-    this._show(games[0], 0);
+    this._show(this._list.worst, 0);
   }
 
   async _loadFile(file) {
@@ -108,7 +108,6 @@ class ReplayTab {
       const games = reader.push(new Uint8Array(await file.arrayBuffer()));
       if (!games.length) throw new Error(`${file.name} contains no finished game.`);
       this._open(games, file.name);
-      announce(`${file.name}: ${games.length} games.`);
     } catch (error) {
       this._problem(error.message);
     }
@@ -135,7 +134,6 @@ class ReplayTab {
   _problem(text) {
     this._ui.viewer.hidden = true;
     this._ui.title.textContent = text;
-    announce(text);
   }
 
   _showGame(number, move) {
