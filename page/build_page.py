@@ -1,8 +1,8 @@
 """Builds the page as a static site that plays without any server: `make page`.
 
-The site is the page of `octofold-serve`, onnxruntime-web from npm, and the exported graphs as they are. A worker of
-the browser runs them. Any web server can serve the folder; `file://` cannot, because browsers load no modules
-from there.
+The site is the page of `octofold-serve`, onnxruntime-web from npm, and the exported graphs as they are. A
+worker of the browser runs them. Any web server can serve the folder; `file://` cannot, because browsers load
+no modules from there.
 """
 
 from __future__ import annotations

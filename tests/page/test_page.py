@@ -59,11 +59,11 @@ def test_a_game_by_keys_is_the_game_of_its_seed(go: Visitor) -> None:
         assert board_of(visit) == episodes.boards[0].tolist()
         for step in range(24):
             move = next(move for move in (3, 2, 1, 0) if episodes.legal[0, move])
-            before = board_of(visit)
+            unchanged = board_of(visit)
             illegal = [each for each in range(4) if not episodes.legal[0, each]]
             if illegal and step % 3 == 0:
                 visit.page.keyboard.press(KEYS[illegal[0]])
-                assert board_of(visit) == before
+                assert board_of(visit) == unchanged
             visit.page.keyboard.press(KEYS[move])
             episodes.step([move])
             assert board_of(visit) == episodes.boards[0].tolist()
@@ -71,10 +71,10 @@ def test_a_game_by_keys_is_the_game_of_its_seed(go: Visitor) -> None:
                 wait_for(lambda: visit.run(TILES) == board_of(visit))  # after the animation
             assert number(visit, "play-score") == episodes.scores[0]
         assert MOVE_NAMES[move] in visit.text("live-region")
-        before = number(visit, "play-score")
+        score = number(visit, "play-score")
         visit.page.keyboard.press("u")
         assert number(visit, "play-moves") == 23
-        assert number(visit, "play-best") == before  # the best stays
+        assert number(visit, "play-best") == score  # the best stays
 
 
 def test_a_game_goes_on_after_a_reload(go: Visitor) -> None:
@@ -186,6 +186,7 @@ def test_moves_on_a_thousand_boards_are_those_of_the_server(go: Visitor, server:
             expected = client.next_moves(boards, model=name, with_probabilities=True)
             assert [answer["move"] for answer in found] == expected.moves.tolist()
             probabilities = [answer["probabilities"] for answer in found]
+            assert expected.probabilities is not None
             np.testing.assert_allclose(probabilities, expected.probabilities, atol=1e-6)
 
 
