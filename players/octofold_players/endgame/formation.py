@@ -40,11 +40,11 @@ def key(board):
 @njit(cache=True, nogil=True)
 def half_sum(board):
     """Half the sum of the free tiles: the layer of a board."""
-    total = 0
+    total = np.int64(0)
     for cell in _FREE_CELLS:
         exponent = board >> _U(4 * cell) & _ROW
         if exponent:
-            total += 1 << np.int64(exponent - _U(1))
+            total += np.int64(1) << np.int64(exponent - _U(1))
     return total
 
 

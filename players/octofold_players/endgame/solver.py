@@ -107,7 +107,8 @@ class _PositionSet:
         self._count += _add_successors(sources, _U(exponent), endgame.goal, endgame.single_from, self._table)
 
     def positions(self) -> NDArray[np.uint64]:
-        return self._table[self._table != 0]
+        found: NDArray[np.uint64] = self._table[self._table != 0]
+        return found
 
 
 def _hashed(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from octofold_game import rules
 from octofold_game.bitboards import pack, unpack
 from octofold_game.symmetries import CELLS, MOVES
@@ -40,10 +41,10 @@ def tables(folder: Path) -> tuple[EndgameTable, ...]:
 
 
 @pytest.fixture(scope="module")
-def boards(layers: list[Layer]) -> np.ndarray:
+def boards(layers: list[Layer]) -> NDArray[np.uint8]:
     """Boards after a spawn in some of the positions, with large tiles in the formation."""
     random = np.random.default_rng(0)
-    boards = unpack(np.concatenate([random.choice(layer.positions, 5) for layer in layers[:-2]]))
+    boards: NDArray[np.uint8] = unpack(np.concatenate([random.choice(layer.positions, 5) for layer in layers[:-2]]))
     boards[:, KEPT_CELLS] = KEPT_TILES
     boards = boards[(boards == 0).any(axis=1)]
     for board in boards:
