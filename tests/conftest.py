@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-# As many tests run as there are cores. More threads of torch would spin while they wait for each other.
+# The tests share the cores already. Torch's threads would spin while they wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # How long an example takes says how busy the machine is, and nothing about the code.

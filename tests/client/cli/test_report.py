@@ -94,7 +94,7 @@ def test_pictures_are_drawn_when_asked_for_and_named_in_the_markdown(folder: Pat
 
 def test_without_matplotlib_only_the_pictures_are_missing(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "matplotlib.py").write_text("raise ModuleNotFoundError(name=__name__)")
-    command = [Path(sys.executable).with_name("octofold"), "report", folder]
+    command = [str(Path(sys.executable).with_name("octofold")), "report", str(folder)]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run([*command, "--plots"], env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
