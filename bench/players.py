@@ -4,8 +4,8 @@
     python bench/players.py --games 40 --player expectimax:depth=6 --keep runs/players
     python bench/players.py --games 100 --player minimax:milliseconds=100 --until 2048 --parallel 2
 
-All players play the games of one seed, so their rows can be compared. Some games of a row run in lockstep, on
-all cores. The speed is that of one core: moves in a second of CPU time, so that other programs disturb it
+All players play the games of one seed, so their rows can be compared. Some games of a row run in lockstep,
+on all cores. The speed is that of one core, moves in a second of CPU time, so that other programs disturb it
 little. Ctrl-C ends the benchmark and shows the games finished so far. With `--keep`, the same command
 continues them.
 """

@@ -121,7 +121,7 @@ def _search(boards, values, fixed_depth, cutoff, lines, table, search, grows):
             elif afterstate != boards[n]:
                 worth = search_move(afterstate, depth - 1, cutoff, lines, table, search + 4 * n + move, grows)
             else:
-                worth = -np.inf
+                worth = np.float64(-np.inf)
             if np.isnan(worth):
                 return n
             values[n, move] = worth

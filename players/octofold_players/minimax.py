@@ -96,7 +96,7 @@ def _fill(boards, values, depth, winning, exact):
         win = np.int64(winning)
         for cell in range(16):
             if winning and np.int64(boards[n] >> _U(4 * cell) & _U(0xF)) >= winning:
-                win = 0
+                win = np.int64(0)
         best = -np.inf
         for move in range(4):
             afterstate, reward = slide(boards[n], move)

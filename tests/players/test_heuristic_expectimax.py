@@ -74,7 +74,7 @@ class Program:
             for exponent, chance in ((1, 0.9), (2, 0.1)):
                 board = afterstate.copy()
                 board[cell] = exponent
-                total += chance * self.best(board, level + 1, share * np.float32(chance))
+                total += chance * self.best(board, level + 1, float(share * np.float32(chance)))
         self._table[afterstate.tobytes()] = level, total / len(empty)
         return total / len(empty)
 

@@ -1,13 +1,13 @@
 """`octofold hand`: games on a real terminal, played by real keys, with real advisers."""
 
 import re
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from octofold_game.replays import read_replays
-from support.terminals import DOWN, LEFT, OCTOFOLD, RIGHT, SECONDS, UP, Screen
+from support.commands import octofold
+from support.terminals import DOWN, LEFT, RIGHT, SECONDS, UP, Screen
 
 OpenScreen = Callable[..., Screen]
 TURNS = "hjkl" * 250
@@ -28,7 +28,7 @@ def open_screen() -> Iterator[OpenScreen]:
 
 
 def run(*arguments: str | Path) -> str:
-    done = subprocess.run([OCTOFOLD, *arguments], capture_output=True, text=True, timeout=SECONDS)
+    done = octofold(*arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -145,9 +145,7 @@ def test_each_kind_of_terminal_gets_the_colors_that_it_has(
 def test_without_a_terminal_and_with_contradicting_flags_it_says_why(
     tmp_path: Path, open_screen: OpenScreen
 ) -> None:
-    done = subprocess.run(
-        [OCTOFOLD, "hand", "--out", tmp_path], stdin=subprocess.DEVNULL, capture_output=True, text=True
-    )
+    done = octofold("hand", "--out", tmp_path)
     assert (done.returncode, done.stderr) == (1, "octofold: hand needs a terminal\n")
     screen = open_screen("--out", tmp_path, "--hint")
     screen.shows("octofold: --hint needs --player, --model or --target")

@@ -1,6 +1,5 @@
 """`octofold replay`: a game on a real terminal, stepped through by real keys, with a real model's opinion."""
 
-import subprocess
 import termios
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,7 +8,8 @@ import pytest
 from octofold_client.cli.replay import chosen
 from octofold_client.errors import EvaluationError
 from octofold_game.replays import read_replays
-from support.terminals import END, HOME, LEFT, OCTOFOLD, PAGE_DOWN, RIGHT, SECONDS, Screen
+from support.commands import octofold
+from support.terminals import END, HOME, LEFT, PAGE_DOWN, RIGHT, SECONDS, Screen
 
 
 @pytest.fixture
@@ -97,9 +97,7 @@ def test_ctrl_c_leaves_and_puts_the_terminal_back(games: Path, open_screen: Call
 
 
 def test_without_a_terminal_it_says_that_it_needs_one(games: Path) -> None:
-    done = subprocess.run(
-        [OCTOFOLD, "replay", games], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS
-    )
+    done = octofold("replay", games)
     assert done.returncode == 1
     assert done.stderr == "octofold: replay needs a terminal; octofold verify works without one\n"
 
