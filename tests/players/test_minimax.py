@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from octofold_game import rules
-from octofold_game.bitboards import pack
+from octofold_game.bitboards import pack, transpose
 from octofold_players.minimax import LOST, WON, MinimaxPlayer, most_annoying
-from octofold_players.minimax_heuristic import count_islands, heuristic
+from octofold_players.minimax_heuristic import annoyance, count_islands, heuristic
 
 Square = NDArray[np.uint8]
 
@@ -159,6 +159,19 @@ def test_the_spawns_that_are_searched_are_the_most_annoying_ones() -> None:
         for spawned, bit in zip(found, [bit for bit in range(32) if chosen >> bit & 1], strict=True):
             spawned[bit % 16] = 1 + bit // 16
         assert sorted(map(bytes, found)) == sorted(map(bytes, worst_spawns(board)))
+
+
+def test_a_spawn_annoys_by_the_roughness_and_the_islands_that_it_adds() -> None:
+    few = np.random.default_rng(5).integers(0, 3, (60, 16)).astype(np.uint8)
+    for board in few:
+        packed = pack(board[None])[0]
+        for cell in np.flatnonzero(board == 0).tolist():
+            for exponent in (1, 2):
+                spawned = board.copy()
+                spawned[cell] = exponent
+                added = roughness(spawned) - roughness(board) + islands(spawned) - islands(board)
+                found = annoyance(packed, transpose(packed), islands(board), cell, exponent)
+                assert found == added, (board, cell, exponent)
 
 
 def test_with_time_each_board_is_searched_deeper_by_its_own_clock(boards: NDArray[np.uint8]) -> None:
