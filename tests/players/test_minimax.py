@@ -125,6 +125,17 @@ def test_the_tile_that_wins_is_2048_until_it_is_on_the_board() -> None:
     assert MinimaxPlayer().action_values(won[None])[0].max() < 100
 
 
+def test_if_every_move_may_lose_a_shallower_search_decides() -> None:
+    # Right or down fills the last cell but one, and the new tile then ends the game.
+    board = np.array([[3, 4, 3, 7, 4, 3, 4, 8, 3, 4, 3, 7, 5, 6, 5, 0]], np.uint8)
+    assert max(plain_minimax(board[0], 3)) == LOST
+    shallow = MinimaxPlayer(depth=1).action_values(board)
+    assert shallow.max() > LOST
+    np.testing.assert_array_equal(MinimaxPlayer(depth=5).action_values(board), shallow)
+    timed = MinimaxPlayer(depth=1, milliseconds=3_600_000)  # deeper searches stop at the first that is lost
+    np.testing.assert_array_equal(timed.action_values(board), shallow)
+
+
 def test_the_move_is_the_same_with_and_without_exact_values(boards: NDArray[np.uint8]) -> None:
     for player in (MinimaxPlayer(depth=4), MinimaxPlayer(depth=3, win=64)):
         values = player.action_values(boards[1:])
