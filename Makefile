@@ -1,5 +1,7 @@
 # The only entry for people, CI and the Dockerfile. `make` alone prints what there is.
 
+unexport PYTHONDONTWRITEBYTECODE# the tests start hundreds of processes, and each would compile every file again
+
 PYTHON ?= python3
 SERVER ?= server# or server-gpu, where an NVIDIA card is at hand
 VENV ?= $(if $(filter server-gpu,$(SERVER)),.venv-gpu,.venv)# onnxruntime for CPUs and for GPUs exclude each other
@@ -87,10 +89,13 @@ clean: ## remove the environment and everything that tools keep; models, checkpo
 	rm -rf $(VENV) .*_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './runs/*' -prune -exec rm -rf {} +
 
+# Where the newest is the installed one, `make test` has run these tests with it.
+transports: INSTALLED_GRPCIO = $$($(BIN)/python -c 'from importlib.metadata import version as v; print("grpcio-" + v("grpcio"))')
 transports: $(VENV)/dev ## the tests of both gRPC transports with the oldest and the newest grpcio
 	for version in '==1.84.0' '>=1.84'; do \
 		rm -rf $(VENV)/grpcio; \
-		$(BIN)/pip install --quiet --no-deps --target $(VENV)/grpcio "grpcio$$version" && \
+		$(BIN)/pip install --quiet --no-deps --target $(VENV)/grpcio "grpcio$$version" || exit 1; \
+		test -d $(VENV)/grpcio/$(INSTALLED_GRPCIO).dist-info || \
 		PYTHONPATH=$(CURDIR)/$(VENV)/grpcio $(PYTEST) tests/server/transport/test_transports.py \
 			tests/server/transport/test_choice.py tests/server/protocols/octofold_v1 || exit 1; \
 	done
