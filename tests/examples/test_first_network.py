@@ -44,7 +44,7 @@ def test_make_first_trains_exports_plays_and_compares(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "swift").symlink_to(ROOT / "models" / "swift")
     bin_folder = f"BIN={Path(sys.executable).parent}"
-    command = ["make", "--file", ROOT / "Makefile", "--old-file", ".venv/dev", "first", bin_folder]
+    command = ["make", "--file", str(ROOT / "Makefile"), "--old-file", ".venv/dev", "first", bin_folder]
     done = subprocess.run(command, cwd=tmp_path, env=os.environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "# 2. The student:" in done.stderr  # each step says what to expect
