@@ -53,6 +53,13 @@ bench: $(VENV)/dev ## measure the rules, the graph and the service on this machi
 	$(BIN)/python bench/graph.py --model $(MODEL)
 	$(BIN)/python bench/serving.py --model $(MODEL)
 
+page: $(VENV)/light ## site/: the page as a static site that plays without a server (needs npm)
+	npm ci --prefix page --ignore-scripts --no-audit --no-fund
+	$(BIN)/python page/build_page.py
+
+browser: ## install Debian's Chromium, which the tests of the page drive (needs root)
+	command -v chromium >/dev/null || { apt-get update && apt-get install --yes --no-install-recommends chromium; }
+
 table: ## rebuild the README's table of results from the model cards
 	$(PYTHON) bench/table.py
 
@@ -110,4 +117,4 @@ $(VENV)/dev: $(VENV)/light
 	$(PIP) --editable '.[server,plots,gymnasium,logs,tracing,training,export]' --group dev
 	@touch $@
 
-.PHONY: help setup play serve train first export teacher bench table keys lint test transports format clean proto docker
+.PHONY: help setup play serve train first export teacher bench table keys lint test transports format clean proto docker page browser

@@ -138,6 +138,12 @@ def add_games(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="folder for replays and result (default: a new folder in results)",
     )
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="also keep the boards of running games in live.json of that folder, for the page of "
+        "octofold-serve (tab Watch)",
+    )
 
 
 def asked_for(text: str, version: str = "") -> tuple[str, str]:

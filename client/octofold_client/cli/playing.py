@@ -17,8 +17,9 @@ from octofold_client.contenders.player_specs import LocalPlayer, local_player
 from octofold_client.contenders.player_thread import PlayerThread
 from octofold_client.contenders.served_model import ServedModel
 from octofold_client.errors import OctofoldError
-from octofold_client.evaluation.evaluate import MoveSource
+from octofold_client.evaluation.evaluate import MoveSource, ProgressObserver
 from octofold_client.evaluation.evaluate import evaluate as run_evaluation
+from octofold_client.evaluation.live import LiveFile
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder, check_writable
 from octofold_client.evaluation.servers import Servers
@@ -39,6 +40,8 @@ class Games:
     parallel: int | None
     """Games at a time; None for the default of the player's kind."""
     out: Path | None
+    watch: bool = False
+    """Whether to write the running games for the page."""
 
     @classmethod
     def of(cls, options: Namespace) -> Self:
@@ -49,7 +52,7 @@ class Games:
         """
         if options.out:
             check_writable(options.out)
-        return cls(options.games, options.seed, options.parallel, options.out)
+        return cls(options.games, options.seed, options.parallel, options.out, options.watch)
 
     def folder_of(self, contender: Contender, *, alone: bool) -> ResultFolder:
         """The folder for the games of a contender; a subfolder of --out unless it is `alone`."""
@@ -125,6 +128,12 @@ class Players:
         progress = progress_on(Console(stderr=True), number, title)
         try:
             with ExitStack() as stack, progress:
+                observer: ProgressObserver = progress
+                if games.watch:
+                    live = LiveFile(
+                        progress, folder.path, player=contender.title, seed=games.seed, games=number
+                    )
+                    observer = stack.enter_context(live)
                 sources: Sequence[MoveSource]
                 if isinstance(contender, LocalPlayer):
                     sources = [stack.enter_context(PlayerThread(contender))]
@@ -139,7 +148,7 @@ class Players:
                     seed=games.seed,
                     games=number,
                     parallel=games.parallel or parallel,
-                    progress=progress,
+                    progress=observer,
                     while_waiting=self.check,
                 )
         except (KeyboardInterrupt, OctofoldError):

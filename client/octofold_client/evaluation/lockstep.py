@@ -62,6 +62,8 @@ class Step:
     """Computes the state of the unfinished games; valid until the next step."""
     queue_us: int
     inference_us: int
+    unfinished: Callable[[], list[Episode]] = list
+    """Copies the games that have begun and not finished; valid until the next step."""
 
 
 @dataclass(eq=False)
@@ -203,6 +205,7 @@ class _Table:
             standing=self._standing,
             queue_us=answered.queue_us,
             inference_us=answered.inference_us,
+            unfinished=self.unfinished,
         )
 
     def unfinished(self) -> list[Episode]:

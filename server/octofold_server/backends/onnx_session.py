@@ -24,6 +24,11 @@ _TYPES = {
 """onnxruntime's names of element types."""
 
 
+APPENDED_VIEWS = "octofold_views"
+"""The output that `octofold_server.backends.onnx_views` appends to a graph. Graphs may have an inner tensor
+that is named `views`."""
+
+
 class GraphError(BackendError):
     """onnxruntime cannot run the graph, or the graph breaks the contract."""
 
@@ -117,7 +122,8 @@ def _check_contract(session: onnxruntime.InferenceSession) -> None:
         contract = _signatures(tensors)
         found = {argument.name: (argument.type, list(argument.shape[1:])) for argument in arguments}
         if kind == "output":
-            found.pop(VIEWS.name, None)  # it is not used
+            for optional in (VIEWS.name, APPENDED_VIEWS):  # calls do not use them
+                found.pop(optional, None)
         for name in (*contract, *found):
             if found.get(name) != contract.get(name):
                 raise GraphError(

@@ -106,8 +106,16 @@ class Config:
     rest_port: int | None = _option(
         None,
         _integer(0, 65535),
-        "HTTP port for the Open Inference Protocol over REST, /metrics, /healthz and /readyz; 0 chooses a "
-        "free port; without this flag, HTTP is disabled",
+        "HTTP port for the page at /, the Open Inference Protocol over REST, /metrics, /healthz and /readyz; "
+        "0 chooses a free port; without this flag, HTTP is disabled",
+    )
+    page: bool = _option(
+        True, SWITCH, "serve the page at / of the HTTP port: a game to play, models to ask, results to watch"
+    )
+    results: Path = _option(
+        Path("results"),
+        _PATH,
+        "folder of the results of `octofold evaluate`, which the page shows to everyone who may call",
     )
     rest_port_file: Path | None = _option(
         None, _PATH, "write the HTTP port to this file, before --port-file is written"
@@ -195,6 +203,12 @@ class Config:
     )
     drain: float = _option(
         30.0, _SECONDS, "maximum time to wait for accepted calls to finish, after the grace period"
+    )
+    stop_with_input: bool = _option(
+        False,
+        SWITCH,
+        "stop, as after SIGTERM, when standard input ends; for programs that start a server of their own, "
+        "which then ends with them whatever ends them",
     )
     max_message_bytes: int = _option(
         8 * 65_536 * 16,  # the most boards, even as JSON

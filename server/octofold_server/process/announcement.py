@@ -26,7 +26,8 @@ def announce_service(config: Config, models: Models, port: int, rest_port: int |
     addresses = f"{address_of(config.host, port)} (gRPC)"
     if rest_port is not None:
         scheme = "https" if config.tls_certificate else "http"
-        addresses += f" and {scheme}://{address_of(config.host, rest_port)} (REST, /metrics)"
+        page = "the page, " if config.page else ""
+        addresses += f" and {scheme}://{address_of(config.host, rest_port)} ({page}REST, /metrics)"
     _log.info("serving on %s; Ctrl-C or SIGTERM stops the server", addresses)
 
 

@@ -91,6 +91,7 @@ class Parts:
         """
         # Imported late: aiohttp takes a third of a second and 13 MB.
         from octofold_server.protocols.open_inference.rest import PROBES, application, error_reply
+        from octofold_server.protocols.page.routes import routes
         from octofold_server.transport.http_server import RestServer
 
         config, admission = self.config, self.admission
@@ -99,6 +100,7 @@ class Parts:
             application(
                 *(admission, self.operations, self.access, config.max_message_bytes, config.message_timeout),
                 is_grpc_answering,
+                routes(config, admission),
             ),
             listener_on(config.host, config.rest_port, shared=config.processes > 1),
             partial(error_reply, admission.refusals),

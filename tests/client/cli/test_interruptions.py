@@ -15,6 +15,7 @@ from octofold_client.rpc.local_server import LocalServer
 from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_game.referee import verify
 from octofold_game.replays import read_replays, recover
+from support.commands import octofold
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 GAMES = 50
@@ -77,13 +78,8 @@ def wait_for_games(folder: Path, process: subprocess.Popen[str]) -> None:
 @pytest.fixture(scope="module")
 def uninterrupted(target: str, tmp_path_factory: pytest.TempPathFactory) -> Replays:
     folder = tmp_path_factory.mktemp("uninterrupted")
-    subprocess.run(
-        [OCTOFOLD, "evaluate", *OPTIONS, "--target", target, "--out", "out"],
-        cwd=folder,
-        check=True,
-        capture_output=True,
-        timeout=SECONDS,
-    )
+    done = octofold("evaluate", *OPTIONS, "--target", target, "--out", "out", folder=folder)
+    assert done.returncode == 0, done
     return replays_of(folder / "out")
 
 
@@ -253,3 +249,14 @@ def test_signals_that_nobody_wants_to_know_of_are_left_as_they_are() -> None:
             signal.raise_signal(signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_a_server_of_our_own_ends_with_us_even_if_we_are_killed(
+    start: Start, repository: Path, tmp_path: Path
+) -> None:
+    process = start("play", "--models", str(repository), "--games", "1000000", "--seed", "1")
+    wait_for(lambda: any((tmp_path / "results").rglob("games.replay")), process)
+    (server,) = psutil.Process(process.pid).children()
+    process.kill()
+    process.wait(SECONDS)
+    server.wait(SECONDS)  # raises if it goes on

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http import HTTPStatus
@@ -20,11 +20,12 @@ from aiohttp import web
 from octofold_proto.errors import InvalidRequest, QueueFull, Unauthenticated
 from octofold_proto.status import grpc_code
 
-from octofold_server.admission.admission import AcceptedCall, Admission, code_name
+from octofold_server.admission.admission import Admission, code_name
 from octofold_server.admission.metrics import CONTENT_TYPE
 from octofold_server.admission.refusals import failure_status, usable_request_id
 from octofold_server.admission.request import TRACE_HEADERS
 from octofold_server.batching.statistics import Refusals
+from octofold_server.protocols.http_calls import HTTP_STATUSES, Handler, Route, wait_for_answer
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.protocols.open_inference.rest_bodies import (
     Reply,
@@ -52,22 +53,6 @@ LARGE_BODY_BYTES = 65_536
 SMALL_BODY_BYTES = 65_536
 """Maximum size of a body without tensors."""
 
-CLIENT_LEFT = 499
-"""Not a standard status, but the one that proxies log if the client leaves."""
-
-HTTP_STATUSES: dict[grpc.StatusCode, int] = {
-    grpc.StatusCode.INVALID_ARGUMENT: HTTPStatus.BAD_REQUEST,
-    grpc.StatusCode.UNAUTHENTICATED: HTTPStatus.UNAUTHORIZED,
-    grpc.StatusCode.PERMISSION_DENIED: HTTPStatus.FORBIDDEN,
-    grpc.StatusCode.NOT_FOUND: HTTPStatus.NOT_FOUND,
-    grpc.StatusCode.FAILED_PRECONDITION: HTTPStatus.CONFLICT,
-    grpc.StatusCode.RESOURCE_EXHAUSTED: HTTPStatus.TOO_MANY_REQUESTS,
-    grpc.StatusCode.CANCELLED: CLIENT_LEFT,
-    grpc.StatusCode.INTERNAL: HTTPStatus.INTERNAL_SERVER_ERROR,
-    grpc.StatusCode.UNAVAILABLE: HTTPStatus.SERVICE_UNAVAILABLE,
-    grpc.StatusCode.DEADLINE_EXCEEDED: HTTPStatus.GATEWAY_TIMEOUT,
-}
-
 _CODES_OF_BODIES: dict[int, grpc.StatusCode] = {
     HTTPStatus.REQUEST_TIMEOUT: grpc.StatusCode.DEADLINE_EXCEEDED,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -75,8 +60,6 @@ _CODES_OF_BODIES: dict[int, grpc.StatusCode] = {
     HTTPStatus.SERVICE_UNAVAILABLE: grpc.StatusCode.RESOURCE_EXHAUSTED,  # too many requests in progress
 }
 """The status codes under which refused bodies are counted."""
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def application(
@@ -86,6 +69,7 @@ def application(
     max_body_bytes: int,
     body_seconds: float,
     is_grpc_answering: Callable[[], bool] = lambda: True,
+    more: Iterable[Route] = (),
 ) -> web.Application:
     """Make the HTTP application with the routes of the protocol, of its extensions and for operators.
 
@@ -96,6 +80,7 @@ def application(
         max_body_bytes: maximum size of a body.
         body_seconds: time limit for a body to arrive.
         is_grpc_answering: returns whether gRPC answers, for `/readyz`; may block briefly.
+        more: further routes.
     """
     bodies = Bodies(admission.budget, body_seconds, admission.refusals)
     routes = _Routes(admission, service, bodies, max_body_bytes, is_grpc_answering)
@@ -129,6 +114,8 @@ def application(
     add("POST", "/v2/repository/index", routes.index)
     add("POST", "/v2/repository/models/{model}/load", routes.load, Right.ADMIN)
     add("POST", "/v2/repository/models/{model}/unload", routes.unload, Right.ADMIN)
+    for route in more:
+        add(*route)
     return app
 
 
@@ -196,8 +183,6 @@ class _Routes:
     async def infer(self, request: web.Request) -> web.Response:
         model, version = _model(request)
         headers = [(name, request.headers[name]) for name in TRACE_HEADERS if name in request.headers]
-        loop = asyncio.get_running_loop()
-        answered = asyncio.Event()
         async with self._bodies.body(request, self._max_body_bytes, "of --max-message-bytes") as body:
             is_large = len(body) >= LARGE_BODY_BYTES
             try:
@@ -209,13 +194,7 @@ class _Routes:
             try:
                 # An unread reply uses memory, so the call is in progress until the client has read it.
                 with self._admission.call_slot():
-                    when_answered = partial(_wake, loop, answered)
-                    call = self._admission.submit(asked.request, when_answered, headers=headers)
-                    try:
-                        await answered.wait()
-                    except asyncio.CancelledError:  # the client has left
-                        call.cancel()
-                        raise
+                    call = await wait_for_answer(self._admission, asked.request, headers)
                     if call.error is not None:
                         return _failure(request, call.error, asked.id)
                     write = partial(write_inference, asked, call)
@@ -254,13 +233,6 @@ class _Routes:
 
     async def _administer(self, work: Callable[[], None]) -> None:
         await asyncio.get_running_loop().run_in_executor(self._admin, work)
-
-
-def _wake(loop: asyncio.AbstractEventLoop, answered: asyncio.Event, _: AcceptedCall) -> None:
-    try:
-        loop.call_soon_threadsafe(answered.set)
-    except RuntimeError:  # the loop has ended, and all waiting requests with it
-        return
 
 
 def error_reply(refusals: Refusals, request: web.Request, error: Exception) -> web.Response:

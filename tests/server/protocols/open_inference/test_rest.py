@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from octofold_proto.status import CODES
 from octofold_server.backends.fakes import FakeBackend, RecordingBackend, fake_moves
-from octofold_server.protocols.open_inference.rest import HTTP_STATUSES
+from octofold_server.protocols.http_calls import HTTP_STATUSES
 from support.rest_requests import BOARDS, INFER, JSON_LENGTH, binary, described
 from support.servers import Ask, ServeAll, Served
 from support.waiting import wait_for
@@ -137,7 +137,7 @@ def test_bytes_that_belong_to_no_input_are_refused(ask: Ask, server: Served) -> 
         ("GET", "/v2/models/fake/versions/7/config", 404),
         ("GET", "/v2/models/fake/infer", 405),
         ("DELETE", "/v2/models/fake", 405),
-        ("GET", "/", 404),
+        ("GET", "/v1", 404),
         ("GET", "/v2/../../etc/passwd", 404),
         ("GET", "/v2/models/%00%2F..%2f", 404),
         ("POST", "/v2/repository/models/nobody/load", 404),

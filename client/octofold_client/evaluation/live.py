@@ -1,0 +1,127 @@
+"""Shows a running evaluation to others: a file beside its results with the games that are being played.
+
+The page of `octofold-serve` reads it, and so may any program. It is replaced as a whole twice a second,
+so a reader never sees half of it.
+"""
+
+import json
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from octofold_game.episodes import Episode
+from octofold_game.files import write_text
+
+from octofold_client.evaluation.evaluate import ProgressObserver
+from octofold_client.evaluation.lockstep import Step
+from octofold_client.evaluation.summary import GameSummary
+
+LIVE_FILE = "live.json"
+
+WRITE_SECONDS = 0.5
+PACE_SECONDS = 5.0
+"""The moves per second are measured over about this time."""
+
+MAX_BOARDS = 24
+"""Games whose boards are written: those that began first."""
+
+MAX_SCORES = 4096
+"""Running games whose scores are written."""
+
+
+class LiveFile:
+    """Passes the progress of an evaluation on, and writes the file; a context manager.
+
+    The last file, written when the block ends, contains no running game.
+
+    Args:
+        observer: gets every report, too.
+        folder: the result folder.
+        player: the player's name.
+        seed: seed of the games.
+        games: number of games to play.
+        clock: seconds since some moment.
+    """
+
+    def __init__(
+        self,
+        observer: ProgressObserver,
+        folder: Path,
+        *,
+        player: str,
+        seed: int,
+        games: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._observer = observer
+        self._file = folder / LIVE_FILE
+        self._fixed = {"player": player, "seed": seed, "games": games}
+        self._clock = clock
+        self._finished = 0
+        self._moves = 0
+        self._marks: deque[tuple[float, int]] = deque([(clock(), 0)])
+        self._written = -WRITE_SECONDS
+
+    def __enter__(self) -> Self:
+        """Do nothing yet: the folder may not exist."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Say that no game is running any more."""
+        if self._file.exists():
+            self._write([])
+
+    def resume(self, finished: list[GameSummary]) -> None:
+        """Count the games that earlier runs finished."""
+        self._finished = len(finished)
+        self._observer.resume(finished)
+
+    def update(self, step: Step, finished: list[GameSummary]) -> None:
+        """Count one step and, if the last file is old enough, write another."""
+        self._finished += len(finished)
+        self._moves += step.moves
+        now = self._clock()
+        if now >= self._written + WRITE_SECONDS:
+            self._mark(now)
+            self._written = now
+            self._write(step.unfinished())
+        self._observer.update(step, finished)
+
+    def remark(self, text: str) -> None:
+        """Pass a message for people on."""
+        self._observer.remark(text)
+
+    def _mark(self, now: float) -> None:
+        self._marks.append((now, self._moves))
+        while len(self._marks) > 2 and now - self._marks[1][0] >= PACE_SECONDS:
+            self._marks.popleft()
+
+    def _write(self, running: list[Episode]) -> None:
+        """Write the file.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        (before, moves), (now, moves_now) = self._marks[0], self._marks[-1]
+        content: dict[str, Any] = {
+            **self._fixed,
+            "updated": round(time.time(), 3),
+            "finished": self._finished,
+            "moves_per_second": round((moves_now - moves) / (now - before)) if now > before else 0,
+            "running_scores": [episode.score for episode in running[:MAX_SCORES]],
+            "boards": [
+                {
+                    "game": episode.game,
+                    "board": episode.final_board.tolist(),
+                    "score": episode.score,
+                    "moves": len(episode),
+                }
+                for episode in sorted(running, key=lambda each: each.game)[:MAX_BOARDS]
+            ],
+        }
+        write_text(self._file, json.dumps(content) + "\n")

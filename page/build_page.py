@@ -1,0 +1,123 @@
+"""Builds the page as a static site that plays without any server: `make page`.
+
+The site is the page of `octofold-serve`, onnxruntime-web from npm, and the exported graphs as they are. A
+worker of the browser runs them. Any web server can serve the folder; `file://` cannot, because browsers load
+no modules from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from importlib.metadata import version as installed_version
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+from octofold_game.model import Card, Precision, read_card
+
+HERE = Path(__file__).parent
+PACKAGE = HERE / "node_modules" / "onnxruntime-web" / "dist"
+RUNTIME = ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
+"""The files of onnxruntime-web without WebGPU and WebGL, which are slower for networks this small."""
+
+PRECISIONS: tuple[Precision, ...] = ("int8", "fp32")
+"""The first that a model has. int8 is faster in a browser, too: `bench/page.py` measures it."""
+
+TEMPERATURE = 300.0
+"""Points that make a move e times as probable, unless the card says otherwise."""
+
+POLICY = (
+    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'"
+)
+"""As the server's, but for compiling WebAssembly."""
+
+DEFAULT_MODEL = "flagship"
+
+
+def main() -> int:
+    """Build the site; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("site"), help="folder of the site (default: site)")
+    parser.add_argument("--models", type=Path, default=Path("models"), help="model repository")
+    parser.add_argument("--name", action="append", help="a model to include (default: all that fit)")
+    parser.add_argument(
+        "--max-megabytes", type=float, default=24, help="leave out models with larger graphs (default: 24)"
+    )
+    options = parser.parse_args()
+    if not (PACKAGE / RUNTIME[0]).exists():
+        print(f"onnxruntime-web is missing; run: npm ci --prefix {HERE}", file=sys.stderr)
+        return 1
+    build(options.out, options.models, options.name, options.max_megabytes)
+    size = sum(file.stat().st_size for file in options.out.rglob("*") if file.is_file())
+    print(f"{options.out}: {size / 1e6:.0f} MB; try it: python3 -m http.server --directory {options.out}")
+    return 0
+
+
+def build(out: Path, repository: Path, names: list[str] | None, max_megabytes: float) -> None:
+    """Write the site to `out`, in place of one that is there."""
+    if out.exists():
+        shutil.rmtree(out)
+    with as_file(files("octofold_server.protocols.page") / "static") as static:
+        shutil.copytree(static, out / "page")
+    (out / "page" / "ort").mkdir()
+    for name in RUNTIME:
+        shutil.copy(PACKAGE / name, out / "page" / "ort" / name)
+    models = [_add(out, *each) for each in _newest(repository, names, max_megabytes)]
+    about = {"version": installed_version("octofold"), "models": models}
+    (out / "models.json").write_text(json.dumps(about, indent=1) + "\n")
+    index = (out / "page" / "index.html").read_text()
+    (out / "page" / "index.html").unlink()
+    head = (
+        f'<meta charset="utf-8">\n    <meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        '    <meta name="octofold-models" content="models.json">'
+    )
+    (out / "index.html").write_text(index.replace('<meta charset="utf-8">', head, 1))
+
+
+def _newest(
+    repository: Path, names: list[str] | None, max_megabytes: float
+) -> list[tuple[Path, Card, Precision]]:
+    """The newest version of each model, with the precision for a browser."""
+    found = []
+    for folder in sorted(repository.iterdir()):
+        versions = [path for path in folder.iterdir() if path.name.isdigit()] if folder.is_dir() else []
+        if not versions or (names and folder.name not in names):
+            continue
+        newest = max(versions, key=lambda path: int(path.name))
+        card = read_card(newest)
+        precision = next(each for each in PRECISIONS if each in card.precisions)
+        graph = card.precisions[precision]
+        if graph.tensors or (newest / graph.file).stat().st_size > max_megabytes * 1e6:
+            print(f"{card.name} is left out: its graph is too large for a page")
+            continue
+        found.append((newest, card, precision))
+    return found
+
+
+def _add(out: Path, folder: Path, card: Card, precision: Precision) -> dict[str, Any]:
+    """Copy the graph of a version, and describe it as the server's `/page/about` does."""
+    target = out / "models" / card.name / str(card.version)
+    target.mkdir(parents=True)
+    file = card.precisions[precision].file
+    shutil.copy(folder / file, target / file)
+    return {
+        "name": card.name,
+        "version": str(card.version),
+        "default": card.name == DEFAULT_MODEL,
+        "precision": precision,
+        "largest_exponent": card.largest_exponent,
+        "symmetries": card.symmetries,
+        "rule": card.decision_rule,
+        "weights": card.weights,
+        "average": None if card.strength is None else card.strength.average,
+        "temperature": card.temperature or TEMPERATURE,
+        "file": f"models/{card.name}/{card.version}/{file}",
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

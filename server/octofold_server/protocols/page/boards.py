@@ -1,0 +1,34 @@
+"""Boards as sixteen characters, one for each cell: the form in which an address contains a board."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_game.rules import check_boards
+from octofold_proto.errors import InvalidRequest
+
+from octofold_server.system.quoting import quoted
+
+CELLS = 16
+DIGITS = "0123456789abcdefgh"
+"""Hexadecimal exponents. Two letters more stand for the tiles 65536 and 131072."""
+
+
+def parse_board(text: str, largest_exponent: int) -> NDArray[np.uint8]:
+    """The board [1, 16] of a text such as `EDC1...`, row by row from the top left.
+
+    Args:
+        text: sixteen digits; letters may be capital.
+        largest_exponent: largest exponent that the model accepts.
+
+    Raises:
+        InvalidRequest: the text is not a board.
+        BoardError: a cell exceeds `largest_exponent`.
+    """
+    if len(text) != CELLS:
+        raise InvalidRequest(f"board has {len(text)} characters; it takes {CELLS}, an exponent for each cell")
+    exponents = [DIGITS.find(digit) for digit in text.lower()]
+    if -1 in exponents:
+        cell = exponents.index(-1)
+        raise InvalidRequest(f"board, cell {cell}: {quoted(text[cell])} is not one of {DIGITS}")
+    return check_boards([exponents], largest_exponent)

@@ -1,0 +1,90 @@
+"""The files of the page: read once, sent with a type, a digest for caches, and a strict security policy."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from aiohttp import web
+
+INDEX = "index.html"
+
+CONTENT_TYPES = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+    ".json": "application/json",
+}
+"""By suffix; other files are not served."""
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'"
+)
+"""No inline code, no `eval`, no other host, no frame around the page, no text that becomes HTML."""
+
+SECURITY_HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Referrer-Policy": "no-referrer",  # the address of a page may contain a board
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of the page."""
+
+    content: bytes
+    content_type: str
+    tag: str
+    """Its digest; a cache that has the same one needs no copy."""
+
+
+class PageFiles:
+    """The files below `static/`, in memory: some hundred kilobytes, read when the server starts."""
+
+    def __init__(self) -> None:
+        self._files = dict(_read(files(__package__) / "static", ""))
+
+    @property
+    def names(self) -> list[str]:
+        """Paths of all files, such as `js/main.js`."""
+        return sorted(self._files)
+
+    def reply(self, name: str, request: web.Request) -> web.Response:
+        """The reply with a file, or with nothing if the client has it already.
+
+        Raises:
+            web.HTTPNotFound: there is no such file.
+        """
+        file = self._files.get(name)
+        if file is None:
+            raise web.HTTPNotFound(reason="the page has no such file")
+        # A cache asks every time: a server of another version must not be mixed with older files.
+        headers = {**SECURITY_HEADERS, "Cache-Control": "no-cache", "ETag": f'"{file.tag}"'}
+        if any(tag.value in (file.tag, "*") for tag in request.if_none_match or ()):
+            return web.Response(status=304, headers=headers)
+        return web.Response(
+            body=file.content, content_type=file.content_type, charset="utf-8", headers=headers
+        )
+
+
+def _read(folder: Traversable, prefix: str) -> list[tuple[str, File]]:
+    found = []
+    for entry in folder.iterdir():
+        suffix = entry.name[entry.name.rfind(".") :]
+        if entry.is_dir():
+            found += _read(entry, f"{prefix}{entry.name}/")
+        elif suffix in CONTENT_TYPES:
+            content = entry.read_bytes()
+            tag = hashlib.sha256(content).hexdigest()[:32]
+            found.append((prefix + entry.name, File(content, CONTENT_TYPES[suffix], tag)))
+    return found

@@ -1,0 +1,133 @@
+/** What a model and a judge say about a board: choosers, verdict, the four moves and the views. */
+
+import { Gone, Refused } from "../ask/server.js";
+import { askViews } from "../ask/views.js";
+import { announce, make, percent } from "../dom.js";
+import { MOVE_NAMES } from "../game/rules.js";
+import { modelSelect } from "./model_select.js";
+import { MovesPanel } from "./moves_panel.js";
+import { ViewsPanel } from "./views_panel.js";
+
+const DELAY_MS = 60; // so that a run of key presses asks only for its last board
+
+/** A panel of advice for one board at a time. */
+export class Advice {
+  /**
+   * @param {HTMLElement} root
+   * @param {object} source of moves
+   * @param {object[]} models that are ready, the default first
+   * @param {{onModels?: () => void}} listeners told when another model or judge is chosen
+   */
+  constructor(root, source, models, { onModels = () => {} } = {}) {
+    this._source = source;
+    this._models = models;
+    this._number = 0; // of the newest question; older answers are dropped
+    const changed = () => {
+      onModels();
+      if (this._board) this.ask(this._board, this._played);
+    };
+    this._model = modelSelect("Model", models, { on: changed });
+    this._judge = modelSelect("Judge", models, { none: "no judge", on: changed });
+    this._verdict = make("p.verdict");
+    const moves = make("div");
+    const views = make("div.views-box");
+    root.append(
+      make("div.pickers", {}, this._model.label, this._judge.label),
+      this._verdict,
+      moves,
+      views,
+    );
+    this._moves = new MovesPanel(moves);
+    this._views = new ViewsPanel(views);
+    this.clear();
+  }
+
+  /** The chosen model; undefined if none is ready. */
+  get model() {
+    return this._model.chosen;
+  }
+
+  /** The chosen judge; undefined for none. */
+  get judge() {
+    return this._judge.chosen;
+  }
+
+  /** The newest answer of the model for the board that is shown; null while it is on its way. */
+  get answer() {
+    return this._answer ?? null;
+  }
+
+  clear(text = "") {
+    this._number += 1;
+    this._board = this._answer = null;
+    this._verdict.textContent = text;
+    this._moves.show(null);
+    this._views.show(null, -1);
+  }
+
+  /**
+   * Ask about a board and show what comes.
+   *
+   * @param {number[]} board
+   * @param {number} played the move that was made on it; -1 for none
+   * @param {{aloud?: boolean}} options whether a screen reader says the verdict
+   */
+  async ask(board, played = -1, { aloud = false } = {}) {
+    const number = (this._number += 1);
+    [this._board, this._played, this._answer] = [board, played, null];
+    if (!this.model) return;
+    if (!aloud) await new Promise((resolve) => setTimeout(resolve, DELAY_MS));
+    if (number !== this._number) return;
+    const { model, judge } = this;
+    const slow = setTimeout(() => number === this._number && this._say(`Waiting for ${model.name}…`), 700);
+    try {
+      const [{ answer, views }, judged] = await Promise.all([
+        askViews(this._source, model, board),
+        judge ? this._source.infer(judge, [board]).then(([first]) => first) : null,
+      ]);
+      if (number !== this._number) return;
+      this._show(answer, judged, played);
+      const over = answer.move < 0;
+      this._views.show(views, answer.move, views || over ? "" : "This model does not tell its views.");
+      if (aloud) announce(this._verdict.textContent);
+    } catch (error) {
+      if (number !== this._number) return;
+      if (!(error instanceof Refused || error instanceof Gone)) throw error;
+      this._say(error.message);
+    } finally {
+      clearTimeout(slow);
+    }
+  }
+
+  /** Show an answer that is known already, without views. */
+  showKnown(answer, judged = null, played = -1) {
+    this._number += 1;
+    this._board = null;
+    this._show(answer, judged, played);
+    if (!this._views.isEmpty) this._views.show(null, -1);
+  }
+
+  _say(text) {
+    this._verdict.textContent = text;
+  }
+
+  _show(answer, judged, played) {
+    this._answer = answer;
+    this._moves.show(answer, judged, played);
+    if (answer.move < 0) {
+      this._say("The game is over: no move is legal.");
+      return;
+    }
+    const parts = [make("strong", {}, `${this.model.name} plays ${MOVE_NAMES[answer.move]}`)];
+    const views = answer.votes.reduce((sum, votes) => sum + votes, 0);
+    if (views > 1) parts.push(`, with ${answer.votes[answer.move]} of ${views} views. `);
+    else parts.push(`, ${percent(answer.probabilities[answer.move])}. `);
+    if (judged) parts.push(judgement(this.judge, answer, judged));
+    this._verdict.replaceChildren(...parts);
+  }
+}
+
+function judgement(judge, answer, judged) {
+  if (judged.move === answer.move) return make("span.agrees", {}, `${judge.name} agrees.`);
+  return make("span.differs", {}, `${judge.name} would play ${MOVE_NAMES[judged.move]}.`);
+}

@@ -1,0 +1,63 @@
+/** The views of a board, each with its vote and the probability that it gives to the board's own move. */
+
+import { smallBoard } from "../board/board_view.js";
+import { make, percent } from "../dom.js";
+import { MOVE_NAMES } from "../game/rules.js";
+import { ARROWS } from "./moves_panel.js";
+
+const KINDS = [
+  "as it is",
+  "turned left",
+  "turned around",
+  "turned right",
+  "mirrored",
+  "mirrored, turned left",
+  "mirrored, turned around",
+  "mirrored, turned right",
+];
+
+/** A grid of up to eight small boards. */
+export class ViewsPanel {
+  constructor(root) {
+    this._note = make("p.note");
+    this._grid = make("div.views");
+    this._title = make("h3", {}, "Views");
+    root.append(this._title, this._grid, this._note);
+  }
+
+  /**
+   * @param {import("../ask/views.js").View[]|null} views null for a model that does not tell them
+   * @param {number} move the move of the model
+   * @param {string} note said when there are no views
+   */
+  show(views, move, note = "") {
+    this._note.textContent = note;
+    this._note.hidden = !note;
+    this._title.textContent = views ? `${counted(views.length)}, one vote each` : "Views";
+    this._grid.replaceChildren(...(views ?? []).map((view) => figure(view, move)));
+  }
+
+  /** Whether something is shown. */
+  get isEmpty() {
+    return !this._grid.childElementCount;
+  }
+}
+
+const counted = (count) => (count === 8 ? "Eight views" : count === 1 ? "One view" : `${count} views`);
+
+function figure(view, move) {
+  const share = percent(view.probabilities[view.vote]);
+  const name = MOVE_NAMES[view.vote];
+  return make(
+    "figure.view",
+    { class: view.vote === move ? "view agrees" : "view differs" },
+    smallBoard(view.board, `The board ${KINDS[view.symmetry]}`),
+    make(
+      "figcaption",
+      {},
+      make("span.vote", { "aria-hidden": "true" }, ARROWS[view.vote]),
+      make("span.said", {}, `votes ${name}, `),
+      share,
+    ),
+  );
+}

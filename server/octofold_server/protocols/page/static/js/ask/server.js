@@ -1,0 +1,164 @@
+/**
+ * The server that this page comes from, as a source of moves.
+ *
+ * Moves are asked for over the Open Inference Protocol, like any program does. A token is kept for the tab only
+ * and sent in a header; it is never a part of an address.
+ */
+
+import { formatBoard } from "../game/board_text.js";
+
+const TOKEN_KEY = "octofold.token";
+const LOOK_MS = 1000;
+const RETRY_MS = 200;
+const MAX_RETRIES = 20;
+
+/** The server refused a request. `status` is that of HTTP. */
+export class Refused extends Error {
+  constructor(message, status) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** The server does not answer. */
+export class Gone extends Error {}
+
+/**
+ * @typedef {object} Answer what a model says about one board
+ * @property {number} move 0 to 3; -1 if the game is over
+ * @property {number[]} probabilities of the four moves
+ * @property {number[]} votes the number of views for each move
+ * @property {boolean[]} legal
+ * @property {number[][]|null} [views] each view's probabilities of the board's own moves
+ */
+
+/** A source of moves: the server. `browser.js` has the same methods without one. */
+export class Server {
+  /**
+   * @param {{askToken: (wrong: boolean) => Promise<string|null>, onState: (gone: boolean) => void}} page asks for
+   *   a token, and is told when the server goes and comes back
+   */
+  constructor({ askToken, onState }) {
+    this._askToken = askToken;
+    this._onState = onState;
+    this._asking = null; // the question for a token that is open
+    this._return = null; // the wait for the server to come back
+    this.hasResults = true;
+  }
+
+  /** @returns {Promise<{version: string, models: object[]}>} the models that are ready */
+  about() {
+    return this._json("page/about");
+  }
+
+  /**
+   * Ask a model for moves.
+   *
+   * @param {{name: string, version: string}} model
+   * @param {number[][]} boards
+   * @returns {Promise<Answer[]>}
+   * @throws {Refused|Gone}
+   */
+  async infer(model, boards) {
+    const path = `v2/models/${encodeURIComponent(model.name)}/versions/${model.version}/infer`;
+    const input = { name: "boards", datatype: "UINT8", shape: [boards.length, 16], data: boards.flat() };
+    const reply = await this._json(path, { method: "POST", body: JSON.stringify({ inputs: [input] }) });
+    const [move, probabilities, votes, legal] = ["move", "probabilities", "votes", "legal"].map(
+      (name) => reply.outputs.find((output) => output.name === name).data,
+    );
+    const four = (values, i) => values.slice(4 * i, 4 * i + 4);
+    return boards.map((_, i) => ({
+      move: move[i],
+      probabilities: four(probabilities, i),
+      votes: four(votes, i),
+      legal: four(legal, i),
+    }));
+  }
+
+  /**
+   * Ask a model for its move and for each view's probabilities.
+   *
+   * @returns {Promise<Answer>}
+   * @throws {Refused|Gone}
+   */
+  views(model, board) {
+    const query = new URLSearchParams({ model: model.name, version: model.version, board: formatBoard(board) });
+    return this._json(`page/views?${query}`);
+  }
+
+  /** @returns {Promise<object[]>} the results of evaluations, the newest first */
+  results() {
+    return this._json("page/results");
+  }
+
+  /**
+   * Read a file of a result from byte `start`.
+   *
+   * @returns {Promise<Uint8Array|null>} the next bytes, none if the file is not there yet; null without the
+   *   result
+   */
+  async resultFile(name, file, start = 0) {
+    try {
+      const path = `page/results/${encodeURIComponent(name)}/${file}?start=${start}`;
+      return new Uint8Array(await (await this._fetch(path)).arrayBuffer());
+    } catch (error) {
+      if (error instanceof Refused && error.status === 404) return null;
+      throw error;
+    }
+  }
+
+  /** Wait until the server answers again. */
+  whenBack() {
+    this._return ??= this._look();
+    return this._return;
+  }
+
+  async _look() {
+    this._onState(true);
+    for (;;) {
+      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+      const reply = await fetch("readyz", { cache: "no-store" }).catch(() => null);
+      if (reply?.ok) break;
+    }
+    this._return = null;
+    this._onState(false);
+  }
+
+  async _json(path, options) {
+    return (await this._fetch(path, options)).json();
+  }
+
+  async _fetch(path, options = {}) {
+    for (let tries = 0; ; tries += 1) {
+      const token = sessionStorage.getItem(TOKEN_KEY);
+      const headers = token ? { Authorization: `Bearer ${token}` } : {};
+      let reply;
+      try {
+        reply = await fetch(path, { ...options, headers, cache: "no-store" });
+      } catch {
+        this.whenBack();
+        throw new Gone("The server does not answer.");
+      }
+      if (reply.ok) return reply;
+      if (reply.status === 401) {
+        await this._newToken(token);
+      } else if (reply.status === 429 && tries < MAX_RETRIES) {
+        await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      } else {
+        const message = await reply.json().catch(() => ({}));
+        if (reply.status === 503) this.whenBack();
+        const Kind = reply.status === 503 ? Gone : Refused;
+        throw new Kind(message.error ?? `The server answered with status ${reply.status}.`, reply.status);
+      }
+    }
+  }
+
+  /** Ask for another token than `used`, once for all requests that wait for it. */
+  async _newToken(used) {
+    if (sessionStorage.getItem(TOKEN_KEY) !== used) return; // another request has got one meanwhile
+    this._asking ??= this._askToken(used !== null).finally(() => (this._asking = null));
+    const token = await this._asking;
+    if (!token) throw new Refused("The server wants a token.", 401);
+    sessionStorage.setItem(TOKEN_KEY, token);
+  }
+}

@@ -1,0 +1,50 @@
+/** Each view's answer, from a model that tells them or from one call for each view. */
+
+import { MOVES, VIEWS, viewOf } from "../game/symmetries.js";
+
+/**
+ * @typedef {object} View
+ * @property {number} symmetry
+ * @property {number[]} board as the model sees it
+ * @property {number[]} probabilities of the board's own moves
+ * @property {number} vote the board's own move that this view prefers
+ * @property {number} turned the same move on the view
+ */
+
+/**
+ * How each view of a board votes.
+ *
+ * A model of one view gets a call for each turned board. This shows how much its answer depends on the way in
+ * which a board lies. A model of more views merges them in its graph, which tells each one's answer.
+ *
+ * @param {object} source of moves
+ * @param {object} model
+ * @param {number[]} board
+ * @returns {Promise<{answer: import("./server.js").Answer, views: View[]|null}>} no views if the graph does not
+ *   tell them, or if the game is over
+ */
+export async function askViews(source, model, board) {
+  if (model.symmetries === 1) {
+    const symmetries = VIEWS[8];
+    const answers = await source.infer(model, symmetries.map((symmetry) => viewOf(board, symmetry)));
+    const own = answers.map(({ probabilities }, s) => MOVES[s].map((move) => probabilities[move]));
+    return { answer: answers[0], views: described(board, symmetries, own, answers[0].legal) };
+  }
+  const answer = await source.views(model, board);
+  const symmetries = answer.views && VIEWS[answer.views.length];
+  return { answer, views: symmetries ? described(board, symmetries, answer.views, answer.legal) : null };
+}
+
+function described(board, symmetries, probabilities, legal) {
+  if (!legal.includes(true)) return null;
+  return symmetries.map((symmetry, i) => {
+    const vote = probabilities[i].indexOf(Math.max(...probabilities[i].filter((_, move) => legal[move])));
+    return {
+      symmetry,
+      board: viewOf(board, symmetry),
+      probabilities: probabilities[i],
+      vote,
+      turned: MOVES[symmetry][vote],
+    };
+  });
+}

@@ -1,0 +1,52 @@
+/** Makes elements, and speaks to screen readers. No text ever becomes HTML. */
+
+const SVG = "http://www.w3.org/2000/svg";
+const SVG_TAGS = new Set(["svg", "path", "rect", "line", "text", "g", "title", "polyline", "polygon", "circle"]);
+
+/**
+ * Make an element.
+ *
+ * @param {string} tag with classes behind dots, such as `div.card.wide`
+ * @param {object} properties attributes; `on` holds listeners, `style` custom properties of CSS
+ * @param {...(Node|string|null)} children
+ */
+export function make(tag, properties = {}, ...children) {
+  const [name, ...classes] = tag.split(".");
+  const element = SVG_TAGS.has(name) ? document.createElementNS(SVG, name) : document.createElement(name);
+  if (classes.length) element.classList.add(...classes);
+  const { on = {}, style = {}, ...attributes } = properties;
+  for (const [event, listener] of Object.entries(on)) element.addEventListener(event, listener);
+  for (const [property, value] of Object.entries(style)) element.style.setProperty(property, value);
+  for (const [attribute, value] of Object.entries(attributes)) {
+    if (value === true) element.setAttribute(attribute, "");
+    else if (value !== false && value !== null && value !== undefined) element.setAttribute(attribute, value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+/** The element with an id. */
+export const byId = (id) => document.getElementById(id);
+
+let lastSaid = "";
+
+/** Have a screen reader say something. */
+export function announce(text) {
+  const region = byId("live-region");
+  // The same words twice would not be said again.
+  region.textContent = text === lastSaid ? `${text}\u00a0` : text;
+  lastSaid = region.textContent;
+}
+
+/** Whether the user wants less motion. */
+export const prefersStillness = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+/** A number for people: 12,345. */
+export const grouped = (number) => Math.round(number).toLocaleString("en-US");
+
+/** A share for people: 62%, 0.4%. */
+export function percent(share) {
+  const value = share * 100;
+  if (value > 0 && value < 0.1) return "<0.1%";
+  return `${value < 10 && value > 0 ? value.toFixed(1) : Math.round(value)}%`;
+}

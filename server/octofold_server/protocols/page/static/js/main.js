@@ -1,0 +1,94 @@
+/** Starts the page: connects to its source of moves, and shows one tab at a time. */
+
+import { newSource } from "./ask/source.js";
+import { byId } from "./dom.js";
+import { parseBoard } from "./game/board_text.js";
+import { askToken, showGone, showLoading, showProblem, watchTheme } from "./shell.js";
+import { PlayTab } from "./tabs/play_tab.js";
+
+/** What is behind each tab; all but the first are loaded when they are opened. */
+const LATER = {
+  duel: () => import("./tabs/duel_tab.js"),
+  replay: () => import("./tabs/replay_tab.js"),
+  watch: () => import("./tabs/watch_tab.js"),
+};
+
+const tabs = {};
+let current = null;
+
+async function start() {
+  watchTheme(byId("theme"));
+  const source = await newSource({ askToken, onState: showGone, onLoading: showLoading });
+  const about = await firstAnswer(source);
+  byId("about").textContent = `Octofold ${about.version}`;
+  document.querySelector('[data-tab="watch"]').hidden = !source.hasResults;
+  const models = [...about.models].sort((a, b) => Number(b.default) - Number(a.default));
+  const page = { source, models, handed: null };
+  // The replay tab takes the game when it is shown.
+  page.open = (games, title) => {
+    page.handed = { games, title };
+    if (location.hash === "#replay") dispatchEvent(new HashChangeEvent("hashchange"));
+    location.hash = "#replay";
+  };
+  tabs.play = new PlayTab(source, models, {
+    board: boardOfAddress(),
+    onStudy: (record) => page.open([record], "Your game"),
+  });
+  tabs.play.element = byId("tab-play");
+  const show = () => showTab(page).catch((error) => showProblem(error.message));
+  addEventListener("hashchange", show);
+  addEventListener("keydown", (event) => {
+    if (current?.onKey?.(event)) event.preventDefault();
+  });
+  await show();
+  document.body.dataset.ready = "true";
+}
+
+/** The models of the source. A server that is not there yet, or wants a token, is waited for. */
+async function firstAnswer(source) {
+  for (;;) {
+    try {
+      return await source.about();
+    } catch (error) {
+      if (error.status === 401) showProblem("This server needs a token. Reload the page to enter it.");
+      await (error.status ? new Promise(() => {}) : source.whenBack());
+    }
+  }
+}
+
+/** The board of `/?board=...`; undefined if the address has none. */
+function boardOfAddress() {
+  const text = new URLSearchParams(location.search).get("board");
+  if (text === null) return undefined;
+  try {
+    return parseBoard(text);
+  } catch (error) {
+    showProblem(error.message);
+    return undefined;
+  }
+}
+
+/** Show the tab that the address names, such as `#replay/...`. */
+async function showTab(page) {
+  const [name, ...rest] = location.hash.slice(1).split("/").map(decodeURIComponent);
+  const tab = name in LATER ? name : "play";
+  if (!tabs[tab]) {
+    const { open } = await LATER[tab]();
+    tabs[tab] ??= open(byId(`tab-${tab}`), page);
+  }
+  if (current !== tabs[tab]) {
+    current?.leave?.();
+    current = tabs[tab];
+  }
+  for (const section of document.querySelectorAll("main > section")) {
+    section.hidden = section.id !== `tab-${tab}`;
+  }
+  for (const link of document.querySelectorAll("nav.tabs a")) {
+    if (link.dataset.tab === tab) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  document.title = tab === "play" ? "Octofold" : `${byId(`tab-${tab}`).getAttribute("aria-label")} · Octofold`;
+  await current.enter?.(rest);
+}
+
+start().catch((error) => showProblem(error.message));

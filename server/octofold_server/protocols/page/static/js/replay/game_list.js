@@ -1,0 +1,53 @@
+/** The list of games in a file: the worst and the best are one click away. */
+
+import { grouped, make } from "../dom.js";
+import { largestOf, tileOf } from "../game/rules.js";
+
+const MAX_SHOWN = 500;
+
+export class GameList {
+  /**
+   * @param {HTMLElement} root
+   * @param {(record: object) => void} onChoose
+   */
+  constructor(root, onChoose) {
+    this._onChoose = onChoose;
+    this._select = make("select", { id: "game-list", on: { change: () => this._choose() } });
+    this._box = make("label.picker", { for: "game-list" }, make("span", {}, "Game"), this._select);
+    root.append(this._box);
+    this._games = [];
+  }
+
+  /** Show other games, from the worst to the best. */
+  set games(games) {
+    this._games = [...games].sort((a, b) => a.score - b.score);
+    const shown = this._games.length > MAX_SHOWN ? thinned(this._games) : this._games;
+    this._select.replaceChildren(
+      ...shown.map((record) => make("option", { value: this._games.indexOf(record) }, titleOf(record))),
+    );
+    this._box.hidden = games.length < 2;
+    this._box.firstChild.textContent = `${grouped(games.length)} games, from the worst to the best`;
+  }
+
+  get worst() {
+    return this._games[0];
+  }
+
+  /** Mark a game as the one that is shown. */
+  set chosen(record) {
+    this._select.value = String(this._games.indexOf(record));
+  }
+
+  _choose() {
+    this._onChoose(this._games[Number(this._select.value)]);
+  }
+}
+
+/** Evenly spread games, with the worst and the best. */
+function thinned(games) {
+  return Array.from({ length: MAX_SHOWN }, (_, i) => games[Math.round((i * (games.length - 1)) / (MAX_SHOWN - 1))]);
+}
+
+function titleOf({ game, score, finalBoard, moves }) {
+  return `${grouped(score)} points, tile ${tileOf(largestOf(finalBoard))}, game ${game}, ${grouped(moves.length)} moves`;
+}

@@ -1,0 +1,118 @@
+/** The elements of the replay tab. */
+
+import { make } from "../dom.js";
+
+/**
+ * Make the elements.
+ *
+ * @param {HTMLElement} root
+ * @param {object} on listeners: `onFile` gets a file that was dropped or chosen, `onStep` a number of moves,
+ *   `onDispute` and `onCostly` a direction
+ * @returns {object} the elements by name
+ */
+export function replayLayout(root, on) {
+  const ui = {
+    title: make("h2", { role: "status" }, "Games to look at"),
+    viewer: make("div", { hidden: true }),
+    timeline: make("div"),
+    progress: make("progress", { max: 1, value: 0, "aria-label": "Asking the model about the game", hidden: true }),
+    tally: make("p.note"),
+    board: make("div", { tabindex: 0 }),
+    controls: make("div.controls"),
+    games: make("div"),
+    advice: make("div.right.advice"),
+    score: make("dd"),
+    move: make("dd"),
+    tile: make("dd"),
+    said: make("p.verdict.short"),
+    link: make("a", { href: "" }),
+  };
+  const button = (text, label, click) =>
+    make("button", { type: "button", "aria-label": label, title: label, on: { click } }, text);
+  ui.viewer.append(
+    ui.timeline,
+    ui.progress,
+    ui.tally,
+    make(
+      "div.columns",
+      {},
+      make(
+        "div.left",
+        {},
+        make("dl.scores", {}, fact("Score", ui.score), fact("Move", ui.move), fact("Tile", ui.tile)),
+        ui.board,
+        ui.said,
+        ui.controls,
+        make(
+          "div.buttons",
+          {},
+          button("‹", "One move back", () => on.onStep(-1)),
+          button("›", "One move on", () => on.onStep(1)),
+          button("‹ Disagreement", "Previous disagreement", () => on.onDispute(-1)),
+          button("Disagreement ›", "Next disagreement", () => on.onDispute(1)),
+          button("‹ Costly", "Previous costly move", () => on.onCostly(-1)),
+          button("Costly ›", "Next costly move", () => on.onCostly(1)),
+        ),
+        keys(),
+        make("p.note", {}, ui.link),
+        ui.games,
+      ),
+      ui.advice,
+    ),
+  );
+  root.append(dropZone(root, ui, on.onFile), ui.viewer);
+  return ui;
+}
+
+const fact = (name, value) => make("div", {}, make("dt", {}, name), value);
+
+function keys() {
+  const key = (text) => make("kbd", {}, text);
+  return make(
+    "p.note.keys",
+    {},
+    ...[key("←"), key("→"), " one move, ", key("D"), " next disagreement, ", key("C"), " next costly move, "],
+    ...["with ", key("shift"), " the one before, ", key("space"), " play."],
+  );
+}
+
+/** Where a file is dropped or chosen. Dropping works anywhere on the tab. */
+function dropZone(root, ui, onFile) {
+  const input = make("input", {
+    id: "replay-file",
+    type: "file",
+    accept: ".replay",
+    class: "said",
+    on: {
+      change: () => {
+        if (input.files[0]) onFile(input.files[0]);
+        input.value = "";
+      },
+    },
+  });
+  const zone = make(
+    "div.drop",
+    {},
+    ui.title,
+    make(
+      "p.note",
+      {},
+      "Drop a replay file of octofold evaluate here (games.replay), or ",
+      make("label.link", { for: "replay-file" }, "choose one"),
+      input,
+      ". It is read in this browser; only boards are sent to the models that you ask.",
+    ),
+  );
+  root.addEventListener("dragover", (event) => {
+    event.preventDefault();
+    zone.classList.add("over-it");
+  });
+  root.addEventListener("dragleave", () => zone.classList.remove("over-it"));
+  root.addEventListener("drop", (event) => {
+    event.preventDefault();
+    zone.classList.remove("over-it");
+    const [file] = event.dataTransfer.files;
+    if (file) onFile(file);
+  });
+  return zone;
+}

@@ -1,0 +1,63 @@
+/** The frame around the tabs: theme, banner, and the question for a token. */
+
+import { byId } from "./dom.js";
+
+const THEME_KEY = "octofold.theme";
+const THEMES = { auto: "Theme: auto", light: "Theme: light", dark: "Theme: dark" };
+
+/** Let a button switch between the theme of the system, light and dark. */
+export function watchTheme(button) {
+  const names = Object.keys(THEMES);
+  const set = (name) => {
+    document.documentElement.dataset.theme = name;
+    button.textContent = THEMES[name];
+    localStorage.setItem(THEME_KEY, name);
+  };
+  const kept = localStorage.getItem(THEME_KEY);
+  set(names.includes(kept) ? kept : "auto");
+  button.addEventListener("click", () => {
+    set(names[(names.indexOf(document.documentElement.dataset.theme) + 1) % names.length]);
+    dispatchEvent(new Event("themechange"));
+  });
+}
+
+/** Say that the server is gone, or take it back. */
+export function showGone(gone) {
+  const banner = byId("banner");
+  banner.hidden = !gone;
+  if (gone) banner.textContent = "The server does not answer. The page goes on when it is back.";
+}
+
+/** Say how much of a model is loaded; an empty text takes it back. */
+export function showLoading(text) {
+  byId("banner").hidden = !text;
+  byId("banner").textContent = text;
+}
+
+/** Say what is wrong, until something else is said. */
+export function showProblem(text) {
+  byId("banner").hidden = false;
+  byId("banner").textContent = text;
+}
+
+/**
+ * Ask for a token.
+ *
+ * @param {boolean} wrong whether the server refused the last one
+ * @returns {Promise<string|null>} null if the user does not give one
+ */
+export function askToken(wrong) {
+  const dialog = byId("token-dialog");
+  const field = byId("token-field");
+  byId("token-title").textContent = wrong ? "The server does not know this token" : "This server wants a token";
+  field.value = "";
+  dialog.showModal();
+  field.focus();
+  return new Promise((resolve) => {
+    dialog.addEventListener(
+      "close",
+      () => resolve(dialog.returnValue === "ok" ? field.value.trim() || null : null),
+      { once: true },
+    );
+  });
+}

@@ -1,0 +1,208 @@
+/** Play: a game by keys, swipes or a model, with advice beside it. */
+
+import { Advice } from "../advice/advice.js";
+import { Autoplay } from "../ask/autoplay.js";
+import { Gone, Refused } from "../ask/server.js";
+import { BoardView } from "../board/board_view.js";
+import { isForPage, moveOf, onSwipe } from "../board/input.js";
+import { announce, byId, grouped } from "../dom.js";
+import { describeCell, formatBoard, parseBoard } from "../game/board_text.js";
+import { Game, randomSeed } from "../game/game.js";
+import { MOVE_NAMES, largestOf, tileOf } from "../game/rules.js";
+import { SpeedControl } from "./speed_control.js";
+
+const BEST_KEY = "octofold.best";
+const GAME_KEY = "octofold.game";
+const PANEL_MS = 90; // between two updates of the advice while a model plays fast
+
+export class PlayTab {
+  /**
+   * @param {object} source of moves
+   * @param {object[]} models that are ready
+   * @param {{board?: number[], onStudy: (record: object) => void}} options a board to begin with; opens a game in
+   *   the replay tab
+   */
+  constructor(source, models, { board, onStudy }) {
+    this._source = source;
+    this._view = new BoardView(byId("play-board"), "Board of 2048");
+    this._advice = new Advice(byId("play-advice"), source, models);
+    this._autoplay = new Autoplay(
+      () => this._stepOfModel(),
+      (isRunning) => this._runs(isRunning),
+    );
+    this._speed = new SpeedControl(byId("play-controls"), this._autoplay, { hasModel: models.length > 0 });
+    this._shown = 0; // time of the last update of the advice
+    this._connect(onStudy);
+    this.begin(board ? new Game(randomSeed(), { start: board }) : restored());
+  }
+
+  /** Show a game, in place of the one before. */
+  begin(game) {
+    this._autoplay.stop();
+    this.game = game;
+    this._view.show(game.board);
+    this._update();
+  }
+
+  /** A key press while the tab is shown; returns whether it was for the game. */
+  onKey(event) {
+    if (!isForPage(event)) return false;
+    const move = moveOf(event);
+    const key = event.key.toLowerCase();
+    if (move !== undefined) this.play(move);
+    else if (key === "u" || key === "backspace") this.undo();
+    else if (key === "h") this.hint();
+    else if (key === "n") this.restart();
+    else if (key === " " && !event.target.closest("button, a, summary")) this._autoplay.toggle();
+    else return false;
+    return true;
+  }
+
+  /** Make a move of the player. */
+  play(move) {
+    this._autoplay.stop();
+    const played = this.game.play(move);
+    if (!played) {
+      this._view.refuse();
+      announce(this.game.isOver ? "The game is over." : `${MOVE_NAMES[move]} is not legal.`);
+      return;
+    }
+    this._view.move(played, this.game.board);
+    this._update();
+    const gain = played.reward ? `, plus ${played.reward}` : "";
+    const tile = `New ${tileOf(played.spawn.exponent)} at ${describeCell(played.spawn.cell)}.`;
+    const over = this.game.isOver ? " The game is over." : "";
+    announce(`${MOVE_NAMES[move]}. Score ${grouped(this.game.score)}${gain}. ${tile}${over}`);
+  }
+
+  undo() {
+    this._autoplay.stop();
+    if (!this.game.undo()) return;
+    this._view.show(this.game.board);
+    this._update();
+    announce(`Undone. Score ${grouped(this.game.score)}.`);
+  }
+
+  /** Point at the move that the model would make. */
+  async hint() {
+    await this._advice.ask(this.game.board, -1, { aloud: true });
+    const move = this._advice.answer?.move ?? -1;
+    if (move < 0) return;
+    const arrow = byId("play-hint");
+    arrow.className = `hint toward-${MOVE_NAMES[move]}`;
+    arrow.hidden = false;
+  }
+
+  restart() {
+    this.begin(new Game(randomSeed()));
+    announce("A new game.");
+  }
+
+  /** Let the model make one move; returns whether the game goes on. */
+  async _stepOfModel() {
+    const { game } = this;
+    const { model } = this._advice;
+    if (!model || game.isOver) return false;
+    let answer;
+    try {
+      [answer] = await this._source.infer(model, [game.board]);
+    } catch (error) {
+      if (error instanceof Gone) {
+        await this._source.whenBack(); // and the next step asks again
+        return true;
+      }
+      if (!(error instanceof Refused)) throw error;
+      announce(error.message);
+      this._advice.clear(error.message);
+      return false;
+    }
+    if (game !== this.game) return false;
+    const played = game.play(answer.move);
+    if (!played) return false;
+    if (this._autoplay.isSlow) this._view.move(played, game.board);
+    else this._view.show(game.board);
+    this._update({ answer });
+    return !game.isOver;
+  }
+
+  _runs(isRunning) {
+    this._speed.update();
+    announce(isRunning ? "The model plays." : `Stopped. Score ${grouped(this.game.score)}.`);
+    if (!isRunning) this._update();
+  }
+
+  /** Show score, buttons and advice for the board; `answer` is what the model said to reach it. */
+  _update({ answer } = {}) {
+    const { game } = this;
+    byId("play-hint").hidden = true;
+    byId("play-score").textContent = grouped(game.score);
+    byId("play-moves").textContent = grouped(game.moves.length);
+    if (answer) game.isHelped = true; // a model's score is not the player's best
+    const best = Math.max(game.isHelped ? 0 : game.score, Number(stored(BEST_KEY) ?? 0));
+    byId("play-best").textContent = grouped(best);
+    byId("play-over").hidden = !game.isOver;
+    byId("play-undo").disabled = !game.canUndo;
+    byId("play-study").disabled = !game.moves.length;
+    byId("play-seed").textContent = String(game.seed);
+    byId("play-over-text").textContent = `${grouped(game.score)} points, tile ${tileOf(largestOf(game.board))}`;
+    if (answer && !this._autoplay.isSlow && !game.isOver) {
+      const now = performance.now();
+      if (now - this._shown > PANEL_MS) {
+        this._shown = now;
+        this._advice.showKnown(answer);
+      }
+    } else {
+      this._advice.ask(game.board);
+    }
+    byId("play-link").href = `?board=${formatBoard(game.board)}`;
+    store(BEST_KEY, best);
+    if (this._autoplay.isSlow) store(GAME_KEY, JSON.stringify(saved(game)));
+  }
+
+  _connect(onStudy) {
+    onSwipe(byId("play-stage"), (move) => this.play(move));
+    byId("play-new").addEventListener("click", () => this.restart());
+    byId("play-again").addEventListener("click", () => this.restart());
+    byId("play-undo").addEventListener("click", () => this.undo());
+    byId("play-over-undo").addEventListener("click", () => this.undo());
+    byId("play-hint-button").addEventListener("click", () => this.hint());
+    byId("play-study").addEventListener("click", () => onStudy(this.game.record()));
+  }
+}
+
+/** What is enough to go on with a game later: its seed, its start and its moves. */
+const saved = ({ seed, start, moves, isHelped = false }) => ({
+  seed: String(seed),
+  isHelped,
+  start: formatBoard(start),
+  moves: moves.map(({ move }) => move).join(""),
+});
+
+/** The game that was open when the page was left, or a new one. */
+function restored() {
+  try {
+    const { seed, start, moves, isHelped } = JSON.parse(stored(GAME_KEY));
+    let game = new Game(BigInt(seed));
+    if (formatBoard(game.start) !== start) game = new Game(BigInt(seed), { start: parseBoard(start) });
+    for (const move of moves) if (!game.play(Number(move))) throw new Error("not legal");
+    return game.isOver ? new Game(randomSeed()) : Object.assign(game, { isHelped });
+  } catch {
+    return new Game(randomSeed());
+  }
+}
+
+function stored(key) {
+  try {
+    return localStorage.getItem(key);
+  } catch {
+    return null; // switched off in the browser
+  }
+}
+
+function store(key, value) {
+  try {
+    localStorage.setItem(key, value);
+  } catch {
+    // The page works without; only the next visit begins anew.
+  }
+}

@@ -1,0 +1,240 @@
+/** Replay: the games of a file, with a timeline of what a model and a judge think of their moves. */
+
+import { Advice } from "../advice/advice.js";
+import { Autoplay } from "../ask/autoplay.js";
+import { Gone, Refused } from "../ask/server.js";
+import { BoardView } from "../board/board_view.js";
+import { isForPage } from "../board/input.js";
+import { announce, grouped, make } from "../dom.js";
+import { formatBoard } from "../game/board_text.js";
+import { ReplayReader, positions } from "../game/replays.js";
+import { MOVE_NAMES, largestOf, slide, tileOf } from "../game/rules.js";
+import { GameList } from "../replay/game_list.js";
+import { COSTLY, isDisputed, study, tally } from "../replay/study.js";
+import { Timeline } from "../replay/timeline.js";
+import { replayLayout } from "../replay/layout.js";
+import { SpeedControl } from "./speed_control.js";
+
+const MAX_FILE_BYTES = 512 << 20;
+const ASK_MS = 250; // after the last jump, until the advice follows
+
+/** Make the tab in an empty section. */
+export const open = (root, page) => new ReplayTab(root, page);
+
+class ReplayTab {
+  constructor(root, page) {
+    this._page = page;
+    this._at = 0;
+    this._studies = 0; // number of the newest study; older ones end
+    const ui = (this._ui = replayLayout(root, {
+      onFile: (file) => this._loadFile(file),
+      onStep: (by) => this.seek(this._at + by),
+      onDispute: (direction) => this._jump(direction, isDisputed, "disagreement"),
+      onCostly: (direction) => this._jump(direction, ({ cost }) => cost >= COSTLY, "costly move"),
+    }));
+    this._view = new BoardView(ui.board, "Board of the replay");
+    this._timeline = new Timeline(ui.timeline, (move) => this.seek(move));
+    this._list = new GameList(ui.games, (record) => this._show(record, 0));
+    this._advice = new Advice(ui.advice, page.source, page.models, { onModels: () => this._study() });
+    this._autoplay = new Autoplay(
+      () => this._forward(),
+      () => this._speed.update(),
+    );
+    this._autoplay.speed = 3;
+    this._speed = new SpeedControl(ui.controls, this._autoplay, { verb: "Play" });
+  }
+
+  /** Show what the address names: `#replay`, or `#replay/RESULT/GAME/MOVE` of a result of the server. */
+  async enter([result, game, move]) {
+    const { handed } = this._page;
+    if (handed) {
+      this._page.handed = null;
+      this._open(handed.games, handed.title);
+    } else if (result && result !== this._result) {
+      await this._loadResult(result, Number(game), Number(move) || 0);
+    } else if (result && this._record) {
+      if (Number(game) !== this._record.game) this._showGame(Number(game), Number(move) || 0);
+      else if (Number(move) !== this._at) this.seek(Number(move) || 0);
+    }
+  }
+
+  leave() {
+    this._autoplay.stop();
+  }
+
+  onKey(event) {
+    if (!isForPage(event) || !this._record) return false;
+    const key = event.key.toLowerCase();
+    const steps = { arrowright: 1, arrowleft: -1, pagedown: 10, pageup: -10, home: -Infinity, end: Infinity };
+    if (key in steps) this.seek(this._at + steps[key]);
+    else if (key === "d") this._jump(event.shiftKey ? -1 : 1, isDisputed, "disagreement");
+    else if (key === "c") this._jump(event.shiftKey ? -1 : 1, ({ cost }) => cost >= COSTLY, "costly move");
+    else if (key === " " && !event.target.closest("button, a")) this._autoplay.toggle();
+    else return false;
+    return true;
+  }
+
+  /** Show the position before a move. */
+  seek(move, { animate = false } = {}) {
+    if (!this._record) return;
+    const { moves } = this._record;
+    const before = this._at;
+    this._at = Math.min(Math.max(0, move), moves.length);
+    const board = this._boards[this._at];
+    if (animate && this._at === before + 1) {
+      const made = moves[before];
+      this._view.move({ steps: slide(this._boards[before], made.move).steps, spawn: made }, board);
+    } else {
+      this._view.show(board);
+    }
+    this._timeline.at = this._at;
+    this._describe();
+    this._ask(board, moves[this._at]?.move ?? -1);
+  }
+
+  _open(games, title, result = "") {
+    this._result = result;
+    this._ui.title.textContent = title;
+    this._ui.viewer.hidden = false;
+    this._list.games = games;
+    this._games = games;
+    this._show(this._list.worst, 0);
+  }
+
+  async _loadFile(file) {
+    try {
+      if (file.size > MAX_FILE_BYTES) throw new Error(`${file.name} is larger than 512 MiB.`);
+      const reader = new ReplayReader();
+      const games = reader.push(new Uint8Array(await file.arrayBuffer()));
+      if (!games.length) throw new Error(`${file.name} contains no finished game.`);
+      this._open(games, file.name);
+    } catch (error) {
+      this._problem(error.message);
+    }
+  }
+
+  async _loadResult(result, game, move) {
+    this._ui.title.textContent = `Loading ${result}…`;
+    try {
+      const reader = new ReplayReader();
+      const games = [];
+      for (;;) {
+        const piece = await this._page.source.resultFile(result, "games.replay", reader.bytes);
+        if (!piece?.length) break;
+        games.push(...reader.push(piece));
+      }
+      if (!games.length) throw new Error(`There is no finished game in ${result}.`);
+      this._open(games, result, result);
+      if (Number.isInteger(game)) this._showGame(game, move);
+    } catch (error) {
+      this._problem(error.message);
+    }
+  }
+
+  _problem(text) {
+    this._ui.viewer.hidden = true;
+    this._ui.title.textContent = text;
+  }
+
+  _showGame(number, move) {
+    const record = this._games.find(({ game }) => game === number);
+    if (record) this._show(record, move);
+  }
+
+  /** Show a game from a move on. */
+  _show(record, move) {
+    this._autoplay.stop();
+    try {
+      Object.assign(this, { _record: record, _boards: positions(record).boards, _verdicts: [] });
+      this._scores = positions(record).scores;
+    } catch (error) {
+      this._problem(error.message);
+      return;
+    }
+    this._list.chosen = record;
+    this._timeline.boards = this._boards;
+    this._at = 0;
+    this.seek(move);
+    this._study();
+  }
+
+  async _forward() {
+    if (!this._record || this._at >= this._record.moves.length) return false;
+    this.seek(this._at + 1, { animate: this._autoplay.isSlow });
+    return this._at < this._record.moves.length;
+  }
+
+  _describe() {
+    const { record, at, ui } = { record: this._record, at: this._at, ui: this._ui };
+    const made = record.moves[at];
+    ui.score.textContent = grouped(this._scores[at]);
+    ui.move.textContent = `${grouped(at)} of ${grouped(record.moves.length)}`;
+    ui.tile.textContent = grouped(tileOf(largestOf(this._boards[at])));
+    ui.said.replaceChildren(made ? `The player goes ${MOVE_NAMES[made.move]}. ` : "The game is over. ");
+    const verdict = this._verdicts[at];
+    if (verdict && verdict.cost >= COSTLY) {
+      ui.said.append(make("span.costly", {}, `That costs ${Math.round(verdict.cost * 100)} points of probability.`));
+    }
+    ui.link.href = this._result
+      ? `#replay/${encodeURIComponent(this._result)}/${record.game}/${at}`
+      : `?board=${formatBoard(this._boards[at])}`;
+    ui.link.textContent = this._result ? "Link to this move" : "Link to this board";
+  }
+
+  /** Ask for advice, once the jumps have come to rest. */
+  _ask(board, played) {
+    clearTimeout(this._asking);
+    const wait = this._autoplay.isSlow ? 0 : ASK_MS;
+    this._asking = setTimeout(() => this._advice.ask(board, played), wait);
+  }
+
+  /** Ask model and judge about all moves of the game. */
+  async _study() {
+    const number = (this._studies += 1);
+    const { model, judge } = this._advice;
+    const { progress, tally: text } = this._ui;
+    if (!this._record || !model) return;
+    const moves = this._record.moves.map(({ move }) => move);
+    progress.hidden = false;
+    progress.value = 0;
+    const onProgress = (share, verdicts) => {
+      progress.value = share;
+      this._verdicts = verdicts;
+      this._timeline.verdicts = verdicts;
+      text.textContent = tallied(verdicts, model, judge);
+    };
+    try {
+      await study(this._page.source, { model, judge }, this._boards, moves, {
+        onProgress,
+        isWanted: () => number === this._studies,
+      });
+    } catch (error) {
+      if (number !== this._studies) return;
+      if (!(error instanceof Refused || error instanceof Gone)) throw error;
+      text.textContent = error.message;
+      if (error instanceof Gone) this._page.source.whenBack().then(() => this._study());
+    }
+    if (number !== this._studies) return;
+    progress.hidden = true;
+    this._describe();
+  }
+
+  _jump(direction, isWanted, what) {
+    for (let move = this._at + direction; this._verdicts[move]; move += direction) {
+      if (!isWanted(this._verdicts[move])) continue;
+      this.seek(move);
+      announce(`Move ${move}.`);
+      return;
+    }
+    announce(`There is no other ${what}.`);
+  }
+}
+
+function tallied(verdicts, model, judge) {
+  const { count, model: byModel, judge: byJudge, both, costly } = tally(verdicts);
+  const share = (number) => `${grouped(number)} (${((100 * number) / Math.max(1, count)).toFixed(1)}%)`;
+  const parts = [`Of ${grouped(count)} moves, ${model.name} would make ${share(byModel)} otherwise`];
+  if (judge) parts.push(`, ${judge.name} ${share(byJudge)}, both ${share(both)}`);
+  parts.push(`. ${grouped(costly)} are costly.`);
+  return parts.join("");
+}

@@ -1,0 +1,54 @@
+/** The button and the slider of autoplay. */
+
+import { SPEEDS } from "../ask/autoplay.js";
+import { make } from "../dom.js";
+
+let count = 0;
+
+export class SpeedControl {
+  /**
+   * @param {HTMLElement} root
+   * @param {import("../ask/autoplay.js").Autoplay} autoplay
+   * @param {{hasModel?: boolean, verb?: string}} options whether there is a model to play; what the button says
+   */
+  constructor(root, autoplay, { hasModel = true, verb = "Let the model play" } = {}) {
+    this._autoplay = autoplay;
+    this._verb = verb;
+    this._button = make("button.primary", {
+      type: "button",
+      disabled: !hasModel,
+      on: { click: () => autoplay.toggle() },
+    });
+    const id = `speed-${(count += 1)}`;
+    this._slider = make("input", {
+      id,
+      type: "range",
+      min: 0,
+      max: SPEEDS.length - 1,
+      step: 1,
+      value: autoplay.speed,
+      on: { input: () => this._setSpeed(Number(this._slider.value)) },
+    });
+    this._text = make("output", { for: id });
+    root.append(
+      this._button,
+      make("label.speed", { for: id }, make("span.said", {}, "Speed"), this._slider, this._text),
+    );
+    this.update();
+  }
+
+  /** Show whether it runs, and how fast. */
+  update() {
+    const { isRunning, speed } = this._autoplay;
+    this._button.textContent = isRunning ? "Pause" : speed === 0 ? "One step" : this._verb;
+    this._button.setAttribute("aria-pressed", isRunning);
+    this._text.textContent = SPEEDS[speed].label;
+    this._slider.setAttribute("aria-valuetext", SPEEDS[speed].label);
+  }
+
+  _setSpeed(speed) {
+    this._autoplay.speed = speed;
+    if (speed === 0) this._autoplay.stop();
+    this.update();
+  }
+}

@@ -1,0 +1,182 @@
+/** Watch: an evaluation while it runs, from the files that `octofold evaluate` writes. */
+
+import { Gone, Refused } from "../ask/server.js";
+import { smallBoard, updateSmallBoard } from "../board/board_view.js";
+import { announce, grouped, make } from "../dom.js";
+import { ReplayReader } from "../game/replays.js";
+import { drawHistogram, drawRunning } from "../watch/pictures.js";
+import { Facts } from "../watch/facts.js";
+
+const LOOK_MS = 1000;
+const LIST_MS = 5000;
+const STALE_SECONDS = 30;
+
+/** Make the tab in an empty section. */
+export const open = (root, page) => new WatchTab(root, page);
+
+class WatchTab {
+  constructor(root, page) {
+    this._page = page;
+    this._visits = 0; // number of the newest look; older ones end
+    this._root = root;
+    this._list = make("div.results");
+    this._title = make("h2");
+    this._state = make("p.note", { role: "status" });
+    this._facts = new Facts();
+    this._boards = make("div.live-boards");
+    this._histogram = make("canvas.picture", { role: "img" });
+    this._running = make("canvas.picture", { role: "img" });
+    this._view = make(
+      "div.watched",
+      { hidden: true },
+      make("p", {}, make("a", { href: "#watch" }, "‹ All evaluations")),
+      this._title,
+      this._state,
+      this._facts.element,
+      make(
+        "div.pictures",
+        {},
+        make("figure", {}, make("figcaption", {}, "Scores of finished games"), this._histogram),
+        make("figure", {}, make("figcaption", {}, "Average as games finish, with its 95% interval"), this._running),
+      ),
+      this._boardsTitle = make("h3", {}, "Games that run now"),
+      this._boards,
+      make("p.note", {}, this._games = make("a", { href: "" }, "Look at the finished games")),
+    );
+    root.append(this._list, this._view);
+    addEventListener("themechange", () => this._draw());
+    addEventListener("resize", () => this._draw());
+  }
+
+  /** Show the result that the address names, or the list of results. */
+  async enter([name]) {
+    const visit = (this._visits += 1);
+    this._view.hidden = !name;
+    this._list.hidden = Boolean(name);
+    const look = name ? this._begin(name) : () => this._showList();
+    this._loop(visit, look, name ? LOOK_MS : LIST_MS);
+  }
+
+  leave() {
+    this._visits += 1;
+  }
+
+  /** Look again and again, until the tab is left. A server that is gone is waited for. */
+  async _loop(visit, look, ms) {
+    while (visit === this._visits) {
+      try {
+        if (!document.hidden) await look(() => visit === this._visits);
+      } catch (error) {
+        if (visit !== this._visits) return;
+        if (error instanceof Gone) {
+          await this._page.source.whenBack();
+          continue;
+        }
+        this._say(error.message);
+        if (!(error instanceof Refused)) return;
+      }
+      await new Promise((resolve) => setTimeout(resolve, ms));
+    }
+  }
+
+  _say(text) {
+    if (this._view.hidden) this._list.replaceChildren(make("p.note", {}, text));
+    else this._state.textContent = text;
+  }
+
+  async _showList() {
+    const results = await this._page.source.results();
+    if (!results.length) {
+      this._list.replaceChildren(
+        make("h2", {}, "No evaluation yet"),
+        make(
+          "p.note",
+          {},
+          "Start one beside the server, in the folder where the server runs: ",
+          make("code", {}, "octofold evaluate --watch --games 100"),
+          ". It appears here while it plays.",
+        ),
+      );
+      return;
+    }
+    this._list.replaceChildren(make("h2", {}, "Evaluations"), make("ul.cards", {}, ...results.map(card)));
+  }
+
+  /** Begin to read a result; returns what reads the rest of it. */
+  _begin(name) {
+    const reader = new ReplayReader();
+    this._scores = [];
+    this._tiles = [];
+    this._live = null;
+    this._title.textContent = name;
+    this._games.href = `#replay/${encodeURIComponent(name)}`;
+    this._boards.replaceChildren();
+    return async (isWanted) => {
+      const { source } = this._page;
+      for (;;) {
+        const piece = await source.resultFile(name, "games.replay", reader.bytes);
+        if (!isWanted()) return;
+        if (!piece) throw new Refused(`There is no result ${name}.`, 404);
+        if (!piece.length) break;
+        for (const game of reader.push(piece)) {
+          this._scores.push(game.score);
+          this._tiles.push(Math.max(...game.finalBoard));
+        }
+      }
+      const live = await source.resultFile(name, "live.json");
+      if (!isWanted()) return;
+      this._live = live?.length ? JSON.parse(new TextDecoder().decode(live)) : null;
+      this._show();
+    };
+  }
+
+  _show() {
+    const { _live: live, _scores: scores } = this;
+    const wasRunning = this._isRunning;
+    this._isRunning = Boolean(live?.boards.length) && Date.now() / 1000 - live.updated < STALE_SECONDS;
+    const conditions = live?.player ? `${live.player}, seed ${live.seed}. ` : "";
+    const pace = this._isRunning ? `Running, ${grouped(live.moves_per_second)} moves a second.` : "Not running.";
+    this._state.textContent = conditions + (live ? pace : `${grouped(scores.length)} games.`);
+    if (wasRunning && !this._isRunning) announce("The evaluation has ended.");
+    this._facts.show(scores, this._tiles, live);
+    this._showBoards(this._isRunning ? live.boards : []);
+    this._draw();
+  }
+
+  _draw() {
+    if (this._view.hidden || !this._scores) return;
+    drawHistogram(this._histogram, this._scores);
+    drawRunning(this._running, this._scores);
+  }
+
+  _showBoards(boards) {
+    this._boardsTitle.hidden = !boards.length;
+    const shown = [...this._boards.children];
+    boards.forEach(({ game, board, score }, i) => {
+      if (!shown[i]) {
+        this._boards.append(make("figure.live", {}, smallBoard(board), make("figcaption")));
+      } else {
+        updateSmallBoard(shown[i].firstChild, board);
+      }
+      this._boards.children[i].lastChild.textContent = `${grouped(score)}`;
+      this._boards.children[i].title = `Game ${game}`;
+    });
+    shown.slice(boards.length).forEach((each) => each.remove());
+  }
+}
+
+function card({ name, conditions, changed, live }) {
+  const { model, version, seed } = conditions;
+  const running = live && Date.now() / 1000 - changed < 120;
+  return make(
+    "li",
+    {},
+    make(
+      "a.card",
+      { href: `#watch/${encodeURIComponent(name)}` },
+      make("strong", {}, `${model}${version ? ` ${version}` : ""}`),
+      make("span.note", {}, `seed ${seed} · ${name}`),
+      make("span.note", {}, running ? "growing now" : new Date(changed * 1000).toLocaleString()),
+    ),
+  );
+}

@@ -1,0 +1,64 @@
+"""How each view of a board votes, for models that answer calls.
+
+The lanes do not compute this: it would slow every call down. A session of its own does, which is made when
+somebody looks.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_proto.errors import ModelError
+
+from octofold_server.backends.backend import BackendError, Layout
+from octofold_server.backends.onnx_views import NoViews, ViewsSession
+from octofold_server.models.registry import ServedModel
+from octofold_server.models.repository import read_model, read_tensors
+
+MAX_SESSIONS = 3
+"""Sessions that are kept. Each holds a copy of its model's weights."""
+
+TEMPERATURE = 300.0
+"""Points that make a move e times as probable, unless the card says otherwise."""
+
+
+class Views:
+    """Computes the probabilities of each view; for one thread.
+
+    Args:
+        repository: the model repository.
+    """
+
+    def __init__(self, repository: Path) -> None:
+        self._repository = repository
+        self._sessions: OrderedDict[ServedModel, ViewsSession | None] = OrderedDict()
+
+    def of(self, served: ServedModel, boards: NDArray[np.uint8]) -> NDArray[np.float32] | None:
+        """The probabilities [N, V, 4] of boards [N, 16]; None if the graph does not compute them.
+
+        Raises:
+            ModelError: the files of the model have changed, or its graph cannot run.
+        """
+        try:
+            if served not in self._sessions:
+                self._sessions[served] = self._new_session(served)
+                if len(self._sessions) > MAX_SESSIONS:
+                    self._sessions.popitem(last=False)
+            self._sessions.move_to_end(served)
+            session = self._sessions[served]
+            return None if session is None else session.run(boards)
+        except BackendError as error:
+            raise ModelError(f"{served.name} version {served.version}: {error}") from error
+
+    def _new_session(self, served: ServedModel) -> ViewsSession | None:
+        folder = self._repository / served.name / served.version
+        file = served.card.precisions[served.precision]
+        layout = Layout("cpu", max_batch_size=1, lanes=1, half=served.precision == "fp16")
+        model, tensors = read_model(folder, file), read_tensors(folder, file)
+        try:
+            return ViewsSession(model, layout, tensors, served.card.temperature or TEMPERATURE)
+        except NoViews:
+            return None

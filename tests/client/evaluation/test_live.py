@@ -1,0 +1,62 @@
+"""The file that shows a running evaluation: what it contains, how often it is written, and at the end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from octofold_client.evaluation.live import LIVE_FILE, MAX_BOARDS, LiveFile
+from octofold_client.evaluation.lockstep import Step
+from octofold_client.evaluation.summary import GameSummary
+from octofold_game.episodes import Episodes
+
+
+class Silent:
+    """Observes nothing."""
+
+    def __init__(self) -> None:
+        self.updates = 0
+
+    def resume(self, finished: list[GameSummary]) -> None:
+        pass
+
+    def update(self, step: Step, finished: list[GameSummary]) -> None:  # noqa: ARG002
+        self.updates += 1
+
+    def remark(self, text: str) -> None:
+        pass
+
+
+def read(folder: Path) -> Any:
+    return json.loads((folder / LIVE_FILE).read_text())
+
+
+def test_the_file_follows_the_games_and_ends_without_any(tmp_path: Path) -> None:
+    episodes = Episodes(3, range(40))
+    clock = [0.0]
+    observer = Silent()
+    with LiveFile(observer, tmp_path, player="corner", seed=3, games=50, clock=lambda: clock[0]) as live:
+        live.resume([GameSummary(40, 100, 16, 20, outgrown=False)] * 10)
+        for step in range(1, 5):
+            clock[0] = step * 0.3
+            episodes.step(episodes.legal.argmax(axis=1))
+            live.update(Step(40, [], 40, 4, lambda: None, 0, 0, episodes.unfinished), [])  # type: ignore[arg-type, return-value]
+            if step == 1:
+                first = episodes.boards.tolist()
+        shown = read(tmp_path)
+        assert observer.updates == 4
+        assert (shown["player"], shown["seed"], shown["games"], shown["finished"]) == ("corner", 3, 50, 10)
+        assert [each["game"] for each in shown["boards"]] == list(range(MAX_BOARDS))
+        # Written at 0.3 and 0.9 seconds, but not at 0.6 and 1.2, which are too soon after.
+        assert shown["boards"][0]["moves"] == 3
+        assert shown["boards"][0]["board"] != first[0]
+        assert len(shown["running_scores"]) == 40
+        assert shown["moves_per_second"] > 0
+    assert read(tmp_path)["boards"] == read(tmp_path)["running_scores"] == []
+
+
+def test_an_evaluation_that_never_began_leaves_no_file(tmp_path: Path) -> None:
+    with LiveFile(Silent(), tmp_path, player="corner", seed=3, games=50):
+        pass
+    assert list(tmp_path.iterdir()) == []

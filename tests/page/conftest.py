@@ -1,0 +1,46 @@
+"""One browser and one server for all tests of the page in a module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+from support.browsers import Visit, chromium, visit
+from support.page_server import ROOT, TOKEN, Server, Visitor
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def server(
+    browser: Browser,  # noqa: ARG001  # without one, no server is needed
+    publish_model: Callable[..., Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Server]:
+    """A server with an untrained model, which loses soon, and a trained one. It wants a token."""
+    folder = tmp_path_factory.mktemp("page")
+    publish_model(folder / "models")
+    (folder / "models" / "swift").symlink_to(ROOT / "models" / "swift")
+    running = Server(folder)
+    running.start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def go(browser: Browser, server: Server) -> Visitor:
+    """Visit the page, with the token unless the test says otherwise."""
+
+    def start(path: str = "/", *, token: str | None = TOKEN, **options: Any) -> AbstractContextManager[Visit]:
+        return partial(visit, browser, server.address, token)(path=path, **options)
+
+    return start

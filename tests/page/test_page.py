@@ -1,0 +1,368 @@
+"""The page in a real browser: play, hints, autoplay, tokens, a server that goes and comes back, phones."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import re
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from octofold_client import Client, Credentials
+from octofold_game.episodes import Episode, Episodes
+from octofold_game.replays import ReplayWriter
+from octofold_game.rules import MOVE_NAMES, legal_moves, slide
+from playwright.sync_api import expect
+from support.browsers import PHONE, Visit
+from support.page_server import TOKEN, Server, Visitor
+from support.waiting import wait_for
+
+KEYS = ("ArrowUp", "ArrowRight", "ArrowDown", "ArrowLeft")
+MIDGAME = "0112033447120a91"
+
+
+def board_of(visit: Visit, within: str = "#play-board") -> list[int]:
+    """The exponents of the board, as a screen reader hears them."""
+    said = re.sub(r"Row \d:", "", visit.page.locator(f"{within} > .said").inner_text())
+    words = re.findall(r"\d+|empty", said)
+    return [0 if word == "empty" else int(word).bit_length() - 1 for word in words]
+
+
+TILES = """() => {
+    const board = new Array(16).fill(0);
+    for (const { style, textContent } of document.querySelectorAll("#play-board .tile")) {
+        const [x, y] = ["--x", "--y"].map((name) => Number(style.getPropertyValue(name)));
+        board[4 * y + x] += Math.log2(textContent);
+    }
+    return board;
+}"""
+"""The board as its tiles lie there; two in a cell count together."""
+
+
+def number(visit: Visit, element: str) -> int:
+    return int(visit.text(element).replace(",", ""))
+
+
+def set_speed(visit: Visit, tab: str, speed: int) -> None:
+    visit.page.locator(f"#tab-{tab} .speed input").fill(str(speed))
+
+
+def test_a_game_by_keys_is_the_game_of_its_seed(go: Visitor) -> None:
+    with go() as visit:
+        episodes = Episodes(number(visit, "play-seed"), [0])
+        assert board_of(visit) == episodes.boards[0].tolist()
+        for step in range(24):
+            move = next(move for move in (3, 2, 1, 0) if episodes.legal[0, move])
+            unchanged = board_of(visit)
+            illegal = [each for each in range(4) if not episodes.legal[0, each]]
+            if illegal and step % 3 == 0:
+                visit.page.keyboard.press(KEYS[illegal[0]])
+                assert board_of(visit) == unchanged
+            visit.page.keyboard.press(KEYS[move])
+            episodes.step([move])
+            assert board_of(visit) == episodes.boards[0].tolist()
+            if step % 6 == 0:
+                wait_for(lambda: visit.run(TILES) == board_of(visit))  # after the animation
+            assert number(visit, "play-score") == episodes.scores[0]
+        assert MOVE_NAMES[move] in visit.text("live-region")
+        score = number(visit, "play-score")
+        visit.page.keyboard.press("u")
+        assert number(visit, "play-moves") == 23
+        assert number(visit, "play-best") == score  # the best stays
+
+
+def test_a_game_goes_on_after_a_reload(go: Visitor) -> None:
+    with go() as visit:
+        for key in KEYS * 4:
+            visit.page.keyboard.press(key)
+        board, score = board_of(visit), visit.text("play-score")
+        visit.page.reload()
+        visit.page.wait_for_selector("body[data-ready]")
+        assert (board_of(visit), visit.text("play-score")) == (board, score)
+
+
+def test_a_board_by_address_gets_the_servers_hint(go: Visitor, server: Server) -> None:
+    with closing(http.client.HTTPConnection("127.0.0.1", server.rest_port)) as connection:
+        connection.request(
+            "GET", f"/move?board={MIDGAME}&model=swift", headers={"Authorization": f"Bearer {TOKEN}"}
+        )
+        move = connection.getresponse().read().decode().strip()
+    with go(f"/?board={MIDGAME}") as visit:
+        assert board_of(visit) == [int(digit, 16) for digit in MIDGAME]
+        visit.page.locator("#play-advice select").first.select_option("swift/1")
+        visit.page.locator(".view").nth(7).wait_for()
+        visit.page.keyboard.press("h")
+        visit.page.locator(f"#play-hint.toward-{move}").wait_for()
+        assert f"swift plays {move}" in visit.text("live-region")
+        votes = visit.page.locator(".move-row.is-best .mark").inner_text()
+        agreeing = visit.page.locator(".view.agrees").count()
+        assert votes.startswith(f"{agreeing} of 8")
+
+
+def test_a_wrong_board_in_the_address_is_named(go: Visitor) -> None:
+    with go("/?board=12x") as visit:
+        assert "16 digits" in visit.text("banner")
+
+
+def test_model_and_judge_may_disagree(go: Visitor) -> None:
+    with go(f"/?board={MIDGAME}") as visit:
+        selects = visit.page.locator("#play-advice select")
+        selects.nth(1).select_option("swift/1")
+        visit.page.locator(".verdict .agrees, .verdict .differs").wait_for()
+        assert visit.page.locator(".has-judge").count() == 1
+
+
+def test_autoplay_plays_to_the_end(go: Visitor) -> None:
+    with go() as visit:
+        set_speed(visit, "play", 5)
+        visit.page.keyboard.press("Space")
+        visit.page.locator("#play-over").wait_for(timeout=60_000)
+        visit.page.wait_for_timeout(100)
+        assert not legal_moves([board_of(visit)]).any()
+        assert number(visit, "play-best") == 0  # a model's score is nobody's best
+        assert number(visit, "play-moves") > 20
+
+
+def test_one_step_at_a_time_makes_one_move(go: Visitor) -> None:
+    with go() as visit:
+        set_speed(visit, "play", 0)
+        for moves in ("1", "2"):
+            visit.page.get_by_role("button", name="One step").click()
+            visit.page.wait_for_function(
+                "moves => document.getElementById('play-moves').textContent === moves", arg=moves
+            )
+
+
+def test_two_models_play_the_same_seed(go: Visitor) -> None:
+    with go("/#duel") as visit:
+        visit.page.locator("#duel-seed").fill("77")
+        visit.page.locator("#duel-seed").press("Enter")
+        start = Episodes(77, [0]).boards[0].tolist()
+        for side in (0, 1):
+            within = f".side:nth-child({side + 1}) .board"
+            visit.page.wait_for_function(
+                "within => document.querySelector(within + ' > .said').textContent", arg=within
+            )
+            assert board_of(visit, within) == start
+        set_speed(visit, "duel", 5)
+        visit.page.get_by_role("button", name="Let both play").click()
+        visit.page.locator(".side .note", has_text="game over").first.wait_for(timeout=60_000)
+        visit.page.get_by_role("button", name="Pause").click()
+        assert "swift" in visit.page.locator("#tab-duel .verdict").inner_text()
+
+
+def test_a_wrong_token_is_refused_and_a_right_one_opens(go: Visitor) -> None:
+    with go(token=None) as visit:
+        field = visit.page.locator("#token-field")
+        field.wait_for()
+        field.fill("wrong")
+        field.press("Enter")
+        visit.page.get_by_text("does not know this token").wait_for()
+        field.fill(TOKEN)
+        field.press("Enter")
+        visit.page.wait_for_selector("body[data-ready]")
+        assert visit.run("sessionStorage.getItem('octofold.token')") == TOKEN
+        assert visit.run("JSON.stringify({...localStorage})").count(TOKEN) == 0
+        assert not any(TOKEN in url or "wrong" in url for url in visit.requests)
+
+
+def test_moves_on_a_thousand_boards_are_those_of_the_server(go: Visitor, server: Server) -> None:
+    boards = np.random.default_rng(18).integers(0, 12, (1000, 16), dtype=np.uint8)
+    ask = """async ({model, boards}) => {
+        const { Server } = await import("/page/js/ask/server.js");
+        const source = new Server({ askToken: async () => null, onState() {} });
+        return JSON.stringify(await source.infer(model, boards));
+    }"""
+    with go() as visit, Client(server.target, credentials=Credentials(token=TOKEN)) as client:
+        for name in ("small", "swift"):
+            model = {"name": name, "version": "1"}
+            found = json.loads(visit.run(ask, {"model": model, "boards": boards.tolist()}))
+            expected = client.next_moves(boards, model=name, with_probabilities=True)
+            assert [answer["move"] for answer in found] == expected.moves.tolist()
+            probabilities = [answer["probabilities"] for answer in found]
+            assert expected.probabilities is not None
+            np.testing.assert_allclose(probabilities, expected.probabilities, atol=1e-6)
+
+
+def test_the_rules_of_the_page_are_those_of_the_game(go: Visitor) -> None:
+    boards = np.random.default_rng(3).choice(np.array([0, 0, 0, 1, 1, 2, 3, 5, 9, 16], np.uint8), (2000, 16))
+    slides = """async (boards) => {
+        const { slide } = await import("/page/js/game/rules.js");
+        const brief = ({ board, reward, legal }) => ({ board, reward, legal });
+        return JSON.stringify(boards.map((board) => [0, 1, 2, 3].map((move) => brief(slide(board, move)))));
+    }"""
+    with go() as visit:
+        found: Any = json.loads(visit.run(slides, boards.tolist()))
+    for move in range(4):
+        after, rewards = slide(boards, np.full(len(boards), move))
+        assert [board[move]["board"] for board in found] == after.tolist()
+        assert [board[move]["reward"] for board in found] == rewards.tolist()
+        assert [board[move]["legal"] for board in found] == legal_moves(boards)[:, move].tolist()
+
+
+def test_the_page_waits_for_a_server_that_is_gone(go: Visitor, server: Server) -> None:
+    with go() as visit:
+        set_speed(visit, "play", 2)
+        visit.page.keyboard.press("Space")
+        visit.page.wait_for_function("() => Number(document.getElementById('play-moves').textContent) > 1")
+        server.stop()
+        visit.page.get_by_text("does not answer").wait_for()
+        moves = number(visit, "play-moves")
+        server.start()
+        visit.page.wait_for_function(
+            "moves => Number(document.getElementById('play-moves').textContent) > moves", arg=moves
+        )
+        assert visit.page.locator("#banner").is_hidden()
+        visit.page.keyboard.press("Space")
+
+
+@pytest.mark.parametrize("tab", ["play", "duel", "replay", "watch"])
+def test_a_phone_needs_no_sideways_scrolling(go: Visitor, tab: str) -> None:
+    with go(f"/#{tab}", viewport=PHONE, has_touch=True, color_scheme="dark") as visit:
+        assert visit.run("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+def test_a_swipe_moves(go: Visitor) -> None:
+    with go("/?board=0000000000000110", viewport=PHONE) as visit:
+        box = visit.page.locator("#play-board").bounding_box()
+        assert box is not None
+        visit.page.mouse.move(box["x"] + 200, box["y"] + 100)
+        visit.page.mouse.down()
+        visit.page.mouse.move(box["x"] + 100, box["y"] + 105, steps=4)
+        visit.page.mouse.up()
+        assert (number(visit, "play-moves"), number(visit, "play-score")) == (1, 4)
+        assert visit.text("live-region").startswith("left. Score 4, plus 4.")
+
+
+def test_the_keyboard_alone_reaches_everything(go: Visitor) -> None:
+    with go() as visit:
+        reached = []
+        for _ in range(24):
+            visit.page.keyboard.press("Tab")
+            reached.append(
+                visit.run("(document.activeElement.ariaLabel ?? document.activeElement.textContent).trim()")
+            )
+        text = json.dumps(reached)
+        for name in ("Skip to the game", "Watch", "Theme", "Board of 2048", "Let the model play", "Hint"):
+            assert name in text
+        visit.page.locator("nav.tabs a", has_text="Replay").focus()
+        visit.page.keyboard.press("Enter")
+        visit.page.locator("#tab-replay h2").wait_for()
+
+
+def test_with_reduced_motion_nothing_moves(go: Visitor) -> None:
+    with go("/?board=0000000000000110", reduced_motion="reduce") as visit:
+        visit.page.keyboard.press("ArrowLeft")
+        assert visit.run("document.getAnimations().length") == 0
+        assert number(visit, "play-score") == 4
+
+
+def finished_games(count: int, seed: int = 5) -> list[Episode]:
+    """Games of a player that goes left, up, right or down, whichever comes first and is legal."""
+    episodes, finished = Episodes(seed, range(count)), []
+    while len(episodes.running):
+        order = episodes.legal[:, [3, 0, 1, 2]]
+        finished += episodes.step(np.array([3, 0, 1, 2])[order.argmax(axis=1)])
+    return sorted(finished, key=lambda episode: episode.game)
+
+
+def write_games(file: Path, games: Sequence[Episode]) -> None:
+    with ReplayWriter(file) as writer:
+        for game in games:
+            writer.append(game)
+
+
+DROP = """({ name, content }) => {
+    const files = new DataTransfer();
+    files.items.add(new File([Uint8Array.from(atob(content), (each) => each.charCodeAt(0))], name));
+    document.getElementById("tab-replay").dispatchEvent(
+        new DragEvent("drop", { dataTransfer: files, bubbles: true, cancelable: true }));
+}"""
+
+
+def drop(visit: Visit, file: Path) -> None:
+    content = base64.b64encode(file.read_bytes()).decode()
+    visit.run(DROP, {"name": file.name, "content": content})
+
+
+def boards_before_moves(game: Episode) -> list[list[int]]:
+    board, boards = game.start.copy(), []
+    for byte in game.moves:
+        boards.append(board.tolist())
+        board = slide([board], [byte & 3])[0][0]
+        board[byte >> 2 & 15] = 1 + (byte >> 6)
+    return boards
+
+
+def test_a_dropped_replay_is_held_against_a_model(go: Visitor, server: Server, tmp_path: Path) -> None:
+    games = finished_games(6)
+    write_games(tmp_path / "games.replay", games)
+    worst = min(games, key=lambda game: game.score)
+    boards = boards_before_moves(worst)
+    with Client(server.target, credentials=Credentials(token=TOKEN)) as client:
+        answers = client.next_moves(np.array(boards, np.uint8), model="small").moves
+    moves = np.frombuffer(worst.moves, np.uint8) & 3
+    disputed = np.flatnonzero(answers != moves)
+    with go("/#replay") as visit:
+        drop(visit, tmp_path / "games.replay")
+        visit.page.get_by_text(f"Of {len(moves)} moves, small would make {len(disputed)} ").wait_for()
+        visit.page.locator("#tab-replay progress").wait_for(state="hidden")
+        board = "#tab-replay .left .board"
+        assert board_of(visit, board) == boards[0]
+        visit.page.keyboard.press("d")
+        expected = next(move for move in disputed.tolist() if move > 0)
+        wait_for(lambda: board_of(visit, board) == boards[expected])
+        visit.page.keyboard.press("End")
+        wait_for(lambda: board_of(visit, board) == worst.final_board.tolist())
+        visit.page.locator("#game-list").select_option(index=5)
+        best = max(games, key=lambda game: game.score)
+        wait_for(lambda: board_of(visit, board) == best.start.tolist())
+
+
+def test_a_damaged_replay_is_refused(go: Visitor, tmp_path: Path) -> None:
+    write_games(tmp_path / "games.replay", finished_games(2))
+    content = bytearray((tmp_path / "games.replay").read_bytes())
+    content[40] ^= 1
+    (tmp_path / "damaged.replay").write_bytes(content)
+    (tmp_path / "letter.replay").write_text("Dear reader, this is no replay.")
+    with go("/#replay") as visit:
+        drop(visit, tmp_path / "damaged.replay")
+        visit.page.get_by_text("damaged at byte 12").wait_for()
+        drop(visit, tmp_path / "letter.replay")
+        visit.page.get_by_text("not a replay file").wait_for()
+
+
+def test_an_evaluation_is_watched_while_it_grows(go: Visitor, server: Server) -> None:
+    games = finished_games(12)
+    folder = server.results / "evaluate-corner"
+    folder.mkdir()
+    conditions = {"model": "corner", "version": "", "precision": "", "sha256": None, "seed": 5}
+    (folder / "conditions.json").write_text(json.dumps(conditions))
+    write_games(folder / "games.replay", games[:5])
+    running = [{"game": 5, "board": games[5].start.tolist(), "score": 0, "moves": 0}]
+    live = {"player": "corner", "seed": 5, "games": 12, "moves_per_second": 900, "running_scores": [0]}
+    (folder / "live.json").write_text(json.dumps({**live, "updated": time.time(), "boards": running}))
+    with go("/#watch") as visit:
+        visit.page.get_by_role("link", name="corner").click()
+        facts = visit.page.locator(".facts")
+        expect(facts).to_contain_text("5 of 12")
+        expect(visit.page.locator(".live")).to_have_count(1)
+        expect(visit.page.locator("#tab-watch")).to_contain_text("Running, 900 moves a second")
+        write_games(folder / "games.replay", games[5:])
+        (folder / "live.json").write_text(json.dumps({**live, "updated": time.time(), "boards": []}))
+        expect(facts).to_contain_text("12 of 12")
+        scores = np.array([game.score for game in games])
+        margin = 1.96 * scores.std(ddof=1) / np.sqrt(12)
+        expect(facts).to_contain_text(f"{scores.mean():,.0f} ± {margin:,.0f}")
+        expect(visit.page.locator(".live")).to_have_count(0)
+        visit.page.get_by_text("Look at the finished games").click()
+        expect(visit.page.locator("#game-list option")).to_have_count(12)
+    with go("/#replay/evaluate-corner/7/3") as visit:  # a link to a move
+        board = "#tab-replay .left .board"
+        wait_for(lambda: board_of(visit, board) == boards_before_moves(games[7])[3])

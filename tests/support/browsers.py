@@ -1,0 +1,83 @@
+"""Debian's Chromium, driven by Playwright, and what a test of the page may look at."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, Request, sync_playwright
+
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+DESKTOP = {"width": 1600, "height": 1000}
+PHONE = {"width": 360, "height": 740}
+TOKEN_KEY = "octofold.token"
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A browser; the test is skipped if there is none."""
+    program = next((found for name in PROGRAMS if (found := shutil.which(name))), None)
+    if program is None:
+        pytest.skip("no Chromium on this machine; `make browser` installs Debian's")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Visit:
+    """A visit of the page: every request that it made, and everything that went wrong."""
+
+    page: Page
+    requests: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def text(self, element: str) -> str:
+        """The text of the element with an id."""
+        return self.page.locator(f"#{element}").inner_text()
+
+    def run(self, script: str, argument: Any = None) -> Any:
+        """What a function of the page returns."""
+        return self.page.evaluate(script, argument)
+
+
+@contextmanager
+def visit(
+    browser: Browser, address: str, token: str | None, *, path: str = "/", **options: Any
+) -> Iterator[Visit]:
+    """Open the page in a context of its own.
+
+    Whatever the test does, the page may ask only its own server, must not put the token into an address, and
+    must not violate its policy or fail with an exception.
+    """
+    context = browser.new_context(viewport=options.pop("viewport", DESKTOP), **options)
+    page = context.new_page()
+    page.set_default_timeout(20_000)
+    visited = Visit(page)
+
+    def note(request: Request) -> None:
+        visited.requests.append(request.url)
+
+    page.on("request", note)
+    page.on("pageerror", lambda error: visited.problems.append(str(error)))
+    page.on(
+        "console",
+        lambda said: visited.problems.append(said.text) if "Security Policy" in said.text else None,
+    )
+    if token is not None:
+        page.add_init_script(f"sessionStorage.setItem({TOKEN_KEY!r}, {token!r})")
+    page.goto(address + path)
+    if token is not None:
+        page.wait_for_selector("body[data-ready]")
+    yield visited
+    hosts = {urlsplit(url).netloc for url in visited.requests if not url.startswith(("blob:", "data:"))}
+    assert hosts == {urlsplit(address).netloc}
+    assert not any(token and token in url for url in visited.requests)
+    assert visited.problems == []
+    context.close()

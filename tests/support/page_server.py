@@ -1,0 +1,68 @@
+"""A server with the page, for the tests of the page."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
+
+from support.browsers import Visit
+
+ROOT = Path(__file__).parents[2]
+TOKEN = "friend-of-the-house"
+
+
+class Visitor(Protocol):
+    """Visit the page."""
+
+    def __call__(
+        self, path: str = ..., *, token: str | None = ..., **options: Any
+    ) -> AbstractContextManager[Visit]: ...
+
+
+class Server:
+    """A server with the page on fixed ports, so that it can go and come back."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.results = folder / "results"
+        self.results.mkdir()
+        (folder / "tokens").write_text(TOKEN)
+        self.rest_port = self.port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.rest_port}"
+
+    @property
+    def target(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start on the ports of last time, and wait until the server is ready."""
+        files = [self.folder / "port", self.folder / "rest"]
+        for file in files:
+            file.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "octofold_server.cli", "--grace", "0", "--default-model", "small"]
+        command += ["--models", str(self.folder / "models"), "--results", str(self.results)]
+        command += ["--tokens", str(self.folder / "tokens"), "--precision", "fp32"]
+        command += ["--port", str(self.port), "--port-file", str(files[0])]
+        command += ["--rest-port", str(self.rest_port), "--rest-port-file", str(files[1])]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, stderr=log)
+        give_up = time.monotonic() + 60
+        while not files[0].exists():
+            assert self._process.poll() is None, (self.folder / "log").read_text()
+            assert time.monotonic() < give_up, (self.folder / "log").read_text()
+            time.sleep(0.02)
+        self.port, self.rest_port = (int(file.read_text()) for file in files)
+
+    def stop(self) -> None:
+        """Stop, and wait for the end."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
+            self._process.wait(30)
