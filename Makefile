@@ -78,6 +78,9 @@ lint: $(VENV)/dev ## style, types, import directions, generated stubs
 test: $(VENV)/dev ## all tests, on up to four cores at once
 	$(PYTEST)
 
+failed: $(VENV)/dev ## the tests that failed in the last run, one after another
+	$(BIN)/pytest --last-failed --last-failed-no-failures none
+
 format: $(VENV)/dev ## write the code in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -122,4 +125,4 @@ $(VENV)/dev: $(VENV)/light
 	$(PIP) --editable '.[server,plots,gymnasium,logs,tracing,training,export]' --group dev
 	@touch $@
 
-.PHONY: help setup play serve train first export teacher bench table keys lint test transports format clean proto docker page browser
+.PHONY: help setup play serve train first export teacher bench table keys lint test failed transports format clean proto docker page browser
