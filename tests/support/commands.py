@@ -1,8 +1,8 @@
 """Runs `octofold` in processes of its own that start in milliseconds.
 
 A test that asks what a command prints needs a process, but not another import of gRPC, numpy, numba and
-matplotlib, which takes most of the time of a short command. So each process is a copy of one that has imported
-them. Tests of signals, of what happens at exit and of missing packages start the installed command itself.
+matplotlib, which takes most of the time of a short command. So each process is a copy of one that has
+imported them. Tests of signals, of what happens at exit and of missing packages start the installed command.
 """
 
 from __future__ import annotations
