@@ -22,7 +22,10 @@ async function start() {
   const about = await firstAnswer(source);
   byId("about").textContent = `Octofold ${about.version}`;
   document.querySelector('[data-tab="watch"]').hidden = !source.hasResults;
-  const models = [...about.models].sort((a, b) => Number(b.default) - Number(a.default));
+  // First the models that tell their views, which are what there is to see; of these, the default.
+  const rank = ({ default: isDefault, views }) => 2 * Number(views && isDefault) + Number(views);
+  const strength = ({ average }) => average ?? 0;
+  const models = [...about.models].sort((a, b) => rank(b) - rank(a) || strength(b) - strength(a));
   const page = { source, models, handed: null };
   // The replay tab takes the game when it is shown.
   page.open = (games, title) => {

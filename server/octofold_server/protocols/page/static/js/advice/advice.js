@@ -88,7 +88,7 @@ export class Advice {
       if (number !== this._number) return;
       this._show(answer, judged, played);
       const over = answer.move < 0;
-      this._views.show(views, answer.move, views || over ? "" : "This model does not tell its views.");
+      this._views.show(views, answer.move, views || over ? "" : "This model does not tell how each view votes.");
       if (aloud) announce(this._verdict.textContent);
     } catch (error) {
       if (number !== this._number) return;

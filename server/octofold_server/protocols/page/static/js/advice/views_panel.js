@@ -33,7 +33,8 @@ export class ViewsPanel {
   show(views, move, note = "") {
     this._note.textContent = note;
     this._note.hidden = !note;
-    this._title.textContent = views ? `${counted(views.length)}, one vote each` : "Views";
+    this._title.replaceChildren(views ? `${counted(views.length)}, one vote each` : "Views");
+    if (views) this._title.append(make("span.note", {}, " · arrows as on your board"));
     this._grid.replaceChildren(...(views ?? []).map((view) => figure(view, move)));
   }
 

@@ -30,8 +30,10 @@ export function replayLayout(root, on) {
   const button = (text, label, click) =>
     make("button", { type: "button", "aria-label": label, title: label, on: { click } }, text);
   ui.viewer.append(
+    ui.games,
     ui.timeline,
     ui.progress,
+    legend(),
     ui.tally,
     make(
       "div.columns",
@@ -55,7 +57,6 @@ export function replayLayout(root, on) {
         ),
         keys(),
         make("p.note", {}, ui.link),
-        ui.games,
       ),
       ui.advice,
     ),
@@ -65,6 +66,16 @@ export function replayLayout(root, on) {
 }
 
 const fact = (name, value) => make("div", {}, make("dt", {}, name), value);
+
+function legend() {
+  const mark = (kind) => make(`span.legend.${kind}`, { "aria-hidden": "true" });
+  return make(
+    "p.note",
+    {},
+    ...[mark("is-costly"), "costly moves ", mark("is-disputed"), "others would move otherwise ", mark("is-tile")],
+    "a new largest tile",
+  );
+}
 
 function keys() {
   const key = (text) => make("kbd", {}, text);

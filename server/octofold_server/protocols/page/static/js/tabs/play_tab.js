@@ -31,6 +31,7 @@ export class PlayTab {
       (isRunning) => this._runs(isRunning),
     );
     this._speed = new SpeedControl(byId("play-controls"), this._autoplay, { hasModel: models.length > 0 });
+    this._best = Number(stored(BEST_KEY)) || 0;
     this._shown = 0; // time of the last update of the advice
     this._connect(onStudy);
     this.begin(board ? new Game(randomSeed(), { start: board }) : restored());
@@ -138,8 +139,11 @@ export class PlayTab {
     byId("play-score").textContent = grouped(game.score);
     byId("play-moves").textContent = grouped(game.moves.length);
     if (answer) game.isHelped = true; // a model's score is not the player's best
-    const best = Math.max(game.isHelped ? 0 : game.score, Number(stored(BEST_KEY) ?? 0));
-    byId("play-best").textContent = grouped(best);
+    if (!game.isHelped && game.score > this._best) {
+      this._best = game.score;
+      store(BEST_KEY, this._best);
+    }
+    byId("play-best").textContent = grouped(this._best);
     byId("play-over").hidden = !game.isOver;
     byId("play-undo").disabled = !game.canUndo;
     byId("play-study").disabled = !game.moves.length;
@@ -155,7 +159,6 @@ export class PlayTab {
       this._advice.ask(game.board);
     }
     byId("play-link").href = `?board=${formatBoard(game.board)}`;
-    store(BEST_KEY, best);
     if (this._autoplay.isSlow) store(GAME_KEY, JSON.stringify(saved(game)));
   }
 

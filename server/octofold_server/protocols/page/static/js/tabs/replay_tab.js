@@ -173,7 +173,9 @@ class ReplayTab {
     ui.said.replaceChildren(made ? `The player goes ${MOVE_NAMES[made.move]}. ` : "The game is over. ");
     const verdict = this._verdicts[at];
     if (verdict && verdict.cost >= COSTLY) {
-      ui.said.append(make("span.costly", {}, `That costs ${Math.round(verdict.cost * 100)} points of probability.`));
+      const judge = this._advice.judge ?? this._advice.model;
+      const points = Math.round(verdict.cost * 100);
+      ui.said.append(make("span.costly", {}, `Costly: ${judge.name} gives its own move ${points} percentage points more.`));
     }
     ui.link.href = this._result
       ? `#replay/${encodeURIComponent(this._result)}/${record.game}/${at}`

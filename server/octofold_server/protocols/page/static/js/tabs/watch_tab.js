@@ -36,7 +36,8 @@ class WatchTab {
       make(
         "div.pictures",
         {},
-        make("figure", {}, make("figcaption", {}, "Scores of finished games"), this._histogram),
+        this._facts.table,
+        make("figure", {}, make("figcaption", {}, "Scores of finished games, with their average"), this._histogram),
         make("figure", {}, make("figcaption", {}, "Average as games finish, with its 95% interval"), this._running),
       ),
       this._boardsTitle = make("h3", {}, "Games that run now"),
@@ -135,7 +136,7 @@ class WatchTab {
     const wasRunning = this._isRunning;
     this._isRunning = Boolean(live?.boards.length) && Date.now() / 1000 - live.updated < STALE_SECONDS;
     const conditions = live?.player ? `${live.player}, seed ${live.seed}. ` : "";
-    const pace = this._isRunning ? `Running, ${grouped(live.moves_per_second)} moves a second.` : "Not running.";
+    const pace = this._isRunning ? `Running, ${grouped(live.moves_per_second)} moves a second.` : ended(live, scores);
     this._state.textContent = conditions + (live ? pace : `${grouped(scores.length)} games.`);
     if (wasRunning && !this._isRunning) announce("The evaluation has ended.");
     this._facts.show(scores, this._tiles, live);
@@ -164,6 +165,8 @@ class WatchTab {
     shown.slice(boards.length).forEach((each) => each.remove());
   }
 }
+
+const ended = (live, scores) => (live && scores.length >= live.games ? "Finished." : "Not running.");
 
 function card({ name, conditions, changed, live }) {
   const { model, version, seed } = conditions;
