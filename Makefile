@@ -36,6 +36,10 @@ train: $(VENV)/dev ## checkpoints/NAME by training/recipes/NAME.toml, in hours; 
 	$(BIN)/octofold-train teacher training/recipes/teacher.toml
 	$(BIN)/octofold-train student training/recipes/$(NAME).toml
 
+first: $(VENV)/dev ## a first network of your own in five minutes: trained, exported, played, compared
+	@awk '/^```sh run$$/ {on = 1; next} /^```$$/ {on = 0} on' examples/first-network/README.md | \
+		PATH="$(abspath $(BIN)):$$PATH" sh -ev
+
 export: $(VENV)/dev ## publish CHECKPOINT (or SOURCE, such as "--onnx net.onnx") as the next version of models/NAME
 	$(BIN)/octofold-export $(SOURCE) --name $(NAME)
 
@@ -58,6 +62,9 @@ browser: ## install Debian's Chromium, which the tests of the page drive (needs 
 
 table: ## rebuild the README's table of results from the model cards
 	$(PYTHON) bench/table.py
+
+keys: $(VENV)/dev ## rebuild the list of recipe keys in docs/training.md
+	$(BIN)/python -m octofold_training.recipe_keys docs/training.md
 
 lint: $(VENV)/dev ## style, types, import directions, generated stubs
 	$(BIN)/ruff check .
@@ -110,4 +117,4 @@ $(VENV)/dev: $(VENV)/light
 	$(PIP) --editable '.[server,plots,gymnasium,logs,tracing,training,export]' --group dev
 	@touch $@
 
-.PHONY: help setup play serve train export teacher bench table lint test transports format clean proto docker page browser
+.PHONY: help setup play serve train first export teacher bench table keys lint test transports format clean proto docker page browser

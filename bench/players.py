@@ -1,19 +1,24 @@
 """Measures how strong and how fast local players are.
 
     python bench/players.py --games 20
-    python bench/players.py --games 100 --player expectimax:depth=3 --player ntuple:runs/teacher,depth=2
+    python bench/players.py --games 40 --player expectimax:depth=6 --keep runs/players
+    python bench/players.py --games 100 --player minimax:milliseconds=100 --until 2048 --parallel 2
 
-All players play the games of one seed, so their rows can be compared. The games of a row run in lockstep on
-all cores. Ctrl-C ends the benchmark and shows the finished rows. To keep the games, use
-`octofold evaluate --player`.
+All players play the games of one seed, so their rows can be compared. Some games of a row run in lockstep,
+on all cores. The speed is that of one core, moves in a second of CPU time, so that other programs disturb it
+little. Ctrl-C ends the benchmark and shows the games finished so far. With `--keep`, the same command
+continues them.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import re
+import signal
 import sys
 import time
-from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from harness import report
@@ -21,6 +26,8 @@ from octofold_client.contenders.player_specs import local_player
 from octofold_client.evaluation.report import rows_of
 from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_game.episodes import Episode, Episodes
+from octofold_game.files import write_text
+from octofold_game.replays import ReplayWriter, read_replays
 
 PLAYERS = (
     "random",
@@ -32,10 +39,119 @@ PLAYERS = (
     "expectimax:depth=2",
     "expectimax:depth=3",
 )
+SHOWN_TILES = (2048, 4096, 8192, 16384, 32768)
 
 
 def main() -> None:
     """Run the benchmark."""
+    options = _options()
+    results: dict[str, dict[str, Any]] = {}
+    rows = []
+    interrupted = False
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for spec in options.player or PLAYERS:
+        print(spec, file=sys.stderr)
+        measured = Measurement(spec, options.seed, options.until, options.keep)
+        try:
+            measured.play(options.games, options.parallel)
+        except KeyboardInterrupt:
+            interrupted = True
+        if measured.finished:
+            summary = Summary.of([GameSummary.of(episode) for episode in measured.finished])
+            average = rows_of(summary)[0][0]
+            reached = {each.tile: f"{each.share:.0%}" for each in summary.reached}
+            row = (spec, len(measured.finished), average.measured, average.interval)
+            rows.append(
+                (*row, *(reached[tile] for tile in SHOWN_TILES), f"{measured.moves_per_cpu_second:,.0f}")
+            )
+            results[spec] = {
+                "moves_per_cpu_second": measured.moves_per_cpu_second,
+                "until": options.until,
+                **summary.to_json(),
+            }
+        if interrupted:
+            break
+    until = f", which end with the tile {options.until}" if options.until else ""
+    report(
+        f"local players, {options.games} games of seed {options.seed}{until}",
+        ["player", "games", "average", "95% interval", *map(str, SHOWN_TILES), "moves/CPU s"],
+        rows,
+        players=results,
+    )
+
+
+class Measurement:
+    """The games of a player, kept in a folder if one is given."""
+
+    def __init__(self, spec: str, seed: int, until: int, folder: Path | None) -> None:
+        self._player = local_player(spec)
+        largest = self._player.largest_exponent
+        self._episodes = Episodes(seed, (), min(largest, until.bit_length() - 2) if until else largest)
+        self.finished: list[Episode] = []
+        self._moves, self._cpu_seconds = 0, 0.0
+        self._writer: ReplayWriter | None = None
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            name = re.sub(r"[^\w.=-]+", "_", spec) + f"-seed-{seed}" + (f"-until-{until}" if until else "")
+            self._file = folder / f"{name}.replay"
+            self._beside = folder / f"{name}.json"
+            self._rest = folder / f"{name}.unfinished"
+            self._writer = ReplayWriter(self._file)
+            self._load()
+
+    @property
+    def moves_per_cpu_second(self) -> float:
+        """The speed of all games so far."""
+        return self._moves / self._cpu_seconds if self._cpu_seconds else 0.0
+
+    def play(self, games: int, parallel: int) -> None:
+        """Play the games that are not finished yet, `parallel` at a time; an interrupt keeps their state."""
+        episodes, player = self._episodes, self._player.player
+        known = {episode.game for episode in self.finished} | set(episodes.running.tolist())
+        waiting = [game for game in range(games) if game not in known]
+        player.next_moves(Episodes(0, [0]).boards)  # compiles the player before it is timed
+        start = time.process_time()
+        try:
+            while len(episodes.running) or waiting:
+                free = max(0, parallel - len(episodes.running))
+                episodes.start(waiting[:free])
+                del waiting[:free]
+                chosen = player.next_moves(episodes.boards)
+                self._moves += len(chosen)
+                for episode in episodes.step(chosen):
+                    self._finish(episode)
+                    print(
+                        f"  {len(self.finished)} of {games}: {episode.score:,}", file=sys.stderr, flush=True
+                    )
+        finally:
+            self._cpu_seconds += time.process_time() - start
+            if self._writer is not None:
+                self._save()
+                self._writer.close()
+
+    def _finish(self, episode: Episode) -> None:
+        self.finished.append(episode)
+        if self._writer is not None:
+            self._writer.append(episode)
+
+    def _save(self) -> None:
+        self._rest.unlink(missing_ok=True)
+        with ReplayWriter(self._rest) as rest:
+            for episode in self._episodes.unfinished():
+                rest.append(episode)
+        write_text(self._beside, json.dumps({"moves": self._moves, "cpu_seconds": self._cpu_seconds}))
+
+    def _load(self) -> None:
+        self.finished = list(read_replays(self._file))
+        if self._beside.exists():
+            pace = json.loads(self._beside.read_text())
+            self._moves, self._cpu_seconds = pace["moves"], pace["cpu_seconds"]
+        if self._rest.exists():
+            done = {episode.game for episode in self.finished}
+            self._episodes.resume([each for each in read_replays(self._rest) if each.game not in done])
+
+
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument(
         "--player",
@@ -45,37 +161,18 @@ def main() -> None:
     )
     parser.add_argument("--games", type=int, default=20, help="games per player (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the games (default: %(default)s)")
-    options = parser.parse_args()
-
-    results: dict[str, dict[str, Any]] = {}
-    rows = []
-    with suppress(KeyboardInterrupt):
-        for spec in options.player or PLAYERS:
-            print(spec, file=sys.stderr)
-            summary, moves_per_second = _play(spec, options.games, options.seed)
-            average = rows_of(summary)[0][0]
-            reached = {each.tile: f"{each.share:.0%}" for each in summary.reached}
-            row = (spec, average.measured, average.interval, reached[2048], reached[8192])
-            rows.append((*row, f"{moves_per_second:,.0f}"))
-            results[spec] = {"moves_per_second": moves_per_second, **summary.to_json()}
-    report(
-        f"local players, {options.games} games of seed {options.seed}",
-        ["player", "average", "95% interval", "reach 2048", "reach 8192", "moves/s"],
-        rows,
-        players=results,
+    parser.add_argument("--parallel", type=int, default=64, help="games at a time (default: %(default)s)")
+    parser.add_argument(
+        "--until",
+        type=int,
+        default=0,
+        metavar="TILE",
+        help="end a game that reaches this tile (default: none)",
     )
-
-
-def _play(spec: str, games: int, seed: int) -> tuple[Summary, float]:
-    contender = local_player(spec)
-    episodes = Episodes(seed, range(games), contender.largest_exponent)
-    contender.player.next_moves(episodes.boards)  # compiles the player before it is timed
-    finished: list[Episode] = []
-    start = time.perf_counter()
-    while len(episodes.running):
-        finished += episodes.step(contender.player.next_moves(episodes.boards))
-    seconds = time.perf_counter() - start
-    return Summary.of([GameSummary.of(episode) for episode in finished]), sum(map(len, finished)) / seconds
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="folder for the games, from which the same command continues"
+    )
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

@@ -71,8 +71,10 @@ def _hints(parsed: argparse.Namespace, file: Path | None) -> Hints:
     flags = hints_from_flags(parsed.description_flags)
     if parsed.description is not None:
         return merged(flags, read_hints(parsed.description))
-    beside = file.with_suffix(".toml") if file is not None else None
-    return merged(flags, read_hints(beside)) if beside is not None and beside.exists() else flags
+    if file is None or not file.name:
+        return flags
+    beside = file.with_suffix(".toml")
+    return merged(flags, read_hints(beside)) if beside.exists() else flags
 
 
 def _options(parsed: argparse.Namespace) -> ExportOptions:

@@ -13,7 +13,7 @@ class GateError(ExportError):
     """A graph failed a check and was not published."""
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """The first readable line of an exception's message."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = lines[0] if lines else type(error).__name__

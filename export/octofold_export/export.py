@@ -46,7 +46,13 @@ from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import Evaluator, head
 from octofold_export.publishing.files import Agreement, version_files
 from octofold_export.publishing.triton import config
-from octofold_export.publishing.versions import check_name, check_place, next_version, publish
+from octofold_export.publishing.versions import (
+    VersionExistsError,
+    check_name,
+    check_place,
+    next_version,
+    publish,
+)
 from octofold_export.sources.source import Source
 
 _CALIBRATION_BOARDS = 2_048  # or a quarter of a smaller recording
@@ -138,9 +144,20 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
             reduce(plan, precision, player, boards, reference, made, report)
 
     card = replace(_card(plan), evidence=evidence, not_published=made.refused)
-    card = with_checks(card, reference, boards, options, calibrated="int8" in wanted)
-    files = version_files(card, made.graphs, made.agreement, source.tensors, source.locate_tables)
-    return publish(options.models, options.name, card.version, files, config(options.name))
+    return _publish(plan, with_checks(card, reference, boards, options, calibrated="int8" in wanted), made)
+
+
+def _publish(plan: Plan, card: Card, made: Made) -> Path:
+    """Publish the graphs; if another export has taken the next version meanwhile, take the one after it."""
+    source, options = plan.source, plan.options
+    while True:
+        files = version_files(card, made.graphs, made.agreement, source.tensors, source.locate_tables)
+        try:
+            return publish(options.models, options.name, card.version, files, config(options.name))
+        except VersionExistsError:
+            if options.version is not None:
+                raise
+            card = replace(card, version=next_version(options.models, options.name))
 
 
 def _card(plan: Plan) -> Card:
@@ -246,7 +263,7 @@ def reduce(
     try:
         graph = plan.graph(_reduced(plan, precision, player, boards.calibration))
         reduced = FoldedGraph(graph)
-        check_equivariance(reduced, reference, plan.options.symmetries)
+        check_equivariance(reduced, reference.for_reduced_precision(), plan.options.symmetries)
         agreement = agreement_with(player, precision, reduced, plan, boards)
     except ExportError as error:
         made.refused[precision] = str(error)

@@ -51,9 +51,11 @@ def extend(load: Callable[[], Source], options: ExportOptions, report: Report) -
     if card.checkpoint_sha256 != source.checkpoint_sha256:
         raise ExportError(f"{folder}: made from another checkpoint than {source.checkpoint_sha256}")
     rule = card.decision_rule or source.rule
-    options = dataclasses.replace(options, rule=rule, symmetries=card.symmetries)
-    plan = Plan(source, options, rule)
     player = _published(folder, card, "fp32")
+    options = dataclasses.replace(
+        options, rule=rule, symmetries=card.symmetries, with_views=player.with_views
+    )
+    plan = Plan(source, options, rule)
     boards = boards_for(plan, player, report)
     reference = check_exact(plan, player, boards, report)
 

@@ -1,32 +1,32 @@
-"""Expectimax with a heuristic: the search of nneonneo's 2048-ai on 64-bit boards.
-
-    board --move--> afterstate --spawn--> board ...      `depth` counts the moves
+"""Expectimax with a heuristic: nneonneo's 2048-ai, which searches 64-bit boards.
 
 The search cuts off unlikely branches and looks up afterstates that it has already searched
 (https://github.com/nneonneo/2048-ai, described in https://stackoverflow.com/a/22498940). Only the heuristic
-of the last afterstates counts, not the rewards.
+of the last afterstates counts, not the rewards. `expectimax_search.py` does the search.
 """
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from octofold_game.bitboards import OUTGROWN, count_empty, slide
+from octofold_game.bitboards import OUTGROWN, slide
 
-from octofold_players.expectimax_heuristic import heuristic
+from octofold_players.expectimax_heuristic import HEURISTICS, worth_of_lines
+from octofold_players.expectimax_search import MOST_SEARCHES, Entry, search_move, worth_of
 from octofold_players.local_player import ValuePlayer, check_option
 from octofold_players.spread import spread
 
 _U = np.uint64
-_MOST_SLOT_BITS = 16
-_SLOT_BITS_A_MOVE = 4
 _LEAST_DEPTH = 4
 _DEPTH_FROM_TILES = 1
 """nneonneo searches two moves fewer than there are distinct tiles, after the move that is valued."""
+_LEAST_ENTRIES, _MOST_ENTRIES = 1 << 12, 1 << 24
+"""Sizes of a transposition table: the default depth fills some 300,000 entries of 16 bytes."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ class HeuristicExpectimaxPlayer(ValuePlayer):
     """Moves to look ahead, 1 to 12. None: one less than the number of distinct tiles, and at least 4."""
     cutoff: float = 0.0001
     """Branches with a smaller probability are not searched further; 0 searches all branches."""
+    heuristic: str = "moravek"
+    """What a board is worth that is not searched: `moravek`, as today, or `nneonneo`, his first one."""
 
     def __post_init__(self) -> None:
         """Check the options.
@@ -50,11 +52,49 @@ class HeuristicExpectimaxPlayer(ValuePlayer):
         if self.depth is not None:
             check_option("depth", self.depth, 1, 12)
         check_option("cutoff", self.cutoff, 0, 1)
+        if self.heuristic not in HEURISTICS:
+            raise ValueError(f"heuristic {self.heuristic!r} is not one of {', '.join(HEURISTICS)}")
 
     def _values(self, boards: NDArray[np.uint64]) -> NDArray[np.float64]:
         values = np.empty((len(boards), 4))
-        spread(_fill, boards, values, self.depth or 0, float(self.cutoff))
+        lines = worth_of_lines(self.heuristic)
+        spread(_fill, boards, values, self.depth or 0, np.float32(self.cutoff), lines)
         return values
+
+
+class _Memory(threading.local):
+    """A thread's transposition table, which grows to the size that its searches need."""
+
+    def __init__(self) -> None:
+        self.renew(_LEAST_ENTRIES)
+
+    def renew(self, entries: int) -> None:
+        """Take an empty table of this size."""
+        self.table = np.zeros(entries, Entry)
+        self.searches = 0
+        """The number of the last search that used the table."""
+
+
+_memory = _Memory()
+
+
+def _fill(
+    boards: NDArray[np.uint64],
+    values: NDArray[np.float64],
+    depth: int,
+    cutoff: np.float32,
+    lines: NDArray[np.float32],
+) -> None:
+    done = 0
+    while done < len(boards):
+        if _memory.searches + 4 * len(boards) > MOST_SEARCHES:
+            _memory.renew(len(_memory.table))
+        grows = len(_memory.table) < _MOST_ENTRIES
+        first = _memory.searches + 1
+        _memory.searches += 4 * (len(boards) - done)
+        done += _search(boards[done:], values[done:], depth, cutoff, lines, _memory.table, first, grows)
+        if done < len(boards):
+            _memory.renew(2 * len(_memory.table))
 
 
 @njit(cache=True, nogil=True)
@@ -70,70 +110,19 @@ def depth_by_tiles(board):
 
 
 @njit(cache=True, nogil=True)
-def _fill(boards, values, fixed_depth, cutoff):
-    bits = min(_SLOT_BITS_A_MOVE * (fixed_depth or _MOST_SLOT_BITS), _MOST_SLOT_BITS)
-    keys = np.zeros(1 << bits, np.uint64)
-    tags = np.zeros(1 << bits, np.int64)
-    known = np.zeros(1 << bits)
+def _search(boards, values, fixed_depth, cutoff, lines, table, search, grows):
+    """Value the boards in order, and return how many are done: fewer than all if the table is too small."""
     for n in range(len(boards)):
         depth = fixed_depth or depth_by_tiles(boards[n])
-        # The number keeps a search from reading, and so depending on, the entries of earlier searches.
-        search = n + 1
         for move in range(4):
             afterstate, reward = slide(boards[n], move)
             if reward >= OUTGROWN:
-                values[n, move] = heuristic(afterstate)
+                worth = np.float64(worth_of(afterstate, lines))
             elif afterstate != boards[n]:
-                values[n, move] = expected_worth(
-                    afterstate, depth - 1, 1.0, cutoff, keys, tags, known, search
-                )
+                worth = search_move(afterstate, depth - 1, cutoff, lines, table, search + 4 * n + move, grows)
             else:
-                values[n, move] = -np.inf
-
-
-@njit(cache=True, nogil=True)
-def expected_worth(afterstate, depth, probability, cutoff, keys, tags, known, search):
-    """The worth of an afterstate that occurs with `probability`, searched `depth` moves deep.
-
-    `keys`, `tags` and `known` are a transposition table. An entry is valid only for its search and depth, so
-    without a cut-off it equals the result of a new search.
-    """
-    if depth == 0 or probability < cutoff:
-        return np.float64(heuristic(afterstate))
-    tag = search << 4 | depth
-    slot = ((afterstate + _U(depth)) * _U(0x9E3779B97F4A7C15) >> _U(32)) & _U(len(keys) - 1)
-    if keys[slot] == afterstate and tags[slot] == tag:
-        return known[slot]
-    empty = count_empty(afterstate)
-    expected = 0.0
-    for exponent, share in ((_U(1), 0.9), (_U(2), 0.1)):
-        shift = _U(0)
-        while shift < _U(64):
-            if afterstate >> shift & _U(0xF) == _U(0):
-                board = afterstate | exponent << shift
-                best = 0.0  # the worth of a game that is over
-                for move in range(4):
-                    following, reward = slide(board, move)
-                    if reward >= OUTGROWN:
-                        best = max(best, np.float64(heuristic(following)))
-                    elif following != board:
-                        best = max(
-                            best,
-                            expected_worth(
-                                following,
-                                depth - 1,
-                                probability * share / empty,
-                                cutoff,
-                                keys,
-                                tags,
-                                known,
-                                search,
-                            ),
-                        )
-                expected += share * best
-            shift += _U(4)
-    expected /= empty
-    keys[slot] = afterstate
-    tags[slot] = tag
-    known[slot] = expected
-    return expected
+                worth = np.float64(-np.inf)
+            if np.isnan(worth):
+                return n
+            values[n, move] = worth
+    return len(boards)

@@ -2,7 +2,8 @@
 
     board --move--> afterstate --worst spawn--> board ...      `depth` counts the moves
 
-The search looks only at the most annoying spawns, which keeps the tree narrow
+The search looks only at the most annoying spawns, which keeps the tree narrow. A move that makes the tile
+2048 wins, and a sooner win is worth more than a later one
 (https://github.com/ovolve/2048-AI, ai.js, described in https://stackoverflow.com/a/22389702).
 """
 
@@ -15,16 +16,20 @@ from typing import ClassVar
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from octofold_game.bitboards import OUTGROWN, slide
+from octofold_game.bitboards import LARGEST_EXPONENT, OUTGROWN, empty_cells, slide, transpose
 
-from octofold_players.local_player import ValuePlayer, check_option
-from octofold_players.minimax_heuristic import annoyance, heuristic
-from octofold_players.spread import spread
+from octofold_players.local_player import ValuePlayer, best_moves, check_option
+from octofold_players.minimax_heuristic import annoyance, count_islands, heuristic
+from octofold_players.spread import spread, spread_singly
 
 _U = np.uint64
 _DEEPEST = 24
+_CELLS = _U(0x1111111111111111)
 LOST = -10_000.0
 """The worth of a board without a legal move, below the worth of every other board."""
+WON = 10_000.0
+"""The worth of a move that wins. Each move that a win is further away takes 1 off."""
+_LEAST_WON = 9_900.0
 
 
 @dataclass(frozen=True)
@@ -39,9 +44,11 @@ class MinimaxPlayer(ValuePlayer):
     milliseconds: int = 0
     """Time for each board: the search starts at `depth` and goes one move deeper until the time is used up.
 
-    0 searches to `depth` only. With a time, boards are searched one after another, and the moves depend on
-    the speed of the machine.
+    It is the CPU time of the board's own thread: other boards and programs slow a game down but do not make
+    its moves worse. 0 searches to `depth` only. With a time, moves depend on the speed of the machine.
     """
+    win: int = 2048
+    """The tile that wins. Boards that hold it or a larger one are played on without a win; 0 never wins."""
 
     def __post_init__(self) -> None:
         """Check the options.
@@ -51,46 +58,73 @@ class MinimaxPlayer(ValuePlayer):
         """
         check_option("depth", self.depth, 1, _DEEPEST)
         check_option("milliseconds", self.milliseconds, 0, 3_600_000)
+        if self.win and self.win not in [1 << exponent for exponent in range(2, LARGEST_EXPONENT + 1)]:
+            raise ValueError(f"win {self.win} is not 0 or a tile from 4 to {1 << LARGEST_EXPONENT}")
 
     def _values(self, boards: NDArray[np.uint64]) -> NDArray[np.float64]:
+        return self._searched(boards, exact=True)
+
+    def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]:
+        return best_moves(self._searched(boards, exact=False))
+
+    def _searched(self, boards: NDArray[np.uint64], *, exact: bool) -> NDArray[np.float64]:
+        """The values of all moves; those of moves that are not better than an earlier one only if `exact`."""
         values = np.empty((len(boards), 4))
-        if not self.milliseconds:
-            spread(_fill, boards, values, self.depth)
-            return values
-        for n in range(len(boards)):
-            values[n] = self._deepened(boards[n : n + 1])[0]
+        win = max(0, self.win.bit_length() - 1)
+        if self.milliseconds:
+            spread_singly(
+                lambda n: self._deepen(boards[n : n + 1], values[n : n + 1], win, exact), len(boards)
+            )
+        else:
+            spread(_fill, boards, values, self.depth, win, exact)
         return values
 
-    def _deepened(self, board: NDArray[np.uint64]) -> NDArray[np.float64]:
-        """The values of the deepest search that started in time: `[1, 4]`."""
-        end = time.monotonic() + self.milliseconds / 1000
-        values: NDArray[np.float64] = np.empty((1, 4))
+    def _deepen(self, board: NDArray[np.uint64], values: NDArray[np.float64], win: int, exact: bool) -> None:
+        """Write the values `[1, 4]` of the deepest search that started in time."""
+        end = time.thread_time() + self.milliseconds / 1000
         for depth in range(self.depth, _DEEPEST + 1):
-            _fill(board, values, depth)
-            if time.monotonic() >= end:
+            _fill(board, values, depth, win, exact)
+            # A deeper search finds no sooner win, and chooses the same move if only one is legal.
+            decided = values.max() > _LEAST_WON or np.isfinite(values).sum() < 2
+            if time.thread_time() >= end or (decided and not exact):
                 break
-        return values
 
 
 @njit(cache=True, nogil=True)
-def _fill(boards, values, depth):
+def _fill(boards, values, depth, winning, exact):
     for n in range(len(boards)):
+        win = np.int64(winning)
+        for cell in range(16):
+            if winning and np.int64(boards[n] >> _U(4 * cell) & _U(0xF)) >= winning:
+                win = np.int64(0)
+        best = -np.inf
         for move in range(4):
             afterstate, reward = slide(boards[n], move)
             if reward >= OUTGROWN:
-                values[n, move] = heuristic(afterstate)
-            elif afterstate != boards[n]:
-                values[n, move] = worst_case(afterstate, depth - 1, -np.inf, np.inf)
+                worth = heuristic(afterstate)
+            elif afterstate == boards[n]:
+                worth = -np.inf
+            elif win and _holds(afterstate, win):
+                worth = WON
             else:
-                values[n, move] = -np.inf
+                worth = worst_case(afterstate, depth - 1, -np.inf if exact else best, np.inf, win, WON - 1.0)
+            values[n, move] = worth
+            best = max(best, worth)
 
 
 @njit(cache=True, nogil=True)
-def worst_case(afterstate, depth, alpha, beta):
+def _holds(board, exponent):
+    """Whether a tile of the board has this exponent."""
+    return empty_cells(board ^ _CELLS * _U(exponent)) != _U(0)
+
+
+@njit(cache=True, nogil=True)
+def worst_case(afterstate, depth, alpha, beta, win, won):
     """The worth of an afterstate: the best moves against the most annoying spawns, `depth` moves deep.
 
     The result is exact only between `alpha` and `beta`. If the worth is not above `alpha`, the result is some
-    number that is not above `alpha`; likewise for a worth that is not below `beta`.
+    number that is not above `alpha`; likewise for a worth that is not below `beta`. The next move is worth
+    `won` if it makes a tile of the exponent `win`, unless that is 0.
     """
     if depth == 0:
         return heuristic(afterstate)
@@ -105,8 +139,12 @@ def worst_case(afterstate, depth, alpha, beta):
             following, reward = slide(board, move)
             if reward >= OUTGROWN:
                 best = max(best, heuristic(following))
-            elif following != board:
-                best = max(best, worst_case(following, depth - 1, max(alpha, best), worst))
+            elif following == board:
+                continue
+            elif win and _holds(following, win):
+                best = won
+            else:
+                best = max(best, worst_case(following, depth - 1, max(alpha, best), worst, win, won - 1.0))
             if best >= worst:
                 break
         worst = min(worst, best)
@@ -120,11 +158,12 @@ def most_annoying(afterstate):
     """The most annoying spawns as a bit set: bit i is a 2 in cell i, bit 16 + i is a 4 in cell i."""
     most = -1
     candidates = _U(0)
+    columns, islands = transpose(afterstate), count_islands(afterstate)
     for cell in range(16):
         if afterstate >> _U(4 * cell) & _U(0xF) != _U(0):
             continue
         for exponent in range(1, 3):
-            annoying = annoyance(afterstate | _U(exponent) << _U(4 * cell))
+            annoying = annoyance(afterstate, columns, islands, cell, exponent)
             if annoying > most:
                 most = annoying
                 candidates = _U(0)

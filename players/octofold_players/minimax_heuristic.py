@@ -18,6 +18,7 @@ from octofold_players.line_tables import Line, line_table, sum_of_rows
 
 _U = np.uint64
 _CELLS = _U(0x1111111111111111)
+_LINE = _U(0xFFFF)
 _WEIGHT_OF_ROUGHNESS, _WEIGHT_OF_DISORDER, _WEIGHT_OF_EMPTY, _WEIGHT_OF_LARGEST = 0.1, 1.0, 2.7, 1.0
 
 
@@ -68,9 +69,33 @@ def heuristic(board):
 
 
 @njit(cache=True, nogil=True)
-def annoyance(board):
-    """How annoying a spawn is that leads to this board: the roughness plus the number of islands."""
-    return sum_of_rows(board, _ROUGHNESS) + sum_of_rows(transpose(board), _ROUGHNESS) + count_islands(board)
+def annoyance(afterstate, columns, islands, cell, exponent):
+    """How annoying a spawn is: the roughness and the islands that it adds to an afterstate.
+
+    Args:
+        afterstate: the 64-bit board before the spawn.
+        columns: its transpose.
+        islands: its number of islands.
+        cell: the empty cell of the spawn.
+        exponent: the new tile.
+    """
+    row, column = _U(16 * (cell // 4)), _U(16 * (cell % 4))
+    across, along = afterstate >> row & _LINE, columns >> column & _LINE
+    tile_across, tile_along = _U(exponent << 4 * (cell % 4)), _U(exponent << 4 * (cell // 4))
+    rougher = _ROUGHNESS[across | tile_across] - _ROUGHNESS[across]
+    rougher += _ROUGHNESS[along | tile_along] - _ROUGHNESS[along]
+    same = _same_neighbors(across, cell % 4, exponent) + _same_neighbors(along, cell // 4, exponent)
+    if same > 1:  # it may join several islands, or touch one of them twice
+        return rougher + count_islands(afterstate | _U(exponent) << _U(4 * cell)) - islands
+    return rougher + 1 - same
+
+
+@njit(cache=True, nogil=True)
+def _same_neighbors(line, place, exponent):
+    """How many of the cells beside a place in a line have this exponent, above 0."""
+    # An empty cell is put before the first cell, so that both neighbors are always there.
+    beside = line << _U(4) >> _U(4 * place)
+    return np.int64(beside & _U(0xF) == _U(exponent)) + np.int64(beside >> _U(8) & _U(0xF) == _U(exponent))
 
 
 @njit(cache=True, nogil=True)

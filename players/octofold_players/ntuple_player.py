@@ -1,4 +1,4 @@
-"""The player of a trained n-tuple network, searching as deep as it is told."""
+"""The player of a trained n-tuple network, with search and endgame tables as told."""
 
 from __future__ import annotations
 
@@ -11,14 +11,20 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from octofold_players.endgame.tables import EndgameTable, endgame_moves, load_tables
 from octofold_players.expectimax import expected_values
-from octofold_players.local_player import ValuePlayer, check_option
+from octofold_players.local_player import ValuePlayer, best_moves, check_option
 from octofold_players.ntuple import NTupleNetwork
+
+_NO_TABLES = Path()
 
 
 @dataclass(frozen=True)
 class NTuplePlayer(ValuePlayer):
-    """The move of the largest expected score by the network's tables, `depth` moves deep."""
+    """The move of the largest expected score by the network's tables, `depth` moves deep.
+
+    With endgame tables, the move that they know to reach their goal best, where they know one.
+    """
 
     kind: ClassVar[str] = "ntuple"
     value_unit: ClassVar[str] = "points"
@@ -27,18 +33,38 @@ class NTuplePlayer(ValuePlayer):
     """The folder of the network, such as `runs/teacher`."""
     depth: int = 1
     """Moves to look ahead: 1 is called 1-ply elsewhere, and 2 is called 3-ply."""
+    tables: Path = _NO_TABLES
+    """A folder of endgame tables, made by `octofold-train endgame`; none by default."""
+    sure: float = 0.5
+    """The least chance of its goal at which a table chooses the move."""
 
     def __post_init__(self) -> None:
         """Raises `ValueError` for options that are out of range, `NTupleFileError` for what is no network."""
         check_option("depth", self.depth, 1, 6)
-        _ = self.network  # read now: a missing file is better known before the first move
+        check_option("sure", self.sure, 0, 1)
+        _ = self.network, self.endgames  # read now: a missing file is better known before the first move
 
     @cached_property
     def network(self) -> NTupleNetwork:
         return NTupleNetwork.load(self.path)
 
+    @cached_property
+    def endgames(self) -> tuple[EndgameTable, ...]:
+        return () if self.tables == _NO_TABLES else load_tables(self.tables)
+
+    def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]:
+        if not self.endgames:
+            return super()._choose(boards)
+        known = endgame_moves(boards, self.endgames)
+        moves = known.moves
+        unknown = (moves < 0) | (known.chances < self.sure)
+        moves[unknown] = best_moves(self._values(boards[unknown]))
+        return moves
+
     def _values(self, boards: NDArray[np.uint64]) -> NDArray[np.float64]:
         return expected_values(self.network, boards, self.depth).astype(np.float64)
 
     def _trained(self) -> Iterable[NDArray[np.generic]]:
-        return np.array(self.network.tuples, np.int64), self.network.values
+        yield from (np.array(self.network.tuples, np.int64), self.network.values)
+        for table in self.endgames:
+            yield from (np.array(table.goal), *table[1:])

@@ -44,6 +44,14 @@ def spread(
         part.result()
 
 
+def spread_singly(fill: Callable[[int], None], count: int) -> None:
+    """Call `fill(n)` for every n below `count`, on as many threads as numba uses.
+
+    For work that costs much for each board, and that measures its own time.
+    """
+    list(_pool(numba.get_num_threads()).map(fill, range(count)))
+
+
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="octofold-players")

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ from octofold_export.errors import GateError
 from octofold_export.export import ExportOptions, export
 from octofold_export.handmade.floating import float_form
 from octofold_export.handmade.weights import foldable
-from octofold_export.sources.checkpoint import one_hot_description
+from octofold_export.sources.checkpoint import from_checkpoint, one_hot_description
 from octofold_export.sources.source import Source
 from octofold_export.sources.torch_network import TorchNetwork
+from octofold_game.model import Precision
 from octofold_game.rules import legal_moves
 from octofold_training import checkpoints
 from octofold_training.networks import CNN
@@ -292,6 +294,27 @@ def test_other_wrong_inputs_are_one_line_too(
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
     assert contents(tmp_path) == ["file"]
+
+
+def test_a_version_that_another_export_takes_meanwhile_is_left_to_it(
+    checkpoint: Path, boards_file: Path, tmp_path: Path
+) -> None:
+    """It has the numbers, so nothing of a long export is lost."""
+    taken = tmp_path / "small/1/card.json"
+
+    def take(_graph: bytes) -> Any:
+        taken.parent.mkdir(parents=True, exist_ok=True)
+        taken.write_text("{}")
+
+    def load() -> Source:
+        return replace(from_checkpoint(checkpoint), locate_tables=take)
+
+    only = frozenset[Precision]({"fp32"})
+    options = ExportOptions("small", tmp_path, boards=boards_file, precisions=only)
+    assert export(load, options, lambda _: None) == tmp_path / "small/2"
+    assert (read_card(tmp_path, 2)["version"], taken.read_text()) == (2, "{}")
+    properties = {p.key: p.value for p in onnx.load(tmp_path / "small/2/model.onnx").metadata_props}
+    assert properties["octofold.version"] == "2"
 
 
 def test_an_existing_version_is_refused_before_any_work(

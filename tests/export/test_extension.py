@@ -74,6 +74,16 @@ def test_a_version_gets_a_precision_and_measures_and_its_graphs_stay(
     assert "`model.fp16.onnx`" in (models / "small/1/README.md").read_text()
 
 
+def test_a_version_with_the_output_of_views_gets_a_precision_with_it(
+    checkpoint: Path, boards_file: Path, tmp_path: Path
+) -> None:
+    only = ("--precisions", "fp32", "--symmetries", "2")
+    assert run(checkpoint, tmp_path, boards_file, "--views-output", *only) == 0
+    assert run(checkpoint, tmp_path, boards_file, *EXTEND) == 0
+    graph = onnx.load(tmp_path / "small/1/model.fp16.onnx").graph
+    assert [output.name for output in graph.output] == ["move", "probabilities", "votes", "legal", "views"]
+
+
 def test_another_checkpoint_extends_nothing(
     models: Path,
     architecture: dict[str, Any],

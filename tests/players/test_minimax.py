@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from octofold_game import rules
 from octofold_game.bitboards import pack
-from octofold_players.minimax import LOST, MinimaxPlayer
+from octofold_players.minimax import LOST, WON, MinimaxPlayer, most_annoying
 from octofold_players.minimax_heuristic import count_islands, heuristic
 
 Square = NDArray[np.uint8]
@@ -75,20 +75,23 @@ def worst_spawns(afterstate: Square) -> list[Square]:
     return [board for board, much in zip(spawned, annoying, strict=True) if much == max(annoying)]
 
 
-def plain_minimax(board: Square, depth: int) -> list[float]:
-    """The values of the four moves, without pruning."""
+def plain_minimax(board: Square, depth: int, win: int = 0) -> list[float]:
+    """The values of the four moves, without pruning; `win` is the exponent of the tile that wins."""
     after, _, legal = rules.afterstates(board[None])
     found = []
     for move in range(4):
         afterstate = after[0, move]
         if not legal[0, move]:
             found.append(-np.inf)
+        elif win and (afterstate == win).any():
+            found.append(WON)
         elif depth == 1:
             found.append(worth(afterstate))
         else:
-            found.append(
-                min(max(LOST, *plain_minimax(spawned, depth - 1)) for spawned in worst_spawns(afterstate))
+            worst = min(
+                max(LOST, *plain_minimax(spawned, depth - 1, win)) for spawned in worst_spawns(afterstate)
             )
+            found.append(worst - 1 if worst > 9900 else worst)  # a later win is worth less
     return found
 
 
@@ -97,6 +100,44 @@ def test_pruning_changes_no_value(boards: NDArray[np.uint8], depth: int) -> None
     chosen = np.delete(boards, 2, axis=0)[: 24 if depth < 3 else 8]  # without the board that outgrows
     expected = [plain_minimax(board, depth) for board in chosen]
     np.testing.assert_allclose(MinimaxPlayer(depth=depth).action_values(chosen), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_a_sooner_win_is_worth_more_than_a_later_one_and_than_all_else(
+    boards: NDArray[np.uint8], depth: int
+) -> None:
+    # Raised by two, the boards hold 256s at most, so that 512 wins, soon on some of them and not on others.
+    chosen = np.where(boards > 0, boards + 2, 0).astype(np.uint8)[3 : 24 if depth < 3 else 9]
+    values = MinimaxPlayer(depth=depth, win=512).action_values(chosen)
+    expected = [plain_minimax(board, depth, win=9) for board in chosen]
+    np.testing.assert_allclose(values, expected, rtol=1e-9)
+    wins = set(values[values > 9900].tolist())
+    assert wins == {WON - move for move in range(depth)}
+    assert (values < 9900).any()
+
+
+def test_the_tile_that_wins_is_2048_until_it_is_on_the_board() -> None:
+    board = np.array([10, 10, 1, 2, 3, 1, 2, 3, 1, 2, 3, 4, 0, 1, 2, 3], np.uint8)
+    assert MinimaxPlayer().action_values(board[None])[0].max() == WON
+    assert MinimaxPlayer(win=0).action_values(board[None])[0].max() < 100
+    won = board.copy()
+    won[12] = 11
+    assert MinimaxPlayer().action_values(won[None])[0].max() < 100
+
+
+def test_the_move_is_the_same_with_and_without_exact_values(boards: NDArray[np.uint8]) -> None:
+    for player in (MinimaxPlayer(depth=4), MinimaxPlayer(depth=3, win=64)):
+        values = player.action_values(boards[1:])
+        assert player.next_moves(boards[1:]).tolist() == values.argmax(axis=1).tolist()
+
+
+def test_the_defaults_are_three_moves_and_2048(boards: NDArray[np.uint8]) -> None:
+    default = MinimaxPlayer()
+    assert (default.depth, default.milliseconds, default.win) == (3, 0, 2048)
+    explicit = MinimaxPlayer(depth=3, milliseconds=0, win=2048)
+    np.testing.assert_array_equal(default.action_values(boards), explicit.action_values(boards))
+    with pytest.raises(ValueError, match="win 1000 is not 0 or a tile from 4 to 32768"):
+        MinimaxPlayer(win=1000)
 
 
 def test_the_heuristic_matches_ovolves(boards: NDArray[np.uint8]) -> None:
@@ -110,7 +151,24 @@ def test_islands_are_groups_of_equal_neighbors() -> None:
     assert [count_islands(board) for board in pack(few)] == [islands(board) for board in few]
 
 
-def test_more_time_looks_at_least_as_deep_as_the_depth(boards: NDArray[np.uint8]) -> None:
-    board = boards[5:6]
-    shallow = MinimaxPlayer(depth=2).action_values(board)
-    assert not np.array_equal(MinimaxPlayer(depth=2, milliseconds=50).action_values(board), shallow)
+def test_the_spawns_that_are_searched_are_the_most_annoying_ones() -> None:
+    few = np.random.default_rng(4).integers(0, 4, (300, 16)).astype(np.uint8)
+    for board in few:
+        chosen = int(most_annoying(pack(board[None])[0]))
+        found = [board.copy() for _ in range(chosen.bit_count())]
+        for spawned, bit in zip(found, [bit for bit in range(32) if chosen >> bit & 1], strict=True):
+            spawned[bit % 16] = 1 + bit // 16
+        assert sorted(map(bytes, found)) == sorted(map(bytes, worst_spawns(board)))
+
+
+def test_with_time_each_board_is_searched_deeper_by_its_own_clock(boards: NDArray[np.uint8]) -> None:
+    chosen = boards[3:9]
+    shallow = MinimaxPlayer(depth=2).action_values(chosen)
+    deeper = MinimaxPlayer(depth=2, milliseconds=20).action_values(chosen)
+    assert (deeper != shallow).any(axis=1).all()
+
+
+def test_with_time_a_won_board_is_not_searched_deeper() -> None:
+    board = np.array([[10, 10, 1, 2, 3, 1, 2, 3, 1, 2, 3, 4, 0, 1, 2, 3]], np.uint8)
+    # With an hour for the move, only the early end lets this test finish.
+    assert MinimaxPlayer(depth=1, milliseconds=3_600_000).next_moves(board).tolist() in ([1], [3])

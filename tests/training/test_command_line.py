@@ -2,11 +2,12 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from octofold_training import cli
 
-COMMANDS = ["teacher", "student", "value", "ppo", "imitation", "dqn", "moves"]
+COMMANDS = ["teacher", "student", "value", "ppo", "imitation", "dqn", "lazyzero", "moves"]
 WITHOUT_EXTRAS = """
 import sys
 for name in ("torch", "numba", "matplotlib"):
@@ -38,18 +39,25 @@ def test_training_without_torch_names_the_command_that_installs_it() -> None:
     assert line.partition(" is not installed; run ")[2].endswith("[training]'")
 
 
+def test_logs_are_shuffled_without_torch(tmp_path: Path) -> None:
+    (tmp_path / "log.txt").write_text("r 13 5 5 2 14 8 3 1 12 9 1 0 11 10 0 1 : 3 15\n")
+    shuffled = _without_extras("moves", str(tmp_path / "log.txt"), "--out", str(tmp_path / "out"))
+    assert shuffled.returncode == 0, shuffled.stderr
+    assert shuffled.stdout == f"{tmp_path / 'out'}: 1 moves (log files: 1; bad lines left out: 0)\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (
             ["techer", "a.toml"],
             "octofold-train: COMMAND: 'techer' is not one of teacher, student, value, ppo, imitation, dqn, "
-            "moves; did you mean teacher?",
+            "lazyzero, moves; did you mean teacher?",
         ),
         (
             ["xyz", "a.toml"],
             "octofold-train: COMMAND: 'xyz' is not one of teacher, student, value, ppo, imitation, dqn, "
-            "moves",
+            "lazyzero, moves",
         ),
         (
             ["student", "a.toml", "--techer", "runs/other"],

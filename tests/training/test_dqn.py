@@ -127,10 +127,11 @@ def test_a_stopped_run_has_all_that_it_needs_to_go_on(tmp_path: Path) -> None:
     resume(resumed, tmp_path)
     assert (resumed.positions, resumed.episodes) == (run.positions, run.episodes)
     assert torch.equal(resumed.environment.boards, run.environment.boards)
-    run.learn(3)
-    resumed.learn(3)
-    # The same games go on; only the batches are drawn anew.
+    for each in (run, resumed):
+        each.learn(3)
     assert resumed.positions == run.positions
+    for mine, theirs in zip(resumed.network.parameters(), run.network.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
     with pytest.raises(TrainingError, match="asked for"):
         resume(run_of({**SIMPLE, "form": "conv"}), tmp_path)
     with pytest.raises(TrainingError, match="replay has 3000 moves, this one has 1000"):

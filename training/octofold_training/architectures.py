@@ -13,8 +13,12 @@ Architecture = dict[str, Any]
 
 Pattern = Literal["lines", "squares"]
 Size = Annotated[int, msgspec.Meta(ge=1, le=4096)]
-DenseSizes = Annotated[list[Annotated[int, msgspec.Meta(ge=1, le=8192)]], msgspec.Meta(max_length=8)]
-"""Units of each dense layer before the last."""
+Layers = Annotated[int, msgspec.Meta(ge=1, le=64, description="number of convolutions")]
+Channels = Annotated[int, msgspec.Meta(ge=1, le=4096, description="channels of every convolution")]
+DenseSizes = Annotated[
+    list[Annotated[int, msgspec.Meta(ge=1, le=8192)]],
+    msgspec.Meta(max_length=8, description="units of each dense layer before the last"),
+]
 
 
 class ArchitectureError(ValueError):
@@ -22,11 +26,18 @@ class ArchitectureError(ValueError):
 
 
 class _Architecture(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
-    exponents: Annotated[int, msgspec.Meta(ge=1, le=18)]
-    """Exponents that the network tells apart: planes of its input."""
-    head: Literal["policy", "value"] = "policy"
-    value_scale: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    """Points that an output of 1 stands for, of a value network."""
+    exponents: Annotated[
+        int,
+        msgspec.Meta(ge=1, le=18, description="exponents that the network tells apart: planes of its input"),
+    ]
+    head: Annotated[
+        Literal["policy", "value"],
+        msgspec.Meta(description="'policy': logits of the moves; 'value': the value of an afterstate"),
+    ] = "policy"
+    value_scale: Annotated[
+        Annotated[float, msgspec.Meta(gt=0)] | None,
+        msgspec.Meta(description='points that an output of 1 stands for; only with head = "value"'),
+    ] = None
 
     def __post_init__(self) -> None:
         if self.head == "value" and self.value_scale is None:
@@ -45,22 +56,27 @@ class _Architecture(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class CNNArchitecture(_Architecture, frozen=True, tag="cnn"):
     """A `networks.CNN`."""
 
-    layers: Annotated[int, msgspec.Meta(ge=1, le=64)]
-    channels: Size
+    layers: Layers
+    channels: Channels
 
 
 class ValidCNNArchitecture(_Architecture, frozen=True, tag="valid_cnn"):
     """A `networks.ValidCNN`."""
 
-    channels: Annotated[list[Size], msgspec.Meta(min_length=1, max_length=3)]
+    channels: Annotated[
+        list[Size],
+        msgspec.Meta(min_length=1, max_length=3, description="channels of each convolution, without padding"),
+    ]
     dense: DenseSizes
 
 
 class PairArchitecture(_Architecture, frozen=True, tag="pairs"):
     """A `pair_network.PairNetwork`."""
 
-    patterns: Annotated[list[Pattern], msgspec.Meta(min_length=1)]
-    features: Size
+    patterns: Annotated[
+        list[Pattern], msgspec.Meta(min_length=1, description="groups of four cells that features are of")
+    ]
+    features: Annotated[Size, msgspec.Meta(description="features of every group of cells")]
     dense: DenseSizes
 
     def __post_init__(self) -> None:
@@ -72,9 +88,9 @@ class PairArchitecture(_Architecture, frozen=True, tag="pairs"):
 class PaddedCNNArchitecture(_Architecture, frozen=True, tag="padded_cnn"):
     """A `published_networks.PaddedCNN`."""
 
-    layers: Annotated[int, msgspec.Meta(ge=1, le=64)]
-    channels: Size
-    padding: Literal["left_above", "around"]
+    layers: Layers
+    channels: Channels
+    padding: Annotated[Literal["left_above", "around"], msgspec.Meta(description="where zeros are added")]
 
 
 class MLPArchitecture(_Architecture, frozen=True, tag="mlp"):
@@ -86,8 +102,8 @@ class MLPArchitecture(_Architecture, frozen=True, tag="mlp"):
 class SymmetricCNNArchitecture(_Architecture, frozen=True, tag="symmetric_cnn"):
     """A `published_networks.SymmetricCNN`."""
 
-    layers: Annotated[int, msgspec.Meta(ge=1, le=64)]
-    channels: Size
+    layers: Layers
+    channels: Channels
 
 
 class _Numbers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
@@ -97,18 +113,21 @@ class _Numbers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class QNetworkArchitecture(_Numbers, frozen=True, tag="q_network"):
     """A `q_networks.QNetwork`."""
 
-    form: Literal["simple", "dropout", "conv"]
-    value_scale: Annotated[float, msgspec.Meta(gt=0, le=1e9)]
-    """Points that an output of 1 stands for."""
+    form: Annotated[
+        Literal["simple", "dropout", "conv"], msgspec.Meta(description="which of the three networks")
+    ]
+    value_scale: Annotated[
+        float, msgspec.Meta(gt=0, le=1e9, description="points that an output of 1 stands for")
+    ]
 
 
 class ResidualArchitecture(_Numbers, frozen=True, tag="residual"):
     """A `residual_network.ResidualNetwork`."""
 
-    channels: Size
-    blocks: Annotated[int, msgspec.Meta(ge=1, le=64)]
-    head_blocks: Annotated[int, msgspec.Meta(ge=1, le=64)]
-    head_width: Annotated[int, msgspec.Meta(ge=1, le=8192)]
+    channels: Channels
+    blocks: Annotated[int, msgspec.Meta(ge=1, le=64, description="residual blocks before the heads")]
+    head_blocks: Annotated[int, msgspec.Meta(ge=1, le=64, description="residual blocks of each head")]
+    head_width: Annotated[int, msgspec.Meta(ge=1, le=8192, description="units of each head's hidden layer")]
 
 
 AnyArchitecture = (

@@ -7,6 +7,7 @@
     octofold-train moves LOG ...     shuffles play logs for imitation learning
     octofold-train imitation RECIPE  a network that learns the moves of play logs
     octofold-train dqn RECIPE        a network that learns the values of moves from its own games
+    octofold-train lazyzero RECIPE   a network that learns what rollouts find in its own games
 
 Every run keeps its state in a folder, and the same command continues it. This module defines the flags. It
 imports neither torch nor numba, so `--help` is fast and works without them.
@@ -20,7 +21,8 @@ import sys
 from pathlib import Path
 
 from octofold_game.command_line import Parser
-from octofold_game.extras import install_command
+
+from octofold_training import commands
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -29,12 +31,6 @@ def main(arguments: list[str] | None = None) -> int:
     Raises `SystemExit`: with code 0 after `--help`, with code 2 after one line on stderr for wrong usage.
     """
     parsed = parse(arguments)
-    try:
-        from octofold_training import commands
-    except ModuleNotFoundError as error:
-        remedy = f"run {install_command('training')}"
-        print(f"octofold-train: {error.name} is not installed; {remedy}", file=sys.stderr)
-        return 1
     return commands.run(parsed)
 
 
@@ -54,6 +50,7 @@ _TRAINERS = {
     "ppo": ("a student that continues to learn from its own games", "swift-ppo"),
     "imitation": ("a network that learns the moves of play logs", "report-cnn5"),
     "dqn": ("a network that learns the values of moves from its own games", "dqn-simple"),
+    "lazyzero": ("a network that learns what rollouts find in its own games", "lazyzero"),
 }
 """What each command trains, and a recipe for it."""
 
@@ -74,14 +71,14 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
             metavar="DIR",
             help="folder of the n-tuple network to learn from (default: runs/teacher)",
         )
-    for name in ("student", "value", "ppo", "imitation", "dqn"):
+    for name in ("student", "value", "ppo", "imitation", "dqn", "lazyzero"):
         trainers[name].add_argument(
             "--checkpoint",
             type=Path,
             metavar="DIR",
             help="folder for the trained network (default: checkpoints/NAME, with the recipe's name)",
         )
-    for name in ("ppo", "imitation", "dqn"):
+    for name in ("student", "value", "ppo", "imitation", "dqn", "lazyzero"):
         trainers[name].add_argument(
             "--device",
             choices=["cpu", "cuda"],

@@ -62,7 +62,13 @@ class DistilOptions(SupervisedOptions):
 class Distillation(SupervisedRun[DistilOptions, SupervisedProgress]):
     """One run: a student, its optimizer and its games."""
 
-    def __init__(self, options: DistilOptions, architecture: Architecture, teacher: NTupleNetwork) -> None:
+    def __init__(
+        self,
+        options: DistilOptions,
+        architecture: Architecture,
+        teacher: NTupleNetwork,
+        device: torch.device | None = None,
+    ) -> None:
         """Prepare a run.
 
         Raises:
@@ -70,7 +76,7 @@ class Distillation(SupervisedRun[DistilOptions, SupervisedProgress]):
         """
         if architecture.get("head", "policy") != "policy":
             raise TrainingError("the network values afterstates; `octofold-train value` trains it")
-        super().__init__(options, architecture, teacher, fastest_type(), SupervisedProgress)
+        super().__init__(options, architecture, teacher, fastest_type(device), SupervisedProgress, device)
         self._leads = TypicalLeads()
 
     @property

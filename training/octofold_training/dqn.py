@@ -24,10 +24,12 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from octofold_training.architectures import Architecture
 from octofold_training.curves import Curves
 from octofold_training.environment import Environment, RewardName
+from octofold_training.goals import GamesRun
 from octofold_training.interfaces import BoardEncoder
 from octofold_training.long_run import RunProgress, TrainingError
 from octofold_training.networks import all_finite, build, interface_of
 from octofold_training.options import option
+from octofold_training.random_state import random_state, restore_random
 from octofold_training.schedules import cooling
 
 CURVES = Curves(
@@ -66,7 +68,7 @@ class DQNOptions:
     seed: int = option(1, "of the weights, the games and the batches")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DQNProgress(RunProgress):
     """Averages since the last report."""
 
@@ -132,8 +134,10 @@ class Replay:
             kept[:count] = saved
 
 
-class DQN:
+class DQN(GamesRun):
     """One run: a Q-network, its optimiser, its games and their latest moves."""
+
+    options: DQNOptions
 
     def __init__(
         self, options: DQNOptions, architecture: Architecture, device: torch.device | None = None
@@ -166,16 +170,6 @@ class DQN:
     def origin(self) -> dict[str, Any]:
         """How the network came about, for its checkpoint."""
         return {"method": "deep Q-learning", "episodes": self.episodes}
-
-    @property
-    def goal(self) -> float:
-        """How many games the run plays."""
-        return self.options.episodes
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run has played its games."""
-        return self.episodes >= self.options.episodes
 
     @property
     def epsilon(self) -> float:
@@ -288,6 +282,7 @@ class DQN:
             "averaged": self.averaged.state_dict(),
             "environment": self.environment.state(),
             "generator": self._generator.get_state(),
+            "random": random_state(self._random),
             "replay": self._replay.state(),
             "episodes": self.episodes,
             "updates": self._updates,
@@ -310,4 +305,7 @@ class DQN:
         self._generator.set_state(state["generator"])
         self._replay.restore(state["replay"])
         self.episodes, self._updates = state["episodes"], state["updates"]
-        self._random = np.random.default_rng([self.options.seed, self.positions])
+        if "random" in state:
+            restore_random(self._random, state["random"])
+        else:  # an older state has none; at least the batches of the beginning do not come again
+            self._random = np.random.default_rng([self.options.seed, self.positions])

@@ -24,6 +24,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from octofold_training.architectures import Architecture
 from octofold_training.curves import Curves
+from octofold_training.goals import PositionsRun
 from octofold_training.interfaces import BoardEncoder
 from octofold_training.long_run import RunProgress, TrainingError
 from octofold_training.micro_batches import MicroBatches
@@ -62,7 +63,7 @@ class ImitationOptions:
     seed: int = option(1, "of the weights and of the order of the moves")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ImitationProgress(RunProgress):
     """Averages since the last report."""
 
@@ -72,11 +73,13 @@ class ImitationProgress(RunProgress):
 
     def details(self) -> str:
         """The figures of the report's line."""
-        return f"epoch {self.epoch:.2f}  {super().details()}  accuracy {self.accuracy:.2%}"
+        return f"epoch {self.epoch:.2f}  {super().details()}  agreement {self.accuracy:.2%}"
 
 
-class Imitation:
+class Imitation(PositionsRun):
     """One run: a network, its optimiser, and where it stands in the moves."""
+
+    options: ImitationOptions
 
     def __init__(
         self,
@@ -122,7 +125,11 @@ class Imitation:
     @property
     def origin(self) -> dict[str, Any]:
         """How the network came about, for its checkpoint."""
-        return {"method": "supervised by play logs", "moves": len(self._moves)}
+        return {
+            "method": "supervised by play logs",
+            "moves": len(self._moves),
+            "moves_sha256": self._moves.sha256,
+        }
 
     def warm_up(self) -> None:
         """Nothing to prepare."""
@@ -194,16 +201,6 @@ class Imitation:
             yield from self._moves.batches(epoch, self.options.batch_size, start)
             epoch, start = epoch + 1, 0
 
-    @property
-    def goal(self) -> float:
-        """Where the run ends: how many positions it learns from."""
-        return self.options.positions
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run has come to its end."""
-        return self.positions >= self.goal
-
     def is_sound(self) -> bool:
         """Whether all weights are finite numbers."""
         return all_finite(self.network)
@@ -216,6 +213,7 @@ class Imitation:
             "averaged": self.averaged.state_dict(),
             "optimiser": self._optimiser.state_dict(),
             "moves": len(self._moves),
+            "moves_sha256": self._moves.sha256,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -228,6 +226,8 @@ class Imitation:
             raise TrainingError(f"holds {state['architecture']}, asked for {self.architecture}")
         if state["moves"] != len(self._moves):
             raise TrainingError(f"was learning from {state['moves']:,} moves, these are {len(self._moves):,}")
+        if state.get("moves_sha256", self._moves.sha256) != self._moves.sha256:  # older states have none
+            raise TrainingError("was learning from other moves, though as many")
         self.network.load_state_dict(state["network"])
         self.averaged.load_state_dict(state["averaged"])
         self._optimiser.load_state_dict(state["optimiser"])

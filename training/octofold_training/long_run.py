@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -21,6 +21,8 @@ from octofold_training.provenance import UNRECORDED, Stage, stages_so_far
 if TYPE_CHECKING:
     from torch.optim.swa_utils import AveragedModel
 
+    from octofold_training.strength import Strength
+
 STATE = "state.pt"
 
 
@@ -28,7 +30,7 @@ class TrainingError(RuntimeError):
     """Training cannot continue; the message gives the reason."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunProgress:
     """The progress of a run since its last report."""
 
@@ -37,6 +39,8 @@ class RunProgress:
     positions_per_second: float
     loss: float
     learning_rate: float
+    strength: float | None = None
+    """average score of some games of the averaged network; None if none were played"""
 
     def line(self, positions: float) -> str:
         """The progress in one line, for a run of that many positions."""
@@ -66,6 +70,8 @@ class Run(Protocol[Reports]):
     "the network that the checkpoint gets"
     positions: int
     seconds: float
+    counts: str
+    "what `done` and `goal` count, such as positions"
 
     @property
     def origin(self) -> dict[str, Any]:
@@ -74,7 +80,12 @@ class Run(Protocol[Reports]):
 
     @property
     def goal(self) -> float:
-        """Where the run ends, for people; in positions unless its reports say otherwise."""
+        """Where the run ends."""
+        ...
+
+    @property
+    def done(self) -> float:
+        """How far it has come."""
         ...
 
     @property
@@ -158,12 +169,14 @@ def train(
     curves: Curves,
     report: Callable[[Progress], None],
     minutes: float = math.inf,
+    estimate: Callable[[Run[Progress]], Strength | None] = lambda _: None,
     save_every_seconds: float = 60.0,
 ) -> None:
     """Train until the run is finished, or for `minutes`; continue from `folder` if it contains a state.
 
     The averaged network is written to `checkpoint` whenever the state is saved, and at the end. Every report
-    goes to `report` and into the history. Ctrl-C saves the state and is raised again. Any other exception,
+    goes to `report` and into the history, with what `estimate` then says of the
+    strength, if anything. Ctrl-C saves the state and is raised again. Any other exception,
     such as `TrainingError`, leaves the last save unchanged.
     """
     before: list[Stage] = []
@@ -177,6 +190,8 @@ def train(
         with tensorboard_events(folder / "tensorboard", history.reports) as add_events:
             while not run.finished and run.seconds - started < minutes * 60:
                 progress = run.learn()
+                if found := estimate(run):
+                    progress = replace(progress, strength=round(found.average, 1))
                 report(progress)
                 history.append(progress)
                 add_events(history.reports[-1])

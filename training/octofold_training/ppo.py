@@ -25,6 +25,7 @@ from octofold_training.checkpoints import Checkpoint
 from octofold_training.curves import Curves
 from octofold_training.encoding import fastest_type
 from octofold_training.environment import Environment, RewardName
+from octofold_training.goals import PositionsRun
 from octofold_training.long_run import RunProgress, TrainingError
 from octofold_training.networks import all_finite, require_planes
 from octofold_training.options import fit_to_run, option
@@ -81,7 +82,7 @@ class PPOOptions:
     seed: int = option(1, "seed of the value network, the symmetries, the moves and the spawns")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PPOProgress(RunProgress):
     """The results of the last turn. Scores are of complete games, with moves drawn on one view."""
 
@@ -101,8 +102,10 @@ class PPOProgress(RunProgress):
         )
 
 
-class PPO:
+class PPO(PositionsRun):
     """One run: a policy, its initial network, its value network, their optimizer and the games."""
+
+    options: PPOOptions
 
     def __init__(self, options: PPOOptions, start: Checkpoint, device: torch.device) -> None:
         if start.architecture.get("head", "policy") != "policy":
@@ -135,7 +138,7 @@ class PPO:
         self.environment = Environment(
             options.games, exponents, options.rewards, options.restart_share, self._generator
         )
-        self._rollouts = Rollouts(self.environment, exponents, options.temperature, _type_on(device))
+        self._rollouts = Rollouts(self.environment, exponents, options.temperature, fastest_type(device))
         self._turn = Turn.empty(options.horizon, options.games, device)
 
     @property
@@ -247,16 +250,6 @@ class PPO:
         policy_loss = options.kl_weight * kl - gain - options.entropy_weight * entropy
         return policy_loss + value_loss, kl, entropy, (ratio != clipped).float().mean()
 
-    @property
-    def goal(self) -> float:
-        """Where the run ends: how many positions it learns from."""
-        return self.options.positions
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run has come to its end."""
-        return self.positions >= self.goal
-
     def is_sound(self) -> bool:
         """Whether all weights are finite numbers."""
         return all_finite(self.policy, self.value_network)
@@ -311,10 +304,6 @@ class _Lessons:
 
     def chosen(self, places: Tensor) -> _Lessons:
         return _Lessons(*(part[places] for part in vars(self).values()))
-
-
-def _type_on(device: torch.device) -> torch.dtype:
-    return fastest_type() if device.type == "cpu" else torch.bfloat16
 
 
 def fine_tuning(options: PPOOptions, checkpoint: Path, device: torch.device) -> PPO:

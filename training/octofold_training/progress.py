@@ -1,13 +1,47 @@
-"""Shows the progress of long runs: one line that is rewritten on a terminal, lines elsewhere."""
+"""Shows the progress of long runs: a bar and a line that are redrawn on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
+import math
 import sys
 import time
+from collections import deque
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
 from rich.text import Text
+
+_REMEMBERED = 60  # reports that the time left is forecast from
+
+
+class Forecast:
+    """How long a run will take, from how fast it was lately."""
+
+    def __init__(self, limit_seconds: float = math.inf) -> None:
+        """`limit_seconds` after its beginning, it stops whatever it has done."""
+        self._seen: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED)
+        self._limit_seconds = limit_seconds
+        self._began: float | None = None
+
+    def left(self, seconds: float, done: float, goal: float) -> float | None:
+        """Seconds left of a run that has come to `done` of `goal` after `seconds`; None if unknown yet."""
+        if self._began is None:
+            self._began = seconds
+        limit = max(0.0, self._began + self._limit_seconds - seconds)
+        self._seen.append((seconds, done))
+        (first_seconds, first), (last_seconds, last) = self._seen[0], self._seen[-1]
+        if last <= first:
+            return None if math.isinf(limit) else limit
+        return min(limit, max(0.0, goal - done) * (last_seconds - first_seconds) / (last - first))
+
+
+def duration(seconds: float) -> str:
+    """`40 s`, `12 min` or `3.5 h`."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 class ProgressLine:
@@ -28,10 +62,29 @@ class ProgressLine:
         if self._console.is_terminal:
             self._live.stop()
 
-    def show(self, line: str) -> None:
-        """Replace the line; if the output is not a terminal, print a line now and then."""
+    def show(self, line: str, share: float | None = None, left: float | None = None) -> None:
+        """Replace the line; if the output is not a terminal, print a line now and then.
+
+        Args:
+            line: what is to be said.
+            share: how much of the work is done, from 0 to 1; None if there is no end.
+            left: seconds; None if unknown.
+        """
         if self._console.is_terminal:
-            self._live.update(Text(line))
+            shown: RenderableType = Text(line)
+            self._live.update(shown if share is None else Group(_bar(share, left), shown))
         elif time.monotonic() - self._printed >= self._every_seconds:
             self._printed = time.monotonic()
-            print(line, file=sys.stderr, flush=True)
+            parts = [line]
+            if share is not None:
+                parts.append(f"{share:.0%}")
+            if left is not None:
+                parts.append(f"{duration(left)} left")
+            print("  ".join(parts), file=sys.stderr, flush=True)
+
+
+def _bar(share: float, left: float | None) -> Table:
+    row = Table.grid(padding=(0, 1))
+    remaining = "" if left is None else f"{duration(left)} left"
+    row.add_row(ProgressBar(total=1.0, completed=share, width=40), f"{share:.0%}", remaining)
+    return row

@@ -24,12 +24,14 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from octofold_training.architectures import Architecture
 from octofold_training.encoding import OneHot
+from octofold_training.goals import PositionsRun
 from octofold_training.long_run import RunProgress, TrainingError
 from octofold_training.micro_batches import MicroBatches
 from octofold_training.muon import HiddenMuon
 from octofold_training.networks import all_finite, build, require_planes
 from octofold_training.options import fit_to_run, option
 from octofold_training.positions import PositionPool
+from octofold_training.random_state import random_state, restore_random
 from octofold_training.schedules import cooling
 
 _EXPONENTS = 16  # 0 to 15, which a teacher's games come to
@@ -72,7 +74,7 @@ class SupervisedOptions:
     seed: int = option(1, "seed of the weights, the symmetries and the games")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SupervisedProgress(RunProgress):
     """Averages since the last report."""
 
@@ -83,15 +85,17 @@ class SupervisedProgress(RunProgress):
 
     def details(self) -> str:
         """The figures of this kind of run."""
-        return f"{super().details()}  accuracy {self.accuracy:.1%}  regret {self.regret:.1f}"
+        return f"{super().details()}  agreement {self.accuracy:.1%}  regret {self.regret:.1f}"
 
 
 Options = TypeVar("Options", bound=SupervisedOptions)
 Progress = TypeVar("Progress", bound=SupervisedProgress)
 
 
-class SupervisedRun(ABC, Generic[Options, Progress]):
+class SupervisedRun(PositionsRun, ABC, Generic[Options, Progress]):
     """One run: a student, its optimizer and its games."""
+
+    options: Options
 
     def __init__(
         self,
@@ -100,8 +104,9 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         teacher: NTupleNetwork,
         dtype: torch.dtype,
         progress: type[Progress],
+        device: torch.device | None = None,
     ) -> None:
-        """Prepare a run whose student computes in `dtype`.
+        """Prepare a run whose student computes in `dtype` on `device`; games and teacher stay on the CPU.
 
         Raises:
             TrainingError: the student cannot see all tiles of the teacher's games.
@@ -111,7 +116,7 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         self._progress = progress
         self.architecture = architecture
         torch.manual_seed(options.seed)
-        self.student = build(architecture)
+        self.student = build(architecture).to(device)
         require_planes(self.student)
         if architecture["exponents"] < _EXPONENTS:
             raise TrainingError(
@@ -128,7 +133,8 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         self.positions = 0
         self._teacher = teacher
         self._random = np.random.default_rng(options.seed)
-        self._one_hot = OneHot(architecture["exponents"], dtype)
+        self._device = device
+        self._one_hot = OneHot(architecture["exponents"], dtype, device)
         size = options.micro_batch_size
         self.micro_batches = MicroBatches(self.student, size) if size else None
         self._optimiser = torch.optim.AdamW(
@@ -190,8 +196,9 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
 
     def _answers(self, views: NDArray[np.uint8]) -> Tensor:
         """The student's answers `[N, 4]` or `[N, 1]` to boards `[N, 16]`."""
-        answers: Tensor = (self.micro_batches or self.student)(self._one_hot(torch.from_numpy(views)))
-        return answers
+        one_hot = self._one_hot(torch.from_numpy(views).to(self._device))
+        answers: Tensor = (self.micro_batches or self.student)(one_hot)
+        return answers.cpu()
 
     def _step(self, loss: Tensor, positions: int) -> None:
         """Make an optimizer step for `loss`, which comes from that many positions."""
@@ -206,16 +213,6 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         self.averaged.update_parameters(self.student)
         self.positions += positions
 
-    @property
-    def goal(self) -> float:
-        """Where the run ends: how many positions it learns from."""
-        return self.options.positions
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run has come to its end."""
-        return self.positions >= self.goal
-
     def is_sound(self) -> bool:
         """Whether all weights are finite numbers."""
         return all_finite(self.student)
@@ -228,6 +225,7 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
             "averaged": self.averaged.state_dict(),
             "optimiser": self._optimiser.state_dict(),
             **({"muon": self._muon.state()} if self._muon else {}),
+            "random": random_state(self._random),
             "pool": {name: torch.from_numpy(part.view(np.int64)) for name, part in self.pool.state().items()},
         }
 
@@ -246,4 +244,7 @@ class SupervisedRun(ABC, Generic[Options, Progress]):
         self._optimiser.load_state_dict(state["optimiser"])
         if self._muon and "muon" in state:  # a run may switch to Muon later
             self._muon.restore(state["muon"])
-        self._random = np.random.default_rng([self.options.seed, self.positions])
+        if "random" in state:
+            restore_random(self._random, state["random"])
+        else:  # an older state has none; at least what the beginning drew does not come again
+            self._random = np.random.default_rng([self.options.seed, self.positions])

@@ -60,7 +60,7 @@ class ValueOptions(SupervisedOptions):
     td_weight: float = option(0.1, "weight of the distance from the values one move later in the loss")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ValueProgress(SupervisedProgress):
     """Averages since the last report."""
 
@@ -107,7 +107,13 @@ class _Left(NamedTuple):
 class ValueLearning(SupervisedRun[ValueOptions, ValueProgress]):
     """One run: a value network, its optimizer and its games."""
 
-    def __init__(self, options: ValueOptions, architecture: Architecture, teacher: NTupleNetwork) -> None:
+    def __init__(
+        self,
+        options: ValueOptions,
+        architecture: Architecture,
+        teacher: NTupleNetwork,
+        device: torch.device | None = None,
+    ) -> None:
         """Prepare a run.
 
         Raises:
@@ -116,7 +122,7 @@ class ValueLearning(SupervisedRun[ValueOptions, ValueProgress]):
         if architecture.get("head", "policy") != "value":
             raise TrainingError('the network is a policy network; a value network needs head = "value"')
         # In bfloat16, a value of 100,000 would be exact only to some hundreds, the difference between moves.
-        super().__init__(options, architecture, teacher, torch.float32, ValueProgress)
+        super().__init__(options, architecture, teacher, torch.float32, ValueProgress, device)
         self._scale = float(architecture["value_scale"])
         self._left: deque[_Left | None] = deque([None] * options.slices)
 

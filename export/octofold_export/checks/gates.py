@@ -88,14 +88,23 @@ def check_agreement(
 def agreement_by_stage(
     graph: FoldedGraph, exact: FoldedGraph, boards: Mapping[str, NDArray[np.uint8]]
 ) -> dict[str, StageAgreement]:
-    """For each stage: the number of boards, and the share on which both graphs play the same move."""
-    return {
-        stage: StageAgreement(
-            boards=len(asked),
-            agreement=round(float(np.mean(graph.next_moves(asked) == exact.next_moves(asked))), 5),
-        )
-        for stage, asked in boards.items()
-    }
+    """For each stage: the number of boards, and the share on which both graphs play the same move.
+
+    Raises:
+        GateError: an answer is not a number; large tiles may exceed the range of a reduced precision.
+    """
+    found = {}
+    for stage, asked in boards.items():
+        answers = graph.answer(asked)
+        wrong = ~np.isfinite(answers.probabilities).all(axis=1)
+        if wrong.any():
+            raise GateError(
+                f"{wrong.sum()} of {len(asked)} boards ({stage}) get answers that are not finite, first "
+                f"{asked[wrong.argmax()].tolist()}"
+            )
+        share = float(np.mean(answers.move == exact.next_moves(asked)))
+        found[stage] = StageAgreement(boards=len(asked), agreement=round(share, 5))
+    return found
 
 
 def check_moves(graph: FoldedGraph, boards: NDArray[np.uint8], action_values: NDArray[np.float32]) -> None:

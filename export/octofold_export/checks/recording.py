@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.episodes import Episodes
+from octofold_game.episodes import Episodes, IllegalMoveError
 from octofold_game.player import Player
 from octofold_game.rules import BoardError, afterstates, check_boards, legal_moves
 from octofold_game.symmetries import CELLS
@@ -43,7 +43,12 @@ def play_boards(
         boards = []
         while len(episodes.running):
             boards.append(episodes.boards)
-            episodes.step(player.next_moves(episodes.boards))
+            try:
+                episodes.step(player.next_moves(episodes.boards))
+            except IllegalMoveError as error:  # no other numbers than NaN make an illegal move
+                raise ExportError(
+                    f"the graph answers a board with numbers that are not finite ({error})"
+                ) from error
         seen = np.unique(np.concatenate([seen, *boards]), axis=0)
         first_game += _GAMES_AT_ONCE
         report(f"{first_game} games played, {len(seen):,} different boards")
@@ -63,7 +68,7 @@ def read_boards(file: Path, largest_exponent: int) -> NDArray[np.uint8]:
             boards: NDArray[Any] = np.lib.format.read_array(opened, allow_pickle=False)
     except OSError as error:
         raise ExportError(f"{file}: {error.strerror}") from error
-    except (ValueError, EOFError) as error:
+    except (ValueError, EOFError, MemoryError) as error:  # a damaged header may ask for any size
         raise ExportError(f"{file}: not an .npy file") from error
     try:
         checked = check_boards(boards, largest_exponent)

@@ -7,7 +7,7 @@ rules give legality and afterstates, and views are made one by one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -19,9 +19,12 @@ from octofold_game.symmetries import CELLS, MOVES
 from octofold_export.checks.runner import Outputs
 from octofold_export.description.description import Answers, Description
 from octofold_export.description.encoding import encode
-from octofold_export.description.inference import Network
+from octofold_export.description.inference import Network, NetworkError
+from octofold_export.errors import ExportError
 from octofold_export.graph.heads import SMALLEST_PROBABILITY, TEMPERATURE
 from octofold_export.graph.views import VIEWS
+
+_REDUCED_MARGIN = 0.1  # of probabilities; less may be one step of 8 bits
 
 Numbers = NDArray[np.float64]
 Evaluate = Callable[[NDArray[np.uint8]], Numbers]
@@ -127,10 +130,21 @@ class Reference:
 
     boards: NDArray[np.uint8]
     answers: Outputs
-    decided: NDArray[np.bool_]
-    "[N]: every choice on the way (each view's vote, the winner) has a margin above the tolerance"
+    margins: Numbers
+    "[N]: the smallest lead among all choices on the way (each view's vote, the winner)"
     tolerance: float
     "of probabilities"
+    needed_margin: float
+    "a smaller lead does not decide a choice"
+
+    @property
+    def decided(self) -> NDArray[np.bool_]:
+        """`[N]`: rounding cannot change the votes and the move."""
+        return self.margins > self.needed_margin
+
+    def for_reduced_precision(self) -> Reference:
+        """The same answers; moves that are nearly equal in float32 may be exactly equal now."""
+        return replace(self, needed_margin=_REDUCED_MARGIN)
 
 
 def reference_answers(head: PlainHead, boards: NDArray[np.uint8], rule: Rule, symmetries: int) -> Reference:
@@ -142,15 +156,15 @@ def reference_answers(head: PlainHead, boards: NDArray[np.uint8], rule: Rule, sy
     favourites = scores.argmax(axis=2)  # [V, N]
     votes = (favourites[:, :, None] == np.arange(4)).sum(axis=0).astype(np.uint8) * ~over[:, None]
     views = softmax(scores / head.temperature)
-    decided = (_margin(views, legal) > head.tolerance).all(axis=0)
+    margins = _margin(views, legal).min(axis=0)
     probabilities, worth = head.merge(scores)
     if rule == "vote":
         worth = np.where(votes == votes.max(axis=1, keepdims=True), worth, -np.inf)
-    decided &= _margin(worth, legal) > head.tolerance
+    margins = np.where(over, np.inf, np.minimum(margins, _margin(worth, legal)))
     move = np.where(over, -1, worth.argmax(axis=1)).astype(np.int8)
     by_board = views.swapaxes(0, 1).astype(np.float32)
     answers = Outputs(move, probabilities.astype(np.float32), votes, legal, by_board)
-    return Reference(boards, answers, decided | over, head.tolerance)
+    return Reference(boards, answers, margins, head.tolerance, head.tolerance)
 
 
 def network_evaluation(network: Network, description: Description) -> Evaluate:
@@ -158,9 +172,17 @@ def network_evaluation(network: Network, description: Description) -> Evaluate:
     reads, output = description.reads, description.answers.output
 
     def evaluate(views: NDArray[np.uint8]) -> Numbers:
-        outputs = network.run(encode(reads, np.minimum(views, description.largest_exponent)))
+        try:
+            outputs = network.run(encode(reads, np.minimum(views, description.largest_exponent)))
+        except NetworkError as error:
+            raise ExportError(f"the network does not take boards from games: {error}") from error
         numbers = outputs[output] if output else next(iter(outputs.values()))
-        return numbers.reshape(len(views), -1).astype(np.float64)
+        numbers = numbers.reshape(len(views), -1).astype(np.float64)
+        wrong = ~(numbers < np.inf).all(axis=1)  # -inf may be a network's own word for an illegal move
+        if wrong.any():
+            board = views[wrong.argmax()].tolist()
+            raise ExportError(f"the network answers the board {board} with numbers that are not finite")
+        return numbers
 
     return evaluate
 

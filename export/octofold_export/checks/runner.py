@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from numpy.typing import NDArray
-from octofold_game.model import BOARDS
+from octofold_game.model import BOARDS, VIEWS
 
 from octofold_export.errors import ExportError, first_line
 
@@ -47,7 +47,7 @@ class FoldedGraph:
     def __init__(self, model: onnx.ModelProto, tensors: Mapping[str, NDArray[np.float32]] = _NONE) -> None:
         self.name = "folded graph"
         options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
+        options.log_severity_level = 4  # errors come as exceptions
         if any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in model.graph.initializer):
             # onnxruntime 1.31 crashes when it optimizes the layout of some float16 graphs for the CPU.
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
@@ -63,12 +63,24 @@ class FoldedGraph:
             raise ExportError(f"onnxruntime cannot load the folded graph: {first_line(error)}") from error
         self._names = [output.name for output in self._session.get_outputs()]
 
+    @property
+    def with_views(self) -> bool:
+        """Whether the graph has the output `views`."""
+        return VIEWS.name in self._names
+
     def answer(self, boards: NDArray[np.uint8], batch: int = _BATCH) -> Outputs:
-        """Outputs for boards `[N, 16]`, computed `batch` at a time."""
-        runs = [
-            self._session.run(None, {BOARDS.name: boards[first : first + batch]})
-            for first in range(0, max(len(boards), 1), batch)
-        ]
+        """Outputs for boards `[N, 16]`, computed `batch` at a time.
+
+        Raises:
+            ExportError: onnxruntime fails, which may come from a network's body.
+        """
+        try:
+            runs = [
+                self._session.run(None, {BOARDS.name: boards[first : first + batch]})
+                for first in range(0, max(len(boards), 1), batch)
+            ]
+        except Exception as error:  # onnxruntime's exceptions have no other base class
+            raise ExportError(f"onnxruntime cannot run the folded graph: {first_line(error)}") from error
         outputs = (np.concatenate(output) for output in zip(*runs, strict=True))
         return Outputs(**dict(zip(self._names, outputs, strict=True)))
 

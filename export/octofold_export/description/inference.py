@@ -6,7 +6,8 @@ reading. If several readings remain, the error lists them, and the user has to c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,6 +29,7 @@ from octofold_export.errors import ExportError
 
 _KINDS: tuple[InputKind, ...] = ("one_hot", "exponents", "tiles", "log2")
 _USUAL_PLANES = range(10, 21)  # tried if neither the user nor the network gives a number
+_SHOWN_REASONS = 2  # different ones, why the network takes no input
 _BOARDS = np.random.default_rng(4).integers(0, 8, (3, 16)).astype(np.uint8)
 
 
@@ -62,11 +64,16 @@ def complete(hints: Hints, network: Network) -> Description:
     """
     reads = _reads(hints.reads, network)
     answers = _answers(hints.answers, network.run(encode(reads, _BOARDS)))
-    largest = hints.largest_exponent or _largest(reads, network)
+    largest = _largest(reads, network) if hints.largest_exponent is None else hints.largest_exponent
     try:
-        return Description(reads=reads, answers=answers, largest_exponent=largest)
+        description = Description(reads=reads, answers=answers, largest_exponent=largest)
     except ValueError as error:
         raise ExportError(f"the description contradicts itself: {error}") from error
+    try:
+        network.run(encode(reads, np.full((len(_BOARDS), 16), largest, np.uint8)))
+    except NetworkError as error:
+        raise ExportError(f"the network takes no boards with largest_exponent {largest}: {error}") from error
+    return description
 
 
 def _reads(hints: ReadsHints, network: Network) -> Reads:
@@ -76,14 +83,15 @@ def _reads(hints: ReadsHints, network: Network) -> Reads:
         try:
             outputs = network.run(encode(reads, _BOARDS))
         except NetworkError as error:
-            refused[_name(reads)] = str(error)
+            refused.setdefault(_name(reads), str(error))
             continue
         if any(len(output) == len(_BOARDS) for output in outputs.values() if output.ndim):
             # The same numbers in the same order are one reading, regardless of the shape.
             readings.setdefault((reads.kind, reads.planes, reads.by_plane), reads)
         else:
             shapes = ", ".join(str(list(output.shape)) for output in outputs.values())
-            refused[_name(reads)] = f"{len(_BOARDS)} boards are answered with the shapes {shapes}"
+            answered = f"{len(_BOARDS)} boards are answered with the shapes {shapes}"
+            refused.setdefault(_name(reads), answered)
     if len(readings) == 1:
         return next(iter(readings.values()))
     if readings:
@@ -98,8 +106,29 @@ def _reads(hints: ReadsHints, network: Network) -> Reads:
             f"the network does not take {described or 'boards'}{declared}: {refused.popitem()[1]}"
         )
     raise ExportError(
-        f"the network takes no input that fits {described or 'a board'}{declared}; describe what it reads"
+        f"the network takes no input that fits {described or 'a board'}{declared}"
+        f"{_takes_one(hints, network) or _tried(refused)}"
     )
+
+
+def _takes_one(hints: ReadsHints, network: Network) -> str:
+    """The reading of a single board, if there is one."""
+    for reads in _candidates(hints, network):
+        try:
+            network.run(encode(reads, _BOARDS[:1]))
+        except NetworkError:
+            continue
+        return f": it takes a single board ({_name(reads)}), but no batch; export it with a free batch size"
+    return ""
+
+
+def _tried(refused: Mapping[str, str]) -> str:
+    """Some of the readings that were tried, with different reasons why the network refused them."""
+    reasons: dict[str, str] = {}
+    for name, reason in refused.items():
+        reasons.setdefault(re.sub(r"[^A-Za-z]+", "", reason), f"{name}: {reason}")  # but for sizes
+    shown = "; ".join(list(reasons.values())[:_SHOWN_REASONS])
+    return f"; describe what it reads{f' (tried: {shown})' if shown else ''}"
 
 
 def _candidates(hints: ReadsHints, network: Network) -> Iterator[Reads]:

@@ -81,7 +81,10 @@ class GraphBuilder:
         self._ir_version = max(self._ir_version, body.ir_version)
         grafted = onnx.GraphProto()
         grafted.CopyFrom(body.graph)
-        compose.add_prefix_graph(grafted, f"{prefix}/", inplace=True)
+        _forget_inner_shapes(grafted)
+        # Graphs inside nodes read these constants; `compose` knows their new names only after those graphs.
+        constants = {tensor.name: f"{prefix}/{tensor.name}" for tensor in grafted.initializer}
+        compose.add_prefix_graph(grafted, f"{prefix}/", inplace=True, name_map=constants)
         (given,), (result,) = grafted.input, grafted.output
         self._claim(f"{prefix}/")
         for tensor in grafted.initializer:
@@ -136,3 +139,15 @@ class GraphBuilder:
         if name in self._names:
             raise ValueError(f"two tensors are called {name}")
         self._names.add(name)
+
+
+def _forget_inner_shapes(graph: onnx.GraphProto) -> None:
+    """Remove the declared shapes in the graphs inside nodes; their symbols may mean another size here."""
+    for node in graph.node:
+        for attribute in node.attribute:
+            graphs = [attribute.g] if attribute.HasField("g") else []
+            for inner in (*graphs, *attribute.graphs):
+                del inner.value_info[:]
+                for output in inner.output:
+                    output.type.tensor_type.ClearField("shape")
+                _forget_inner_shapes(inner)

@@ -45,12 +45,12 @@ _CHOICES = (
 
 
 class _Inputs(CalibrationDataReader):  # type: ignore[misc]
-    """Batches of one input."""
+    """Batches of one input, all of the same size: onnxruntime joins what it records of each."""
 
     def __init__(self, name: str, inputs: NDArray[Any]) -> None:
-        self._batches = iter(
-            {name: inputs[first : first + _BATCH]} for first in range(0, len(inputs), _BATCH)
-        )
+        size = min(_BATCH, len(inputs))
+        starts = range(0, len(inputs) - size + 1, size)
+        self._batches = iter({name: inputs[first : first + size]} for first in starts)
 
     def get_next(self) -> dict[str, NDArray[Any]] | None:
         return next(self._batches, None)

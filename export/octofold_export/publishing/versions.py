@@ -20,7 +20,12 @@ from octofold_game.model import TRITON_FILE
 from octofold_export.errors import ExportError
 
 Content = bytes | memoryview
+_TAKEN = (errno.EEXIST, errno.ENOTEMPTY)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+class VersionExistsError(ExportError):
+    """The version was published already."""
 
 
 def check_name(name: str) -> None:
@@ -65,24 +70,30 @@ def publish(models: Path, name: str, version: int, files: Mapping[str, Content],
     An error leaves nothing behind.
 
     Raises:
-        ExportError: the version exists, or a file cannot be written.
+        VersionExistsError: the version exists.
+        ExportError: a file cannot be written.
     """
     model, staging = models / name, models / name / f".publishing-{version}-{os.getpid()}"
     created = _missing_folders(model)
     try:
         staging.mkdir(parents=True)
+        _write(staging / TRITON_FILE, config.encode())
         for file, content in files.items():
             _write(staging / file, content)
         _sync_folder(staging)
-        replace_file(model / TRITON_FILE, config.encode())
         if (model / str(version)).exists():  # a rename would replace an empty folder
-            raise FileExistsError(errno.EEXIST, "exists; published versions are never replaced")
+            raise FileExistsError(errno.EEXIST, "exists")
+        (staging / TRITON_FILE).replace(model / TRITON_FILE)
         staging.rename(model / str(version))
         _sync_folder(model)
     except BaseException as error:
         shutil.rmtree(staging, ignore_errors=True)
         if created:
             _withdraw(model / TRITON_FILE, created)
+        if isinstance(error, OSError) and error.errno in _TAKEN:
+            raise VersionExistsError(
+                f"{model / str(version)} exists; published versions are never replaced"
+            ) from error
         if isinstance(error, OSError):
             raise ExportError(f"{model / str(version)}: {error.strerror}") from error
         raise
@@ -107,7 +118,8 @@ def _missing_folders(folder: Path) -> list[Path]:
 def _withdraw(file: Path, folders: list[Path]) -> None:
     """Remove the files and folders of a failed publication, except folders that are in use by now."""
     with contextlib.suppress(OSError):
-        file.unlink()
+        if list(file.parent.iterdir()) == [file]:  # nobody else has published this model meanwhile
+            file.unlink()
     for folder in folders:
         with contextlib.suppress(OSError):
             folder.rmdir()

@@ -21,6 +21,8 @@ from octofold_export.errors import ExportError, first_line
 from octofold_export.graph.builder import OPSET
 
 _BATCH = "N"
+_LOWEST_IR_VERSION = 4
+"""Older versions list every constant among the inputs, too."""
 _OWN_DOMAINS = ("", "ai.onnx")
 
 
@@ -45,19 +47,21 @@ def prepare(model: onnx.ModelProto, output: str, example: NDArray[Any]) -> onnx.
     """Make the body of `model` for one `output`; `example` `[3, ...]` is an input.
 
     Raises:
-        ExportError: the batch size is fixed, or the opset cannot be converted to `OPSET` or newer.
+        ExportError: the batch size is fixed, the answers are random or not finite, or the opset cannot be
+            converted to `OPSET` or newer.
     """
     body = (
         inliner.inline_local_functions(model)
         if model.functions
         else onnx.ModelProto.FromString(model.SerializeToString())
     )
+    body.ir_version = max(body.ir_version, _LOWEST_IR_VERSION)
     (kept,) = (value for value in body.graph.output if value.name == output)
     _keep(body.graph, kept)
     _free_batch(body, example)
     body = _modern(body)
     body = _folded(body)
-    _check_batches(body, example)
+    _check_answers(body, example)
     return body
 
 
@@ -98,7 +102,8 @@ def _reads(node: onnx.NodeProto) -> Iterable[str]:
 def _free_batch(body: onnx.ModelProto, example: NDArray[Any]) -> None:
     """Give input and output a free batch size, also in constant shapes that begin with the batch size."""
     (given,), (result,) = body.graph.input, body.graph.output
-    size = given.type.tensor_type.shape.dim[0].dim_value
+    declared = given.type.tensor_type.shape.dim
+    size = declared[0].dim_value if declared else 0
     for value, shape in ((given, example.shape), (result, None)):
         dims = value.type.tensor_type.shape.dim
         if shape is not None:
@@ -125,7 +130,10 @@ def _free_batch(body: onnx.ModelProto, example: NDArray[Any]) -> None:
 
 
 def _modern(body: onnx.ModelProto) -> onnx.ModelProto:
-    opset = max(entry.version for entry in body.opset_import if entry.domain in _OWN_DOMAINS)
+    opsets = [entry.version for entry in body.opset_import if entry.domain in _OWN_DOMAINS]
+    if not opsets:  # all operators are of other domains
+        body.opset_import.append(helper.make_opsetid("", OPSET))
+    opset = max(opsets, default=OPSET)
     if opset >= OPSET:
         return body
     try:
@@ -154,16 +162,28 @@ def _folded(body: onnx.ModelProto) -> onnx.ModelProto:
     return folded
 
 
-def _check_batches(body: onnx.ModelProto, example: NDArray[Any]) -> None:
+def _check_answers(body: onnx.ModelProto, example: NDArray[Any]) -> None:
     session = new_session(body)
     (given,) = session.get_inputs()
+
+    def run(inputs: NDArray[Any]) -> NDArray[Any]:
+        answers: NDArray[Any] = session.run(None, {given.name: inputs})[0]
+        return answers
+
     try:
-        together = session.run(None, {given.name: example})[0]
-        alone = [session.run(None, {given.name: example[at : at + 1]})[0] for at in range(len(example))]
-        fixed = "its output does not grow with the batch" if len(together) != len(example) else ""
-        if not fixed and not np.allclose(np.concatenate(alone), together, rtol=1e-3, atol=1e-3):
-            fixed = "boards of a batch change each other's answers"
+        together, again = run(example), run(example)
+        alone = [run(example[at : at + 1]) for at in range(len(example))]
     except Exception as error:  # onnxruntime's exceptions have no other base class
-        fixed = first_line(error)
+        raise ExportError(f"the graph works for a fixed batch size only: {first_line(error)}") from error
+    if not (together < np.inf).all():  # -inf may be a network's own word for an illegal move
+        raise ExportError("the graph answers boards with numbers that are not finite")
+    if not np.array_equal(together, again):
+        raise ExportError(
+            "the graph answers the same boards differently each time; remove its random operators, such as "
+            "a dropout that is always on"
+        )
+    fixed = "its output does not grow with the batch" if len(together) != len(example) else ""
+    if not fixed and not np.allclose(np.concatenate(alone), together, rtol=1e-3, atol=1e-3):
+        fixed = "boards of a batch change each other's answers"
     if fixed:
         raise ExportError(f"the graph works for a fixed batch size only: {fixed}")

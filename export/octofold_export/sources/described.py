@@ -18,13 +18,16 @@ from octofold_export.description.inference import Network, complete
 from octofold_export.errors import ExportError, first_line
 from octofold_export.graph.bodies import DescribedBody
 from octofold_export.graph.heads import Evaluator
-from octofold_export.precision.half_body import half_body
+from octofold_export.precision.half_body import check_range, half_body
 from octofold_export.precision.static_int8 import named, quantized_bodies
 from octofold_export.sources.onnx_file import read_onnx
 from octofold_export.sources.source import Boards, Quantize, Source
 from octofold_export.sources.torch_network import read_exported_program, read_module, read_torchscript
 
 _EXAMPLES = np.random.default_rng(2).integers(0, 8, (3, 16)).astype(np.uint8)
+
+
+_WIDE_BOARDS = 256  # with tiles of all sizes
 
 
 class TrainedNetwork(Network, Protocol):
@@ -101,6 +104,12 @@ def described_source(
     output = description.answers.output or next(iter(network.run(example)))
     body = named(network.body(output, example))
 
+    boards = np.random.default_rng(3).integers(0, description.largest_exponent + 1, (_WIDE_BOARDS, 16))
+
+    def half() -> Evaluator:
+        check_range(body, encode(description.reads, boards.astype(np.uint8)))
+        return evaluator(half_body(body))
+
     def evaluator(form: onnx.ModelProto) -> Evaluator:
         return DescribedBody(form, description)
 
@@ -108,7 +117,7 @@ def described_source(
         description=description,
         evaluate=network_evaluation(network, description),
         fp32=evaluator(body),
-        fp16=lambda: evaluator(half_body(body)),
+        fp16=half,
         int8=_quantize(body, description, evaluator),
         architecture={**architecture, "operators": network.operators},
         weights=network.weights,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import numpy as np
 import onnx
@@ -46,11 +46,13 @@ class OnnxNetwork:
         self._names = [value.name for value in self._session.get_outputs()]
         declared = next(value for value in model.graph.input if value.name == self._input).type.tensor_type
         try:
-            self.type: ElementType | None = cast(
-                ElementType, helper.tensor_dtype_to_np_dtype(declared.elem_type).name
-            )
+            element = helper.tensor_dtype_to_np_dtype(declared.elem_type).name
         except KeyError:
             raise ExportError(f"{name}: its input {self._input!r} is no tensor of numbers") from None
+        if element not in (allowed := get_args(ElementType)):
+            wanted = f"type {element}, which is none of {', '.join(allowed)}"
+            raise ExportError(f"{name}: its input {self._input!r} is of {wanted}")
+        self.type: ElementType | None = cast(ElementType, element)
         sizes = [dim.dim_value or None for dim in declared.shape.dim]
         self.shape: Sequence[int | None] | None = sizes or None
         self._batch = sizes[0] if sizes else None
@@ -80,7 +82,7 @@ class OnnxNetwork:
     @property
     def weights(self) -> int:
         """Number of floats in the model's constants."""
-        return sum(int(np.prod(tensor.dims)) for tensor in self.model.graph.initializer if _is_float(tensor))
+        return sum(int(np.prod(tensor.dims)) for tensor in _tensors(self.model.graph) if _is_float(tensor))
 
     @property
     def operators(self) -> str:
@@ -89,8 +91,8 @@ class OnnxNetwork:
         return ", ".join(f"{name} {count}" for name, count in counted.most_common())
 
     def _check_weights(self, name: str) -> None:
-        for tensor in self.model.graph.initializer:
-            if _is_float(tensor) and not np.isfinite(numpy_helper.to_array(tensor)).all():
+        for tensor in _tensors(self.model.graph):  # infinite ones may be a mask; answers are checked later
+            if _is_float(tensor) and np.isnan(numpy_helper.to_array(tensor)).any():
                 raise ExportError(f"{name}: {tensor.name!r} holds weights that are not finite numbers")
 
 
@@ -107,7 +109,7 @@ def read_onnx(file: Path) -> tuple[OnnxNetwork, str]:
         digest.update(content)
         model = onnx.ModelProto.FromString(content)
         beside = _external_files(file, model)
-        check_size(file, len(content) + sum(_size(path) for path in beside))
+        check_size(file, len(content) + sum(beside.values()))
         for path in beside:
             digest.update(path.read_bytes())
         external_data_helper.load_external_data_for_model(model, str(file.parent))
@@ -139,21 +141,35 @@ def _size(file: Path) -> int:
         raise ExportError(f"{file}: {error.strerror}") from error
 
 
-def _external_files(file: Path, model: onnx.ModelProto) -> list[Path]:
-    """The external files with tensors of the model.
+def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """All constants of a graph: initializers, attributes of nodes, and those of graphs inside nodes."""
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _tensors(inner)
+
+
+def _external_files(file: Path, model: onnx.ModelProto) -> dict[Path, int]:
+    """The external files with tensors of the model, and the number of bytes that tensors take from each.
 
     Raises:
         ExportError: a file is outside of the model's folder.
     """
-    found: dict[Path, None] = {}
-    for tensor in model.graph.initializer:
+    found: dict[Path, int] = {}
+    for tensor in _tensors(model.graph):
         if tensor.data_location == TensorProto.EXTERNAL:
-            location = {entry.key: entry.value for entry in tensor.external_data}.get("location", "")
+            entries = {entry.key: entry.value for entry in tensor.external_data}
+            location = entries.get("location", "")
             path = file.parent / location
             if not location or not path.resolve().is_relative_to(file.parent.resolve()):
                 raise ExportError(f"{file}: {tensor.name!r} lies outside the model's folder, in {location!r}")
-            found[path] = None
-    return list(found)
+            length = entries.get("length", "")
+            found[path] = found.get(path, 0) + (int(length) if length.isdecimal() else _size(path))
+    return found
 
 
 def _is_float(tensor: onnx.TensorProto) -> bool:

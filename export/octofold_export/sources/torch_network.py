@@ -8,11 +8,11 @@ import io
 import pickle
 import sys
 import warnings
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import onnx
 import torch
 from numpy.typing import NDArray
@@ -45,7 +45,9 @@ class TorchNetwork:
         self.module = module.eval()
         self._name = name
         for parameter, values in (*module.named_parameters(), *module.named_buffers()):
-            if values.is_floating_point() and not bool(torch.isfinite(values).all()):
+            # An infinite buffer may be a mask.
+            wrong = ~torch.isfinite(values) if isinstance(values, nn.Parameter) else torch.isnan(values)
+            if bool(wrong.any()):
                 raise ExportError(f"{name}: {parameter!r} holds weights that are not finite numbers")
 
     @property
@@ -103,6 +105,7 @@ def read_module(place: str, weights: Path | None) -> tuple[TorchNetwork, str]:
     if weights is None:
         return TorchNetwork(module, place), _digest(module.state_dict())
     state, digest = _read_state(weights)
+    state = _without_prefix(state, module.state_dict())
     _check_state(weights, module, state)
     module.load_state_dict(state)
     return TorchNetwork(module, place), digest
@@ -169,10 +172,12 @@ def _named(answer: Any) -> dict[str, Tensor]:
         return {str(key): value for key, value in answer.items() if isinstance(value, Tensor)}
     if hasattr(answer, "_asdict"):
         return _named(answer._asdict())
+    if not isinstance(answer, Sequence):
+        raise TypeError(f"it returns a {type(answer).__name__}, not tensors")
     return {str(place): value for place, value in enumerate(answer) if isinstance(value, Tensor)}
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {first_line(error)}"
 
 
@@ -183,16 +188,16 @@ def _call(place: str) -> nn.Module:
     if (folder := str(Path.cwd())) not in sys.path:  # as `python -m` does
         sys.path.insert(0, folder)
     try:
-        made = getattr(importlib.import_module(package), name)
+        imported = importlib.import_module(package)
+    except (Exception, SystemExit) as error:  # the user's code may raise any exception, or be a script
+        raise ExportError(f"{package} cannot be imported: {_said(error)}") from error
+    try:
+        made = getattr(imported, name)
     except AttributeError as error:
         raise ExportError(f"{package} has no {name!r}") from error
-    except Exception as error:  # the user's code may raise any exception
-        raise ExportError(
-            f"{package} cannot be imported: {type(error).__name__}: {first_line(error)}"
-        ) from error
     try:
         module = made if isinstance(made, nn.Module) else made()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ExportError(f"{place}() fails: {_said(error)}") from error
     if not isinstance(module, nn.Module):
         raise ExportError(f"{place}() returns a {type(module).__name__}, not a torch.nn.Module")
@@ -202,9 +207,15 @@ def _call(place: str) -> nn.Module:
 def _read(file: Path) -> bytes:
     try:
         check_size(file, file.stat().st_size)
-        return file.read_bytes()
+        content = file.read_bytes()
     except OSError as error:
         raise ExportError(f"{file}: {error.strerror}") from error
+    try:  # torch writes zip files without compression; others may unpack to any size
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            check_size(file, sum(entry.file_size for entry in archive.infolist()))
+    except zipfile.BadZipFile:
+        pass  # not torch's format, which the readers find out
+    return content
 
 
 def _read_state(file: Path) -> tuple[dict[str, Tensor], str]:
@@ -215,18 +226,42 @@ def _read_state(file: Path) -> tuple[dict[str, Tensor], str]:
 
             state: Any = safetensors.torch.load(content)
         else:
-            state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about old pickles
+                state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise ExportError(f"{file}: not a file of tensors alone; save the state dict by itself") from error
     except Exception as error:  # a damaged file's errors have no class in common
         raise ExportError(f"{file}: not a file of weights ({first_line(error)})") from error
-    for key in _STATE_KEYS:
-        if isinstance(state, Mapping) and isinstance(state.get(key), Mapping):
-            state = state[key]
-            break
-    if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
-        raise ExportError(f"{file}: not a state dict, which maps names to tensors")
-    return dict(state), hashlib.sha256(content).hexdigest()
+    digest = hashlib.sha256(content).hexdigest()
+    if _is_state(state):
+        return dict(state), digest
+    parts = {str(key): part for key, part in state.items()} if isinstance(state, Mapping) else {}
+    states = [key for key, part in parts.items() if _is_state(part)]
+    usual = [key for key in _STATE_KEYS if key in states]
+    if usual or len(states) == 1:
+        return dict(parts[(usual or states)[0]]), digest
+    found = f"; the file has {', '.join(map(repr, parts))}" if parts else ""
+    raise ExportError(f"{file}: not a state dict, which maps names to tensors{found}")
+
+
+def _is_state(value: Any) -> bool:
+    return (
+        isinstance(value, Mapping) and len(value) > 0 and all(isinstance(at, Tensor) for at in value.values())
+    )
+
+
+def _without_prefix(state: dict[str, Tensor], expected: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Remove a prefix that all names of `state` have before the expected ones.
+
+    DataParallel, torch.compile and Lightning save a network as a part of a module of their own.
+    """
+    shared = [name for name in state if name.endswith(next(iter(expected), ""))]
+    for name in shared:
+        prefix = name.removesuffix(next(iter(expected), ""))
+        if prefix.endswith(".") and state.keys() == {prefix + each for each in expected}:
+            return {each: state[prefix + each] for each in expected}
+    return state
 
 
 def _check_state(file: Path, module: nn.Module, state: Mapping[str, Tensor]) -> None:
@@ -238,7 +273,11 @@ def _check_state(file: Path, module: nn.Module, state: Mapping[str, Tensor]) -> 
     expected = module.state_dict()
     for name, values in expected.items():
         if name not in state:
-            raise ExportError(f"{file}: {name!r} is missing; the module needs {len(expected)} tensors")
+            listed = ", ".join(map(repr, list(state)[:3]))
+            raise ExportError(
+                f"{file}: {name!r} is missing; the module needs {len(expected)} tensors, the file has "
+                f"{len(state)} ({listed}{', ...' if len(state) > 3 else ''})"
+            )
         if state[name].shape != values.shape:
             found, wanted = list(state[name].shape), list(values.shape)
             raise ExportError(f"{file}: {name!r} has the shape {found}, the module needs {wanted}")
@@ -251,7 +290,8 @@ def _digest(state: Mapping[str, Tensor]) -> str:
     digest = hashlib.sha256()
     for name, values in state.items():
         digest.update(name.encode())
-        digest.update(np.ascontiguousarray(values.detach().cpu().numpy()).data)
+        content = values.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        digest.update(content.numpy().data)
     return digest.hexdigest()
 
 
@@ -269,7 +309,7 @@ def _module_to_onnx(module: nn.Module, inputs: Tensor, name: str) -> onnx.ModelP
     except Exception as error:  # the exporter's errors have no class in common
         cause = error.__cause__ or error
         raise ExportError(
-            f"{name}: torch.onnx cannot export it with a free batch size: {first_line(cause)}"  # type: ignore[arg-type]
+            f"{name}: torch.onnx cannot export it with a free batch size: {first_line(cause)}"
         ) from error
     assert exported is not None
     return exported.model_proto

@@ -7,11 +7,13 @@ bytes: 16 exponents, the move, the cell of the new tile. With 256 shards, 6 x 10
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
@@ -27,6 +29,7 @@ _INDEX = "index.json"
 _ROW = 18
 _SCATTER_ROWS = 1 << 16  # that are sent to the shards at a time
 _BUFFER_BYTES = 1 << 16  # of each shard's file
+_DIGEST_BYTES = 1 << 20  # read at a time
 
 
 @dataclass(frozen=True)
@@ -182,6 +185,16 @@ class ShuffledMoves:
     def __len__(self) -> int:
         """The number of moves."""
         return sum(self._counts)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of all moves in the order of the shards, in hexadecimal; reads them once."""
+        digest = hashlib.sha256()
+        for shard in range(len(self._counts)):
+            with (self.folder / _name(shard)).open("rb") as file:
+                while piece := file.read(_DIGEST_BYTES):
+                    digest.update(piece)
+        return digest.hexdigest()
 
     def batches(self, epoch: int, size: int, start: int = 0) -> Iterator[Moves]:
         """Yield the moves of an epoch in its order, `size` at a time; the last batch may be smaller.

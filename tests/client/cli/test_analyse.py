@@ -4,15 +4,13 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from octofold_client.analysis.trajectories import Walk
 from octofold_game.replays import read_replays
-
-OCTOFOLD = Path(sys.executable).with_name("octofold")
+from support.commands import octofold
 
 
 @pytest.fixture
@@ -22,7 +20,7 @@ def folder(games: Path, tmp_path: Path) -> Path:
 
 
 def analyse(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([OCTOFOLD, "analyse", *arguments], capture_output=True, text=True, timeout=100)
+    return octofold("analyse", *arguments)
 
 
 def analysis_of(folder: Path) -> dict[str, Any]:

@@ -12,19 +12,14 @@ from pathlib import Path
 import grpc
 import pytest
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from support.commands import octofold
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 CORNER = "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1"
 SECONDS = 60
 
 
-def octofold(*arguments: str, folder: Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [OCTOFOLD, *arguments], cwd=folder, input=stdin, capture_output=True, text=True, timeout=SECONDS
-    )
-
-
-def failure(*arguments: str, folder: Path, stdin: str | None = None) -> str:
+def failure(*arguments: str, folder: Path, stdin: str = "") -> str:
     """The one line that a command must fail with."""
     done = octofold(*arguments, folder=folder, stdin=stdin)
     assert done.returncode == 1, done

@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,14 +10,11 @@ import pytest
 from octofold_client.evaluation.intervals import bootstrap_interval
 from octofold_client.rpc.local_server import LocalServer
 from octofold_game.replays import ReplayWriter, read_replays
-
-OCTOFOLD = Path(sys.executable).with_name("octofold")
+from support.commands import octofold
 
 
 def compare(*arguments: str | Path, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [OCTOFOLD, "compare", *arguments], cwd=folder, capture_output=True, text=True, timeout=100
-    )
+    return octofold("compare", *arguments, folder=folder)
 
 
 def failure(*arguments: str | Path, folder: Path | None = None) -> str:

@@ -15,6 +15,7 @@ from octofold_client.rpc.local_server import LocalServer
 from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_game.referee import verify
 from octofold_game.replays import read_replays, recover
+from support.commands import octofold
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 GAMES = 50
@@ -77,13 +78,8 @@ def wait_for_games(folder: Path, process: subprocess.Popen[str]) -> None:
 @pytest.fixture(scope="module")
 def uninterrupted(target: str, tmp_path_factory: pytest.TempPathFactory) -> Replays:
     folder = tmp_path_factory.mktemp("uninterrupted")
-    subprocess.run(
-        [OCTOFOLD, "evaluate", *OPTIONS, "--target", target, "--out", "out"],
-        cwd=folder,
-        check=True,
-        capture_output=True,
-        timeout=SECONDS,
-    )
+    done = octofold("evaluate", *OPTIONS, "--target", target, "--out", "out", folder=folder)
+    assert done.returncode == 0, done
     return replays_of(folder / "out")
 
 

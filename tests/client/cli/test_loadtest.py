@@ -16,6 +16,7 @@ import grpc
 import psutil
 import pytest
 from octofold_client.rpc.local_server import LocalServer
+from support.commands import octofold
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 SECONDS = 60
@@ -24,13 +25,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def loadtest(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [OCTOFOLD, "loadtest", *QUICK, *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-    )
+    return octofold("loadtest", *QUICK, *arguments, folder=folder)
 
 
 def failure(*arguments: str, folder: Path) -> str:

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.commands import octofold
 
-OCTOFOLD = Path(sys.executable).with_name("octofold")
 ROOT = Path(__file__).parents[3]
 SUBCOMMANDS = (
     "move",
@@ -22,10 +22,6 @@ SUBCOMMANDS = (
     "models",
     "ready",
 )
-
-
-def octofold(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([OCTOFOLD, *arguments], cwd=folder, capture_output=True, text=True, timeout=60)
 
 
 def error(*arguments: str, folder: Path, code: int = 1) -> str:
@@ -164,9 +160,7 @@ def test_the_file_of_boards_that_the_readme_asks_about_is_there_and_gets_moves(t
     command = re.search(r"octofold move < (\S+)", (ROOT / "README.md").read_text())
     assert command is not None
     boards = (ROOT / command[1]).read_text()
-    done = subprocess.run(
-        [OCTOFOLD, "move", "--target", target], input=boards, capture_output=True, text=True, timeout=60
-    )
+    done = octofold("move", "--target", target, stdin=boards)
     assert done.returncode == 0, done
     assert len(done.stdout.splitlines()) == 1 + len(boards.splitlines()) > 3
 

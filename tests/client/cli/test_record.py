@@ -15,14 +15,11 @@ from octofold_game.play_logs.moves import Moves
 from octofold_game.play_logs.reading import log_files, read_log
 from octofold_game.replays import read_replays
 from octofold_game.rules import legal_moves
+from support.commands import octofold
 from support.logged_moves import moves_of, rows
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 SECONDS = 100
-
-
-def octofold(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([OCTOFOLD, *arguments], capture_output=True, text=True, timeout=SECONDS)
 
 
 def logged(folder: Path) -> Moves:

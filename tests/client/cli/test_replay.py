@@ -18,6 +18,7 @@ import pytest
 from octofold_client.cli.replay import chosen
 from octofold_client.errors import EvaluationError
 from octofold_game.replays import read_replays
+from support.commands import octofold
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 RIGHT, LEFT, END, HOME, PAGE_DOWN = "\x1b[C", "\x1b[D", "\x1b[F", "\x1b[H", "\x1b[6~"
@@ -148,9 +149,7 @@ def test_ctrl_c_leaves_and_puts_the_terminal_back(games: Path, open_screen: Call
 
 
 def test_without_a_terminal_it_says_that_it_needs_one(games: Path) -> None:
-    done = subprocess.run(
-        [OCTOFOLD, "replay", games], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS
-    )
+    done = octofold("replay", games)
     assert done.returncode == 1
     assert done.stderr == "octofold: replay needs a terminal; octofold verify works without one\n"
 

@@ -13,20 +13,14 @@ import numpy as np
 import pytest
 from octofold_game.episodes import Episode
 from octofold_game.replays import ReplayWriter, read_replays
+from support.commands import octofold
 
-OCTOFOLD = Path(sys.executable).with_name("octofold")
 PNG = b"\x89PNG\r\n\x1a\n"
 FEW_MB = 40_000  # kB
 
 
-def report(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [OCTOFOLD, "report", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, **environment},
-    )
+def report(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return octofold("report", *arguments)
 
 
 @pytest.fixture
@@ -100,10 +94,12 @@ def test_pictures_are_drawn_when_asked_for_and_named_in_the_markdown(folder: Pat
 
 def test_without_matplotlib_only_the_pictures_are_missing(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "matplotlib.py").write_text("raise ModuleNotFoundError(name=__name__)")
-    assert report(folder, PYTHONPATH=str(tmp_path)).returncode == 0
-    done = report(folder, "--plots", PYTHONPATH=str(tmp_path))
+    command = [str(Path(sys.executable).with_name("octofold")), "report", str(folder)]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([*command, "--plots"], env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert done.stderr.startswith("octofold: pictures need matplotlib: run ")
+    assert subprocess.run(command, env=environment, capture_output=True, timeout=60).returncode == 0
 
 
 def test_card_and_run_of_an_earlier_schema_are_kept(folder: Path) -> None:
@@ -190,7 +186,7 @@ def test_games_that_do_not_belong_to_an_evaluation_are_named_instead_of_counted(
     first = next(episode for episode in read_replays(folder / "games.replay") if episode.game == 0)
     with ReplayWriter(folder / "games.replay") as writer:
         writer.append(replace(first, **change))
-    done = subprocess.run([OCTOFOLD, command, folder], capture_output=True, text=True, timeout=60)
+    done = octofold(command, folder)
     assert done.returncode == 1
     assert done.stderr == f"octofold: {folder / 'games.replay'}: {said}\n"
     assert not (folder / "result.json").exists()

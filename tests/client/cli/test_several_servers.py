@@ -14,6 +14,7 @@ import pytest
 from octofold_client.rpc.local_server import LocalServer
 from octofold_game.referee import verify
 from octofold_game.replays import read_replays
+from support.commands import octofold
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 GAMES = 50
@@ -32,9 +33,7 @@ def replays_of(folder: Path) -> Replays:
 
 
 def evaluate(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [OCTOFOLD, "evaluate", *arguments], cwd=folder, capture_output=True, text=True, timeout=SECONDS
-    )
+    return octofold("evaluate", *arguments, folder=folder, timeout=SECONDS)
 
 
 @pytest.fixture

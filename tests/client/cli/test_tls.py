@@ -16,15 +16,14 @@ from cryptography.x509.oid import NameOID
 from octofold_client.errors import Unavailable
 from octofold_client.evaluation.servers import diagnose
 from octofold_client.rpc.credentials import Credentials
+from support.commands import octofold
 
-OCTOFOLD = Path(sys.executable).with_name("octofold")
 SERVE = Path(sys.executable).with_name("octofold-serve")
-SECONDS = 100
 
 
 def line_of(*arguments: str) -> str:
     """The one line that the command fails with: nothing of the SSL library beside it."""
-    done = subprocess.run([OCTOFOLD, *arguments], capture_output=True, text=True, timeout=SECONDS)
+    done = octofold(*arguments)
     assert (done.returncode, done.stdout) == (1, ""), done
     (line,) = done.stderr.splitlines()
     return line
@@ -128,14 +127,6 @@ def test_a_tls_client_of_a_plaintext_server_hears_that_it_has_none(target: str) 
 
 
 def test_with_the_certificate_it_works(tls_port: int, certificate: Path) -> None:
-    command: list[str | Path] = [
-        OCTOFOLD,
-        "models",
-        "--target",
-        f"127.0.0.1:{tls_port}",
-        "--tls-ca",
-        certificate,
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    done = octofold("models", "--target", f"127.0.0.1:{tls_port}", "--tls-ca", certificate)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("small")

@@ -1,7 +1,6 @@
 """`octofold verify`: true files pass, edited and truncated ones are named down to the game and its place."""
 
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,13 +8,13 @@ from pathlib import Path
 import pytest
 from octofold_game.episodes import Episode
 from octofold_game.replays import ReplayWriter, read_replays
+from support.commands import octofold
 
-OCTOFOLD = Path(sys.executable).with_name("octofold")
 Edit = Callable[[Episode], Episode]
 
 
 def verify(*files: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([OCTOFOLD, "verify", *files], capture_output=True, text=True, timeout=60)
+    return octofold("verify", *files)
 
 
 @pytest.fixture

@@ -20,12 +20,9 @@ from octofold_client.contenders.player_thread import PlayerThread
 from octofold_client.errors import EvaluationError
 from octofold_game.replays import read_replays
 from octofold_game.rules import legal_moves
+from support.commands import octofold
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
-
-
-def octofold(*arguments: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([OCTOFOLD, *arguments], cwd=folder, capture_output=True, text=True, timeout=100)
 
 
 def games_of(folder: Path) -> dict[int, bytes]:

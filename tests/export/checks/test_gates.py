@@ -1,18 +1,28 @@
 """What the checks before publishing catch, and that they name it."""
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from octofold_export.checks.gates import check_agreement, check_equivariance, check_parity, sample
+from octofold_export.checks.gates import (
+    agreement_by_stage,
+    check_agreement,
+    check_equivariance,
+    check_parity,
+    sample,
+)
 from octofold_export.checks.reference import Reference, network_evaluation, plain_head, reference_answers
 from octofold_export.checks.runner import FoldedGraph
+from octofold_export.description.description import Answers, Description, Reads
 from octofold_export.errors import GateError
+from octofold_export.graph.bodies import DescribedBody
+from octofold_export.graph.builder import GraphBuilder
 from octofold_export.graph.folding import fold
-from octofold_export.graph.heads import PolicyHead
+from octofold_export.graph.heads import Evaluator, PolicyHead, head
 from octofold_export.handmade.floating import float_form
 from octofold_export.handmade.weights import FoldableNetwork, foldable
 from octofold_export.sources.checkpoint import one_hot_description
@@ -49,6 +59,52 @@ def test_a_faithful_graph_passes(
     check_parity(graph, reference)
     check_equivariance(graph, reference, symmetries)
     assert reference.decided.mean() > 0.9
+
+
+@dataclass(frozen=True)
+class InSteps:
+    """The numbers of another evaluator, in steps as large as those of 8 bits."""
+
+    evaluator: Evaluator
+
+    def evaluate(self, graph: GraphBuilder, cells: str, views: NDArray[np.intp]) -> str:
+        step = graph.constant("step_of_8_bits", np.array(0.1, np.float32))
+        exact = graph.add("Div", [self.evaluator.evaluate(graph, cells, views), step], "exact_steps")
+        return graph.add("Mul", [graph.add("Round", [exact], "whole_steps"), step], "in_steps")
+
+
+def test_moves_that_a_reduced_precision_makes_equal_may_turn(
+    module: nn.Module, network: FoldableNetwork, boards: NDArray[np.uint8]
+) -> None:
+    """Of two equal moves, one is taken by its place in the order, which does not turn with the board."""
+    checked = sample(boards)
+    reference = reference_of(module, checked, "vote", 8)
+    graph = FoldedGraph(fold(PolicyHead(InSteps(float_form(network))), "vote", 8))
+    with pytest.raises(GateError, match="differ"):
+        check_equivariance(graph, reference)
+    reduced = reference.for_reduced_precision()
+    check_equivariance(graph, reduced)
+    assert 0.3 < reduced.decided.mean() < reference.decided.mean()
+
+
+class UpTo16(nn.Linear):
+    """No number for the exponent 17."""
+
+    def forward(self, exponents: torch.Tensor) -> torch.Tensor:
+        return super().forward(torch.log(16.5 - exponents))
+
+
+def test_answers_that_are_no_numbers_are_caught_at_every_stage() -> None:
+    reads = Reads(kind="exponents", layout="flat")
+    answers = Answers(kind="action_values", scale=1)
+    description = Description(reads=reads, answers=answers, largest_exponent=17)
+    body = TorchNetwork(UpTo16(16, 4), "exponents").body("output", np.zeros((3, 16), np.float32))
+    graph = FoldedGraph(fold(head(description, DescribedBody(body, description)), "mean", 8))
+    late = np.array([[17, 16, 1, 2] + [0] * 12], np.uint8)
+    with pytest.raises(
+        GateError, match=r"1 of 1 boards \(late\) get answers that are not finite, first \[17"
+    ):
+        agreement_by_stage(graph, graph, {"late": late})
 
 
 def test_parity_catches_a_graph_of_other_weights(

@@ -59,8 +59,12 @@ def test_a_file_gives_its_boards_without_finished_games(boards: NDArray[np.uint8
         (np.full((300, 16), 16, np.uint8), "board 0, cell 0: exponent 16"),
         (np.eye(16, dtype=np.uint8), f"at least {FEWEST_BOARDS} are needed"),
         (np.array(["up"], dtype=object), "not an .npy file"),
+        (
+            b"\x93NUMPY\1\0\x46\0{'descr': '|u1', 'fortran_order': False, 'shape': (10**14, 16)}".ljust(80),
+            "not an .npy",
+        ),
     ],
-    ids=["missing", "empty", "text", "4x4", "floats", "too large", "too few", "objects"],
+    ids=["missing", "empty", "text", "4x4", "floats", "too large", "too few", "objects", "huge"],
 )
 def test_a_file_of_something_else_is_named(
     tmp_path: Path, content: bytes | NDArray[np.generic] | None, message: str

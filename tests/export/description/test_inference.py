@@ -101,6 +101,31 @@ def test_a_network_that_takes_nothing_says_what_was_tried() -> None:
         )
 
 
+def test_different_reasons_are_given_for_what_was_refused() -> None:
+    @dataclass
+    class Double(Network):
+        def run(self, inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
+            if inputs.shape[1:] != (256,):
+                raise NetworkError(f"cannot multiply {inputs.shape}")
+            raise NetworkError("weights are double")
+
+    with pytest.raises(ExportError, match=r"tried: one_hot .*: cannot multiply .*; .*: weights are double\)"):
+        describe(Double(lambda _: True))
+
+
+def test_a_network_that_takes_one_board_only_is_told_so() -> None:
+    network = Network(lambda inputs: inputs.shape == (1, 16) and inputs.dtype == np.int64)
+    with pytest.raises(ExportError, match=r"single board \(exponents flat\), but no batch"):
+        describe(network)
+
+
+def test_a_largest_exponent_that_the_network_does_not_take_is_refused() -> None:
+    """It would fail in the middle of a game, when the tile appears."""
+    network = Network(lambda inputs: inputs.shape[1:] == (16,) and inputs.max() < 12)
+    with pytest.raises(ExportError, match="takes no boards with largest_exponent 15"):
+        describe(network, reads__kind="exponents", largest_exponent=15)
+
+
 def test_flags_overrule_the_file(tmp_path: Path) -> None:
     (tmp_path / "net.toml").write_text('[reads]\nkind = "tiles"\ncells = "columns"\n')
     hints = merged(hints_from_flags({"reads.kind": "log2"}), read_hints(tmp_path / "net.toml"))

@@ -9,7 +9,8 @@ import onnxruntime
 import pytest
 import torch
 from numpy.typing import NDArray
-from octofold_export.precision.half_body import half_body
+from octofold_export.errors import ExportError
+from octofold_export.precision.half_body import check_range, half_body
 from octofold_export.precision.static_int8 import named, quantized_bodies
 from octofold_export.sources.torch_network import TorchNetwork
 from support.foreign_networks import PolicyAndValue, TokenTransformer
@@ -57,7 +58,7 @@ def test_every_8_bit_form_is_near_float32_and_multiplies_in_integers(
     body: onnx.ModelProto, inputs: NDArray[np.float32], tmp_path: Path
 ) -> None:
     exact = run(body, inputs)
-    forms = list(quantized_bodies(body, inputs[:256]))
+    forms = list(quantized_bodies(body, inputs[:250]))  # not only whole batches
     assert len(forms) == 3
     for form in forms:
         assert np.abs(run(form, inputs) - exact).mean() < 0.05 * np.abs(exact).mean()
@@ -74,6 +75,13 @@ def test_float16_is_near_float32_and_much_smaller(body: onnx.ModelProto, inputs:
     half = half_body(body)
     np.testing.assert_allclose(run(half, inputs), run(body, inputs), atol=0.02)
     assert half.ByteSize() < 0.75 * body.ByteSize()
+
+
+def test_numbers_too_large_for_float16_are_found_though_a_cpu_computes_them() -> None:
+    body = TorchNetwork(nn.Linear(16, 4), "tiles").body("output", np.zeros((3, 16), np.float32))
+    check_range(body, np.full((1, 16), 8192, np.float32))
+    with pytest.raises(ExportError, match=r"reaches 131,072, and float16 ends at 65,504"):
+        check_range(body, np.full((1, 16), 131_072, np.float32))
 
 
 def test_float16_of_a_transformer_is_near_float32(lessons: Lessons) -> None:

@@ -2,11 +2,18 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from octofold_export.errors import ExportError
-from octofold_export.publishing.versions import check_name, check_place, next_version, publish
+from octofold_export.publishing.versions import (
+    VersionExistsError,
+    check_name,
+    check_place,
+    next_version,
+    publish,
+)
 
 FILES = {"model.onnx": b"graph", "card.json": b"{}"}
 
@@ -87,6 +94,26 @@ def test_a_file_in_the_place_of_the_repository_is_named(tmp_path: Path) -> None:
         with pytest.raises(ExportError, match="models"):
             attempt()
     assert everything_below(tmp_path) == ["models"]
+
+
+class Meanwhile(dict[str, bytes]):
+    """Files during whose writing another export publishes the same version, the first of its model."""
+
+    def __init__(self, models: Path) -> None:
+        super().__init__(FILES)
+        self.models = models
+
+    def items(self) -> Any:
+        (self.models / "cnn5/1").mkdir()
+        (self.models / "cnn5/1/model.onnx").write_bytes(b"faster")
+        (self.models / "cnn5/config.pbtxt").write_text("name: cnn5")
+        return super().items()
+
+
+def test_of_two_exports_at_once_the_slower_leaves_the_faster_ones_version_alone(tmp_path: Path) -> None:
+    with pytest.raises(VersionExistsError, match="cnn5/1 exists; published versions are never replaced"):
+        publish(tmp_path / "models", "cnn5", 1, Meanwhile(tmp_path / "models"), "name: cnn5")
+    assert everything_below(tmp_path / "models/cnn5") == ["1", "1/model.onnx", "config.pbtxt"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

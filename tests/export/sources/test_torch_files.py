@@ -1,8 +1,11 @@
 """PyTorch in its three forms, and what is said of one that cannot be used."""
 
 import json
+import sys
 import warnings
+import zipfile
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from octofold_export.cli import main
+from octofold_export.sources.torch_network import read_module
 from octofold_game.rules import legal_moves
 from support.lessons import Lessons, one_hot
 from support.linear_onnx import linear_weights
@@ -47,6 +51,19 @@ class OfTwoBoards(Linear):
         return self.out(cells.sum(dim=0, keepdim=True) + cells)
 
 
+def of_a_set() -> nn.Module:
+    return OfASet()
+
+
+class OfASet(Linear):
+    def forward(self, cells: Tensor) -> set[Tensor]:
+        return {self.out(cells)}
+
+
+def that_exits() -> nn.Module:
+    raise SystemExit(3)
+
+
 def broken() -> nn.Module:
     raise RuntimeError("no such luck")
 
@@ -62,6 +79,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lessons: Lessons) -> 
     name = f"linear_player_{tmp_path.name}"  # modules are imported once
     (tmp_path / f"{name}.py").write_text(NETWORK)
     (tmp_path / "syntax_error.py").write_text("def")
+    (tmp_path / "a_script.py").write_text("import sys; sys.exit(2)")
     weights = torch.from_numpy(linear_weights(lessons).T.copy())
     torch.save({"out.weight": weights}, tmp_path / "linear.pt")
     torch.save({"out.weight": weights[:3], "out.bias": torch.zeros(3)}, tmp_path / "three.pt")
@@ -70,7 +88,12 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lessons: Lessons) -> 
     torch.save({"out.weight": weights * torch.nan}, tmp_path / "nan.pt")
     torch.save({"out.weight": "weights"}, tmp_path / "text.pt")
     torch.save(nn.Linear(2, 2), tmp_path / "pickled.pt")
+    torch.save({"epoch": 3, "net": {"module.out.weight": weights}}, tmp_path / "wrapped.pt")
+    torch.save({"best": {"out.weight": weights}, "last": {"out.weight": weights}}, tmp_path / "two.pt")
     (tmp_path / "damaged.pt").write_bytes(b"PK\x03\x04")
+    with zipfile.ZipFile(tmp_path / "bomb.pt", "w") as archive:
+        archive.writestr("data.pkl", b"")
+        archive.filelist[0].file_size = 3 << 30
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     return tmp_path
@@ -137,6 +160,21 @@ def test_an_exported_program_is_published(
     assert card["description"]["answers"]["output"] == "linear"
 
 
+def test_weights_that_a_wrapper_saved_are_found_by_their_names(
+    place: Path, lessons: Lessons, lessons_file: Path
+) -> None:
+    command = [f"--module=linear_player_{place.name}:Linear", "--weights", "wrapped.pt", "--layout", "flat"]
+    assert publish(lessons_file, *command, "--answer", "policy_logits") == 0
+    check_published(place, lessons)
+
+
+def test_weights_of_any_type_have_a_digest() -> None:
+    sys.modules["in_halves"] = module = ModuleType("in_halves")
+    module.__dict__["network"] = lambda: nn.Linear(2, 2).bfloat16()
+    network, digest = read_module("in_halves:network", None)
+    assert (network.weights, len(digest)) == (6, 64)
+
+
 def test_a_wrong_order_of_actions_is_found_out_with_evidence_and_may_be_accepted(
     place: Path, lessons_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -185,6 +223,15 @@ def test_a_network_without_sense_is_found_out(
         (["--module", "HERE:Linear", "--weights", "text.pt"], "not a state dict"),
         (["--module", "HERE:Linear", "--weights", "pickled.pt"], "not a file of tensors alone"),
         (["--module", "HERE:Linear", "--weights", "damaged.pt"], "damaged.pt: not a file of weights"),
+        (
+            ["--module", "HERE:Linear", "--weights", "two.pt"],
+            "not a state dict, which maps names to tensors; the",
+        ),
+        (["--module", "HERE:Linear", "--weights", "bomb.pt"], "bomb.pt: 3.2 GB of weights"),
+        (["--torchscript", "bomb.pt"], "bomb.pt: 3.2 GB of weights"),
+        (["--module", "a_script:Linear"], "a_script cannot be imported: SystemExit: 2"),
+        (["--module", "HERE:that_exits"], "that_exits() fails: SystemExit: 3"),
+        (["--module", "HERE:of_a_set"], "TypeError: it returns a set, not tensors"),
         (["--module", "HERE:three_numbers"], "policy_logits is 4 numbers a board"),
         (["--module", "HERE:of_two_boards"], "fixed batch"),
         (["--module", "HERE:Linear", "--layout", "channels_first"], "the network takes no input that fits"),

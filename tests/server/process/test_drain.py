@@ -21,7 +21,7 @@ from support.servers import Start, WriteVersion
 EACH_TRANSPORT = True
 
 
-TIMES = int(os.environ.get("OCTOFOLD_TEST_DRAINS", "20"))
+TIMES = int(os.environ.get("OCTOFOLD_TEST_DRAINS", "5"))
 AT_ONCE = 5
 GRACE_SECONDS = 0.8
 LIMIT_SECONDS = 30

@@ -1,0 +1,53 @@
+"""The page examples/first-network, run by `make first` as it is written, in small."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from octofold_game.episodes import Episodes
+
+ROOT = Path(__file__).parents[2]
+SMALLER = {
+    "README.md": {
+        "--games 50": "--games 2",
+        "--name first": "--name first --boards boards.npy",
+    },
+    "teacher.toml": {"moves = 20e6": "moves = 1e5\ntuples = [[0, 1, 2, 3], [4, 5, 6, 7]]\nfirst_tuples = 2"},
+    "first.toml": {"positions = 3e6": "positions = 5e3\nbatch_size = 256", "[256, 256]": "[16]"},
+}
+
+
+def boards() -> np.ndarray:
+    """Of random games."""
+    random, episodes, seen = np.random.default_rng(1), Episodes(3, range(200)), []
+    for _ in range(60):
+        seen.append(episodes.boards)
+        episodes.step((random.random(episodes.legal.shape) * episodes.legal).argmax(axis=1).astype(np.uint8))
+    return np.concatenate(seen)
+
+
+@pytest.mark.timeout(300)
+def test_make_first_trains_exports_plays_and_compares(tmp_path: Path) -> None:
+    page = tmp_path / "examples" / "first-network"
+    shutil.copytree(ROOT / "examples" / "first-network", page)
+    for name, changes in SMALLER.items():
+        text = (page / name).read_text()
+        for long, short in changes.items():
+            assert long in text
+            text = text.replace(long, short)
+        (page / name).write_text(text)
+    np.save(tmp_path / "boards.npy", boards())
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "swift").symlink_to(ROOT / "models" / "swift")
+    bin_folder = f"BIN={Path(sys.executable).parent}"
+    command = ["make", "--file", str(ROOT / "Makefile"), "--old-file", ".venv/dev", "first", bin_folder]
+    done = subprocess.run(command, cwd=tmp_path, env=os.environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "# 2. The student:" in done.stderr  # each step says what to expect
+    for made in ("models/first/1/card.json", "results/first/mine/result.json"):
+        assert (tmp_path / made).is_file()
+    assert "swift" in done.stdout.splitlines()[-1] or "difference" in done.stdout

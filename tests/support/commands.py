@@ -1,0 +1,62 @@
+"""Runs `octofold` in processes of its own that start in milliseconds.
+
+A test that asks what a command prints needs a process, but not another import of gRPC, numpy and rich, which
+takes most of the time of a short command. So each process is a copy of one that has imported them.
+Tests of signals and of what happens at exit start the installed command itself.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+_processes = multiprocessing.get_context("forkserver")
+_processes.set_forkserver_preload(["octofold_client.cli.command_line", "octofold_players.random_player"])
+
+
+def octofold(
+    *arguments: str | Path,
+    folder: Path | None = None,
+    stdin: str = "",
+    timeout: float = 100,
+) -> subprocess.CompletedProcess[str]:
+    """What the command does in this folder.
+
+    Raises:
+        subprocess.TimeoutExpired: It took longer.
+    """
+    words = [str(argument) for argument in arguments]
+    with tempfile.TemporaryDirectory() as files:
+        streams = [Path(files) / name for name in ("stdin", "stdout", "stderr")]
+        for stream in streams:
+            stream.write_text(stdin if stream.name == "stdin" else "")
+        process = _processes.Process(
+            target=_run, args=(words, folder or Path.cwd(), streams, dict(os.environ))
+        )
+        process.start()
+        process.join(timeout)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+            raise subprocess.TimeoutExpired(words, timeout)
+        _, output, errors = (stream.read_text() for stream in streams)
+        return subprocess.CompletedProcess(words, process.exitcode, output, errors)
+
+
+def _run(arguments: list[str], folder: Path, streams: list[Path], environment: dict[str, str]) -> None:
+    from octofold_client.cli import main
+
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    for number, stream in enumerate(streams):
+        opened = os.open(stream, os.O_RDWR | os.O_APPEND)
+        os.dup2(opened, number)
+        os.close(opened)
+    sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
+    sys.exit(main(arguments))

@@ -1,0 +1,142 @@
+"""Writes the list of all keys of a recipe into docs/training.md, from the typed options.
+
+python -m octofold_training.recipe_keys docs/training.md
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from octofold_game.files import write_text
+
+from octofold_training.architectures import AnyArchitecture
+from octofold_training.distil import DistilOptions
+from octofold_training.dqn import DQNOptions
+from octofold_training.imitation import ImitationOptions
+from octofold_training.lazyzero import LazyZeroOptions
+from octofold_training.ntuple_td import NTupleOptions
+from octofold_training.ppo import PPOOptions
+from octofold_training.value_td import ValueOptions
+
+_START, _END = "<!-- keys: made by `make keys` -->\n", "<!-- end of keys -->"
+
+OPTIONS: dict[str, tuple[str, type[Any]]] = {
+    "ntuple": ("teacher", NTupleOptions),
+    "distil": ("student", DistilOptions),
+    "value": ("value", ValueOptions),
+    "ppo": ("ppo", PPOOptions),
+    "imitation": ("imitation", ImitationOptions),
+    "dqn": ("dqn", DQNOptions),
+    "lazyzero": ("lazyzero", LazyZeroOptions),
+}
+"""The command and the options of every table but `network`."""
+
+
+def with_keys(page: str) -> str:
+    """The page with the list of keys as it should be, between its two marks.
+
+    Raises:
+        ValueError: the page lacks a mark.
+    """
+    before, start, rest = page.partition(_START)
+    _, end, after = rest.partition(_END)
+    if not (start and end):
+        raise ValueError(f"the page needs the lines {_START.strip()!r} and {_END!r}")
+    return before + start + "\n" + "\n".join(_lines()) + "\n" + end + after
+
+
+def _lines() -> Iterator[str]:
+    yield from _network()
+    for table, (command, kind) in OPTIONS.items():
+        yield f"### [{table}], of `octofold-train {command}`"
+        yield ""
+        yield "| key | default | allowed | meaning |"
+        yield "|---|---|---|---|"
+        hints = get_type_hints(kind)
+        for each in fields(kind):
+            allowed = _allowed(hints[each.name], each.metadata["minimum"], each.metadata["maximum"])
+            yield f"| `{each.name}` | {_value(each.default)} | {allowed} | {each.metadata['help']} |"
+        yield ""
+
+
+def _network() -> Iterator[str]:
+    yield "### [network]"
+    yield ""
+    yield "| key | of kind | default | allowed | meaning |"
+    yield "|---|---|---|---|---|"
+    kinds: dict[tuple[str, ...], list[str]] = {}
+    for structure in get_args(AnyArchitecture):
+        hints = get_type_hints(structure, include_extras=True)
+        for each in msgspec.structs.fields(structure):
+            default = "required" if each.default is msgspec.NODEFAULT else _value(each.default)
+            row = (each.name, default, _allowed(hints[each.name]), _meaning(hints[each.name]))
+            kinds.setdefault(row, []).append(f"`{structure.__struct_config__.tag}`")
+    yield f"| `kind` | all | required | {_choices(_tags())} | which network, see [networks.md](networks.md) |"
+    for (name, default, allowed, meaning), of in sorted(kinds.items()):
+        yield f"| `{name}` | {', '.join(of)} | {default} | {allowed} | {meaning} |"
+    yield ""
+
+
+def _tags() -> list[str]:
+    return [structure.__struct_config__.tag for structure in get_args(AnyArchitecture)]
+
+
+def _meaning(kind: Any) -> str:
+    """The description of an annotated type."""
+    found = [meta.description for meta in _metas(kind) if meta.description]
+    return found[-1] if found else ""
+
+
+def _metas(kind: Any) -> list[msgspec.Meta]:
+    return [meta for meta in getattr(kind, "__metadata__", ()) if isinstance(meta, msgspec.Meta)]
+
+
+def _allowed(kind: Any, least: float = -math.inf, most: float = math.inf) -> str:
+    """In words: the type, and its bounds."""
+    for meta in _metas(kind):
+        least = max(least, *(bound for bound in (meta.ge, meta.gt) if bound is not None), -math.inf)
+        most = min(most, *(bound for bound in (meta.le, meta.lt) if bound is not None), math.inf)
+    plain = get_args(kind)[0] if get_origin(kind) is Annotated else kind
+    if get_origin(plain) in (Union, UnionType):
+        return _allowed(get_args(plain)[0], least, most)
+    if get_origin(plain) is Literal:
+        return _choices(get_args(plain))
+    if get_origin(plain) in (list, tuple):
+        return f"list of {_allowed(get_args(plain)[0]).replace('number', 'numbers')}"
+    word = {int: "whole number", float: "number", bool: "`true`, `false`", str: "text"}[plain]
+    if plain not in (int, float) or (not math.isfinite(least) and not math.isfinite(most)):
+        return word
+    if not math.isfinite(most):
+        return f"{word} from {least:g}"
+    return f"{word}, {least:g} to {most:g}"
+
+
+def _choices(names: Any) -> str:
+    return ", ".join(f'`"{name}"`' for name in names)
+
+
+def _value(value: Any) -> str:
+    """As TOML writes it."""
+    if value is None:
+        return "none"
+    if isinstance(value, float) and value >= 1e5:
+        return f"`{value / 10 ** int(math.log10(value)):g}e{int(math.log10(value))}`"
+    return f"`{json.dumps(value)}`"
+
+
+def main() -> None:
+    """Rewrite the page that the argument names."""
+    page = Path(sys.argv[1])
+    write_text(page, with_keys(page.read_text(encoding="utf-8")))
+
+
+if __name__ == "__main__":
+    main()

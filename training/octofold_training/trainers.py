@@ -1,0 +1,162 @@
+"""The commands of `octofold-train` that train."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from octofold_game.play_logs.shards import ShuffledMoves
+from octofold_players.ntuple import NTupleNetwork
+
+from octofold_training import distil, dqn, imitation, lazyzero, long_run, ntuple_td, ppo, value_td
+from octofold_training.curves import Curves
+from octofold_training.distil import Distillation, DistilOptions
+from octofold_training.dqn import DQN, DQNOptions
+from octofold_training.imitation import Imitation, ImitationOptions
+from octofold_training.lazyzero import LazyZero, LazyZeroOptions
+from octofold_training.long_run import Run, RunProgress
+from octofold_training.ntuple_td import NTupleLearner, NTupleOptions, NTupleProgress
+from octofold_training.ppo import PPOOptions
+from octofold_training.processes import joined_processes
+from octofold_training.progress import Forecast, ProgressLine, duration
+from octofold_training.recipes import Recipe, read_recipe
+from octofold_training.strength import StrengthEstimates, strength
+from octofold_training.value_td import ValueLearning, ValueOptions
+
+_LAST_GAMES = 50  # that say how strong the network of a finished run is
+
+
+def _train_teacher(parsed: argparse.Namespace) -> None:
+    recipe = _read_recipe(parsed)
+    options = recipe.options("ntuple", NTupleOptions)
+    forecast = Forecast(parsed.minutes * 60)
+    with ProgressLine() as line:
+
+        def report(learner: NTupleLearner, progress: NTupleProgress) -> None:
+            line.show(
+                f"{learner.seconds / 60:.1f} min  "
+                f"{learner.moves / 1e6:,.0f} of {options.moves / 1e6:,.0f}M moves  "
+                f"{progress.moves / progress.seconds / 1e6:.2f}M/s  {learner.episodes:,} episodes  "
+                f"average {progress.recent_average or 0:,.0f}  best {progress.best:,}",
+                learner.moves / options.moves,
+                forecast.left(learner.seconds, learner.moves, options.moves),
+            )
+
+        ntuple_td.train(options, parsed.state, report, parsed.minutes)
+    print(f"teacher: {parsed.state}\ncurve:   {parsed.state / 'curves.png'}")
+
+
+def _train_student(parsed: argparse.Namespace) -> None:
+    recipe = _read_recipe(parsed)
+    options = recipe.options("distil", DistilOptions)
+    teacher = NTupleNetwork.load(parsed.teacher)
+    _train(Distillation(options, recipe.network(), teacher, _device(parsed)), parsed, distil.CURVES)
+
+
+def _train_value(parsed: argparse.Namespace) -> None:
+    recipe = _read_recipe(parsed)
+    options = recipe.options("value", ValueOptions)
+    teacher = NTupleNetwork.load(parsed.teacher)
+    _train(ValueLearning(options, recipe.network(), teacher, _device(parsed)), parsed, value_td.CURVES)
+
+
+def _train_ppo(parsed: argparse.Namespace) -> None:
+    recipe = _read_recipe(parsed)
+    options = recipe.options("ppo", PPOOptions)
+    run = ppo.fine_tuning(options, parsed.checkpoint, _device(parsed))
+    _train(run, parsed, ppo.CURVES)
+
+
+def _train_imitation(parsed: argparse.Namespace) -> None:
+    recipe = _read_recipe(parsed)
+    options = recipe.options("imitation", ImitationOptions)
+    moves, device = ShuffledMoves(parsed.moves, options.seed), _device(parsed)
+    with joined_processes(device) as processes:
+        run = Imitation(options, recipe.network(), moves, device, processes)
+        if processes.rank:
+            long_run.follow(run, parsed.state, parsed.minutes)
+        else:
+            _train(run, parsed, imitation.CURVES)
+
+
+def _train_dqn(parsed: argparse.Namespace) -> None:
+    recipe = _read_recipe(parsed)
+    options = recipe.options("dqn", DQNOptions)
+    _train(DQN(options, recipe.network(), _device(parsed)), parsed, dqn.CURVES)
+
+
+def _train_lazyzero(parsed: argparse.Namespace) -> None:
+    recipe = _read_recipe(parsed)
+    options = recipe.options("lazyzero", LazyZeroOptions)
+    _train(LazyZero(options, recipe.network(), _device(parsed)), parsed, lazyzero.CURVES)
+
+
+def _device(parsed: argparse.Namespace) -> torch.device:
+    """The device that the flag names, or the best one.
+
+    Raises:
+        ValueError: there is none.
+    """
+    usable = torch.cuda.is_available()
+    if parsed.device == "cuda" and not usable:
+        raise ValueError("--device cuda: this build of torch finds no CUDA device")
+    if parsed.device == "cpu" or not usable:
+        return torch.device("cpu")
+    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))  # of several processes, one each
+
+
+def _train(run: Run[RunProgress], parsed: argparse.Namespace, curves: Curves) -> None:
+    for warning in run.warnings:
+        print(f"octofold-train: warning: {parsed.recipe}: {warning}", file=sys.stderr)
+    forecast, estimates = Forecast(parsed.minutes * 60), StrengthEstimates()
+    last: list[RunProgress] = []
+    with ProgressLine() as line:
+
+        def report(progress: RunProgress) -> None:
+            last[:] = [progress]
+            told = progress.line(run.goal)
+            if estimates.latest:
+                told += f"  {estimates.latest}"
+            line.show(told, run.done / run.goal, forecast.left(run.seconds, run.done, run.goal))
+
+        long_run.train(run, parsed.state, parsed.checkpoint, curves, report, parsed.minutes, estimates.of)
+    _summarize(run, parsed, last)
+
+
+def _summarize(run: Run[RunProgress], parsed: argparse.Namespace, last: list[RunProgress]) -> None:
+    """Say what came of a run, and what to do with it."""
+    share = run.done / run.goal
+    state = "finished" if run.finished else f"stopped at {share:.0%}; the same command continues"
+    print(f"{state}: {run.done:,.0f} of {run.goal:,.0f} {run.counts} in {duration(run.seconds)}")
+    if last:
+        print(f"last:       {last[0].positions_per_second:,.0f} positions/s  {last[0].details()}")
+    if run.finished:
+        found = strength(run.averaged.module, run.architecture, _LAST_GAMES)
+        print(f"plays:      {found.average:,.0f} ± {found.error:,.0f} ({found.games} games, one view)")
+    print(f"checkpoint: {parsed.checkpoint}\ncurves:     {parsed.state / 'curves.png'}")
+    print(f"export:     octofold-export --checkpoint {parsed.checkpoint} --name {parsed.checkpoint.name}")
+
+
+def _read_recipe(parsed: argparse.Namespace) -> Recipe:
+    """Read the recipe, and name the folders after it that no flag names."""
+    recipe = read_recipe(parsed.recipe)
+    parsed.state = parsed.state or Path("runs") / recipe.name
+    if "checkpoint" in parsed:
+        parsed.checkpoint = parsed.checkpoint or Path("checkpoints") / recipe.name
+    return recipe
+
+
+TRAINERS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "teacher": _train_teacher,
+    "student": _train_student,
+    "value": _train_value,
+    "ppo": _train_ppo,
+    "imitation": _train_imitation,
+    "dqn": _train_dqn,
+    "lazyzero": _train_lazyzero,
+}
+"""What trains, by the name of the command."""
