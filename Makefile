@@ -81,7 +81,7 @@ format: $(VENV)/dev ## write the code in the house style
 	$(BIN)/ruff format .
 
 clean: ## remove the environment and everything that tools keep; models, checkpoints and runs stay
-	rm -rf $(VENV) .*_cache .hypothesis
+	rm -rf $(VENV) .*_cache .hypothesis site page/node_modules
 	find . -name __pycache__ -type d -not -path './runs/*' -prune -exec rm -rf {} +
 
 transports: $(VENV)/dev ## the tests of both gRPC transports with the oldest and the newest grpcio

@@ -126,7 +126,7 @@ class _Answers:
         piece = await self._read(partial(self._results.piece, names["result"], names["file"], int(start)))
         if piece is None:
             raise web.HTTPNotFound(reason="there is no such result")
-        headers = {**_no_store(SECURITY_HEADERS), "X-File-Size": str(piece.size)}
+        headers = {**_no_store(SECURITY_HEADERS), "X-File-Age": f"{piece.age_seconds:.1f}"}
         return web.Response(body=piece.content, content_type="application/octet-stream", headers=headers)
 
     async def _answered(self, request: web.Request) -> AcceptedCall:

@@ -6,7 +6,7 @@ import { make } from "../dom.js";
  * Make the elements.
  *
  * @param {HTMLElement} root
- * @param {object} on listeners: `onFile` gets a file that was dropped or chosen, `onStep` a number of moves,
+ * @param {object} on listeners: `onFile` gets a file that was chosen, `onStep` a number of moves,
  *   `onDispute` and `onCostly` a direction
  * @returns {object} the elements by name
  */
@@ -61,7 +61,7 @@ export function replayLayout(root, on) {
       ui.advice,
     ),
   );
-  root.append(dropZone(root, ui, on.onFile), ui.viewer);
+  root.append(dropZone(ui, on.onFile), ui.viewer);
   return ui;
 }
 
@@ -87,8 +87,8 @@ function keys() {
   );
 }
 
-/** Where a file is dropped or chosen. Dropping works anywhere on the tab. */
-function dropZone(root, ui, onFile) {
+/** Where a file is chosen. It may also be dropped, anywhere on the page. */
+function dropZone(ui, onFile) {
   const input = make("input", {
     id: "replay-file",
     type: "file",
@@ -101,29 +101,17 @@ function dropZone(root, ui, onFile) {
       },
     },
   });
-  const zone = make(
+  return make(
     "div.drop",
     {},
     ui.title,
     make(
       "p.note",
       {},
-      "Drop a replay file of octofold evaluate here (games.replay), or ",
+      "Drop a replay file of octofold evaluate (games.replay) onto the page, or ",
       make("label.link", { for: "replay-file" }, "choose one"),
       input,
       ". It is read in this browser; only boards are sent to the models that you ask.",
     ),
   );
-  root.addEventListener("dragover", (event) => {
-    event.preventDefault();
-    zone.classList.add("over-it");
-  });
-  root.addEventListener("dragleave", () => zone.classList.remove("over-it"));
-  root.addEventListener("drop", (event) => {
-    event.preventDefault();
-    zone.classList.remove("over-it");
-    const [file] = event.dataTransfer.files;
-    if (file) onFile(file);
-  });
-  return zone;
 }

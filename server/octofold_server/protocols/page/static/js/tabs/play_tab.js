@@ -62,6 +62,7 @@ export class PlayTab {
   /** Make a move of the player. */
   play(move) {
     this._autoplay.stop();
+    const comment = this._advice.commentOn(move);
     const played = this.game.play(move);
     if (!played) {
       this._view.refuse();
@@ -69,7 +70,7 @@ export class PlayTab {
       return;
     }
     this._view.move(played, this.game.board);
-    this._update();
+    this._update({ comment: comment && `You went ${MOVE_NAMES[move]}; ${comment}` });
     const gain = played.reward ? `, plus ${played.reward}` : "";
     const tile = `New ${tileOf(played.spawn.exponent)} at ${describeCell(played.spawn.cell)}.`;
     const over = this.game.isOver ? " The game is over." : "";
@@ -132,10 +133,14 @@ export class PlayTab {
     if (!isRunning) this._update();
   }
 
-  /** Show score, buttons and advice for the board; `answer` is what the model said to reach it. */
-  _update({ answer } = {}) {
+  /**
+   * Show score, buttons and advice for the board; `answer` is what the model said to
+   * reach it, `comment` what others think of the last move of the player.
+   */
+  _update({ answer, comment = "" } = {}) {
     const { game } = this;
     byId("play-hint").hidden = true;
+    byId("play-comment").textContent = comment;
     byId("play-score").textContent = grouped(game.score);
     byId("play-moves").textContent = grouped(game.moves.length);
     if (answer) game.isHelped = true; // a model's score is not the player's best
