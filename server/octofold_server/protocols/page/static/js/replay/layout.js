@@ -12,7 +12,7 @@ import { make } from "../dom.js";
  */
 export function replayLayout(root, on) {
   const ui = {
-    title: make("h2", { role: "status" }, "Games to look at"),
+    title: make("h2", {}, "Games to look at"),
     viewer: make("div", { hidden: true }),
     timeline: make("div"),
     progress: make("progress", { max: 1, value: 0, "aria-label": "Asking the model about the game", hidden: true }),
@@ -104,7 +104,7 @@ function dropZone(ui, onFile) {
   return make(
     "div.drop",
     {},
-    ui.title,
+    make("div", { role: "status" }, ui.title),
     make(
       "p.note",
       {},
