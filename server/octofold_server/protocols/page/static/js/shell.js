@@ -66,7 +66,7 @@ export function askToken(wrong) {
   const dialog = byId("token-dialog");
   const field = byId("token-field");
   byId("token-title").textContent = wrong ? "The server does not know this token" : "This server wants a token";
-  field.value = "";
+  field.value = dialog.returnValue = "";
   dialog.showModal();
   field.focus();
   return new Promise((resolve) => {
