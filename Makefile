@@ -86,7 +86,7 @@ format: $(VENV)/dev ## write the code in the house style
 	$(BIN)/ruff format .
 
 clean: ## remove the environment and everything that tools keep; models, checkpoints and runs stay
-	rm -rf $(VENV) .*_cache .hypothesis
+	rm -rf $(VENV) .*_cache .hypothesis site page/node_modules
 	find . -name __pycache__ -type d -not -path './runs/*' -prune -exec rm -rf {} +
 
 # Where the newest is the installed one, `make test` has run these tests with it.

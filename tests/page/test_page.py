@@ -281,7 +281,7 @@ def write_games(file: Path, games: Sequence[Episode]) -> None:
 DROP = """({ name, content }) => {
     const files = new DataTransfer();
     files.items.add(new File([Uint8Array.from(atob(content), (each) => each.charCodeAt(0))], name));
-    document.getElementById("tab-replay").dispatchEvent(
+    document.getElementById("main").dispatchEvent(
         new DragEvent("drop", { dataTransfer: files, bubbles: true, cancelable: true }));
 }"""
 
@@ -309,7 +309,7 @@ def test_a_dropped_replay_is_held_against_a_model(go: Visitor, server: Server, t
         answers = client.next_moves(np.array(boards, np.uint8), model="small").moves
     moves = np.frombuffer(worst.moves, np.uint8) & 3
     disputed = np.flatnonzero(answers != moves)
-    with go("/#replay") as visit:
+    with go() as visit:
         drop(visit, tmp_path / "games.replay")
         visit.page.get_by_text(f"Of {len(moves)} moves, small would make {len(disputed)} ").wait_for()
         visit.page.locator("#tab-replay progress").wait_for(state="hidden")

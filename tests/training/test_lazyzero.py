@@ -153,7 +153,7 @@ def test_positions_are_learned_under_the_four_rotations(boards: torch.Tensor) ->
         seen.append((boards, shares, left))
         return losses(boards, shares, left)
 
-    run.losses = noted  # type: ignore[method-assign, assignment]
+    run.losses = noted  # type: ignore[method-assign]
     run._update()
     ((views, shares, left),) = seen
     expected = {

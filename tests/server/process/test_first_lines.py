@@ -28,7 +28,7 @@ def test_the_first_lines_say_what_is_served_where_and_how_to_stop(
     server = start_server("--default-model", "one", "--rest-port", "0")
     assert server.terminate() == 0
     assert "models: one version 1 (fp32), one version 2 (fp32, default), two version 7 (fp32)" in server.log
-    addresses = r"127\.0\.0\.1:\d+ \(gRPC\) and http://127\.0\.0\.1:\d+ \(REST, /metrics\)"
+    addresses = r"127\.0\.0\.1:\d+ \(gRPC\) and http://127\.0\.0\.1:\d+ \(the page, REST, /metrics\)"
     assert re.search(rf"serving on {addresses}; Ctrl-C or SIGTERM stops the server", server.log)
     assert "max-batch-size" not in server.log
     assert "WARNING" not in server.log

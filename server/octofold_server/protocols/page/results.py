@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,8 @@ import msgspec
 from octofold_proto.errors import InvalidRequest
 
 CONDITIONS = "conditions.json"
-FILES = (CONDITIONS, "games.replay", "live.json")
+GAMES = "games.replay"
+FILES = (CONDITIONS, GAMES, "live.json")
 """The files of a result that the page reads."""
 
 MAX_BYTES = 4 << 20
@@ -31,10 +32,10 @@ _NAME = re.compile(r"[\w.,=-]{1,200}", re.ASCII)
 
 
 class Piece(NamedTuple):
-    """A part of a file, and the size of all of it now."""
+    """A part of a file, and the age of the file, because the clock of a browser may differ."""
 
     content: bytes
-    size: int
+    age_seconds: float
 
 
 class Results:
@@ -48,9 +49,16 @@ class Results:
         self._folder = folder
 
     def list(self) -> list[dict[str, Any]]:
-        """The newest results: name, conditions, bytes of games, and time of the last change in seconds."""
-        found = sorted(self._described(), key=lambda each: -each["changed"])
-        return found[:MAX_RESULTS]
+        """The results that changed last: name, conditions, and the seconds since the last game finished."""
+        if self._folder is None:
+            return []
+        try:
+            names = [each.name for each in self._folder.iterdir() if _is_name(each.name)]
+        except OSError:
+            return []
+        ages = [(age, name) for name in names if (age := self._age(name)) is not None]
+        described = (self._described(name, age) for age, name in sorted(ages)[:MAX_RESULTS])
+        return [each for each in described if each is not None]
 
     def piece(self, result: str, file: str, start: int) -> Piece | None:
         """Read a file of a result from byte `start`; nothing of one that is not there yet.
@@ -61,38 +69,31 @@ class Results:
         Raises:
             InvalidRequest: the name of the result or of the file is not one of a result.
         """
-        if not _NAME.fullmatch(result) or result.startswith(".") or file not in FILES:
+        if not _is_name(result) or file not in FILES:
             raise InvalidRequest(f"results have names and the files {', '.join(FILES)}")
         if self._folder is None or _read(self._folder / result / CONDITIONS, 0, 1) is None:
             return None
-        return _read(self._folder / result / file, start, MAX_BYTES) or Piece(b"", 0)
+        return _read(self._folder / result / file, start, MAX_BYTES) or Piece(b"", 0.0)
 
-    def _described(self) -> Iterator[dict[str, Any]]:
-        if self._folder is None:
-            return
+    def _age(self, name: str) -> float | None:
+        assert self._folder is not None
         try:
-            names = [each.name for each in self._folder.iterdir()]
+            return max(0.0, time.time() - (self._folder / name / GAMES).stat().st_mtime)
         except OSError:
-            return
-        for name in names:
-            if not _NAME.fullmatch(name) or name.startswith("."):
-                continue
-            folder = self._folder / name
-            text = _read(folder / CONDITIONS, 0, MAX_CONDITIONS_BYTES)
-            if text is None:
-                continue
-            try:
-                conditions = msgspec.json.decode(text.content, type=dict[str, Any])
-                games = (folder / "games.replay").stat()
-            except (ValueError, OSError):
-                continue
-            yield {
-                "name": name,
-                "conditions": conditions,
-                "bytes": games.st_size,
-                "changed": games.st_mtime,
-                "live": (folder / "live.json").exists(),
-            }
+            return None
+
+    def _described(self, name: str, age: float) -> dict[str, Any] | None:
+        assert self._folder is not None
+        text = _read(self._folder / name / CONDITIONS, 0, MAX_CONDITIONS_BYTES)
+        try:
+            conditions = msgspec.json.decode(text.content if text else b"", type=dict[str, Any])
+        except ValueError:
+            return None
+        return {"name": name, "conditions": conditions, "age_seconds": round(age, 1)}
+
+
+def _is_name(text: str) -> bool:
+    return _NAME.fullmatch(text) is not None and not text.startswith(".")
 
 
 def _read(path: Path, start: int, most_bytes: int) -> Piece | None:
@@ -106,4 +107,5 @@ def _read(path: Path, start: int, most_bytes: int) -> Piece | None:
         if not stat.S_ISREG(status.st_mode):
             return None
         file.seek(start)
-        return Piece(file.read(most_bytes), status.st_size)
+        age = max(0.0, time.time() - status.st_mtime)
+        return Piece(file.read(most_bytes), age)

@@ -75,7 +75,11 @@ class _Answers:
             {
                 "version": installed_version("octofold"),
                 "models": [
-                    _described(served, is_default=newest.get(models.default) is served)
+                    {
+                        **_described(served),
+                        "default": newest.get(models.default) is served,
+                        "views": self._views.are_told(served),
+                    }
                     for served in models.served()
                 ],
             }
@@ -122,7 +126,7 @@ class _Answers:
         piece = await self._read(partial(self._results.piece, names["result"], names["file"], int(start)))
         if piece is None:
             raise web.HTTPNotFound(reason="there is no such result")
-        headers = {**_no_store(SECURITY_HEADERS), "X-File-Size": str(piece.size)}
+        headers = {**_no_store(SECURITY_HEADERS), "X-File-Age": f"{piece.age_seconds:.1f}"}
         return web.Response(body=piece.content, content_type="application/octet-stream", headers=headers)
 
     async def _answered(self, request: web.Request) -> AcceptedCall:
@@ -143,12 +147,11 @@ class _Answers:
         return await asyncio.get_running_loop().run_in_executor(self._reading, work)
 
 
-def _described(served: ServedModel, *, is_default: bool) -> dict[str, Any]:
+def _described(served: ServedModel) -> dict[str, Any]:
     card = served.card
     return {
         "name": served.name,
         "version": served.version,
-        "default": is_default,
         "precision": served.precision,
         "largest_exponent": served.largest_exponent,
         "symmetries": card.symmetries,

@@ -25,6 +25,10 @@ TEMPERATURE = 300.0
 """Points that make a move e times as probable, unless the card says otherwise."""
 
 
+MAX_MEGABYTES = 64
+"""Size of the largest graph that gets a session here."""
+
+
 class Views:
     """Computes the probabilities of each view; for one thread.
 
@@ -37,11 +41,13 @@ class Views:
         self._sessions: OrderedDict[ServedModel, ViewsSession | None] = OrderedDict()
 
     def of(self, served: ServedModel, boards: NDArray[np.uint8]) -> NDArray[np.float32] | None:
-        """The probabilities [N, V, 4] of boards [N, 16]; None if the graph does not compute them.
+        """The probabilities [N, V, 4] of boards [N, 16]; None if the model does not tell them.
 
         Raises:
             ModelError: the files of the model have changed, or its graph cannot run.
         """
+        if not self.are_told(served):
+            return None
         try:
             if served not in self._sessions:
                 self._sessions[served] = self._new_session(served)
@@ -52,6 +58,19 @@ class Views:
             return None if session is None else session.run(boards)
         except BackendError as error:
             raise ModelError(f"{served.name} version {served.version}: {error}") from error
+
+    def are_told(self, served: ServedModel) -> bool:
+        """Whether the model may have a second session: people who look must not use up the server's memory.
+
+        The graph of compact tables takes gigabytes for some seconds when it is loaded.
+        """
+        if served.card.compact_tables is not None:
+            return False
+        file = self._repository / served.name / served.version / served.card.precisions[served.precision].file
+        try:
+            return file.stat().st_size <= MAX_MEGABYTES << 20
+        except OSError:
+            return False
 
     def _new_session(self, served: ServedModel) -> ViewsSession | None:
         folder = self._repository / served.name / served.version

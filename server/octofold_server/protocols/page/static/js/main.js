@@ -3,7 +3,7 @@
 import { newSource } from "./ask/source.js";
 import { byId } from "./dom.js";
 import { parseBoard } from "./game/board_text.js";
-import { askToken, showGone, showLoading, showProblem, watchTheme } from "./shell.js";
+import { askToken, onDrop, showGone, showLoading, showProblem, watchTheme } from "./shell.js";
 import { PlayTab } from "./tabs/play_tab.js";
 
 /** What is behind each tab; all but the first are loaded when they are opened. */
@@ -22,14 +22,13 @@ async function start() {
   const about = await firstAnswer(source);
   byId("about").textContent = `Octofold ${about.version}`;
   document.querySelector('[data-tab="watch"]').hidden = !source.hasResults;
-  const models = [...about.models].sort((a, b) => Number(b.default) - Number(a.default));
+  // First the models that tell their views, which are what there is to see; of these, the default.
+  const rank = ({ default: isDefault, views }) => 2 * Number(views && isDefault) + Number(views);
+  const strength = ({ average }) => average ?? 0;
+  const models = [...about.models].sort((a, b) => rank(b) - rank(a) || strength(b) - strength(a));
   const page = { source, models, handed: null };
-  // The replay tab takes the game when it is shown.
-  page.open = (games, title) => {
-    page.handed = { games, title };
-    if (location.hash === "#replay") dispatchEvent(new HashChangeEvent("hashchange"));
-    location.hash = "#replay";
-  };
+  page.open = (games, title) => handToReplay(page, { games, title });
+  onDrop((file) => handToReplay(page, { file }));
   tabs.play = new PlayTab(source, models, {
     board: boardOfAddress(),
     onStudy: (record) => page.open([record], "Your game"),
@@ -54,6 +53,13 @@ async function firstAnswer(source) {
       await (error.status ? new Promise(() => {}) : source.whenBack());
     }
   }
+}
+
+/** Show the replay tab, which takes what is handed to it. */
+function handToReplay(page, handed) {
+  page.handed = handed;
+  if (location.hash === "#replay") dispatchEvent(new HashChangeEvent("hashchange"));
+  location.hash = "#replay";
 }
 
 /** The board of `/?board=...`; undefined if the address has none. */

@@ -21,6 +21,22 @@ export function watchTheme(button) {
   });
 }
 
+/** Call `onFile` with every file that is dropped onto the page. */
+export function onDrop(onFile) {
+  const shown = (isOver) => document.body.classList.toggle("is-drop", isOver);
+  addEventListener("dragover", (event) => {
+    event.preventDefault();
+    shown(true);
+  });
+  addEventListener("dragleave", (event) => event.relatedTarget ?? shown(false));
+  addEventListener("drop", (event) => {
+    event.preventDefault();
+    shown(false);
+    const [file] = event.dataTransfer.files;
+    if (file) onFile(file);
+  });
+}
+
 /** Say that the server is gone, or take it back. */
 export function showGone(gone) {
   const banner = byId("banner");
@@ -50,7 +66,7 @@ export function askToken(wrong) {
   const dialog = byId("token-dialog");
   const field = byId("token-field");
   byId("token-title").textContent = wrong ? "The server does not know this token" : "This server wants a token";
-  field.value = "";
+  field.value = dialog.returnValue = "";
   dialog.showModal();
   field.focus();
   return new Promise((resolve) => {

@@ -57,9 +57,23 @@ export class Advice {
     return this._answer ?? null;
   }
 
+  /** What model and judge say about a move of the player; empty if they agree or have not answered. */
+  commentOn(move) {
+    const others = [
+      [this.model, this._answer],
+      [this.judge, this._judged],
+    ].filter(([, answer]) => answer && answer.move >= 0 && answer.move !== move);
+    return others
+      .map(([model, answer]) => {
+        const shares = [answer.move, move].map((each) => percent(answer.probabilities[each]));
+        return `${model.name} would have gone ${MOVE_NAMES[answer.move]}, ${shares[0]} against ${shares[1]}.`;
+      })
+      .join(" ");
+  }
+
   clear(text = "") {
     this._number += 1;
-    this._board = this._answer = null;
+    this._board = this._answer = this._judged = null;
     this._verdict.textContent = text;
     this._moves.show(null);
     this._views.show(null, -1);
@@ -74,7 +88,7 @@ export class Advice {
    */
   async ask(board, played = -1, { aloud = false } = {}) {
     const number = (this._number += 1);
-    [this._board, this._played, this._answer] = [board, played, null];
+    [this._board, this._played, this._answer, this._judged] = [board, played, null, null];
     if (!this.model) return;
     if (!aloud) await new Promise((resolve) => setTimeout(resolve, DELAY_MS));
     if (number !== this._number) return;
@@ -88,12 +102,13 @@ export class Advice {
       if (number !== this._number) return;
       this._show(answer, judged, played);
       const over = answer.move < 0;
-      this._views.show(views, answer.move, views || over ? "" : "This model does not tell its views.");
+      this._views.show(views, answer.move, views || over ? "" : "This model does not tell how each view votes.");
       if (aloud) announce(this._verdict.textContent);
     } catch (error) {
       if (number !== this._number) return;
       if (!(error instanceof Refused || error instanceof Gone)) throw error;
       this._say(error.message);
+      if (error instanceof Gone) this._source.whenBack().then(() => number === this._number && this.ask(board, played));
     } finally {
       clearTimeout(slow);
     }
@@ -113,6 +128,7 @@ export class Advice {
 
   _show(answer, judged, played) {
     this._answer = answer;
+    this._judged = judged;
     this._moves.show(answer, judged, played);
     if (answer.move < 0) {
       this._say("The game is over: no move is legal.");

@@ -21,7 +21,7 @@ export class ViewsPanel {
   constructor(root) {
     this._note = make("p.note");
     this._grid = make("div.views");
-    this._title = make("h3", {}, "Views");
+    this._title = make("h2", { hidden: true });
     root.append(this._title, this._grid, this._note);
   }
 
@@ -33,7 +33,11 @@ export class ViewsPanel {
   show(views, move, note = "") {
     this._note.textContent = note;
     this._note.hidden = !note;
-    this._title.textContent = views ? `${counted(views.length)}, one vote each` : "Views";
+    this._title.hidden = !views;
+    if (views) {
+      const note = make("span.note", {}, " · arrows as on your board");
+      this._title.replaceChildren(`${counted(views.length)}, one vote each`, note);
+    }
     this._grid.replaceChildren(...(views ?? []).map((view) => figure(view, move)));
   }
 

@@ -94,13 +94,14 @@ export class Server {
   /**
    * Read a file of a result from byte `start`.
    *
-   * @returns {Promise<Uint8Array|null>} the next bytes, none if the file is not there yet; null without the
-   *   result
+   * @returns {Promise<{bytes: Uint8Array, age: number}|null>} the next bytes, none if the file is not there yet,
+   *   and the seconds since it was written; null without the result
    */
   async resultFile(name, file, start = 0) {
     try {
       const path = `page/results/${encodeURIComponent(name)}/${file}?start=${start}`;
-      return new Uint8Array(await (await this._fetch(path)).arrayBuffer());
+      const reply = await this._fetch(path);
+      return { bytes: new Uint8Array(await reply.arrayBuffer()), age: Number(reply.headers.get("X-File-Age")) };
     } catch (error) {
       if (error instanceof Refused && error.status === 404) return null;
       throw error;

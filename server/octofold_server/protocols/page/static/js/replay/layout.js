@@ -6,13 +6,13 @@ import { make } from "../dom.js";
  * Make the elements.
  *
  * @param {HTMLElement} root
- * @param {object} on listeners: `onFile` gets a file that was dropped or chosen, `onStep` a number of moves,
+ * @param {object} on listeners: `onFile` gets a file that was chosen, `onStep` a number of moves,
  *   `onDispute` and `onCostly` a direction
  * @returns {object} the elements by name
  */
 export function replayLayout(root, on) {
   const ui = {
-    title: make("h2", { role: "status" }, "Games to look at"),
+    title: make("h2", {}, "Games to look at"),
     viewer: make("div", { hidden: true }),
     timeline: make("div"),
     progress: make("progress", { max: 1, value: 0, "aria-label": "Asking the model about the game", hidden: true }),
@@ -30,8 +30,10 @@ export function replayLayout(root, on) {
   const button = (text, label, click) =>
     make("button", { type: "button", "aria-label": label, title: label, on: { click } }, text);
   ui.viewer.append(
+    ui.games,
     ui.timeline,
     ui.progress,
+    legend(),
     ui.tally,
     make(
       "div.columns",
@@ -55,16 +57,25 @@ export function replayLayout(root, on) {
         ),
         keys(),
         make("p.note", {}, ui.link),
-        ui.games,
       ),
       ui.advice,
     ),
   );
-  root.append(dropZone(root, ui, on.onFile), ui.viewer);
+  root.append(dropZone(ui, on.onFile), ui.viewer);
   return ui;
 }
 
 const fact = (name, value) => make("div", {}, make("dt", {}, name), value);
+
+function legend() {
+  const mark = (kind) => make(`span.legend.${kind}`, { "aria-hidden": "true" });
+  return make(
+    "p.note",
+    {},
+    ...[mark("is-costly"), "costly moves ", mark("is-disputed"), "others would move otherwise ", mark("is-tile")],
+    "a new largest tile",
+  );
+}
 
 function keys() {
   const key = (text) => make("kbd", {}, text);
@@ -76,8 +87,8 @@ function keys() {
   );
 }
 
-/** Where a file is dropped or chosen. Dropping works anywhere on the tab. */
-function dropZone(root, ui, onFile) {
+/** Where a file is chosen. It may also be dropped, anywhere on the page. */
+function dropZone(ui, onFile) {
   const input = make("input", {
     id: "replay-file",
     type: "file",
@@ -90,29 +101,17 @@ function dropZone(root, ui, onFile) {
       },
     },
   });
-  const zone = make(
+  return make(
     "div.drop",
     {},
-    ui.title,
+    make("div", { role: "status" }, ui.title),
     make(
       "p.note",
       {},
-      "Drop a replay file of octofold evaluate here (games.replay), or ",
+      "Drop a replay file of octofold evaluate (games.replay) onto the page, or ",
       make("label.link", { for: "replay-file" }, "choose one"),
       input,
       ". It is read in this browser; only boards are sent to the models that you ask.",
     ),
   );
-  root.addEventListener("dragover", (event) => {
-    event.preventDefault();
-    zone.classList.add("over-it");
-  });
-  root.addEventListener("dragleave", () => zone.classList.remove("over-it"));
-  root.addEventListener("drop", (event) => {
-    event.preventDefault();
-    zone.classList.remove("over-it");
-    const [file] = event.dataTransfer.files;
-    if (file) onFile(file);
-  });
-  return zone;
 }

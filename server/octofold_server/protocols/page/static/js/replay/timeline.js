@@ -3,7 +3,7 @@
 import { colorOf } from "../colors.js";
 import { make } from "../dom.js";
 import { largestOf, tileOf } from "../game/rules.js";
-import { isDisputed } from "./study.js";
+import { COSTLY, isDisputed } from "./study.js";
 
 const HEIGHT = 96;
 const MARKS_HEIGHT = 22; // for the names of tiles
@@ -111,20 +111,32 @@ function drawMilestones(context, { x, width }, found) {
   }
 }
 
-/** Bars for costs, and below them ticks for disagreements, gathered by pixel. */
+/** Bars for costs, and below them ticks that are the darker, the more moves of a pixel are disputed. */
 function drawCosts(context, { x, width }, verdicts) {
   const bottom = HEIGHT - TICKS_HEIGHT - 4;
   const highest = bottom - MARKS_HEIGHT - 2;
-  const [cost, ticks] = [new Float32Array(width + 1), new Uint8Array(width + 1)];
+  const columns = new Map();
+  let most = 2 * COSTLY;
   verdicts.forEach((verdict, move) => {
     const at = Math.floor(x(move));
-    cost[at] = Math.max(cost[at], verdict.cost);
-    if (isDisputed(verdict)) ticks[at] = 1;
+    const column = columns.get(at) ?? { cost: 0, moves: 0, disputed: 0 };
+    column.cost = Math.max(column.cost, verdict.cost);
+    column.moves += 1;
+    column.disputed += isDisputed(verdict);
+    columns.set(at, column);
+    most = Math.max(most, verdict.cost);
   });
-  context.fillStyle = colorOf("--line");
+  const [line, bad, muted, judge] = ["--line", "--bad", "--muted", "--judge"].map(colorOf);
+  context.fillStyle = line;
   context.fillRect(0, bottom, width, 1);
-  context.fillStyle = colorOf("--bad");
-  cost.forEach((each, at) => each && context.fillRect(at, bottom - each * highest, 1.4, each * highest));
-  context.fillStyle = colorOf("--judge");
-  ticks.forEach((each, at) => each && context.fillRect(at, bottom + 4, 1, TICKS_HEIGHT));
+  for (const [at, { cost, moves, disputed }] of columns) {
+    context.fillStyle = cost >= COSTLY ? bad : muted;
+    context.globalAlpha = cost >= COSTLY ? 1 : 0.45;
+    const high = (cost / most) * highest;
+    context.fillRect(at, bottom - high, 1.4, high);
+    context.fillStyle = judge;
+    context.globalAlpha = disputed && 0.2 + (0.8 * disputed) / moves;
+    if (disputed) context.fillRect(at, bottom + 4, 1, TICKS_HEIGHT);
+  }
+  context.globalAlpha = 1;
 }

@@ -31,6 +31,7 @@ export class PlayTab {
       (isRunning) => this._runs(isRunning),
     );
     this._speed = new SpeedControl(byId("play-controls"), this._autoplay, { hasModel: models.length > 0 });
+    this._best = Number(stored(BEST_KEY)) || 0;
     this._shown = 0; // time of the last update of the advice
     this._connect(onStudy);
     this.begin(board ? new Game(randomSeed(), { start: board }) : restored());
@@ -61,6 +62,7 @@ export class PlayTab {
   /** Make a move of the player. */
   play(move) {
     this._autoplay.stop();
+    const comment = this._advice.commentOn(move);
     const played = this.game.play(move);
     if (!played) {
       this._view.refuse();
@@ -68,7 +70,7 @@ export class PlayTab {
       return;
     }
     this._view.move(played, this.game.board);
-    this._update();
+    this._update({ comment: comment && `You went ${MOVE_NAMES[move]}; ${comment}` });
     const gain = played.reward ? `, plus ${played.reward}` : "";
     const tile = `New ${tileOf(played.spawn.exponent)} at ${describeCell(played.spawn.cell)}.`;
     const over = this.game.isOver ? " The game is over." : "";
@@ -131,15 +133,22 @@ export class PlayTab {
     if (!isRunning) this._update();
   }
 
-  /** Show score, buttons and advice for the board; `answer` is what the model said to reach it. */
-  _update({ answer } = {}) {
+  /**
+   * Show score, buttons and advice for the board; `answer` is what the model said to
+   * reach it, `comment` what others think of the last move of the player.
+   */
+  _update({ answer, comment = "" } = {}) {
     const { game } = this;
     byId("play-hint").hidden = true;
+    byId("play-comment").textContent = comment;
     byId("play-score").textContent = grouped(game.score);
     byId("play-moves").textContent = grouped(game.moves.length);
     if (answer) game.isHelped = true; // a model's score is not the player's best
-    const best = Math.max(game.isHelped ? 0 : game.score, Number(stored(BEST_KEY) ?? 0));
-    byId("play-best").textContent = grouped(best);
+    if (!game.isHelped && game.score > this._best) {
+      this._best = game.score;
+      store(BEST_KEY, this._best);
+    }
+    byId("play-best").textContent = grouped(this._best);
     byId("play-over").hidden = !game.isOver;
     byId("play-undo").disabled = !game.canUndo;
     byId("play-study").disabled = !game.moves.length;
@@ -155,7 +164,6 @@ export class PlayTab {
       this._advice.ask(game.board);
     }
     byId("play-link").href = `?board=${formatBoard(game.board)}`;
-    store(BEST_KEY, best);
     if (this._autoplay.isSlow) store(GAME_KEY, JSON.stringify(saved(game)));
   }
 

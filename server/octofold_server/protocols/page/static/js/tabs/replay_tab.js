@@ -49,7 +49,8 @@ class ReplayTab {
     const { handed } = this._page;
     if (handed) {
       this._page.handed = null;
-      this._open(handed.games, handed.title);
+      if (handed.file) await this._loadFile(handed.file);
+      else this._open(handed.games, handed.title);
     } else if (result && result !== this._result) {
       await this._loadResult(result, Number(game), Number(move) || 0);
     } else if (result && this._record) {
@@ -120,8 +121,8 @@ class ReplayTab {
       const games = [];
       for (;;) {
         const piece = await this._page.source.resultFile(result, "games.replay", reader.bytes);
-        if (!piece?.length) break;
-        games.push(...reader.push(piece));
+        if (!piece?.bytes.length) break;
+        games.push(...reader.push(piece.bytes));
       }
       if (!games.length) throw new Error(`There is no finished game in ${result}.`);
       this._open(games, result, result);
@@ -173,7 +174,9 @@ class ReplayTab {
     ui.said.replaceChildren(made ? `The player goes ${MOVE_NAMES[made.move]}. ` : "The game is over. ");
     const verdict = this._verdicts[at];
     if (verdict && verdict.cost >= COSTLY) {
-      ui.said.append(make("span.costly", {}, `That costs ${Math.round(verdict.cost * 100)} points of probability.`));
+      const judge = this._advice.judge ?? this._advice.model;
+      const points = Math.round(verdict.cost * 100);
+      ui.said.append(make("span.costly", {}, `Costly: ${judge.name} gives its own move ${points} percentage points more.`));
     }
     ui.link.href = this._result
       ? `#replay/${encodeURIComponent(this._result)}/${record.game}/${at}`

@@ -10,6 +10,7 @@ import { Facts } from "../watch/facts.js";
 const LOOK_MS = 1000;
 const LIST_MS = 5000;
 const STALE_SECONDS = 30;
+const GROWING_SECONDS = 60;
 
 /** Make the tab in an empty section. */
 export const open = (root, page) => new WatchTab(root, page);
@@ -36,7 +37,8 @@ class WatchTab {
       make(
         "div.pictures",
         {},
-        make("figure", {}, make("figcaption", {}, "Scores of finished games"), this._histogram),
+        this._facts.table,
+        make("figure", {}, make("figcaption", {}, "Scores of finished games, with their average"), this._histogram),
         make("figure", {}, make("figcaption", {}, "Average as games finish, with its 95% interval"), this._running),
       ),
       this._boardsTitle = make("h3", {}, "Games that run now"),
@@ -117,25 +119,25 @@ class WatchTab {
         const piece = await source.resultFile(name, "games.replay", reader.bytes);
         if (!isWanted()) return;
         if (!piece) throw new Refused(`There is no result ${name}.`, 404);
-        if (!piece.length) break;
-        for (const game of reader.push(piece)) {
+        if (!piece.bytes.length) break;
+        for (const game of reader.push(piece.bytes)) {
           this._scores.push(game.score);
           this._tiles.push(Math.max(...game.finalBoard));
         }
       }
       const live = await source.resultFile(name, "live.json");
       if (!isWanted()) return;
-      this._live = live?.length ? JSON.parse(new TextDecoder().decode(live)) : null;
-      this._show();
+      this._live = live?.bytes.length ? JSON.parse(new TextDecoder().decode(live.bytes)) : null;
+      this._show(live?.age);
     };
   }
 
-  _show() {
+  _show(age) {
     const { _live: live, _scores: scores } = this;
     const wasRunning = this._isRunning;
-    this._isRunning = Boolean(live?.boards.length) && Date.now() / 1000 - live.updated < STALE_SECONDS;
+    this._isRunning = Boolean(live?.boards.length) && age < STALE_SECONDS;
     const conditions = live?.player ? `${live.player}, seed ${live.seed}. ` : "";
-    const pace = this._isRunning ? `Running, ${grouped(live.moves_per_second)} moves a second.` : "Not running.";
+    const pace = this._isRunning ? `Running, ${grouped(live.moves_per_second)} moves a second.` : ended(live, scores);
     this._state.textContent = conditions + (live ? pace : `${grouped(scores.length)} games.`);
     if (wasRunning && !this._isRunning) announce("The evaluation has ended.");
     this._facts.show(scores, this._tiles, live);
@@ -165,9 +167,10 @@ class WatchTab {
   }
 }
 
-function card({ name, conditions, changed, live }) {
+const ended = (live, scores) => (live && scores.length >= live.games ? "Finished." : "Not running.");
+
+function card({ name, conditions, age_seconds: age }) {
   const { model, version, seed } = conditions;
-  const running = live && Date.now() / 1000 - changed < 120;
   return make(
     "li",
     {},
@@ -176,7 +179,7 @@ function card({ name, conditions, changed, live }) {
       { href: `#watch/${encodeURIComponent(name)}` },
       make("strong", {}, `${model}${version ? ` ${version}` : ""}`),
       make("span.note", {}, `seed ${seed} · ${name}`),
-      make("span.note", {}, running ? "growing now" : new Date(changed * 1000).toLocaleString()),
+      make("span.note", {}, age < GROWING_SECONDS ? "growing now" : new Date(Date.now() - age * 1000).toLocaleString()),
     ),
   );
 }

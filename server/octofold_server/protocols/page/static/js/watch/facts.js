@@ -11,7 +11,9 @@ export class Facts {
     this._list = make("dl.scores.facts");
     this._reached = make("table.reached");
     this._warning = make("p.note");
-    this.element = make("div", {}, this._list, this._warning, this._reached);
+    this.element = make("div", {}, this._list, this._warning);
+    /** The table of tiles. */
+    this.table = make("div", {}, this._reached);
   }
 
   /**

@@ -5,7 +5,7 @@ import { grouped } from "../dom.js";
 import { histogram, running, summarize } from "../game/statistics.js";
 
 const HEIGHT = 190;
-const [LEFT, RIGHT, TOP, BOTTOM] = [8, 8, 10, 22];
+const [LEFT, RIGHT, TOP, BOTTOM] = [8, 8, 16, 22];
 
 /** Draw how many games have which score. */
 export function drawHistogram(canvas, scores) {
@@ -20,6 +20,11 @@ export function drawHistogram(canvas, scores) {
     const high = (count / most) * (floor - TOP);
     context.fillRect(LEFT + i * step + 1, floor - high, Math.max(1, step - 2), high);
   });
+  const top = counts.indexOf(most);
+  context.textAlign = "center";
+  context.fillStyle = colorOf("--muted");
+  if (scores.length) context.fillText(`${most} games`, LEFT + (top + 0.5) * step, 0);
+  context.textAlign = "left";
   axis(context, width, floor);
   if (!scores.length) return;
   for (let score = 0; score <= bin * counts.length; score += bin * Math.ceil(counts.length / 5)) {
@@ -62,7 +67,8 @@ export function drawRunning(canvas, scores) {
   context.fillStyle = colorOf("--muted");
   context.textAlign = "left";
   context.fillText(short(high), LEFT, TOP);
-  context.fillText(short(low), LEFT, floor - 14);
+  context.textAlign = "right";
+  context.fillText(short(low), width - RIGHT, floor - 14);
   const { average, margin } = path.at(-1);
   canvas.setAttribute("aria-label", `Average ${grouped(average)} ± ${grouped(margin)} after ${path.length} games`);
 }
