@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from octofold_training import cli
 
-COMMANDS = ["teacher", "student", "value", "ppo", "imitation", "dqn", "lazyzero", "moves", "table"]
+COMMANDS = ["teacher", "student", "value", "ppo", "imitation", "dqn", "lazyzero", "moves", "endgame", "table"]
 WITHOUT_EXTRAS = """
 import sys
 for name in ("torch", "numba", "matplotlib"):
