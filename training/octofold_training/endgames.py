@@ -11,7 +11,7 @@ from octofold_training.progress import ProgressLine
 
 _SINGLE_FROM = 5
 _SINGLE_BELOW_GOAL = 3
-"""Tiles this close to the goal, and no smaller than 32, may not be scattered. Of the chance to make a 128 from
+"""Tiles this close to the goal, and no smaller than 32, may not be scattered. Of the chance of a 128 from
 empty cells, this takes less than 0.0001, and of the positions more than half."""
 
 
