@@ -1,5 +1,7 @@
 # The only entry for people, CI and the Dockerfile. `make` alone prints what there is.
 
+unexport PYTHONDONTWRITEBYTECODE# the tests start hundreds of processes, and each would compile every file again
+
 PYTHON ?= python3
 SERVER ?= server# or server-gpu, where an NVIDIA card is at hand
 VENV ?= $(if $(filter server-gpu,$(SERVER)),.venv-gpu,.venv)# onnxruntime for CPUs and for GPUs exclude each other
@@ -76,6 +78,9 @@ lint: $(VENV)/dev ## style, types, import directions, generated stubs
 test: $(VENV)/dev ## all tests, on up to four cores at once
 	$(PYTEST)
 
+failed: $(VENV)/dev ## the tests that failed in the last run, one after another
+	$(BIN)/pytest --last-failed --last-failed-no-failures none
+
 format: $(VENV)/dev ## write the code in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -84,10 +89,13 @@ clean: ## remove the environment and everything that tools keep; models, checkpo
 	rm -rf $(VENV) .*_cache .hypothesis site page/node_modules
 	find . -name __pycache__ -type d -not -path './runs/*' -prune -exec rm -rf {} +
 
+# Where the newest is the installed one, `make test` has run these tests with it.
+transports: INSTALLED_GRPCIO = $$($(BIN)/python -c 'from importlib.metadata import version as v; print("grpcio-" + v("grpcio"))')
 transports: $(VENV)/dev ## the tests of both gRPC transports with the oldest and the newest grpcio
 	for version in '==1.84.0' '>=1.84'; do \
 		rm -rf $(VENV)/grpcio; \
-		$(BIN)/pip install --quiet --no-deps --target $(VENV)/grpcio "grpcio$$version" && \
+		$(BIN)/pip install --quiet --no-deps --target $(VENV)/grpcio "grpcio$$version" || exit 1; \
+		test -d $(VENV)/grpcio/$(INSTALLED_GRPCIO).dist-info || \
 		PYTHONPATH=$(CURDIR)/$(VENV)/grpcio $(PYTEST) tests/server/transport/test_transports.py \
 			tests/server/transport/test_choice.py tests/server/protocols/octofold_v1 || exit 1; \
 	done
@@ -117,4 +125,4 @@ $(VENV)/dev: $(VENV)/light
 	$(PIP) --editable '.[server,plots,gymnasium,logs,tracing,training,export]' --group dev
 	@touch $@
 
-.PHONY: help setup play serve train first export teacher bench table keys lint test transports format clean proto docker page browser
+.PHONY: help setup play serve train first export teacher bench table keys lint test failed transports format clean proto docker page browser

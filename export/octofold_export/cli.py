@@ -54,6 +54,9 @@ def main(arguments: list[str] | None = None) -> int:
         remedy = f"run {install_command('export')}"
         print(f"octofold-export: {error.name} is not installed; {remedy}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:  # the imports take seconds
+        print("octofold-export: interrupted; nothing was published", file=sys.stderr)
+        return 130
     return commands.run(parsed)
 
 

@@ -40,6 +40,9 @@ def run(parsed: argparse.Namespace) -> int:
     except ExportError as error:
         print(f"octofold-export: {error}", file=sys.stderr)
         return 1
+    except (OSError, MemoryError) as error:  # such as a full folder for temporary files
+        print(f"octofold-export: {error or 'out of memory'}; nothing was published", file=sys.stderr)
+        return 1
     print(folder)
     return 0
 

@@ -83,33 +83,49 @@ class MinimaxPlayer(ValuePlayer):
         """Write the values `[1, 4]` of the deepest search that started in time."""
         end = time.thread_time() + self.milliseconds / 1000
         for depth in range(self.depth, _DEEPEST + 1):
-            _fill(board, values, depth, win, exact)
+            reached = _fill(board, values, depth, win, exact)
             # A deeper search finds no sooner win, and chooses the same move if only one is legal.
             decided = values.max() > _LEAST_WON or np.isfinite(values).sum() < 2
-            if time.thread_time() >= end or (decided and not exact):
+            if time.thread_time() >= end or reached < depth or (decided and not exact):
                 break
 
 
 @njit(cache=True, nogil=True)
-def _fill(boards, values, depth, winning, exact):
+def _fill(boards, values, most_depth, winning, exact):
+    """Write the values of the deepest search of each board that is not lost; return the last one's depth.
+
+    If the most annoying spawns end the game whatever the move, the search says nothing about the moves. As in
+    ovolve's program, a shallower one then decides: the spawns are hardly ever the most annoying ones.
+    """
+    depth = most_depth
     for n in range(len(boards)):
-        win = np.int64(winning)
-        for cell in range(16):
-            if winning and np.int64(boards[n] >> _U(4 * cell) & _U(0xF)) >= winning:
-                win = np.int64(0)
-        best = -np.inf
-        for move in range(4):
-            afterstate, reward = slide(boards[n], move)
-            if reward >= OUTGROWN:
-                worth = heuristic(afterstate)
-            elif afterstate == boards[n]:
-                worth = -np.inf
-            elif win and _holds(afterstate, win):
-                worth = WON
-            else:
-                worth = worst_case(afterstate, depth - 1, -np.inf if exact else best, np.inf, win, WON - 1.0)
-            values[n, move] = worth
-            best = max(best, worth)
+        for depth in range(most_depth, 0, -1):
+            if _search(boards[n], values[n], depth, winning, exact) > LOST:
+                break
+    return depth
+
+
+@njit(cache=True, nogil=True)
+def _search(board, values, depth, winning, exact):
+    """Write the values of a board's moves, and return the largest one."""
+    win = np.int64(winning)
+    for cell in range(16):
+        if winning and np.int64(board >> _U(4 * cell) & _U(0xF)) >= winning:
+            win = np.int64(0)
+    best = -np.inf
+    for move in range(4):
+        afterstate, reward = slide(board, move)
+        if reward >= OUTGROWN:
+            worth = heuristic(afterstate)
+        elif afterstate == board:
+            worth = -np.inf
+        elif win and _holds(afterstate, win):
+            worth = WON
+        else:
+            worth = worst_case(afterstate, depth - 1, -np.inf if exact else best, np.inf, win, WON - 1.0)
+        values[move] = worth
+        best = max(best, worth)
+    return best
 
 
 @njit(cache=True, nogil=True)

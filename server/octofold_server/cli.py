@@ -8,8 +8,11 @@ from __future__ import annotations
 import faulthandler
 import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from octofold_game.extras import install_command
@@ -41,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _log.warning("%s is not a variable of octofold-serve", variable)
     if config.tune:
         return run(config)
+    if config.stop_with_input:
+        threading.Thread(target=_end_with_input, name="input", daemon=True).start()
     with hangups_held():
         return run(config) if config.processes == 1 else _run_together(config)
 
@@ -93,6 +98,14 @@ def run(config: Config, place: Place | None = None) -> int:
             return 1
         return _fail(error, 1)
     return 0
+
+
+def _end_with_input() -> None:
+    """Send SIGTERM to this process when standard input ends or was never open."""
+    with suppress(OSError):
+        while os.read(0, 4096):
+            pass
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _is_in_background() -> bool:

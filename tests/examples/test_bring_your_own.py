@@ -41,7 +41,7 @@ def test_the_page_trains_exports_serves_evaluates_and_compares(tmp_path: Path) -
         assert long in program
         program = program.replace(long, short)
     boards = "from game import play; import numpy; "
-    boards += "numpy.save('boards.npy', play(6000, seed=2)[0].reshape(-1, 16))"
+    boards += "numpy.save('boards.npy', play(2560, seed=2, games=64)[0].reshape(-1, 16))"
     program = program.replace("octofold-export", f'python -c "{boards}"\noctofold-export', 1)
     program = re.sub(r"^(octofold-export .*)$", rf"\1{BOARDS}", program, flags=re.MULTILINE)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

@@ -14,6 +14,11 @@ from octofold_export.cli import main
 from octofold_training import checkpoints
 from octofold_training.networks import build
 
+SMALL = {"kind": "cnn", "layers": 3, "channels": 24, "exponents": 16}
+"""What is kept and what is refused does not depend on the kind of network."""
+
+pytestmark = pytest.mark.parametrize("architecture", [SMALL], indirect=True, scope="session")
+
 
 @pytest.fixture(scope="module")
 def published(checkpoint: Path, boards_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:

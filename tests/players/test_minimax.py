@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from octofold_game import rules
-from octofold_game.bitboards import pack
+from octofold_game.bitboards import pack, transpose
 from octofold_players.minimax import LOST, WON, MinimaxPlayer, most_annoying
-from octofold_players.minimax_heuristic import count_islands, heuristic
+from octofold_players.minimax_heuristic import annoyance, count_islands, heuristic
 
 Square = NDArray[np.uint8]
 
@@ -125,6 +125,17 @@ def test_the_tile_that_wins_is_2048_until_it_is_on_the_board() -> None:
     assert MinimaxPlayer().action_values(won[None])[0].max() < 100
 
 
+def test_if_every_move_may_lose_a_shallower_search_decides() -> None:
+    # Right or down fills the last cell but one, and the new tile then ends the game.
+    board = np.array([[3, 4, 3, 7, 4, 3, 4, 8, 3, 4, 3, 7, 5, 6, 5, 0]], np.uint8)
+    assert max(plain_minimax(board[0], 3)) == LOST
+    shallow = MinimaxPlayer(depth=1).action_values(board)
+    assert shallow.max() > LOST
+    np.testing.assert_array_equal(MinimaxPlayer(depth=5).action_values(board), shallow)
+    timed = MinimaxPlayer(depth=1, milliseconds=3_600_000)  # deeper searches stop at the first that is lost
+    np.testing.assert_array_equal(timed.action_values(board), shallow)
+
+
 def test_the_move_is_the_same_with_and_without_exact_values(boards: NDArray[np.uint8]) -> None:
     for player in (MinimaxPlayer(depth=4), MinimaxPlayer(depth=3, win=64)):
         values = player.action_values(boards[1:])
@@ -159,6 +170,19 @@ def test_the_spawns_that_are_searched_are_the_most_annoying_ones() -> None:
         for spawned, bit in zip(found, [bit for bit in range(32) if chosen >> bit & 1], strict=True):
             spawned[bit % 16] = 1 + bit // 16
         assert sorted(map(bytes, found)) == sorted(map(bytes, worst_spawns(board)))
+
+
+def test_a_spawn_annoys_by_the_roughness_and_the_islands_that_it_adds() -> None:
+    few = np.random.default_rng(5).integers(0, 3, (60, 16)).astype(np.uint8)
+    for board in few:
+        packed = pack(board[None])[0]
+        for cell in np.flatnonzero(board == 0).tolist():
+            for exponent in (1, 2):
+                spawned = board.copy()
+                spawned[cell] = exponent
+                added = roughness(spawned) - roughness(board) + islands(spawned) - islands(board)
+                found = annoyance(packed, transpose(packed), islands(board), cell, exponent)
+                assert found == added, (board, cell, exponent)
 
 
 def test_with_time_each_board_is_searched_deeper_by_its_own_clock(boards: NDArray[np.uint8]) -> None:

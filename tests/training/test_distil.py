@@ -1,8 +1,7 @@
 """Distillation: the student learns what it is to learn, and the command keeps what it has."""
 
-import resource
-import subprocess
-import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 import torch
 from octofold_players.expectimax import expected_values
 from octofold_players.ntuple import NTupleNetwork
-from octofold_training import checkpoints
+from octofold_training import checkpoints, cli
 from octofold_training.distil import CURVES, Distillation, DistilOptions
 from octofold_training.long_run import TrainingError, train
 from torch import nn
@@ -29,7 +28,7 @@ def test_the_student_comes_to_agree_with_the_teacher(teacher: NTupleNetwork) -> 
     run = Distillation(options, ARCHITECTURE, teacher)
     run.warm_up()
     first = run.learn(40)
-    run.learn(1200)
+    run.learn(500)
     last = run.learn(40)
     assert last.accuracy > first.accuracy + 0.05
     assert last.loss < first.loss
@@ -120,7 +119,10 @@ def test_a_network_that_cannot_learn_this_is_refused(teacher: NTupleNetwork) -> 
 
 
 def test_a_full_disk_ends_the_run_in_one_line_and_the_last_state_stays(
-    teacher: NTupleNetwork, tmp_path: Path
+    teacher: NTupleNetwork,
+    tmp_path: Path,
+    full_disk: Callable[[int], AbstractContextManager[None]],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     recipe, run, net = tmp_path / "tiny.toml", tmp_path / "run", tmp_path / "net"
     recipe.write_text(
@@ -131,18 +133,12 @@ def test_a_full_disk_ends_the_run_in_one_line_and_the_last_state_stays(
     started = Distillation(_options(positions=1_280.0), ARCHITECTURE, teacher)
     train(started, run, net, CURVES, lambda _: None)
     before = (run / "state.pt").read_bytes()
-    program = (sys.executable, "-m", "octofold_training.cli")
-    folders = ("--teacher", str(tmp_path / "teacher"), "--state", str(run), "--checkpoint", str(net))
-    ended = subprocess.run(
-        [*program, "student", str(recipe), "--minutes", "0.001", *folders],
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, len(before) // 2)),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 1
-    assert "octofold-train: " in ended.stderr.splitlines()[-1]
-    assert "Traceback" not in ended.stderr
+    folders = ["--teacher", str(tmp_path / "teacher"), "--state", str(run), "--checkpoint", str(net)]
+    with full_disk(len(before) // 2):
+        assert cli.main(["student", str(recipe), "--minutes", "0.001", *folders]) == 1
+    errors = capsys.readouterr().err
+    assert "octofold-train: " in errors.splitlines()[-1]
+    assert "Traceback" not in errors
     assert (run / "state.pt").read_bytes() == before
     assert not list(run.glob("*.partial"))
     checkpoints.load(net)

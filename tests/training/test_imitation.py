@@ -18,7 +18,7 @@ from octofold_game.play_logs.moves import Moves
 from octofold_game.play_logs.shards import ShuffledMoves, convert
 from octofold_game.play_logs.writing import log_writer
 from octofold_game.rules import afterstates
-from octofold_training import checkpoints, imitation
+from octofold_training import checkpoints, cli, imitation
 from octofold_training.imitation import Imitation, ImitationOptions
 from octofold_training.long_run import TrainingError, resume, save_state, train
 from octofold_training.networks import build
@@ -200,14 +200,14 @@ def finished(process: subprocess.Popen[str]) -> str:
 
 
 def test_two_processes_learn_what_one_learns(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "small.toml").write_text(RECIPE.format(epochs=0.5))
-    trained = []
-    for count in (1, 2):
-        state, net = tmp_path / f"state{count}", tmp_path / f"net{count}"
-        command = ("imitation", "small.toml", "--moves", folder, "--state", state, "--checkpoint", net)
-        finished(octofold_train(*command, "--device", "cpu", folder=tmp_path, processes=count))
-        trained.append(checkpoints.load(net))
-    one, two = trained
+    recipe = tmp_path / "small.toml"
+    recipe.write_text(RECIPE.format(epochs=0.5))
+    command = ["imitation", str(recipe), "--moves", str(folder), "--device", "cpu"]
+    here, there = tmp_path / "one process", tmp_path / "two processes"
+    assert cli.main([*command, "--state", f"{here}/state", "--checkpoint", f"{here}/net"]) == 0
+    of_two = (*command, "--state", there / "state", "--checkpoint", there / "net")
+    finished(octofold_train(*of_two, folder=tmp_path, processes=2))
+    one, two = (checkpoints.load(place / "net") for place in (here, there))
     assert one.training["positions"] == two.training["positions"] > 0
     for mine, theirs in zip(one.network.parameters(), two.network.parameters(), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-4)
@@ -233,14 +233,15 @@ def test_ctrl_c_keeps_the_run(folder: Path, tmp_path: Path, count: int) -> None:
     assert run.positions == checkpoint.training["positions"] > 0
 
 
-def test_logs_are_shuffled_by_a_command_that_names_bad_lines(log: Path, tmp_path: Path) -> None:
+def test_logs_are_shuffled_by_a_command_that_names_bad_lines(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "bad.txt").write_text("r 1 2 3\n")
-    made = octofold_train("moves", log, tmp_path / "bad.txt", "--out", tmp_path / "out", folder=tmp_path)
-    out, err = made.communicate(timeout=200)
-    assert made.returncode == 0, err
+    into = ["--out", str(tmp_path / "out")]
+    assert cli.main(["moves", str(log), str(tmp_path / "bad.txt"), *into]) == 0
+    out, err = capsys.readouterr()
     count = len(ShuffledMoves(tmp_path / "out"))
     assert out == f"{tmp_path / 'out'}: {count:,} moves (log files: 2; bad lines left out: 1)\n"
     assert f"left out: {tmp_path / 'bad.txt'}:1: it has 4 parts, a move has 20" in err
-    again = octofold_train("moves", log, "--out", tmp_path / "out", folder=tmp_path)
-    assert "exists already" in again.communicate(timeout=200)[1]
-    assert again.returncode == 1
+    assert cli.main(["moves", str(log), *into]) == 1
+    assert "exists already" in capsys.readouterr().err

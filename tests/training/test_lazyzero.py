@@ -147,9 +147,11 @@ def test_positions_are_learned_under_the_four_rotations(boards: torch.Tensor) ->
     run.replay.add(boards[:1], torch.tensor([[0.7, 0.2, 0.1, 0.0]]).half())
     losses = run.losses
 
-    def noted(*batch: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        seen.append(batch)
-        return losses(*batch)
+    def noted(
+        boards: torch.Tensor, shares: torch.Tensor, left: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        seen.append((boards, shares, left))
+        return losses(boards, shares, left)
 
     run.losses = noted  # type: ignore[method-assign, assignment]
     run._update()

@@ -110,7 +110,7 @@ def test_a_policy_that_knows_nothing_gets_better(start: Checkpoint) -> None:
     options = _options(
         games=128, horizon=16, minibatch_size=512, epochs=3, learning_rate=2e-3, value_learning_rate=3e-3,
         kl_weight=0.0, entropy_weight=0.01, discount=0.99, temperature=1.0, clip=0.2, cool_down=0.1,
-        rewards="merges", restart_share=0.0, positions=160e3,
+        rewards="merges", restart_share=0.0, positions=80e3,
     )  # fmt: skip
     run = PPO(options, start, CPU)
     reports = []

@@ -5,6 +5,7 @@
     octofold-train value RECIPE      a network that learns the values of afterstates
     octofold-train ppo RECIPE        a student that continues to learn from its own games
     octofold-train moves LOG ...     shuffles play logs for imitation learning
+    octofold-train table             every network of the published tables, trained on the same moves
     octofold-train imitation RECIPE  a network that learns the moves of play logs
     octofold-train dqn RECIPE        a network that learns the values of moves from its own games
     octofold-train lazyzero RECIPE   a network that learns what rollouts find in its own games
@@ -23,6 +24,7 @@ from pathlib import Path
 from octofold_game.command_line import Parser
 
 from octofold_training import commands
+from octofold_training.published_tables import ROWS
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -79,11 +81,7 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
             help="folder for the trained network (default: checkpoints/NAME, with the recipe's name)",
         )
     for name in ("student", "value", "ppo", "imitation", "dqn", "lazyzero"):
-        trainers[name].add_argument(
-            "--device",
-            choices=["cpu", "cuda"],
-            help="device for games, networks and updates (default: cuda if torch can use it, otherwise cpu)",
-        )
+        _add_device(trainers[name])
     trainers["imitation"].add_argument(
         "--moves",
         type=Path,
@@ -92,6 +90,7 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
         help="folder of `octofold-train moves` (default: runs/moves)",
     )
     _add_moves(commands)
+    _add_table(commands)
     return parser, commands.choices
 
 
@@ -104,12 +103,24 @@ def _add_run(command: Parser, example: str) -> None:
         metavar="DIR",
         help="folder of the run (default: runs/NAME, with the recipe's name)",
     )
+    _add_minutes(command)
+
+
+def _add_minutes(command: Parser) -> None:
     command.add_argument(
         "--minutes",
         type=_minutes,
         default=math.inf,
         metavar="M",
         help="stop after this many minutes; the same command continues later (default: no limit)",
+    )
+
+
+def _add_device(command: Parser) -> None:
+    command.add_argument(
+        "--device",
+        choices=["cpu", "cuda"],
+        help="device for games, networks and updates (default: cuda if torch can use it, otherwise cpu)",
     )
 
 
@@ -134,6 +145,65 @@ def _add_moves(commands: argparse._SubParsersAction[Parser]) -> None:
     moves.add_argument(
         "--seed", type=int, default=0, metavar="N", help="seed of the order (default: %(default)s)"
     )
+
+
+def _add_table(commands: argparse._SubParsersAction[Parser]) -> None:
+    table = commands.add_parser(
+        "table",
+        help="every network of the published tables, trained on the same moves",
+        description="Train every network of the published tables of supervised networks on the same "
+        "positions, let each play, and print its figures beside the published ones. All of them first learn "
+        "from an eighth of the positions and play, then from a quarter, from half and from all. After Ctrl-C "
+        "or --minutes, the same command continues.",
+    )
+    table.add_argument(
+        "--positions",
+        type=_count,
+        required=True,
+        metavar="N",
+        help="positions that each network learns from, such as 5e6 (required)",
+    )
+    table.add_argument(
+        "--moves",
+        type=Path,
+        default=Path("runs/moves"),
+        metavar="DIR",
+        help="folder of `octofold-train moves` (default: runs/moves)",
+    )
+    table.add_argument(
+        "--out",
+        dest="state",
+        type=Path,
+        default=Path("runs/table"),
+        metavar="DIR",
+        help="folder of the runs, the games and the tables (default: runs/table)",
+    )
+    table.add_argument(
+        "--games",
+        type=_count,
+        default=1000,
+        metavar="G",
+        help="games that each network plays each way (default: %(default)s)",
+    )
+    table.add_argument(
+        "--rows",
+        nargs="+",
+        choices=list(ROWS),
+        metavar="NAME",
+        help=f"only these networks of {', '.join(ROWS)} (default: all)",
+    )
+    _add_minutes(table)
+    _add_device(table)
+
+
+def _count(text: str) -> int:
+    try:
+        count = float(text)
+    except ValueError:
+        count = math.nan
+    if not (count >= 1 and count == int(count)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+    return int(count)
 
 
 def _minutes(text: str) -> float:

@@ -87,7 +87,8 @@ def read_recipe(file: Path) -> Recipe:
         raise RecipeError(f"{file}: not TOML ({error})") from error
     for name, table in tables.items():
         if not isinstance(table, dict):
-            raise RecipeError(f"{file}: {name!r} stands outside of a table")
+            meant = did_you_mean(name, TABLES) or "; put it below a heading, such as [distil]"
+            raise RecipeError(f"{file}: {name!r} stands outside of a table{meant}")
         if name not in TABLES:
             meant = did_you_mean(name, TABLES) or f"; it may have {', '.join(TABLES)}"
             raise RecipeError(f"{file}: a recipe has no table [{name}]{meant}")

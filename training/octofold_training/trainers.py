@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,8 +24,11 @@ from octofold_training.ntuple_td import NTupleLearner, NTupleOptions, NTupleProg
 from octofold_training.ppo import PPOOptions
 from octofold_training.processes import joined_processes
 from octofold_training.progress import Forecast, ProgressLine, duration
+from octofold_training.published_tables import ROWS
 from octofold_training.recipes import Recipe, read_recipe
 from octofold_training.strength import StrengthEstimates, strength
+from octofold_training.table import OutOfTime, Table, TableOptions
+from octofold_training.table_report import write_report
 from octofold_training.value_td import ValueLearning, ValueOptions
 
 _LAST_GAMES = 50  # that say how strong the network of a finished run is
@@ -150,6 +154,31 @@ def _read_recipe(parsed: argparse.Namespace) -> Recipe:
     return recipe
 
 
+def _rebuild_table(parsed: argparse.Namespace) -> None:
+    names = parsed.rows or list(ROWS)
+    options = TableOptions(parsed.positions, parsed.games, tuple(ROWS[name] for name in names))
+    moves = ShuffledMoves(parsed.moves)
+    if parsed.positions > len(moves):
+        passes = parsed.positions / len(moves)
+        print(f"octofold-train: warning: {passes:.1f} passes over {len(moves):,} moves", file=sys.stderr)
+    forecast, start = Forecast(parsed.minutes * 60), time.monotonic()
+    with ProgressLine() as line:
+
+        def tell(told: str, share: float) -> None:
+            line.show(told, share, forecast.left(time.monotonic() - start, share, 1.0))
+
+        table = Table(options, moves, parsed.state, _device(parsed), tell)
+        try:
+            table.run(parsed.minutes)
+        except OutOfTime:
+            print("octofold-train: out of time; the same command continues", file=sys.stderr)
+        finally:
+            report = write_report(table.results(), parsed.state)
+    for name, reason in table.failed.items():
+        print(f"octofold-train: {name}: {reason}", file=sys.stderr)
+    print(f"{report}\ntable: {parsed.state / 'table.md'}\ncurve: {parsed.state / 'scores.png'}")
+
+
 TRAINERS: dict[str, Callable[[argparse.Namespace], None]] = {
     "teacher": _train_teacher,
     "student": _train_student,
@@ -158,5 +187,6 @@ TRAINERS: dict[str, Callable[[argparse.Namespace], None]] = {
     "imitation": _train_imitation,
     "dqn": _train_dqn,
     "lazyzero": _train_lazyzero,
+    "table": _rebuild_table,
 }
 """What trains, by the name of the command."""

@@ -8,29 +8,19 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
 from octofold_game.episodes import Episode
 from octofold_game.replays import read_replays
-from octofold_game.rules import BoardError
 from rich.console import Console
 from rich.live import Live
 
 from octofold_client.analysis.trajectories import Walk
-from octofold_client.cli.arguments import (
-    DEFAULT_TARGET,
-    MOST_GAMES,
-    Subcommands,
-    add_credentials,
-    add_model,
-    asked_for,
-    count,
-    credentials_of,
-)
-from octofold_client.contenders.served_model import ServedModel
-from octofold_client.errors import EvaluationError, OctofoldError
+from octofold_client.cli.advice import add_adviser, adviser_of
+from octofold_client.cli.arguments import MOST_GAMES, Subcommands, count
+from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import replays_of
-from octofold_client.evaluation.servers import Servers
-from octofold_client.rpc.answers import NextMove
-from octofold_client.rpc.client import Client
+from octofold_client.terminal.boards import Look
 from octofold_client.terminal.keyboard import Keyboard
 from octofold_client.terminal.viewer import Cursor, Thought, draw
 
@@ -40,8 +30,8 @@ def add(subcommands: "Subcommands") -> None:
     parser = subcommands.add_parser(
         "replay",
         help="step through a game on the terminal",
-        description="Shows a game move by move, forwards and backwards. With --target or --model, also shows "
-        "a model's probability and votes for each move.",
+        description="Shows a game move by move, forwards and backwards. With --player, --model "
+        "or --target, also shows what a player or model thinks of each move.",
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="replay file or result folder")
     parser.add_argument(
@@ -58,11 +48,7 @@ def add(subcommands: "Subcommands") -> None:
         metavar="N",
         help="start after N moves (default: 0)",
     )
-    parser.add_argument(
-        "--target", default="", metavar="HOST:PORT", help=f"server of the model (default: {DEFAULT_TARGET})"
-    )
-    add_credentials(parser)
-    add_model(parser)
+    add_adviser(parser)
     parser.set_defaults(run=replay)
 
 
@@ -80,13 +66,8 @@ def replay(options: Namespace) -> None:
     title = f"{file}: game {episode.game} of seed {episode.seed}"
     walk = Walk.of(episode)
     with ExitStack() as stack:
-        think: Callable[[int], Thought] = _nothing
-        if options.target or options.model:
-            targets = [options.target or DEFAULT_TARGET]
-            servers = stack.enter_context(Servers(targets, credentials_of(options)))
-            served = servers.select(*asked_for(options.model, options.version))
-            think = _Thinker(servers.client, served, walk).think
-        _step_through(title, walk, Cursor(len(episode), at=min(options.move, len(episode))), think)
+        ask = adviser_of(options, stack)
+        _step_through(title, walk, Cursor(len(episode), at=min(options.move, len(episode))), ask)
 
 
 def chosen(file: Path, which: str | int) -> Episode:
@@ -114,37 +95,16 @@ def chosen(file: Path, which: str | int) -> Episode:
     return found
 
 
-class _Thinker:
-    """Asks a model about each position once."""
-
-    def __init__(self, client: Client, served: ServedModel, walk: Walk) -> None:
-        self._client = client
-        self._model, self._version = served.model, served.version.version
-        self._walk = walk
-        self._known: dict[int, NextMove] = {}
-
-    def think(self, at: int) -> Thought:
-        """The model's answer for the position after `at` moves, or the message of the error."""
-        try:
-            if at not in self._known:
-                self._known[at] = self._client.next_move(
-                    self._walk.boards[at], model=self._model, version=self._version
-                )
-        except (OctofoldError, BoardError) as error:
-            return str(error)
-        return self._known[at]
-
-
-def _nothing(_at: int) -> Thought:
-    return None
-
-
-def _step_through(title: str, walk: Walk, cursor: Cursor, think: Callable[[int], Thought]) -> None:
-    screen = Live(console=Console(), screen=True, auto_refresh=False)
+def _step_through(
+    title: str, walk: Walk, cursor: Cursor, ask: Callable[[NDArray[np.uint8]], Thought] | None
+) -> None:
+    console = Console()
+    screen = Live(console=console, screen=True, auto_refresh=False)
     with Keyboard(sys.stdin.fileno()) as keyboard, screen as live:
         due = time.monotonic()
         while not cursor.left:
-            live.update(draw(title, walk, cursor, think(cursor.at)), refresh=True)
+            thought = None if ask is None else ask(walk.boards[cursor.at])
+            live.update(draw(title, walk, cursor, thought, Look.of(console)), refresh=True)
             pause = cursor.pause_seconds
             keys = keyboard.read(None if pause is None else max(0.0, due - time.monotonic()))
             if keys is None:

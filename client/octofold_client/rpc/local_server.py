@@ -77,12 +77,13 @@ class LocalServer:
         program = Path(sys.executable).with_name("octofold-serve")
         port_file = Path(self._folder.name) / "port"
         command = [str(program), "--host", "127.0.0.1", "--port", "0", "--port-file", str(port_file)]
-        command += ["--models", str(self._models), "--grace", "0", *self._options]
+        command += ["--models", str(self._models), "--grace", "0", "--stop-with-input", *self._options]
         try:
             with self._log.open("wb") as log:
-                # In a new session, Ctrl-C reaches only this program, which then stops the server.
+                # In a new session, Ctrl-C reaches only this program, which then stops the server. The pipe
+                # ends with this program, even if it is killed, and the server stops then, too.
                 self._process = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                    command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
                 )
         except FileNotFoundError:
             missing = f"{program.name} is not installed beside {sys.executable}"
@@ -107,6 +108,8 @@ class LocalServer:
             finally:  # also after Ctrl-C during the wait
                 self._process.kill()
                 self._process.wait()
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
         self._folder.cleanup()
 
     def _last_words(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ Report = Callable[[str], None]
 """Receives progress messages, one line each."""
 
 _GAMES_AT_ONCE = 24
+_FEWEST_NEW = 0.005  # share of the boards; games up to the tile 4 or 8 have few, and would be played forever
+_REPORT_SECONDS = 10.0
 
 
 def play_boards(
@@ -34,11 +37,17 @@ def play_boards(
     """Record `[count, 16]` different boards from whole games of `player`.
 
     Plays games in rounds until they contain enough different boards, and draws `count` of them at random, so
-    that all stages keep their true proportion. The same player, seed and count give the same boards.
+    that all stages keep their true proportion. The same player, seed and count give the same boards. There
+    are fewer if games that end early hardly show new ones.
+
+    Raises:
+        ExportError: the player answers a board with numbers that are not finite, or its games contain fewer
+            than `FEWEST_BOARDS` boards.
     """
     seen = np.empty((0, 16), np.uint8)
-    first_game = 0
-    while len(seen) < count:
+    first_game = new = 0
+    told = time.monotonic()
+    while len(seen) < count and (not first_game or new >= _FEWEST_NEW * count):
         episodes = Episodes(seed, range(first_game, first_game + _GAMES_AT_ONCE), largest_exponent)
         boards = []
         while len(episodes.running):
@@ -49,10 +58,19 @@ def play_boards(
                 raise ExportError(
                     f"the graph answers a board with numbers that are not finite ({error})"
                 ) from error
-        seen = np.unique(np.concatenate([seen, *boards]), axis=0)
+            if time.monotonic() - told > _REPORT_SECONDS:
+                told = time.monotonic()
+                report(f"{first_game} games played; the longest of the next is at move {len(boards):,}")
+        together = np.unique(np.concatenate([seen, *boards]), axis=0)
+        new, seen = len(together) - len(seen), together
         first_game += _GAMES_AT_ONCE
         report(f"{first_game} games played, {len(seen):,} different boards")
-    chosen = np.random.default_rng(seed).choice(len(seen), count, replace=False)
+    if len(seen) < min(FEWEST_BOARDS, count):
+        raise ExportError(
+            f"games with tiles up to {1 << largest_exponent} have {len(seen)} different boards, at least "
+            f"{FEWEST_BOARDS} are needed"
+        )
+    chosen = np.random.default_rng(seed).choice(len(seen), min(count, len(seen)), replace=False)
     return np.ascontiguousarray(seen[chosen])
 
 

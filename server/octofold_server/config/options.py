@@ -204,6 +204,12 @@ class Config:
     drain: float = _option(
         30.0, _SECONDS, "maximum time to wait for accepted calls to finish, after the grace period"
     )
+    stop_with_input: bool = _option(
+        False,
+        SWITCH,
+        "stop, as after SIGTERM, when standard input ends; for programs that start a server of their own, "
+        "which then ends with them whatever ends them",
+    )
     max_message_bytes: int = _option(
         8 * 65_536 * 16,  # the most boards, even as JSON
         _integer(1024, 2**31 - 1),

@@ -249,3 +249,14 @@ def test_signals_that_nobody_wants_to_know_of_are_left_as_they_are() -> None:
             signal.raise_signal(signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_a_server_of_our_own_ends_with_us_even_if_we_are_killed(
+    start: Start, repository: Path, tmp_path: Path
+) -> None:
+    process = start("play", "--models", str(repository), "--games", "1000000", "--seed", "1")
+    wait_for(lambda: any((tmp_path / "results").rglob("games.replay")), process)
+    (server,) = psutil.Process(process.pid).children()
+    process.kill()
+    process.wait(SECONDS)
+    server.wait(SECONDS)  # raises if it goes on

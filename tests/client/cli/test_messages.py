@@ -14,6 +14,7 @@ SUBCOMMANDS = (
     "evaluate",
     "compare",
     "play",
+    "hand",
     "verify",
     "replay",
     "report",

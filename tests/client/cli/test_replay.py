@@ -1,17 +1,7 @@
 """`octofold replay`: a game on a real terminal, stepped through by real keys, with a real model's opinion."""
 
-import os
-import pty
-import re
-import select
-import signal
-import struct
-import subprocess
-import sys
 import termios
-import time
 from collections.abc import Callable, Iterator
-from fcntl import ioctl
 from pathlib import Path
 
 import pytest
@@ -19,49 +9,7 @@ from octofold_client.cli.replay import chosen
 from octofold_client.errors import EvaluationError
 from octofold_game.replays import read_replays
 from support.commands import octofold
-
-OCTOFOLD = Path(sys.executable).with_name("octofold")
-RIGHT, LEFT, END, HOME, PAGE_DOWN = "\x1b[C", "\x1b[D", "\x1b[F", "\x1b[H", "\x1b[6~"
-SECONDS = 30
-
-
-class Screen:
-    """A terminal with `octofold replay` on it."""
-
-    def __init__(self, *arguments: str | Path) -> None:
-        self.terminal, other = pty.openpty()
-        ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-        self.before = termios.tcgetattr(other)
-        self.process = subprocess.Popen(
-            [OCTOFOLD, "replay", *arguments],
-            stdin=other,
-            stdout=other,
-            stderr=other,
-            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"},
-        )
-        self.other = other
-        self.seen = ""
-
-    def type(self, keys: str) -> None:
-        os.write(self.terminal, keys.encode())
-
-    def shows(self, pattern: str) -> re.Match[str]:
-        """Waits until the screen shows the pattern, anew since what was waited for last."""
-        give_up = time.monotonic() + SECONDS
-        while (match := re.search(pattern, self.seen)) is None:
-            assert time.monotonic() < give_up, self.seen[-3000:]
-            if select.select([self.terminal], [], [], 0.1)[0]:
-                raw = os.read(self.terminal, 65536).decode(errors="replace")
-                self.seen += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", raw)
-        self.seen = self.seen[match.end() :]
-        return match
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait(SECONDS)
-        os.close(self.terminal)
-        os.close(self.other)
+from support.terminals import END, HOME, LEFT, PAGE_DOWN, RIGHT, SECONDS, Screen
 
 
 @pytest.fixture
@@ -69,7 +17,7 @@ def open_screen() -> Iterator[Callable[..., Screen]]:
     screens: list[Screen] = []
 
     def open_screen(*arguments: str | Path) -> Screen:
-        screens.append(Screen(*arguments))
+        screens.append(Screen("replay", *arguments))
         return screens[-1]
 
     yield open_screen
@@ -143,7 +91,7 @@ def test_the_model_says_what_it_thinks_of_each_move(
 def test_ctrl_c_leaves_and_puts_the_terminal_back(games: Path, open_screen: Callable[..., Screen]) -> None:
     screen = open_screen(games)
     screen.shows("move 0 of")
-    screen.process.send_signal(signal.SIGINT)
+    screen.interrupt()
     assert screen.process.wait(SECONDS) == 130
     assert termios.tcgetattr(screen.other) == screen.before
 

@@ -40,6 +40,12 @@ def test_the_same_seed_gives_the_same_boards_and_another_seed_others(player: Fol
     assert (play(1) != play(2)).any()
 
 
+def test_games_that_end_at_once_are_not_played_forever(player: FoldedGraph) -> None:
+    boards = play_boards(player, 20_000, 2, seed=1, report=lambda _: None)
+    assert FEWEST_BOARDS < len(boards) < 20_000
+    assert boards.max() == 2
+
+
 def test_a_file_gives_its_boards_without_finished_games(boards: NDArray[np.uint8], tmp_path: Path) -> None:
     finished = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.int64)
     np.save(tmp_path / "boards.npy", np.concatenate([finished, boards]))

@@ -44,7 +44,9 @@ def tables(folder: Path) -> tuple[EndgameTable, ...]:
 def boards(layers: list[Layer]) -> NDArray[np.uint8]:
     """Boards after a spawn in some of the positions, with large tiles in the formation."""
     random = np.random.default_rng(0)
-    boards: NDArray[np.uint8] = unpack(np.concatenate([random.choice(layer.positions, 5) for layer in layers[:-2]]))
+    boards: NDArray[np.uint8] = unpack(
+        np.concatenate([random.choice(layer.positions, 5) for layer in layers[:-2]])
+    )
     boards[:, KEPT_CELLS] = KEPT_TILES
     boards = boards[(boards == 0).any(axis=1)]
     for board in boards:

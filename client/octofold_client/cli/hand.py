@@ -1,0 +1,158 @@
+"""`octofold hand`: a person plays on a terminal; `terminal/hand.py` is the screen."""
+
+import secrets
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_game.episodes import Episode
+from rich.console import Console
+from rich.live import Live
+
+from octofold_client.cli.advice import Thought, add_adviser, adviser_of
+from octofold_client.cli.arguments import RESULTS, Subcommands, seed
+from octofold_client.errors import EvaluationError
+from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder
+from octofold_client.terminal.boards import Look
+from octofold_client.terminal.hand import Hand, HandGame, draw
+from octofold_client.terminal.keyboard import Keyboard
+
+_LOOK_SECONDS = 0.5
+"""How often the size of the terminal is read while no key is pressed."""
+Ask = Callable[[NDArray[np.uint8]], Thought]
+
+
+def add(subcommands: "Subcommands") -> None:
+    """Add the subcommand."""
+    parser = subcommands.add_parser(
+        "hand",
+        help="play by hand on the terminal",
+        description="Plays 2048 by hand, with the arrow keys, WASD or HJKL. With --player, --model or "
+        "--target, a player or a model gives hints and says what it thinks of each move. Every game is kept; "
+        "the same command continues an unfinished one.",
+    )
+    parser.add_argument(
+        "--seed",
+        type=seed,
+        metavar="N",
+        help="seed of the new tiles; equal seeds give equal tiles (default: that of --out, or a random one)",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=RESULTS / "hand",
+        metavar="DIR",
+        help="folder for the games (default: %(default)s)",
+    )
+    parser.add_argument("--hint", action="store_true", help="show hints from the start")
+    add_adviser(parser)
+    parser.set_defaults(run=hand)
+
+
+def hand(options: Namespace) -> None:
+    """Play by hand, and keep every game.
+
+    Raises:
+        EvaluationError: this is not a terminal, or the folder holds games of another seed or player.
+        OctofoldError: the server cannot be reached, or does not have the model.
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise EvaluationError("hand needs a terminal")
+    folder = ResultFolder(options.out)
+    known = folder.conditions()
+    if options.seed is None:
+        options.seed = secrets.randbits(32) if known is None else known.seed
+    conditions = Conditions("hand", "", "", "", options.seed)
+    with ExitStack() as stack:
+        ask = adviser_of(options, stack)
+        if options.hint and ask is None:
+            raise EvaluationError("--hint needs --player, --model or --target")
+        kept = stack.enter_context(folder.open(conditions))
+        games = _Games(kept, options.seed)
+        try:
+            _play(Hand(games.current(), options.hint), games, ask)
+        finally:
+            games.leave()
+            print(f"{games.told()} kept in {options.out}")
+
+
+class _Games:
+    """The games of the folder: the one that is played, and those that were left before."""
+
+    def __init__(self, kept: KeptGames, seed: int) -> None:
+        self._kept = kept
+        self._seed = seed
+        self._others: list[Episode] = sorted(kept.unfinished, key=lambda episode: episode.game)
+        self._next = 1 + max([game.game for game in kept.games] + [e.game for e in self._others], default=-1)
+        self._finished = len(kept.games)
+        self._game = HandGame(self._others.pop()) if self._others else self._new()
+
+    def current(self) -> HandGame:
+        """The game that is played."""
+        return self._game
+
+    def save(self) -> None:
+        """Keep the present state, so that nothing is lost however the program ends."""
+        self._kept.leave([*self._others, *([self._game.episode] if self._game.moves else [])])
+
+    def another(self) -> HandGame:
+        """Leave the game, and begin another one."""
+        if self._game.moves:
+            self.leave()
+            if not self._game.over:
+                self._others.append(self._game.episode)
+            self._game = self._new()
+        return self._game
+
+    def leave(self) -> None:
+        """Keep the game: among the finished ones if it is over, else among the others."""
+        if self._game.over:
+            self._kept.append([self._game.episode])
+            self._finished += 1
+            self._kept.leave(self._others)
+        else:
+            self.save()
+
+    def told(self) -> str:
+        """The number of games, in words."""
+        left = len(self._others) + (0 if self._game.over or not self._game.moves else 1)
+        return f"{self._finished:,} finished and {left:,} unfinished games are"
+
+    def _new(self) -> HandGame:
+        self._next += 1
+        return HandGame.new(self._seed, self._next - 1)
+
+
+def _play(hand: Hand, games: _Games, ask: Ask | None) -> None:
+    console = Console()
+    screen = Live(console=console, screen=True, auto_refresh=False)
+    with Keyboard(sys.stdin.fileno()) as keyboard, screen as live:
+        while not hand.left:
+            look = Look.of(console)
+            _show(live, hand, look, ask)
+            while not (keys := keyboard.read(_LOOK_SECONDS)):
+                if keys is None:
+                    return
+                if Look.of(console) != look:
+                    break
+            for key in keys:
+                hand.press(key)
+                if hand.another:
+                    hand.game, hand.another = games.another(), False
+            if keys:
+                games.save()
+
+
+def _show(live: Live, hand: Hand, look: Look, ask: Ask | None) -> None:
+    """Draw the screen, first without the adviser's thoughts, which may take seconds."""
+    if ask is None:
+        live.update(draw(hand, look, None, None, asked=False), refresh=True)
+        return
+    live.update(draw(hand, look, None, None, asked=True), refresh=True)
+    before = ask(hand.game.made[0]) if hand.game.made else None
+    now = ask(hand.game.board) if hand.hint and not hand.game.over else None
+    live.update(draw(hand, look, now, before, asked=True), refresh=True)

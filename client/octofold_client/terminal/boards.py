@@ -1,0 +1,177 @@
+"""Draws a board, and an adviser's opinion of its moves, for terminals of any width and number of colors."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_game.rules import MOVE_NAMES
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from octofold_client.contenders.advice import Advice
+
+ARROWS = ("↑", "→", "↓", "←")
+_TALL_CELL, _SMALL_CELL, _SMALLEST_CELL = 8, 8, 6
+"""Widths; the largest tile has six digits."""
+_SIDE_BY_SIDE = 78
+"""Columns for a board of tall cells and an opinion beside it."""
+_TALL = 22
+"""Lines for a board of tall cells, and a few lines above and below."""
+_LONGEST_BAR = 20
+_NEW = "red"
+
+_COLORS = {
+    1: "#776e65 on #eee4da",
+    2: "#776e65 on #ede0c8",
+    3: "#f9f6f2 on #f2b179",
+    4: "#f9f6f2 on #f59563",
+    5: "#f9f6f2 on #f67c5f",
+    6: "#f9f6f2 on #f65e3b",
+    7: "#776e65 on #edcf72",
+    8: "#776e65 on #edcc61",
+    9: "#776e65 on #edc850",
+    10: "#776e65 on #edc53f",
+    11: "#f9f6f2 on #c89a1b",
+}
+_EMPTY, _HIGH = "on #3a352f", "#f9f6f2 on #2b2b2b"
+_FEW_COLORS = {
+    1: "black on white",
+    2: "black on white",
+    3: "black on yellow",
+    4: "black on yellow",
+    5: "white on red",
+    6: "white on red",
+    7: "black on cyan",
+    8: "black on cyan",
+    9: "black on green",
+    10: "black on green",
+    11: "white on magenta",
+}
+"""The nearest of sixteen colors would make some numbers as bright as their tiles."""
+_FEW_HIGH = "white on blue"
+
+
+@dataclass(frozen=True)
+class Look:
+    """How much room a terminal has, and how many colors."""
+
+    columns: int
+    lines: int
+    colors: str | None
+    """`standard` (16 colors), `256`, `truecolor`, or None for no colors."""
+
+    @classmethod
+    def of(cls, console: Console) -> Self:
+        """The look of the terminal that `console` writes to, at its present size."""
+        colors = None if console.no_color else console.color_system
+        return cls(console.width, console.height, colors)
+
+    @property
+    def beside(self) -> bool:
+        """Whether there is room for text beside a board."""
+        return self.columns >= _SIDE_BY_SIDE
+
+    @property
+    def tall(self) -> bool:
+        """Whether cells are three lines high."""
+        return self.beside and self.lines >= _TALL
+
+    @property
+    def cell_columns(self) -> int:
+        """The width of a cell."""
+        if self.tall:
+            return _TALL_CELL
+        return _SMALL_CELL if self.columns > 4 * _SMALL_CELL + 5 else _SMALLEST_CELL
+
+    @property
+    def text_columns(self) -> int:
+        """The width of the text beside a board, or below it."""
+        return self.columns - (4 * self.cell_columns + 5) - 3 if self.beside else self.columns
+
+
+def board_picture(board: NDArray[np.uint8], look: Look, new_cell: int | None = None) -> Table:
+    """The board, with lines around all cells; the tile in `new_cell` is put in brackets, and red."""
+    table = Table(box=box.SQUARE, show_header=False, show_lines=True, padding=0, pad_edge=False)
+    for _ in range(4):
+        table.add_column(width=look.cell_columns, no_wrap=True)
+    cells = [_cell(int(exponent), look, cell == new_cell) for cell, exponent in enumerate(board)]
+    for row in range(0, 16, 4):
+        table.add_row(*cells[row : row + 4])
+    return table
+
+
+def _cell(exponent: int, look: Look, new: bool) -> Text:
+    number = f"{1 << exponent}" if exponent else ""
+    shown = f"[{number}]" if new else number
+    line = f"{shown:^{look.cell_columns}}"
+    blank = " " * look.cell_columns  # as wide as the cell, so that its color fills it
+    text = Text(f"{blank}\n{line}\n{blank}" if look.tall else line, style=_style(exponent, look.colors))
+    if new and look.colors:
+        start = text.plain.index(shown)
+        text.stylize(_NEW, start, start + len(shown))
+    return text
+
+
+def _style(exponent: int, colors: str | None) -> str:
+    if colors is None:
+        return "bold" if exponent else ""
+    if colors == "standard":
+        return f"bold {_FEW_COLORS.get(exponent, _FEW_HIGH)}" if exponent else ""
+    return f"bold {_COLORS.get(exponent, _HIGH)}" if exponent else _EMPTY
+
+
+def with_board(picture: Table, text: Sequence[Text], look: Look, title: str, keys: str) -> Group:
+    """A screen: a title, which may be empty, a board, text beside or below it, and the keys."""
+    parts: list[RenderableType] = [Text(title, style="bold")] if title else []
+    if look.beside:
+        screen = Table.grid(padding=(0, 3, 0, 0))
+        screen.add_row(picture, Group(*text))
+        parts.append(screen)
+    else:
+        parts += [picture, *text]
+    return Group(*parts, Text(keys, style="dim"))
+
+
+def opinion(advice: Advice, made: int | None, look: Look) -> list[Text]:
+    """A line for each move: its value, its votes, whether the adviser chooses it, and whether it was made."""
+    lines = []
+    for move, name in enumerate(MOVE_NAMES):
+        marks = ["its choice"] * (move == advice.choice) + ["made"] * (move == made)
+        text = Text(f"{ARROWS[move]} {name:<5}")
+        if advice.values is not None:
+            text.append(f" {_value(advice, move)}")
+        if advice.votes is not None:
+            votes = int(advice.votes[move])
+            text.append(f" {votes} vote{' ' if votes == 1 else 's'}")
+        text.append(f" {', '.join(marks):<10}", "cyan" if look.colors else "bold")
+        room = min(_LONGEST_BAR, look.text_columns - len(text) - 1)
+        if advice.shares and advice.values is not None and room > 3:
+            text.append(f" {'█' * round(float(advice.values[move]) * room)}", "yellow")
+        lines.append(text)
+    return lines
+
+
+def remark(advice: Advice, made: int) -> str:
+    """What the adviser thinks of a move: what it is worth, and which move it would have made."""
+    words = f"{ARROWS[made]} {MOVE_NAMES[made]}"
+    if advice.values is not None:
+        words += f" {_value(advice, made).strip()}"
+    if advice.votes is not None:
+        votes = int(advice.votes[made])
+        words += f" {votes} vote{'' if votes == 1 else 's'}"
+    if made == advice.choice:
+        return f"{words}: its choice, too"
+    better = f"{words}: it would go {ARROWS[advice.choice]} {MOVE_NAMES[advice.choice]}"
+    return better if advice.values is None else f"{better} {_value(advice, advice.choice).strip()}"
+
+
+def _value(advice: Advice, move: int) -> str:
+    assert advice.values is not None
+    value = float(advice.values[move])
+    if advice.shares:
+        return f"{value:>6.1%}"
+    return f"{value:>12,.1f}" if np.isfinite(value) else f"{'-':>12}"

@@ -1,0 +1,155 @@
+"""`octofold hand`: games on a real terminal, played by real keys, with real advisers."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from octofold_game.replays import read_replays
+from support.commands import octofold
+from support.terminals import DOWN, LEFT, RIGHT, SECONDS, UP, Screen
+
+OpenScreen = Callable[..., Screen]
+TURNS = "hjkl" * 250
+"""Enough moves to the end of any such game; the keys after it do nothing."""
+
+
+@pytest.fixture
+def open_screen() -> Iterator[OpenScreen]:
+    screens: list[Screen] = []
+
+    def open_screen(*arguments: str | Path, **terminal: object) -> Screen:
+        screens.append(Screen("hand", *arguments, **terminal))  # type: ignore[arg-type]
+        return screens[-1]
+
+    yield open_screen
+    for screen in screens:
+        screen.close()
+
+
+def run(*arguments: str | Path) -> str:
+    done = octofold(*arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_finished_game_can_be_verified_replayed_and_analysed(
+    tmp_path: Path, open_screen: OpenScreen
+) -> None:
+    screen = open_screen("--out", tmp_path, "--seed", "7")
+    screen.shows(r"score 0   largest tile [24]\s[\s\S]*game 0, move 0[\s\S]*legal: ")
+    assert "48;5;" in screen.raw  # 256 colors
+    screen.type(LEFT + DOWN + RIGHT + UP)
+    screen.shows(r"game 0, move [34]")
+    screen.type(TURNS)
+    screen.shows("The game is over")
+    screen.type("n")
+    screen.shows("game 1, move 0")
+    screen.type("l")
+    screen.shows(r"move [01]")
+    screen.type("lhjq")
+    screen.shows("1 finished and 1 unfinished games are kept in")
+    screen.ends()
+    assert "1 game" in run("verify", tmp_path)
+    assert "hand: the last 50 moves of 1 game, seed 7" in run("analyse", tmp_path)
+    assert len(list(read_replays(tmp_path / "unfinished.replay"))) == 1
+    replay = Screen("replay", tmp_path)
+    replay.shows(r"game 0 of seed 7[\s\S]*move 0 of \d+")
+    replay.type("q")
+    replay.ends()
+    replay.close()
+
+
+def test_the_same_command_continues_the_unfinished_game(tmp_path: Path, open_screen: OpenScreen) -> None:
+    screen = open_screen("--out", tmp_path)
+    screen.shows("game 0, move 0")
+    screen.type("hjklhjkl")
+    moves = screen.shows(r"game 0, move ([3-8])")[1]
+    screen.type("u")
+    screen.shows(f"move {int(moves) - 1}")
+    screen.type("q")
+    screen.ends()
+    again = open_screen("--out", tmp_path)
+    again.shows(f"game 0, move {int(moves) - 1}")
+    again.type("q")
+    again.ends()
+
+
+@pytest.mark.parametrize("how", ["Ctrl-C", "Ctrl-D"])
+def test_however_it_ends_the_game_is_kept_and_the_terminal_is_as_before(
+    how: str, tmp_path: Path, open_screen: OpenScreen
+) -> None:
+    screen = open_screen("--out", tmp_path)
+    screen.shows("game 0, move 0")
+    screen.type("hjkl")
+    screen.shows(r"move [2-4]")
+    if how == "Ctrl-C":
+        screen.interrupt()
+        screen.shows("interrupted")
+        screen.ends(130)
+    else:
+        screen.type("\x04")
+        screen.ends()
+    assert screen.raw.rfind("\x1b[?1049l") > screen.raw.rfind("\x1b[?1049h") > -1
+    assert 2 <= len(next(read_replays(tmp_path / "unfinished.replay"))) <= 4
+
+
+def test_a_killed_program_has_kept_the_game(tmp_path: Path, open_screen: OpenScreen) -> None:
+    screen = open_screen("--out", tmp_path)
+    screen.shows("game 0, move 0")
+    screen.type("hjkl")
+    screen.shows(r"move [2-4]")
+    screen.type("u")
+    screen.shows(r"move [1-3]")
+    screen.process.kill()
+    screen.process.wait(SECONDS)
+    assert len(next(read_replays(tmp_path / "unfinished.replay"))) >= 1
+
+
+def test_a_player_gives_hints_and_judges_the_last_move(tmp_path: Path, open_screen: OpenScreen) -> None:
+    screen = open_screen("--out", tmp_path, "--player", "minimax:depth=1", columns=80, lines=24)
+    screen.shows(r"\?: hint")
+    assert "heuristic points" not in screen.raw
+    screen.type("?")
+    screen.shows(r"minimax:depth=1, heuristic points\s[\s\S]*its choice")
+    screen.type("hjkl")
+    screen.shows(r"[↑→↓←] (up|right|down|left) -?\d+\.\d: it")
+
+
+def test_a_served_model_gives_probabilities_and_votes(
+    tmp_path: Path, target: str, open_screen: OpenScreen
+) -> None:
+    screen = open_screen("--out", tmp_path, "--target", target, "--hint", columns=80, lines=24)
+    screen.shows(r"small version 1[\s\S]*↑ up +\d+\.\d% \d votes?[\s\S]*its choice")
+    screen.type("hjkl")
+    screen.shows(r"\d+\.\d% \d votes?: it")
+
+
+@pytest.mark.parametrize(
+    ("variables", "present", "absent"),
+    [
+        ({"COLORTERM": "truecolor"}, r"48;2;\d+;\d+;\d+", "48;5;"),
+        ({"TERM": "xterm"}, r"\x1b\[[0-9;]*4[0-7]m", "48;"),
+        ({"NO_COLOR": "1"}, "│", r"\x1b\[[0-9;]*[34][0-7]m|48;"),
+    ],
+)
+def test_each_kind_of_terminal_gets_the_colors_that_it_has(
+    variables: dict[str, str], present: str, absent: str, tmp_path: Path, open_screen: OpenScreen
+) -> None:
+    screen = open_screen("--out", tmp_path, columns=40, lines=24, **variables)
+    screen.shows("┌[\\s\\S]*├[\\s\\S]*└[\\s\\S]*quit")
+    assert re.search(present, screen.raw)
+    assert not re.search(absent, screen.raw)
+
+
+def test_without_a_terminal_and_with_contradicting_flags_it_says_why(
+    tmp_path: Path, open_screen: OpenScreen
+) -> None:
+    done = octofold("hand", "--out", tmp_path)
+    assert (done.returncode, done.stderr) == (1, "octofold: hand needs a terminal\n")
+    screen = open_screen("--out", tmp_path, "--hint")
+    screen.shows("octofold: --hint needs --player, --model or --target")
+    screen.ends(1)
+    both = open_screen("--out", tmp_path, "--player", "random", "--model", "swift")
+    both.shows("octofold: --player and a model of a server exclude each other")
+    both.ends(1)

@@ -1,0 +1,148 @@
+"""A game by hand: what keys do, that undo forgets nothing else, and what is drawn."""
+
+import numpy as np
+import pytest
+from octofold_client.contenders.advice import Advice
+from octofold_client.terminal.boards import Look, remark
+from octofold_client.terminal.hand import Hand, HandGame, draw
+from octofold_game import referee
+from octofold_game.episodes import Episode, Episodes
+from octofold_game.rules import LARGEST_EXPONENT
+from rich.console import Console
+
+
+def played(seed: int, game: int, keys: str) -> Hand:
+    hand = Hand(HandGame.new(seed, game))
+    for key in keys:
+        hand.press(key)
+    return hand
+
+
+def finished(seed: int) -> Hand:
+    hand = Hand(HandGame.new(seed, 0))
+    while not hand.game.over:
+        for key in "hjkl":
+            hand.press(key)
+    return hand
+
+
+def drawn(hand: Hand, look: Look, now: Advice | None = None) -> str:
+    console = Console(width=look.columns, height=look.lines, color_system=None, force_terminal=True)
+    with console.capture() as capture:
+        console.print(draw(hand, look, now, None, asked=now is not None))
+    return capture.get()
+
+
+def test_a_game_by_hand_has_the_tiles_of_its_seed() -> None:
+    episodes = Episodes(7, [3])
+    hand = Hand(HandGame.new(7, 3))
+    while len(episodes.running):
+        move = int(episodes.legal[0].argmax())
+        ended = episodes.step([move])
+        hand.press(("up", "right", "down", "left")[move])
+    assert hand.game.over
+    assert hand.game.episode.moves == ended[0].moves
+    assert hand.game.score == ended[0].score
+    referee.verify(hand.game.episode)
+
+
+@pytest.mark.parametrize("keys", [("up", "right", "down", "left"), "wdsa", "klj h".replace(" ", ""), "WDSA"])
+def test_arrows_and_both_sets_of_letters_move(keys: str) -> None:
+    by_arrows = played(5, 0, "")
+    by_keys = played(5, 0, "")
+    for move in (1, 0, 3, 2, 1, 0, 3, 2):
+        by_arrows.press(("up", "right", "down", "left")[move])
+        by_keys.press(keys[move])
+    assert by_keys.game.moves > 4
+    assert by_keys.game.episode.moves == by_arrows.game.episode.moves
+
+
+def test_undo_takes_back_the_board_the_score_and_the_new_tile() -> None:
+    hand = played(5, 0, "hjklhjkl")
+    before = hand.game.episode
+    assert before.score > 0
+    hand.press("up" if hand.game.legal[0] else "right")
+    hand.press("u")
+    after = hand.game.episode
+    assert (after.moves, after.score) == (before.moves, before.score)
+    assert after.final_board.tolist() == before.final_board.tolist()
+    for _ in range(len(before) + 1):
+        hand.press("u")
+    assert hand.game.episode.final_board.tolist() == before.start.tolist()
+    assert hand.message == "there is no move to undo"
+
+
+def test_the_same_move_after_an_undo_brings_the_same_tile() -> None:
+    hand = played(5, 0, "hjkl")
+    moves = hand.game.episode.moves
+    for key in ("u", "l"):
+        hand.press(key)
+    assert hand.game.episode.moves == moves
+
+
+def test_an_illegal_move_changes_nothing_and_says_so() -> None:
+    start = np.array([1, 0, 0, 0] + [0] * 8 + [2, 0, 0, 0], np.uint8)
+    hand = Hand(HandGame(Episode(0, 1, LARGEST_EXPONENT, start, b"", 0, start)))
+    hand.press("left")
+    assert hand.message == "left is not possible; try another direction"
+    assert hand.game.moves == 0
+    hand.press("x")
+    assert hand.message == ""
+
+
+def test_a_finished_game_goes_on_after_an_undo() -> None:
+    hand = finished(2)
+    assert "The game is over" in drawn(hand, Look(80, 24, None))
+    hand.press("up")
+    assert hand.message == ""
+    hand.press("u")
+    assert not hand.game.over
+
+
+def test_the_screen_names_score_largest_tile_legal_moves_and_the_new_tile() -> None:
+    hand = played(5, 0, "hjklhjkl")
+    text = drawn(hand, Look(80, 24, None))
+    assert f"score {hand.game.score}" in text
+    assert f"largest tile {1 << hand.game.board.max()}" in text
+    assert hand.game.new_cell is not None
+    assert text.count(f"[{1 << hand.game.board[hand.game.new_cell]}]") == 1
+    legal = text.split("legal:")[1].splitlines()[0]
+    names = ("up", "right", "down", "left")
+    assert [name in legal for name in names] == hand.game.legal.tolist()
+
+
+@pytest.mark.parametrize("lines", [24, 50])
+@pytest.mark.parametrize("columns", [40, 60, 77, 78, 80, 120])
+def test_every_terminal_has_room_for_board_hints_and_borders(columns: int, lines: int) -> None:
+    hand = finished(2)
+    hand.press("u")
+    legal = hand.game.legal
+    advice = Advice(
+        "flagship version 1", int(legal.argmax()), legal / legal.sum(), "probability", np.full(4, 8)
+    )
+    text = drawn(hand, Look(columns, lines, None), advice)
+    rows = text.splitlines()
+    assert len(rows) <= lines
+    assert max(map(len, rows)) <= columns
+    assert sum(row.count("│") for row in rows) == 5 * (12 if columns >= 78 else 4)
+    assert sum(row.startswith("├") for row in rows) == 3
+    for name in ("up", "right", "down", "left"):
+        assert any(name in row and "8 votes" in row for row in rows)
+    assert "its choice" in text
+
+
+def test_largest_tiles_fit_their_cells() -> None:
+    start = np.array([17, 16, 15, 14] + [0] * 12, np.uint8)
+    hand = Hand(HandGame(Episode(0, 1, LARGEST_EXPONENT, start, b"", 0, start)))
+    for columns in (40, 80):
+        text = drawn(hand, Look(columns, 24, None))
+        for tile in ("131072", "65536", "32768", "16384"):
+            assert tile in text
+
+
+def test_a_remark_says_what_the_move_was_worth_and_what_was_better() -> None:
+    votes, shares = np.array([6, 1, 0, 1]), np.array([0.7, 0.2, 0.0, 0.1])
+    advice = Advice("m", 0, shares, "probability", votes)
+    assert remark(advice, 1) == "→ right 20.0% 1 vote: it would go ↑ up 70.0%"
+    assert remark(advice, 0) == "↑ up 70.0% 6 votes: its choice, too"
+    assert remark(Advice("r", 0, None, "", None), 3) == "← left: it would go ↑ up"

@@ -1,0 +1,87 @@
+"""Real terminals, for tests of what the program draws and of the keys that it reads."""
+
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from fcntl import ioctl
+from pathlib import Path
+
+OCTOFOLD = Path(sys.executable).with_name("octofold")
+SECONDS = 30
+UP, DOWN, RIGHT, LEFT = "\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D"
+HOME, END, PAGE_DOWN = "\x1b[H", "\x1b[F", "\x1b[6~"
+
+
+class Screen:
+    """A terminal with a subcommand of `octofold` on it."""
+
+    def __init__(self, *arguments: str | Path, columns: int = 120, lines: int = 40, **variables: str) -> None:
+        """Start the subcommand; `variables` are added to its environment."""
+        self.terminal, self.other = pty.openpty()
+        ioctl(self.other, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        self.before = termios.tcgetattr(self.other)
+        inherited = {name: os.environ[name] for name in os.environ if name not in ("NO_COLOR", "COLORTERM")}
+        self.process = subprocess.Popen(
+            [OCTOFOLD, *arguments],
+            stdin=self.other,
+            stdout=self.other,
+            stderr=self.other,
+            env=inherited
+            | {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": str(lines)}
+            | variables,
+        )
+        self.raw = ""
+        """Everything that was written, with the terminal's control sequences."""
+        self.seen = ""
+        """What was written since the last match of `shows`, without the control sequences."""
+
+    def type(self, keys: str) -> None:
+        """Press keys."""
+        os.write(self.terminal, keys.encode())
+
+    def shows(self, pattern: str) -> re.Match[str]:
+        """Wait until the screen shows the pattern, anew since what was waited for last."""
+        give_up = time.monotonic() + SECONDS
+        while (match := re.search(pattern, self.seen)) is None:
+            assert time.monotonic() < give_up, self.seen[-3000:]
+            self._read()
+        self.seen = self.seen[match.end() :]
+        return match
+
+    def ends(self, code: int = 0) -> None:
+        """Wait until the program ends with this code, and check that the terminal is as it was."""
+        give_up = time.monotonic() + SECONDS
+        while self.process.poll() is None:
+            assert time.monotonic() < give_up, self.seen[-3000:]
+            self._read()  # a full terminal would stop the program
+        while self._read():
+            pass
+        assert self.process.returncode == code, self.seen[-3000:]
+        assert termios.tcgetattr(self.other) == self.before
+
+    def interrupt(self) -> None:
+        """Send what Ctrl-C sends."""
+        self.process.send_signal(signal.SIGINT)
+
+    def close(self) -> None:
+        """End the program and close the terminal."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(SECONDS)
+        os.close(self.terminal)
+        os.close(self.other)
+
+    def _read(self) -> bool:
+        if not select.select([self.terminal], [], [], 0.1)[0]:
+            return False
+        raw = os.read(self.terminal, 65536).decode(errors="replace")
+        self.raw += raw
+        self.seen += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", raw)
+        return True
