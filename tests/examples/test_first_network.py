@@ -17,7 +17,7 @@ SMALLER = {
         "--name first": "--name first --boards boards.npy",
     },
     "teacher.toml": {"moves = 20e6": "moves = 1e5\ntuples = [[0, 1, 2, 3], [4, 5, 6, 7]]\nfirst_tuples = 2"},
-    "first.toml": {"positions = 3e6": "positions = 5e3\nbatch_size = 256", "[256, 256]": "[16]"},
+    "first.toml": {"positions = 5e6": "positions = 5e3\nbatch_size = 256", "[256, 256]": "[16]"},
 }
 
 
