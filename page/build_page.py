@@ -43,7 +43,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("site"), help="folder of the site (default: site)")
     parser.add_argument("--models", type=Path, default=Path("models"), help="model repository")
-    parser.add_argument("--name", action="append", help="a model to include (default: all that fit)")
+    parser.add_argument(
+        "--name", action="append", help="a model to include (default: all that suit a browser)"
+    )
     parser.add_argument(
         "--max-megabytes", type=float, default=24, help="leave out models with larger graphs (default: 24)"
     )
@@ -89,6 +91,9 @@ def _newest(
             continue
         newest = max(versions, key=lambda path: int(path.name))
         card = read_card(newest)
+        if card.compact_tables is not None and not names:
+            print(f"{card.name} is left out: its tables take gigabytes when a browser unpacks them")
+            continue
         precision = next(each for each in PRECISIONS if each in card.precisions)
         graph = card.precisions[precision]
         if graph.tensors or (newest / graph.file).stat().st_size > max_megabytes * 1e6:

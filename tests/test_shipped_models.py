@@ -53,7 +53,7 @@ def name_of(card: Path) -> str:
 @pytest.fixture(scope="module")
 def boards() -> Boards:
     """Boards of games, and the same boards as they look with tiles 16 times as large."""
-    played = played_boards(largest_exponent=11, number=64)
+    played = played_boards(largest_exponent=11, number=32)
     return np.concatenate([played, np.where(played > 0, played + 4, 0).astype(np.uint8)])
 
 

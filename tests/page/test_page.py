@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 from octofold_client import Client, Credentials
+from octofold_client.evaluation.intervals import share_interval
 from octofold_game.episodes import Episode, Episodes
 from octofold_game.replays import ReplayWriter
 from octofold_game.rules import MOVE_NAMES, legal_moves, slide
+from octofold_game.symmetries import CELLS, MOVES
 from playwright.sync_api import expect
 from support.browsers import PHONE, Visit
 from support.page_server import TOKEN, Server, Visitor
@@ -126,7 +128,10 @@ def test_autoplay_plays_to_the_end(go: Visitor) -> None:
         visit.page.wait_for_timeout(100)
         assert not legal_moves([board_of(visit)]).any()
         assert number(visit, "play-best") == 0  # a model's score is nobody's best
-        assert number(visit, "play-moves") > 20
+        moves = number(visit, "play-moves")
+        visit.page.get_by_role("button", name="Study this game").click()
+        expect(visit.page.locator("#tab-replay h2").first).to_have_text("Your game")
+        expect(visit.page.locator("#tab-replay .left .scores")).to_contain_text(f"0 of {moves}")
 
 
 def test_one_step_at_a_time_makes_one_move(go: Visitor) -> None:
@@ -197,8 +202,20 @@ def test_the_rules_of_the_page_are_those_of_the_game(go: Visitor) -> None:
         const brief = ({ board, reward, legal }) => ({ board, reward, legal });
         return JSON.stringify(boards.map((board) => [0, 1, 2, 3].map((move) => brief(slide(board, move)))));
     }"""
+    tables = """async () => {
+        const { CELLS, MOVES } = await import("/page/js/game/symmetries.js");
+        const { wilson } = await import("/page/js/game/statistics.js");
+        const { Game } = await import("/page/js/game/game.js");
+        const starts = [0, 1, 7].map((game) => new Game(2n ** 64n - 5n, { game }).start);
+        return { CELLS, MOVES, starts, wilson: wilson(7, 60) };
+    }"""
     with go() as visit:
         found: Any = json.loads(visit.run(slides, boards.tolist()))
+        known = visit.run(tables)
+    assert known["CELLS"] == CELLS.tolist()
+    assert known["MOVES"] == MOVES.tolist()
+    assert known["starts"] == Episodes(2**64 - 5, [0, 1, 7]).boards.tolist()
+    assert known["wilson"] == pytest.approx(share_interval(7, 60), abs=1e-4)
     for move in range(4):
         after, rewards = slide(boards, np.full(len(boards), move))
         assert [board[move]["board"] for board in found] == after.tolist()

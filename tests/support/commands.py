@@ -1,8 +1,8 @@
 """Runs `octofold` in processes of its own that start in milliseconds.
 
-A test that asks what a command prints needs a process, but not another import of gRPC, numpy and rich, which
-takes most of the time of a short command. So each process is a copy of one that has imported them.
-Tests of signals and of what happens at exit start the installed command itself.
+A test that asks what a command prints needs a process, but not another import of gRPC, numpy, numba and
+matplotlib, which takes most of the time of a short command. So each process is a copy of one that has
+imported them. Tests of signals, of what happens at exit and of missing packages start the installed command.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ import tempfile
 from pathlib import Path
 
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["octofold_client.cli.command_line", "octofold_players.random_player"])
+_processes.set_forkserver_preload(
+    [
+        "octofold_client.cli.command_line",
+        "octofold_client.analysis.pictures",
+        "octofold_players.random_player",
+        "octofold_players.heuristic_expectimax",
+    ]
+)
 
 
 def octofold(

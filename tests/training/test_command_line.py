@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from octofold_training import cli
 
-COMMANDS = ["teacher", "student", "value", "ppo", "imitation", "dqn", "lazyzero", "moves", "table"]
+COMMANDS = ["teacher", "student", "value", "ppo", "imitation", "dqn", "lazyzero", "moves", "endgame", "table"]
 WITHOUT_EXTRAS = """
 import sys
 for name in ("torch", "numba", "matplotlib"):
@@ -52,12 +52,12 @@ def test_logs_are_shuffled_without_torch(tmp_path: Path) -> None:
         (
             ["techer", "a.toml"],
             "octofold-train: COMMAND: 'techer' is not one of teacher, student, value, ppo, imitation, dqn, "
-            "lazyzero, moves, table; did you mean teacher?",
+            "lazyzero, moves, endgame, table; did you mean teacher?",
         ),
         (
             ["xyz", "a.toml"],
             "octofold-train: COMMAND: 'xyz' is not one of teacher, student, value, ppo, imitation, dqn, "
-            "lazyzero, moves, table",
+            "lazyzero, moves, endgame, table",
         ),
         (
             ["student", "a.toml", "--techer", "runs/other"],

@@ -5,6 +5,7 @@
     octofold-train value RECIPE      a network that learns the values of afterstates
     octofold-train ppo RECIPE        a student that continues to learn from its own games
     octofold-train moves LOG ...     shuffles play logs for imitation learning
+    octofold-train endgame           tables that know how to play around six large tiles
     octofold-train table             every network of the published tables, trained on the same moves
     octofold-train imitation RECIPE  a network that learns the moves of play logs
     octofold-train dqn RECIPE        a network that learns the values of moves from its own games
@@ -90,6 +91,7 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
         help="folder of `octofold-train moves` (default: runs/moves)",
     )
     _add_moves(commands)
+    _add_endgame(commands)
     _add_table(commands)
     return parser, commands.choices
 
@@ -144,6 +146,41 @@ def _add_moves(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     moves.add_argument(
         "--seed", type=int, default=0, metavar="N", help="seed of the order (default: %(default)s)"
+    )
+
+
+def _add_endgame(commands: argparse._SubParsersAction[Parser]) -> None:
+    endgame = commands.add_parser(
+        "endgame",
+        help="tables that know how to play around six large tiles",
+        description="Solve the ten cells around six large tiles that keep still in a corner: for every "
+        "position, the chance to make a tile of a given size there. `--player ntuple:DIR,tables=DIR` plays "
+        "by such tables. After Ctrl-C, the same command continues with the first tile that is missing.",
+    )
+    endgame.add_argument(
+        "--goals",
+        type=int,
+        nargs="+",
+        choices=range(3, 12),
+        default=[6, 7, 8],
+        metavar="E",
+        help="exponents of the tiles to make, 3 to 11, such as 8 for 256 (default: 6 7 8); each takes about "
+        "four times as long and as much room as the one before, and 8 some minutes and 150 MB",
+    )
+    endgame.add_argument(
+        "--out",
+        dest="state",
+        type=Path,
+        default=Path("runs/endgame"),
+        metavar="DIR",
+        help="folder of the tables (default: runs/endgame)",
+    )
+    endgame.add_argument(
+        "--least-chance",
+        type=_share,
+        default=0.02,
+        metavar="P",
+        help="leave out positions with a smaller chance (default: %(default)s)",
     )
 
 
@@ -204,6 +241,16 @@ def _count(text: str) -> int:
     if not (count >= 1 and count == int(count)):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
     return int(count)
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = math.nan
+    if not 0 <= share <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
+    return share
 
 
 def _minutes(text: str) -> float:

@@ -39,6 +39,10 @@ def _command(name: str) -> Callable[[argparse.Namespace], None]:
         from octofold_training.move_logs import shuffle_moves
 
         return shuffle_moves
+    if name == "endgame":
+        from octofold_training.endgames import make_endgame_tables
+
+        return make_endgame_tables
     from octofold_training.trainers import TRAINERS
 
     return TRAINERS[name]

@@ -38,7 +38,7 @@ class Views:
 
     def __init__(self, repository: Path) -> None:
         self._repository = repository
-        self._sessions: OrderedDict[ServedModel, ViewsSession | None] = OrderedDict()
+        self._sessions: OrderedDict[str, ViewsSession | None] = OrderedDict()  # by digest of the graph
 
     def of(self, served: ServedModel, boards: NDArray[np.uint8]) -> NDArray[np.float32] | None:
         """The probabilities [N, V, 4] of boards [N, 16]; None if the model does not tell them.
@@ -48,13 +48,14 @@ class Views:
         """
         if not self.are_told(served):
             return None
+        digest = served.card.precisions[served.precision].sha256
         try:
-            if served not in self._sessions:
-                self._sessions[served] = self._new_session(served)
+            if digest not in self._sessions:
+                self._sessions[digest] = self._new_session(served)
                 if len(self._sessions) > MAX_SESSIONS:
                     self._sessions.popitem(last=False)
-            self._sessions.move_to_end(served)
-            session = self._sessions[served]
+            self._sessions.move_to_end(digest)
+            session = self._sessions[digest]
             return None if session is None else session.run(boards)
         except BackendError as error:
             raise ModelError(f"{served.name} version {served.version}: {error}") from error

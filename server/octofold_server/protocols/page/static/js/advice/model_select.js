@@ -29,10 +29,6 @@ export function modelSelect(title, models, { none, on, first = 0 }) {
     get chosen() {
       return models.find((model) => keyOf(model) === select.value);
     },
-    /** Choose a model by the text of its option's value. */
-    set key(key) {
-      select.value = key;
-    },
   };
 }
 

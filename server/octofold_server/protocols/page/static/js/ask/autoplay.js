@@ -35,14 +35,13 @@ export class Autoplay {
     return !this.isRunning || this.delay >= ANIMATED_MS;
   }
 
-  /** Start, or make one move at the speed of one step at a time; stop if it runs. */
+  /** Stop if it runs, or start. */
   toggle() {
     if (this.isRunning) this.stop();
-    else return this.start();
-    return undefined;
+    else this.start();
   }
 
-  /** Play until the end of the game or `stop`. */
+  /** Play until the end of the game or `stop`; at the slowest speed, make one move. */
   async start() {
     if (this.isRunning) return;
     const run = (this._run += 1);

@@ -54,7 +54,8 @@ export class Browser {
 
   _receive({ id, answers, error, loaded }) {
     if (loaded !== undefined) {
-      this._onLoading(loaded < 1 ? `Loading the model: ${Math.round(loaded * 100)}%` : "");
+      if (loaded < 1) this._onLoading(`Loading the model: ${Math.round(loaded * 100)}%`);
+      else this._onLoading(loaded < 2 ? "Preparing the model…" : "");
       return;
     }
     const waiting = this._waiting.get(id);

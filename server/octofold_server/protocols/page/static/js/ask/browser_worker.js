@@ -2,7 +2,7 @@
  * Runs exported graphs in the browser, in a worker, so that the page stays smooth.
  *
  * A message is `{id, url, temperature, boards, wantsViews}`. The reply is `{id, answers}` or `{id, error}`; while
- * a model is loaded, `{url, loaded}` tells the share of its bytes. `make page` puts onnxruntime-web beside the page.
+ * a model is loaded, `{loaded}` tells the share of its bytes, and 2 when it is ready. `make page` puts onnxruntime-web beside the page.
  */
 
 import * as ort from "../../ort/ort.wasm.min.mjs";
@@ -35,7 +35,9 @@ async function reply({ id, url, temperature, boards, wantsViews }) {
 
 async function load(url, temperature) {
   const { model, hasViews } = withViews(await bytesOf(url), temperature);
+  postMessage({ loaded: 1 });
   const session = await ort.InferenceSession.create(model, { executionProviders: ["wasm"], logSeverityLevel: 3 });
+  postMessage({ loaded: 2 });
   return { session, hasViews };
 }
 
@@ -50,7 +52,7 @@ async function bytesOf(url) {
     if (done) break;
     pieces.push(value);
     size += value.length;
-    if (total) postMessage({ url, loaded: Math.min(1, size / total) });
+    if (total) postMessage({ loaded: Math.min(1, size / total) });
   }
   return new Uint8Array(await new Blob(pieces).arrayBuffer());
 }

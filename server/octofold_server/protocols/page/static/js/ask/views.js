@@ -8,7 +8,6 @@ import { MOVES, VIEWS, viewOf } from "../game/symmetries.js";
  * @property {number[]} board as the model sees it
  * @property {number[]} probabilities of the board's own moves
  * @property {number} vote the board's own move that this view prefers
- * @property {number} turned the same move on the view
  */
 
 /**
@@ -39,12 +38,6 @@ function described(board, symmetries, probabilities, legal) {
   if (!legal.includes(true)) return null;
   return symmetries.map((symmetry, i) => {
     const vote = probabilities[i].indexOf(Math.max(...probabilities[i].filter((_, move) => legal[move])));
-    return {
-      symmetry,
-      board: viewOf(board, symmetry),
-      probabilities: probabilities[i],
-      vote,
-      turned: MOVES[symmetry][vote],
-    };
+    return { symmetry, board: viewOf(board, symmetry), probabilities: probabilities[i], vote };
   });
 }

@@ -113,7 +113,8 @@ class DuelTab {
     else side.view.show(game.board);
     side.score.textContent = grouped(game.score);
     const over = game.isOver ? ", game over" : "";
-    side.state.textContent = `${grouped(game.moves.length)} moves, tile ${tileOf(largestOf(game.board))}${over}`;
+    const moves = game.moves.length === 1 ? "1 move" : `${grouped(game.moves.length)} moves`;
+    side.state.textContent = `${moves}, tile ${tileOf(largestOf(game.board))}${over}`;
     side.study.disabled = !game.moves.length;
     side.study.onclick = () => this._study([game.record()], `${side.model.chosen.name}, seed ${game.seed}`);
   }
