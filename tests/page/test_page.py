@@ -105,6 +105,10 @@ def test_a_board_by_address_gets_the_servers_hint(go: Visitor, server: Server) -
         votes = visit.page.locator(".move-row.is-best .mark").inner_text()
         agreeing = visit.page.locator(".view.agrees").count()
         assert votes.startswith(f"{agreeing} of 8")
+        for symmetry, cells in enumerate(CELLS):
+            texts = visit.page.locator(f".view:nth-child({symmetry + 1}) .small-cell").all_inner_texts()
+            seen = [int(text).bit_length() - 1 if text else 0 for text in texts]
+            assert seen == np.array(board_of(visit))[cells].tolist()
 
 
 def test_a_wrong_board_in_the_address_is_named(go: Visitor) -> None:
