@@ -148,12 +148,16 @@ def test_a_run_ends_with_its_games_and_leaves_a_checkpoint(tmp_path: Path) -> No
         assert torch.equal(mine, saved)
 
 
-def test_other_networks_are_refused_and_so_is_a_broken_loss() -> None:
+def test_other_networks_are_refused_and_a_broken_loss_keeps_the_last_state(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match='DQN trains kind = "q_network"'):
         run_of({"kind": "mlp", "dense": [8], "exponents": 16})
-    run = run_of(learning_rate=1e30, first_moves=0, batch_size=1)
+    few: dict[str, Any] = {"first_moves": 0, "batch_size": 1}
+    train(run_of(episodes=1, **few), tmp_path / "run", tmp_path / "net", dqn.CURVES, lambda _: None)
+    before = (tmp_path / "run" / "state.pt").read_bytes()
+    broken = run_of(episodes=50, learning_rate=1e30, **few)
     with pytest.raises(TrainingError, match="the loss became"):
-        run.learn(50)
+        train(broken, tmp_path / "run", tmp_path / "net", dqn.CURVES, lambda _: None)
+    assert (tmp_path / "run" / "state.pt").read_bytes() == before
 
 
 def test_values_come_to_tell_what_moves_earn() -> None:

@@ -6,6 +6,7 @@ import pytest
 from octofold_players.ntuple import NTupleNetwork
 from octofold_training import cli
 from octofold_training.distil import DistilOptions
+from octofold_training.lazyzero import LazyZeroOptions
 from octofold_training.networks import build
 from octofold_training.ntuple_td import NTupleOptions
 from octofold_training.ppo import PPOOptions
@@ -42,7 +43,11 @@ def test_lists_become_the_tuples_that_options_hold(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("[distil", "not TOML"),
-        ("positions = 3", "'positions' stands outside of a table"),
+        (
+            "positions = 3",
+            r"'positions' stands outside of a table; put it below a heading, such as \[distil\]",
+        ),
+        ("distill = 3", r"'distill' stands outside of a table; did you mean distil\?"),
         ("[ppo]", r"has no table \[distil\]"),
         ("[distill]", r"a recipe has no table \[distill\]; did you mean distil\?"),
         (
@@ -77,6 +82,14 @@ def test_lists_are_checked_to_their_last_number(tmp_path: Path, text: str, messa
         read_recipe(_recipe(tmp_path, text)).options("ntuple", NTupleOptions)
 
 
+def test_a_network_with_a_typo_names_the_key_and_what_is_close_to_it(tmp_path: Path) -> None:
+    recipe = read_recipe(_recipe(tmp_path, NETWORK.replace("channels", "chanels")))
+    with pytest.raises(
+        RecipeError, match=r"mine\.toml: \[network\] has no 'chanels'; did you mean channels\?"
+    ):
+        recipe.network()
+
+
 def test_a_network_that_cannot_be_built_is_named_with_its_file(tmp_path: Path) -> None:
     recipe = read_recipe(_recipe(tmp_path, NETWORK.replace("channels = 8", "channels = 0")))
     with pytest.raises(RecipeError, match=r"mine\.toml: \[network\] channels is 0; the least is 1"):
@@ -104,6 +117,9 @@ def test_every_shipped_recipe_can_be_followed(file: Path) -> None:
         assert build(recipe.network())
     if "ppo" in recipe.tables:
         recipe.options("ppo", PPOOptions)
+    if "lazyzero" in recipe.tables:
+        recipe.options("lazyzero", LazyZeroOptions)
+        build(recipe.network())
 
 
 @pytest.mark.parametrize(
