@@ -26,7 +26,7 @@ from octofold_client.contenders.player_specs import local_player
 from octofold_client.evaluation.report import rows_of
 from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_game.episodes import Episode, Episodes
-from octofold_game.files import write_text
+from octofold_game.files import whole_file, write_text
 from octofold_game.replays import ReplayWriter, read_replays
 
 PLAYERS = (
@@ -39,6 +39,7 @@ PLAYERS = (
     "expectimax:depth=2",
     "expectimax:depth=3",
 )
+SAVE_SECONDS = 60
 SHOWN_TILES = (2048, 4096, 8192, 16384, 32768)
 
 
@@ -110,7 +111,7 @@ class Measurement:
         known = {episode.game for episode in self.finished} | set(episodes.running.tolist())
         waiting = [game for game in range(games) if game not in known]
         player.next_moves(Episodes(0, [0]).boards)  # compiles the player before it is timed
-        start = time.process_time()
+        started, saved = time.process_time() - self._cpu_seconds, time.monotonic()
         try:
             while len(episodes.running) or waiting:
                 free = max(0, parallel - len(episodes.running))
@@ -123,10 +124,12 @@ class Measurement:
                     print(
                         f"  {len(self.finished)} of {games}: {episode.score:,}", file=sys.stderr, flush=True
                     )
+                if time.monotonic() > saved + SAVE_SECONDS:
+                    self._save(time.process_time() - started)
+                    saved = time.monotonic()
         finally:
-            self._cpu_seconds += time.process_time() - start
+            self._save(time.process_time() - started)
             if self._writer is not None:
-                self._save()
                 self._writer.close()
 
     def _finish(self, episode: Episode) -> None:
@@ -134,11 +137,15 @@ class Measurement:
         if self._writer is not None:
             self._writer.append(episode)
 
-    def _save(self) -> None:
-        self._rest.unlink(missing_ok=True)
-        with ReplayWriter(self._rest) as rest:
-            for episode in self._episodes.unfinished():
-                rest.append(episode)
+    def _save(self, cpu_seconds: float) -> None:
+        self._cpu_seconds = cpu_seconds
+        if self._writer is None:
+            return
+        with whole_file(self._rest) as partial:
+            partial.unlink(missing_ok=True)  # left by a killed run; the writer would append to it
+            with ReplayWriter(partial) as rest:
+                for episode in self._episodes.unfinished():
+                    rest.append(episode)
         write_text(self._beside, json.dumps({"moves": self._moves, "cpu_seconds": self._cpu_seconds}))
 
     def _load(self) -> None:

@@ -43,9 +43,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("site"), help="folder of the site (default: site)")
     parser.add_argument("--models", type=Path, default=Path("models"), help="model repository")
-    parser.add_argument(
-        "--name", action="append", help="a model to include (default: all that suit a browser)"
-    )
+    parser.add_argument("--name", action="append", help="a model to include (default: all that suit it)")
     parser.add_argument(
         "--max-megabytes", type=float, default=24, help="leave out models with larger graphs (default: 24)"
     )

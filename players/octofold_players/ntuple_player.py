@@ -36,7 +36,7 @@ class NTuplePlayer(ValuePlayer):
     tables: Path = _NO_TABLES
     """A folder of endgame tables, made by `octofold-train endgame`; none by default."""
     sure: float = 0.5
-    """The least chance of its goal at which a table chooses the move."""
+    """A table chooses the move if its chance of the goal is more than this."""
 
     def __post_init__(self) -> None:
         """Raises `ValueError` for options that are out of range, `NTupleFileError` for what is no network."""
@@ -55,9 +55,8 @@ class NTuplePlayer(ValuePlayer):
     def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]:
         if not self.endgames:
             return super()._choose(boards)
-        known = endgame_moves(boards, self.endgames)
-        moves = known.moves
-        unknown = (moves < 0) | (known.chances < self.sure)
+        moves = endgame_moves(boards, self.endgames, self.sure).moves
+        unknown = moves < 0
         moves[unknown] = best_moves(self._values(boards[unknown]))
         return moves
 
@@ -67,4 +66,4 @@ class NTuplePlayer(ValuePlayer):
     def _trained(self) -> Iterable[NDArray[np.generic]]:
         yield from (np.array(self.network.tuples, np.int64), self.network.values)
         for table in self.endgames:
-            yield from (np.array(table.goal), *table[1:])
+            yield from (np.array([table.kept, table.goal]), *table[2:])

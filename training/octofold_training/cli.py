@@ -5,7 +5,7 @@
     octofold-train value RECIPE      a network that learns the values of afterstates
     octofold-train ppo RECIPE        a student that continues to learn from its own games
     octofold-train moves LOG ...     shuffles play logs for imitation learning
-    octofold-train endgame           tables that know how to play around six large tiles
+    octofold-train endgame           tables that know how to play around large tiles that keep still
     octofold-train table             every network of the published tables, trained on the same moves
     octofold-train imitation RECIPE  a network that learns the moves of play logs
     octofold-train dqn RECIPE        a network that learns the values of moves from its own games
@@ -152,10 +152,19 @@ def _add_moves(commands: argparse._SubParsersAction[Parser]) -> None:
 def _add_endgame(commands: argparse._SubParsersAction[Parser]) -> None:
     endgame = commands.add_parser(
         "endgame",
-        help="tables that know how to play around six large tiles",
-        description="Solve the ten cells around six large tiles that keep still in a corner: for every "
-        "position, the chance to make a tile of a given size there. `--player ntuple:DIR,tables=DIR` plays "
-        "by such tables. After Ctrl-C, the same command continues with the first tile that is missing.",
+        help="tables that know how to play around large tiles that keep still",
+        description="Solve the free cells around large tiles that keep still: for every position, the chance "
+        "to make a tile of a given size there. `--player ntuple:DIR,tables=DIR` plays by such tables where "
+        "the smallest kept tile is of this size. After Ctrl-C, the same command continues with the first "
+        "tile that is missing.",
+    )
+    endgame.add_argument(
+        "--kept",
+        type=_cells,
+        default=(0, 1, 2, 4, 5, 6),
+        metavar="CELLS",
+        help="the cells that keep still, as hexadecimal digits, row by row from the top left (default: "
+        "012456, two rows of three); 4 to 12 of them",
     )
     endgame.add_argument(
         "--goals",
@@ -164,7 +173,7 @@ def _add_endgame(commands: argparse._SubParsersAction[Parser]) -> None:
         choices=range(3, 12),
         default=[6, 7, 8],
         metavar="E",
-        help="exponents of the tiles to make, 3 to 11, such as 8 for 256 (default: 6 7 8); each takes about "
+        help="exponents of the tiles to make, 3 to 11, such as 8 for 256 (default: 6 7 8); each takes two to "
         "four times as long and as much room as the one before, and 8 some minutes and 150 MB",
     )
     endgame.add_argument(
@@ -241,6 +250,13 @@ def _count(text: str) -> int:
     if not (count >= 1 and count == int(count)):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
     return int(count)
+
+
+def _cells(text: str) -> tuple[int, ...]:
+    cells = set(text.lower())
+    if not cells <= set("0123456789abcdef") or not 4 <= len(cells) <= 12:
+        raise argparse.ArgumentTypeError(f"{text!r} is not 4 to 12 different hexadecimal digits")
+    return tuple(sorted(int(cell, 16) for cell in cells))
 
 
 def _share(text: str) -> float:

@@ -17,7 +17,7 @@ from octofold_client.cli.advice import Thought, add_adviser, adviser_of
 from octofold_client.cli.arguments import RESULTS, Subcommands, seed
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder
-from octofold_client.terminal.boards import Look
+from octofold_client.terminal.boards import Look, full_screen
 from octofold_client.terminal.hand import Hand, HandGame, draw
 from octofold_client.terminal.keyboard import Keyboard
 
@@ -60,8 +60,7 @@ def hand(options: Namespace) -> None:
         EvaluationError: this is not a terminal, or the folder holds games of another seed or player.
         OctofoldError: the server cannot be reached, or does not have the model.
     """
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise EvaluationError("hand needs a terminal")
+    console = full_screen("hand")
     folder = ResultFolder(options.out)
     known = folder.conditions()
     if options.seed is None:
@@ -74,7 +73,7 @@ def hand(options: Namespace) -> None:
         kept = stack.enter_context(folder.open(conditions))
         games = _Games(kept, options.seed)
         try:
-            _play(Hand(games.current(), options.hint), games, ask)
+            _play(console, Hand(games.current(), options.hint), games, ask)
         finally:
             games.leave()
             print(f"{games.told()} kept in {options.out}")
@@ -127,8 +126,7 @@ class _Games:
         return HandGame.new(self._seed, self._next - 1)
 
 
-def _play(hand: Hand, games: _Games, ask: Ask | None) -> None:
-    console = Console()
+def _play(console: Console, hand: Hand, games: _Games, ask: Ask | None) -> None:
     screen = Live(console=console, screen=True, auto_refresh=False)
     with Keyboard(sys.stdin.fileno()) as keyboard, screen as live:
         while not hand.left:

@@ -20,7 +20,7 @@ from octofold_client.cli.advice import add_adviser, adviser_of
 from octofold_client.cli.arguments import MOST_GAMES, Subcommands, count
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import replays_of
-from octofold_client.terminal.boards import Look
+from octofold_client.terminal.boards import Look, full_screen
 from octofold_client.terminal.keyboard import Keyboard
 from octofold_client.terminal.viewer import Cursor, Thought, draw
 
@@ -61,13 +61,13 @@ def replay(options: Namespace) -> None:
     """
     file = replays_of(options.file)
     episode = chosen(file, options.game)
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise EvaluationError("replay needs a terminal; octofold verify works without one")
+    console = full_screen("replay", "; octofold verify works without one")
     title = f"{file}: game {episode.game} of seed {episode.seed}"
     walk = Walk.of(episode)
     with ExitStack() as stack:
         ask = adviser_of(options, stack)
-        _step_through(title, walk, Cursor(len(episode), at=min(options.move, len(episode))), ask)
+        cursor = Cursor(len(episode), at=min(options.move, len(episode)))
+        _step_through(console, title, walk, cursor, ask)
 
 
 def chosen(file: Path, which: str | int) -> Episode:
@@ -96,9 +96,12 @@ def chosen(file: Path, which: str | int) -> Episode:
 
 
 def _step_through(
-    title: str, walk: Walk, cursor: Cursor, ask: Callable[[NDArray[np.uint8]], Thought] | None
+    console: Console,
+    title: str,
+    walk: Walk,
+    cursor: Cursor,
+    ask: Callable[[NDArray[np.uint8]], Thought] | None,
 ) -> None:
-    console = Console()
     screen = Live(console=console, screen=True, auto_refresh=False)
     with Keyboard(sys.stdin.fileno()) as keyboard, screen as live:
         due = time.monotonic()

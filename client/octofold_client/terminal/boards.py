@@ -1,5 +1,6 @@
 """Draws a board, and an adviser's opinion of its moves, for terminals of any width and number of colors."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -13,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from octofold_client.contenders.advice import Advice
+from octofold_client.errors import EvaluationError
 
 ARROWS = ("↑", "→", "↓", "←")
 _TALL_CELL, _SMALL_CELL, _SMALLEST_CELL = 8, 8, 6
@@ -91,6 +93,20 @@ class Look:
     def text_columns(self) -> int:
         """The width of the text beside a board, or below it."""
         return self.columns - (4 * self.cell_columns + 5) - 3 if self.beside else self.columns
+
+
+def full_screen(command: str, hint: str = "") -> Console:
+    """The console of a command that uses the whole screen and reads keys.
+
+    Raises:
+        EvaluationError: there is no terminal, or it cannot move its cursor; the message ends with `hint`.
+    """
+    console = Console()
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise EvaluationError(f"{command} needs a terminal{hint}")
+    if console.is_dumb_terminal:
+        raise EvaluationError(f"{command} needs a terminal that can move its cursor; TERM is dumb{hint}")
+    return console
 
 
 def board_picture(board: NDArray[np.uint8], look: Look, new_cell: int | None = None) -> Table:

@@ -1,1 +1,1 @@
-"""Endgame tables: six large tiles keep still, and the ten cells around them are solved exactly."""
+"""Endgame tables: large tiles keep still, and the cells around them are solved exactly."""

@@ -1,7 +1,7 @@
 """Solve an endgame: from every position, the chance that best play makes the goal before it fails.
 
-A position is an afterstate in the ten free cells of `formation`. The goal is a free tile of a given exponent;
-play fails when no move keeps the six kept tiles still. The sum of the free tiles grows with every spawn, so
+A position is an afterstate in the free cells of a formation. The goal is a free tile of a given exponent;
+play fails when no move keeps the kept tiles still. The sum of the free tiles grows with every spawn, so
 the positions of one sum, a *layer*, need only those of the next two:
 
     chance(a) = mean over spawns s of a: max over moves m of s: 1 if m makes the goal, else chance(m(s))
@@ -20,17 +20,19 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from octofold_players.endgame.formation import KEPT, largest_free, moved, scattered
+from octofold_players.endgame.formation import CHECKERED, largest_free, moved, scattered
 
 _U = np.uint64
 _AT_ONCE = 1 << 15  # positions whose successors are added before the room for them is looked at again
-_MOST_SUCCESSORS = 10 * 4  # of a position and one kind of spawn
+_MOST_SUCCESSORS = 16 * 4  # of a position and one kind of spawn
 
 
 @dataclass(frozen=True)
 class Endgame:
     """What to solve."""
 
+    kept: np.uint64
+    "the formation"
     goal: int
     "exponent of the free tile to make"
     single_from: int
@@ -58,7 +60,7 @@ def solve(endgame: Endgame, report: Callable[[str, int, int], None] = lambda *_:
 
 
 def _collect(endgame: Endgame, report: Callable[[str, int, int], None]) -> list[NDArray[np.uint64]]:
-    layers = [np.array([KEPT], np.uint64)]
+    layers = [np.array([CHECKERED & endgame.kept], np.uint64)]
     total = 1
     while len(layers) < 2 or len(layers[-1]) or len(layers[-2]):
         found = _PositionSet()
@@ -82,7 +84,7 @@ def _value(
     total = 0
     for number in range(len(layers) - 1, -1, -1):
         chances = np.empty(len(layers[number]), np.float32)
-        _chances(layers[number], endgame.goal, *above[0], *above[1], chances)
+        _chances(layers[number], endgame.kept, endgame.goal, *above[0], *above[1], chances)
         above = [_hashed(layers[number], chances), above[0]]
         valued.append(Layer(number, layers[number], chances))
         total += len(chances)
@@ -104,7 +106,9 @@ class _PositionSet:
             larger = np.zeros(1 << (needed - 1).bit_length(), np.uint64)
             _insert_all(self._table, larger)
             self._table = larger
-        self._count += _add_successors(sources, _U(exponent), endgame.goal, endgame.single_from, self._table)
+        self._count += _add_successors(
+            sources, _U(exponent), endgame.kept, endgame.goal, endgame.single_from, self._table
+        )
 
     def positions(self) -> NDArray[np.uint64]:
         found: NDArray[np.uint64] = self._table[self._table != 0]
@@ -148,43 +152,43 @@ def _insert_chances(positions, chances, keys, values):
 
 
 @njit(cache=True, nogil=True)
-def _fails(afterstate, goal, single_from):
+def _fails(afterstate, kept, goal, single_from):
     """Whether a position is outside of what is solved."""
     for exponent in range(single_from, goal):  # noqa: SIM110  numba compiles no any()
-        if scattered(afterstate, _U(exponent)):
+        if scattered(afterstate, kept, _U(exponent)):
             return True
     return False
 
 
 @njit(cache=True, nogil=True)
-def _add_successors(sources, exponent, goal, single_from, table):
+def _add_successors(sources, exponent, kept, goal, single_from, table):
     """Add to `table` what follows by a spawn of `exponent` and a move; returns how many are new."""
     added = 0
     for source in sources:
-        for cell in range(3, 16):
+        for cell in range(16):
             if source >> _U(4 * cell) & _U(0xF):
                 continue
             board = source | exponent << _U(4 * cell)
             for move in range(4):
-                afterstate = moved(board, move)
-                if not afterstate or largest_free(afterstate) >= goal:
+                afterstate = moved(board, kept, move)
+                if not afterstate or largest_free(afterstate, kept) >= goal:
                     continue
                 slot = _slot(table, afterstate)
-                if table[slot] == _U(0) and not _fails(afterstate, goal, single_from):
+                if table[slot] == _U(0) and not _fails(afterstate, kept, goal, single_from):
                     table[slot] = afterstate
                     added += 1
     return added
 
 
 @njit(cache=True, nogil=True)
-def _best_chance(board, goal, keys, values):
+def _best_chance(board, kept, goal, keys, values):
     """The chance of the best move on a free board whose positions after a move are in the hash table."""
     best = np.float32(0)
     for move in range(4):
-        afterstate = moved(board, move)
+        afterstate = moved(board, kept, move)
         if not afterstate:
             continue
-        if largest_free(afterstate) >= goal:
+        if largest_free(afterstate, kept) >= goal:
             return np.float32(1)
         slot = _slot(keys, afterstate)
         if keys[slot]:
@@ -193,15 +197,15 @@ def _best_chance(board, goal, keys, values):
 
 
 @njit(cache=True, parallel=True, nogil=True)
-def _chances(positions, goal, keys_by_2, values_by_2, keys_by_4, values_by_4, chances):
+def _chances(positions, kept, goal, keys_by_2, values_by_2, keys_by_4, values_by_4, chances):
     """Fill `chances` `[N]` of `positions` `[N]` from the hash tables of the next two layers."""
     for n in prange(len(positions)):
         total = 0.0
         empty = 0
-        for cell in range(3, 16):
+        for cell in range(16):
             if positions[n] >> _U(4 * cell) & _U(0xF) == _U(0):
                 with_2, with_4 = positions[n] | _U(1) << _U(4 * cell), positions[n] | _U(2) << _U(4 * cell)
-                total += 0.9 * _best_chance(with_2, goal, keys_by_2, values_by_2)
-                total += 0.1 * _best_chance(with_4, goal, keys_by_4, values_by_4)
+                total += 0.9 * _best_chance(with_2, kept, goal, keys_by_2, values_by_2)
+                total += 0.1 * _best_chance(with_4, kept, goal, keys_by_4, values_by_4)
                 empty += 1
         chances[n] = total / empty if empty else 0.0

@@ -1,15 +1,16 @@
 """Endgame tables on disk, and the moves that they know.
 
-A folder holds one table a goal. The files of a table are read through memory maps, so that several processes
+A folder holds one table for each formation and goal, such as `kept-012456-goal-8` with the kept cells as
+hexadecimal digits. The files of a table are read through memory maps, so that several processes
 share them and only what is used takes memory. Positions are sorted within a layer; equal upper parts of
 their keys are stored once:
 
-    goal-8/table.json        format, goal, number of positions
-           layers.npy        [L + 1] int64     where the upper parts of each layer begin
-           uppers.npy        [U] uint32        upper 24 bits of the keys, rising within a layer
-           positions.npy     [U + 1] uint32    where the positions with each upper part begin
-           lowers.npy        [N] uint16        lower 16 bits of the keys, rising for each upper part
-           chances.npy       [N] uint16        chance of the goal, 65,535 is 1
+    table.json        format, kept cells, goal, number of positions
+    layers.npy        [L + 1] int64     where the upper parts of each layer begin
+    uppers.npy        [U] uint32        upper 32 bits of the keys of 48 bits, rising within a layer
+    positions.npy     [U + 1] uint32    where the positions with each upper part begin
+    lowers.npy        [N] uint16        lower 16 bits of the keys, rising for each upper part
+    chances.npy       [N] uint16        chance of the goal, 65,535 is 1
 """
 
 from __future__ import annotations
@@ -27,12 +28,14 @@ from octofold_game.bitboards import slide
 from octofold_game.files import write_text
 
 from octofold_players.endgame.formation import (
-    KEPT,
-    KEPT_CELLS,
+    CHECKERED,
+    formation,
     half_sum,
+    holds,
+    kept_cells,
     key,
     largest_free,
-    orientation,
+    smallest_kept,
 )
 from octofold_players.endgame.solver import Endgame, Layer
 from octofold_players.ntuple import NTupleFileError, symmetric_boards
@@ -50,8 +53,9 @@ _U = np.uint64
 
 
 class EndgameTable(NamedTuple):
-    """The positions of one goal, see the module."""
+    """The positions of one formation and goal, see the module."""
 
+    kept: np.uint64
     goal: int
     layers: NDArray[np.int64]
     uppers: NDArray[np.uint32]
@@ -77,8 +81,8 @@ def save_table(folder: Path, endgame: Endgame, layers: Iterable[Layer], least_ch
     Returns:
         the number of positions written
     """
-    final = folder / f"goal-{endgame.goal}"
-    partial = folder / f"goal-{endgame.goal}.partial"
+    final = table_folder(folder, endgame)
+    partial = final.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
@@ -90,13 +94,19 @@ def save_table(folder: Path, endgame: Endgame, layers: Iterable[Layer], least_ch
     return count
 
 
+def table_folder(folder: Path, endgame: Endgame) -> Path:
+    """Where in a folder of tables that of an endgame is."""
+    cells = "".join(f"{cell:x}" for cell in kept_cells(endgame.kept))
+    return folder / f"kept-{cells}-goal-{endgame.goal}"
+
+
 def _write(folder: Path, endgame: Endgame, layers: Iterable[Layer], least_chance: float) -> int:
     firsts, uppers, positions = [0], [], [np.zeros(1, np.uint32)]
     lowers, chances = [], []
     count = 0
     for layer in layers:
         likely = layer.chances >= least_chance
-        keys = key(layer.positions[likely])
+        keys = _keys(layer.positions[likely], endgame.kept)
         order = np.argsort(keys)
         keys = keys[order]
         upper, first = np.unique((keys >> _U(16)).astype(np.uint32), return_index=True)
@@ -115,21 +125,26 @@ def _write(folder: Path, endgame: Endgame, layers: Iterable[Layer], least_chance
     }
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
-    description = {"format": _FORMAT, "goal": endgame.goal, "positions": count}
+    description = {
+        "format": _FORMAT,
+        "kept": kept_cells(endgame.kept),
+        "goal": endgame.goal,
+        "positions": count,
+    }
     write_text(folder / "table.json", json.dumps(description) + "\n")
     return count
 
 
 def load_tables(folder: Path) -> tuple[EndgameTable, ...]:
-    """The tables of a folder by rising goal, mapped into memory.
+    """The tables of a folder by falling goal, mapped into memory.
 
     Raises:
         NTupleFileError: there are none, or one is damaged; the error names the file.
     """
-    found = sorted(folder.glob("goal-*/table.json"), key=lambda file: int(file.parent.name.split("-")[1]))
+    found = [_load(file.parent) for file in sorted(folder.glob("*/table.json"))]
     if not found:
         raise NTupleFileError(f"{folder}: no endgame tables; make them with octofold-train endgame")
-    return tuple(_load(file.parent) for file in found)
+    return tuple(sorted(found, key=lambda table: -table.goal))
 
 
 def _load(folder: Path) -> EndgameTable:
@@ -139,6 +154,7 @@ def _load(folder: Path) -> EndgameTable:
         if description["format"] != _FORMAT:
             raise ValueError(f"format {description['format']}, this version reads {_FORMAT}")
         goal, count = int(description["goal"]), int(description["positions"])
+        kept = formation(description["kept"])
         arrays = {
             name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in _ARRAYS
         }
@@ -157,26 +173,37 @@ def _load(folder: Path) -> EndgameTable:
     )
     if not whole:
         raise NTupleFileError(f"{folder}: damaged (its files do not fit together)")
-    return EndgameTable(goal, **{name: np.asarray(array) for name, array in arrays.items()})
+    return EndgameTable(kept, goal, **{name: np.asarray(array) for name, array in arrays.items()})
 
 
-def endgame_moves(boards: NDArray[np.uint64], tables: tuple[EndgameTable, ...]) -> EndgameMoves:
+def endgame_moves(
+    boards: NDArray[np.uint64], tables: tuple[EndgameTable, ...], sure: float = 0.0
+) -> EndgameMoves:
     """The moves that the tables know for 64-bit boards `[N]`.
 
-    A board asks the table of its smallest kept tile, or that of the largest goal below it.
+    The table of the largest goal decides among those whose formation a board has and whose chance is more
+    than `sure`.
     """
     found = EndgameMoves(np.full(len(boards), -1, np.int8), np.zeros(len(boards), np.float32))
-    _find_moves(boards, tables, found.moves, found.chances)
+    _find_moves(boards, tables, np.float32(sure), found.moves, found.chances)
     return found
+
+
+@njit(cache=True, nogil=True)
+def _keys(positions, kept):
+    keys = np.empty(len(positions), np.uint64)
+    for n in range(len(positions)):
+        keys[n] = key(positions[n], kept)
+    return keys
 
 
 @njit(cache=True, nogil=True)
 def chance(position, table):
     """The chance of a position (see `solver`), 0 if the table lacks it."""
-    layer = half_sum(position)
+    layer = half_sum(position, table.kept)
     if layer + 1 >= len(table.layers):
         return np.float32(0)
-    whole = key(position)
+    whole = key(position, table.kept)
     upper = np.uint32(whole >> _U(16))
     found = _find(table.uppers, table.layers[layer], table.layers[layer + 1], upper)
     if found < 0:
@@ -200,36 +227,43 @@ def _find(numbers, first, end, wanted):
 
 
 @njit(cache=True, nogil=True)
-def _find_moves(boards, tables, moves, chances):
+def _find_moves(boards, tables, sure, moves, chances):
     symmetric = np.empty(8, np.uint64)
+    turned = np.empty((4, 8), np.uint64)
     for n in range(len(boards)):
-        view, smallest = orientation(boards[n], symmetric)
-        if view < 0:
-            continue
-        chosen = -1
-        for t in range(len(tables)):
-            if tables[t].goal <= smallest:
-                chosen = t
-        if chosen < 0 or largest_free(symmetric[view]) >= tables[chosen].goal:
-            continue
+        symmetric_boards(boards[n], symmetric)
         for move in range(4):
-            worth = _chance_of_move(boards[n], move, view, tables[chosen], symmetric)
-            if worth > chances[n]:
-                moves[n], chances[n] = move, worth
+            symmetric_boards(slide(boards[n], move)[0], turned[move])
+        for table in tables:
+            for view in range(8):
+                if moves[n] < 0 and _knows(symmetric[view], table):
+                    moves[n], chances[n] = _best(symmetric[view], turned[:, view], table)
+                    if chances[n] <= sure:
+                        moves[n], chances[n] = -1, 0
 
 
 @njit(cache=True, nogil=True)
-def _chance_of_move(board, move, view, table, symmetric):
-    """The chance after a move of `board`, whose symmetric board `view` has the formation."""
-    turned = symmetric[view]
-    afterstate = slide(board, move)[0]
-    if afterstate == board:
+def _knows(board, table):
+    """Whether a board has a table's formation, and its smallest kept tile is the table's goal."""
+    return smallest_kept(board, table.kept) == table.goal and holds(board, table.kept)
+
+
+@njit(cache=True, nogil=True)
+def _best(board, afterstates, table):
+    """The move of the largest chance among those with `afterstates` `[4]`, and this chance."""
+    best, most = -1, np.float32(0)
+    for move in range(4):
+        worth = _chance_after(board, afterstates[move], table)
+        if worth > most:
+            best, most = move, worth
+    return best, most
+
+
+@njit(cache=True, nogil=True)
+def _chance_after(board, afterstate, table):
+    """The chance after a move of a board that has the formation."""
+    if afterstate == board or (afterstate ^ board) & table.kept:
         return np.float32(0)
-    room = np.empty(8, np.uint64)
-    symmetric_boards(afterstate, room)
-    if room[view] & KEPT_CELLS != turned & KEPT_CELLS:
-        return np.float32(0)
-    position = room[view] & ~KEPT_CELLS | KEPT
-    if largest_free(position) >= table.goal:
+    if largest_free(afterstate, table.kept) >= table.goal:
         return np.float32(1)
-    return chance(position, table)
+    return chance(afterstate & ~table.kept | CHECKERED & table.kept, table)

@@ -1,18 +1,14 @@
-"""What all routes over HTTP share: their description, the wait for an answer, and the status of a failure."""
+"""What all routes over HTTP share: their description, and the status of a failure."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from functools import partial
 from http import HTTPStatus
 from typing import NamedTuple
 
 import grpc
 from aiohttp import web
 
-from octofold_server.admission.admission import AcceptedCall, Admission
-from octofold_server.admission.request import Headers, Request
 from octofold_server.transport.access import Right
 
 CLIENT_LEFT = 499
@@ -41,28 +37,3 @@ class Route(NamedTuple):
     path: str
     handler: Handler
     right: Right = Right.CALL
-
-
-async def wait_for_answer(admission: Admission, request: Request, headers: Headers = ()) -> AcceptedCall:
-    """Submit a request and wait until its call is done; the call has an answer or an error.
-
-    A client that leaves withdraws its boards.
-
-    Raises:
-        OctofoldError, BoardError: as in `Admission.submit`.
-    """
-    loop, answered = asyncio.get_running_loop(), asyncio.Event()
-    call = admission.submit(request, partial(_wake, loop, answered), headers=headers)
-    try:
-        await answered.wait()
-    except asyncio.CancelledError:  # the client has left
-        call.cancel()
-        raise
-    return call
-
-
-def _wake(loop: asyncio.AbstractEventLoop, answered: asyncio.Event, _: AcceptedCall) -> None:
-    try:
-        loop.call_soon_threadsafe(answered.set)
-    except RuntimeError:  # the loop has ended, and all waiting requests with it
-        return

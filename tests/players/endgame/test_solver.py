@@ -5,18 +5,22 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+import pytest
 from octofold_game import rules
-from octofold_players.endgame.formation import KEPT
+from octofold_players.endgame.formation import CHECKERED, formation, kept_cells
 from octofold_players.endgame.solver import Endgame, solve
 
-KEPT_TILES = {0: 15, 1: 14, 2: 15, 4: 14, 5: 15, 6: 14}
+BLOCK = formation([0, 1, 2, 4, 5, 6])
+ROW_AND_TWO = formation([0, 1, 2, 3, 4, 5])
 Board = tuple[int, ...]
 
 
 class SlowSolver:
     """The definition, by recursion over whole boards and the rules of the game."""
 
-    def __init__(self, goal: int) -> None:
+    def __init__(self, kept: np.uint64, goal: int) -> None:
+        start = unpacked(int(CHECKERED & kept))
+        self.kept = {cell: start[cell] for cell in kept_cells(kept)}
         self.goal = goal
         self.chance = cache(self._chance)
 
@@ -37,8 +41,8 @@ class SlowSolver:
         best = 0.0
         for move in range(4):
             after = afterstates[0, move]
-            if legal[0, move] and all(after[cell] == tile for cell, tile in KEPT_TILES.items()):
-                free = [int(after[cell]) for cell in range(16) if cell not in KEPT_TILES]
+            if legal[0, move] and all(after[cell] == tile for cell, tile in self.kept.items()):
+                free = [int(after[cell]) for cell in range(16) if cell not in self.kept]
                 best = max(best, 1.0 if max(free) >= self.goal else self.chance(tuple(map(int, after))))
         return best
 
@@ -47,9 +51,10 @@ def unpacked(position: int) -> Board:
     return tuple(position >> 4 * cell & 15 for cell in range(16))
 
 
-def test_chances_are_those_of_a_plain_recursion_over_the_rules() -> None:
-    slow = SlowSolver(goal=3)
-    layers = solve(Endgame(goal=3, single_from=3))
+@pytest.mark.parametrize("kept", [BLOCK, ROW_AND_TWO, formation(range(7))], ids=hex)
+def test_chances_are_those_of_a_plain_recursion_over_the_rules(kept: np.uint64) -> None:
+    slow = SlowSolver(kept, goal=3)
+    layers = solve(Endgame(kept, goal=3, single_from=3))
     for layer in layers:
         for position, chance in zip(layer.positions.tolist(), layer.chances.tolist(), strict=True):
             assert abs(chance - slow.chance(unpacked(position))) < 1e-6
@@ -57,18 +62,18 @@ def test_chances_are_those_of_a_plain_recursion_over_the_rules() -> None:
 
 
 def test_layers_hold_positions_of_their_sum_and_begin_with_empty_cells() -> None:
-    layers = solve(Endgame(goal=4, single_from=4))
-    assert layers[0].positions.tolist() == [int(KEPT)]
+    layers = solve(Endgame(BLOCK, goal=4, single_from=4))
+    assert layers[0].positions.tolist() == [int(CHECKERED & BLOCK)]
     for layer in layers:
         for position in layer.positions[:50].tolist():
             tiles = unpacked(position)
-            free = [tiles[cell] for cell in range(16) if cell not in KEPT_TILES]
+            free = [tiles[cell] for cell in range(16) if cell not in kept_cells(BLOCK)]
             assert sum(1 << exponent for exponent in free if exponent) == 2 * layer.half_sum
 
 
 def test_leaving_out_scattered_large_tiles_costs_little() -> None:
     def from_empty_cells(single_from: int) -> tuple[float, int]:
-        layers = solve(Endgame(5, single_from))
+        layers = solve(Endgame(BLOCK, 5, single_from))
         return float(layers[0].chances[0]), sum(len(layer.positions) for layer in layers)
 
     (all_chance, all_positions), (chance, positions) = from_empty_cells(5), from_empty_cells(4)

@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from octofold_game import rules
 from octofold_game.bitboards import pack, unpack
 from octofold_game.symmetries import CELLS, MOVES
-from octofold_players.endgame.formation import KEPT
+from octofold_players.endgame.formation import CHECKERED, formation
 from octofold_players.endgame.solver import Endgame, Layer, solve
 from octofold_players.endgame.tables import EndgameTable, endgame_moves, load_tables, save_table
 from octofold_players.ntuple import NTupleFileError, NTupleNetwork
 from octofold_players.ntuple_player import NTuplePlayer
 
-ENDGAME = Endgame(goal=4, single_from=4)
 KEPT_CELLS = [0, 1, 2, 4, 5, 6]
+KEPT = formation(KEPT_CELLS)
+ENDGAME = Endgame(KEPT, goal=4, single_from=4)
 FREE_CELLS = [3, 7, 8, 9, 10, 11, 12, 13, 14, 15]
 KEPT_TILES = [12, 11, 9, 5, 8, 4]
 
@@ -65,7 +66,7 @@ def chances_of_moves(board: np.ndarray, layers: list[Layer]) -> list[float]:
         elif after[FREE_CELLS].max() >= ENDGAME.goal:
             chances.append(1.0)
         else:
-            after[KEPT_CELLS] = unpack(np.array([KEPT]))[0][KEPT_CELLS]
+            after[KEPT_CELLS] = unpack(np.array([CHECKERED]))[0][KEPT_CELLS]
             layer = layers[int((1 << after[FREE_CELLS].astype(int))[after[FREE_CELLS] > 0].sum()) // 2]
             chances.append(float(layer.chances[layer.positions == pack(after[None])[0]][0]))
     return chances
@@ -95,6 +96,7 @@ def test_turned_boards_get_turned_moves(boards: np.ndarray, tables: tuple[Endgam
     "kept",
     [
         [12, 11, 9, 5, 8, 3],  # smaller than the goal
+        [12, 11, 9, 6, 8, 5],  # all larger than the goal
         [12, 12, 9, 5, 8, 4],  # two would merge
         [12, 11, 8, 5, 8, 8],  # two would merge
         [0, 11, 9, 5, 8, 4],  # one is missing
@@ -128,7 +130,7 @@ def test_a_player_asks_its_tables_first(
     NTupleNetwork(((0, 1, 2, 3),), values).save(tmp_path)
     alone, joined = NTuplePlayer(tmp_path), NTuplePlayer(tmp_path, tables=folder, sure=0.5)
     known = endgame_moves(pack(boards), tables)
-    by_table = known.chances >= 0.5
+    by_table = known.chances > 0.5
     moves = joined.next_moves(boards)
     np.testing.assert_array_equal(moves[by_table], known.moves[by_table])
     np.testing.assert_array_equal(moves[~by_table], alone.next_moves(boards)[~by_table])
@@ -148,9 +150,9 @@ def test_a_player_asks_its_tables_first(
 def test_damaged_tables_are_refused_by_name(
     file: str, content: str | None, message: str, folder: Path, tmp_path: Path
 ) -> None:
-    copy = tmp_path / "goal-4"
+    copy = tmp_path / "kept-012456-goal-4"
     copy.mkdir()
-    for each in (folder / "goal-4").iterdir():
+    for each in (folder / "kept-012456-goal-4").iterdir():
         (copy / each.name).write_bytes(each.read_bytes())
     (copy / file).unlink()
     if content is not None:

@@ -20,12 +20,12 @@ from aiohttp import web
 from octofold_proto.errors import InvalidRequest, QueueFull, Unauthenticated
 from octofold_proto.status import grpc_code
 
-from octofold_server.admission.admission import Admission, code_name
+from octofold_server.admission.admission import AcceptedCall, Admission, code_name
 from octofold_server.admission.metrics import CONTENT_TYPE
 from octofold_server.admission.refusals import failure_status, usable_request_id
 from octofold_server.admission.request import TRACE_HEADERS
 from octofold_server.batching.statistics import Refusals
-from octofold_server.protocols.http_calls import HTTP_STATUSES, Handler, Route, wait_for_answer
+from octofold_server.protocols.http_calls import HTTP_STATUSES, Handler, Route
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.protocols.open_inference.rest_bodies import (
     Reply,
@@ -183,6 +183,8 @@ class _Routes:
     async def infer(self, request: web.Request) -> web.Response:
         model, version = _model(request)
         headers = [(name, request.headers[name]) for name in TRACE_HEADERS if name in request.headers]
+        loop = asyncio.get_running_loop()
+        answered = asyncio.Event()
         async with self._bodies.body(request, self._max_body_bytes, "of --max-message-bytes") as body:
             is_large = len(body) >= LARGE_BODY_BYTES
             try:
@@ -194,7 +196,13 @@ class _Routes:
             try:
                 # An unread reply uses memory, so the call is in progress until the client has read it.
                 with self._admission.call_slot():
-                    call = await wait_for_answer(self._admission, asked.request, headers)
+                    when_answered = partial(_wake, loop, answered)
+                    call = self._admission.submit(asked.request, when_answered, headers=headers)
+                    try:
+                        await answered.wait()
+                    except asyncio.CancelledError:  # the client has left
+                        call.cancel()
+                        raise
                     if call.error is not None:
                         return _failure(request, call.error, asked.id)
                     write = partial(write_inference, asked, call)
@@ -233,6 +241,13 @@ class _Routes:
 
     async def _administer(self, work: Callable[[], None]) -> None:
         await asyncio.get_running_loop().run_in_executor(self._admin, work)
+
+
+def _wake(loop: asyncio.AbstractEventLoop, answered: asyncio.Event, _: AcceptedCall) -> None:
+    try:
+        loop.call_soon_threadsafe(answered.set)
+    except RuntimeError:  # the loop has ended, and all waiting requests with it
+        return
 
 
 def error_reply(refusals: Refusals, request: web.Request, error: Exception) -> web.Response:

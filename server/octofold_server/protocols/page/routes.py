@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import version as installed_version
 from typing import Any
@@ -24,7 +25,7 @@ from octofold_server.admission.refusals import failure_status, usable_request_id
 from octofold_server.admission.request import Request
 from octofold_server.config.options import Config
 from octofold_server.models.registry import ServedModel
-from octofold_server.protocols.http_calls import HTTP_STATUSES, Route, wait_for_answer
+from octofold_server.protocols.http_calls import HTTP_STATUSES, Route
 from octofold_server.protocols.page.boards import parse_board
 from octofold_server.protocols.page.files import INDEX, SECURITY_HEADERS, PageFiles
 from octofold_server.protocols.page.results import Results
@@ -138,7 +139,18 @@ class _Answers:
         query = request.query
         read_board = partial(parse_board, query.get("board", ""))
         asked = Request(query.get("model", ""), query.get("version", ""), read_board)
-        call = await wait_for_answer(self._admission, asked)
+        loop, answered = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake(_: AcceptedCall) -> None:
+            with suppress(RuntimeError):  # the loop has ended, and all waiting requests with it
+                loop.call_soon_threadsafe(answered.set)
+
+        call = self._admission.submit(asked, wake)
+        try:
+            await answered.wait()
+        except asyncio.CancelledError:  # the client has left
+            call.cancel()
+            raise
         if call.error is not None:
             raise call.error
         return call

@@ -8,9 +8,10 @@ import { make } from "../dom.js";
  * @param {HTMLElement} root
  * @param {object} on listeners: `onFile` gets a file that was chosen, `onStep` a number of moves,
  *   `onDispute` and `onCostly` a direction
+ * @param {boolean} hasResults whether the source has results of evaluations
  * @returns {object} the elements by name
  */
-export function replayLayout(root, on) {
+export function replayLayout(root, on, hasResults) {
   const ui = {
     title: make("h2", {}, "Games to look at"),
     viewer: make("div", { hidden: true }),
@@ -61,7 +62,7 @@ export function replayLayout(root, on) {
       ui.advice,
     ),
   );
-  root.append(dropZone(ui, on.onFile), ui.viewer);
+  root.append(dropZone(ui, on.onFile, hasResults), ui.viewer);
   return ui;
 }
 
@@ -88,7 +89,7 @@ function keys() {
 }
 
 /** Where a file is chosen. It may also be dropped, anywhere on the page. */
-function dropZone(ui, onFile) {
+function dropZone(ui, onFile, hasResults) {
   const input = make("input", {
     id: "replay-file",
     type: "file",
@@ -112,6 +113,7 @@ function dropZone(ui, onFile) {
       make("label.link", { for: "replay-file" }, "choose one"),
       input,
       ". It is read in this browser; only boards are sent to the models that you ask.",
+      ...(hasResults ? [" Evaluations of this server open from the tab ", make("a", { href: "#watch" }, "Watch"), "."] : []),
     ),
   );
 }

@@ -26,12 +26,13 @@ class ReplayTab {
     this._page = page;
     this._at = 0;
     this._studies = 0; // number of the newest study; older ones end
-    const ui = (this._ui = replayLayout(root, {
+    const listeners = {
       onFile: (file) => this._loadFile(file),
       onStep: (by) => this.seek(this._at + by),
       onDispute: (direction) => this._jump(direction, isDisputed, "disagreement"),
       onCostly: (direction) => this._jump(direction, ({ cost }) => cost >= COSTLY, "costly move"),
-    }));
+    };
+    const ui = (this._ui = replayLayout(root, listeners, page.source.hasResults));
     this._view = new BoardView(ui.board, "Board of the replay");
     this._timeline = new Timeline(ui.timeline, (move) => this.seek(move));
     this._list = new GameList(ui.games, (record) => this._show(record, 0));
