@@ -226,6 +226,8 @@ def test_a_stream_that_was_read_to_its_end_before_sigterm_ends_well(
             )
         )
         assert next(stream).id == 2
+        for _ in range(20):  # these calls come to the server after the end of the stream
+            stub.NextMoves(pb.NextMovesRequest(boards=bytes(16)), timeout=30)
         server.process.send_signal(signal.SIGTERM)
         with pytest.raises(grpc.RpcError, match="shutting down"):
             ask_until_refused(stub)

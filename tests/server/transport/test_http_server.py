@@ -110,7 +110,7 @@ def open_connection(server: HasRest) -> socket.socket:
     [
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # TLS to a plain port
         b"GET / HTTP/9.9\r\n\r\n",
-        b"GET  /\r\n\r\n",
+        b"GET  /nowhere\r\n\r\n",
         b"POST /v2 HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
         b"POST /v2 HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
         b"POST /v2 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
