@@ -69,6 +69,8 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=["swift", "cnn5", "flagship"])
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
+    if not options.site.is_dir():
+        raise SystemExit(f"{options.site}: no such folder; run make page")
     with tempfile.TemporaryDirectory() as folder:
         site = Path(shutil.copytree(options.site, Path(folder) / "site"))
         files = []
