@@ -23,7 +23,7 @@ from numba import njit
 from octofold_game.bitboards import slide
 
 _U = np.uint64
-_ROW = _U(0xF)
+_CELL = _U(0xF)
 CHECKERED = _U(0xEFEFFEFEEFEFFEFE)
 """32768 and 16384 in turns, which never merge."""
 
@@ -41,7 +41,7 @@ def kept_cells(kept: np.uint64) -> tuple[int, ...]:
 @njit(cache=True, nogil=True)
 def is_free(kept, cell):
     """Whether a cell of a formation is free."""
-    return kept >> _U(4 * cell) & _ROW == _U(0)
+    return kept >> _U(4 * cell) & _CELL == _U(0)
 
 
 @njit(cache=True, nogil=True)
@@ -51,7 +51,7 @@ def key(board, kept):
     shift = _U(0)
     for cell in range(16):
         if is_free(kept, cell):
-            found |= (board >> _U(4 * cell) & _ROW) << shift
+            found |= (board >> _U(4 * cell) & _CELL) << shift
             shift += _U(4)
     return found
 
@@ -61,7 +61,7 @@ def half_sum(board, kept):
     """Half the sum of the free tiles: the layer of a board."""
     total = np.int64(0)
     for cell in range(16):
-        exponent = board >> _U(4 * cell) & _ROW
+        exponent = board >> _U(4 * cell) & _CELL
         if exponent and is_free(kept, cell):
             total += np.int64(1) << np.int64(exponent - _U(1))
     return total
@@ -73,7 +73,7 @@ def largest_free(board, kept):
     largest = _U(0)
     free = board & ~kept
     while free:
-        largest = max(largest, free & _ROW)
+        largest = max(largest, free & _CELL)
         free >>= _U(4)
     return np.int64(largest)
 
@@ -84,7 +84,7 @@ def smallest_kept(board, kept):
     smallest = _U(15)
     for cell in range(16):
         if not is_free(kept, cell):
-            smallest = min(smallest, board >> _U(4 * cell) & _ROW)
+            smallest = min(smallest, board >> _U(4 * cell) & _CELL)
     return np.int64(smallest)
 
 
@@ -95,10 +95,10 @@ def scattered(board, kept, exponent):
     count = 0
     together = False
     for cell in range(16):
-        if free >> _U(4 * cell) & _ROW == exponent:
+        if free >> _U(4 * cell) & _CELL == exponent:
             count += 1
-            right = cell % 4 < 3 and free >> _U(4 * cell + 4) & _ROW == exponent
-            below = cell < 12 and free >> _U(4 * cell + 16) & _ROW == exponent
+            right = cell % 4 < 3 and free >> _U(4 * cell + 4) & _CELL == exponent
+            below = cell < 12 and free >> _U(4 * cell + 16) & _CELL == exponent
             together |= right or below
     return count > 2 or (count == 2 and not together)
 
@@ -124,9 +124,9 @@ def _kept_neighbors_merge(board, kept):
     for cell in range(16):
         if is_free(kept, cell):
             continue
-        tile = board >> _U(4 * cell) & _ROW
-        if cell % 4 < 3 and not is_free(kept, cell + 1) and board >> _U(4 * cell + 4) & _ROW == tile:
+        tile = board >> _U(4 * cell) & _CELL
+        if cell % 4 < 3 and not is_free(kept, cell + 1) and board >> _U(4 * cell + 4) & _CELL == tile:
             return True
-        if cell < 12 and not is_free(kept, cell + 4) and board >> _U(4 * cell + 16) & _ROW == tile:
+        if cell < 12 and not is_free(kept, cell + 4) and board >> _U(4 * cell + 16) & _CELL == tile:
             return True
     return False

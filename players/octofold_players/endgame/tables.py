@@ -229,17 +229,15 @@ def _find(numbers, first, end, wanted):
 @njit(cache=True, nogil=True)
 def _find_moves(boards, tables, sure, moves, chances):
     symmetric = np.empty(8, np.uint64)
-    turned = np.empty((4, 8), np.uint64)
+    turned = np.empty(8, np.uint64)
     for n in range(len(boards)):
         symmetric_boards(boards[n], symmetric)
-        for move in range(4):
-            symmetric_boards(slide(boards[n], move)[0], turned[move])
         for table in tables:
             for view in range(8):
                 if moves[n] < 0 and _knows(symmetric[view], table):
-                    moves[n], chances[n] = _best(symmetric[view], turned[:, view], table)
-                    if chances[n] <= sure:
-                        moves[n], chances[n] = -1, 0
+                    move, likely = _best(boards[n], view, symmetric[view], table, turned)
+                    if likely > sure:
+                        moves[n], chances[n] = move, likely
 
 
 @njit(cache=True, nogil=True)
@@ -249,11 +247,15 @@ def _knows(board, table):
 
 
 @njit(cache=True, nogil=True)
-def _best(board, afterstates, table):
-    """The move of the largest chance among those with `afterstates` `[4]`, and this chance."""
+def _best(board, view, formed, table, turned):
+    """The move of `board` with the largest chance, and this chance; -1 and 0 if the table knows none.
+
+    `formed` is its symmetric board `view`, which has the formation; `turned` `[8] uint64` is room to work in.
+    """
     best, most = -1, np.float32(0)
     for move in range(4):
-        worth = _chance_after(board, afterstates[move], table)
+        symmetric_boards(slide(board, move)[0], turned)
+        worth = _chance_after(formed, turned[view], table)
         if worth > most:
             best, most = move, worth
     return best, most
