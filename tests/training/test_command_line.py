@@ -75,6 +75,10 @@ def test_logs_are_shuffled_without_torch(tmp_path: Path) -> None:
             ["teacher", "a.toml", "--minutes", "soon"],
             "octofold-train teacher: --minutes: 'soon' is not a number of minutes",
         ),
+        (
+            ["table", "--positions", "inf"],
+            "octofold-train table: --positions: 'inf' is not a whole number from 1",
+        ),
         (["teacher"], "octofold-train teacher: recipe is missing"),
     ],
 )

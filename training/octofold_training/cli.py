@@ -243,11 +243,8 @@ def _add_table(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _count(text: str) -> int:
-    try:
-        count = float(text)
-    except ValueError:
-        count = math.nan
-    if not (count >= 1 and count == int(count)):
+    count = _number(text)
+    if not (count >= 1 and count.is_integer()):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
     return int(count)
 
@@ -260,23 +257,25 @@ def _cells(text: str) -> tuple[int, ...]:
 
 
 def _share(text: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = math.nan
+    share = _number(text)
     if not 0 <= share <= 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
     return share
 
 
 def _minutes(text: str) -> float:
-    try:
-        minutes = float(text)
-    except ValueError:
-        minutes = math.nan
+    minutes = _number(text)
     if not minutes >= 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of minutes")
     return minutes
+
+
+def _number(text: str) -> float:
+    """The number that the text says; nan, which no comparison accepts, if it says none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 if __name__ == "__main__":
