@@ -1,4 +1,4 @@
-"""The unchanged body of a network, as the evaluator of a folded graph.
+"""The body of a network, as the evaluator of a folded graph.
 
     cells [N, P] --views--> [N * V, 16] --encode--> input --body--> output --> [N * V, 1, numbers]
 

@@ -72,7 +72,7 @@ def _keep(graph: onnx.GraphProto, output: onnx.ValueInfoProto) -> None:
         if needed.isdisjoint(node.output):
             continue
         nodes.append(node)
-        needed.update(name for name in _reads(node) if name)
+        needed.update(name for name in reads(node) if name)
     initializers = [tensor for tensor in graph.initializer if tensor.name in needed]
     constants = {tensor.name for tensor in initializers}
     inputs = [value for value in graph.input if value.name not in constants]
@@ -90,13 +90,13 @@ def _replace(field: Any, values: Sequence[Any]) -> None:
     field.extend(copies)
 
 
-def _reads(node: onnx.NodeProto) -> Iterable[str]:
+def reads(node: onnx.NodeProto) -> Iterable[str]:
     """The tensors that a node and the graphs inside it read."""
     yield from node.input
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
             for inner in graph.node:
-                yield from _reads(inner)
+                yield from reads(inner)
 
 
 def _free_batch(body: onnx.ModelProto, example: NDArray[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Any network: its unchanged body, and the description of its input and output."""
+"""Any network: its body, and the description of its input and output."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from octofold_export.graph.bodies import DescribedBody
 from octofold_export.graph.heads import Evaluator
 from octofold_export.precision.half_body import check_range, half_body
 from octofold_export.precision.static_int8 import named, quantized_bodies
+from octofold_export.sources.channels import widened
 from octofold_export.sources.onnx_file import read_onnx
 from octofold_export.sources.source import Boards, Quantize, Source
 from octofold_export.sources.torch_network import read_exported_program, read_module, read_torchscript
@@ -102,7 +103,7 @@ def described_source(
     description = complete(hints, network)
     example = encode(description.reads, np.minimum(_EXAMPLES, description.largest_exponent))
     output = description.answers.output or next(iter(network.run(example)))
-    body = named(network.body(output, example))
+    body = named(widened(network.body(output, example)))
 
     boards = np.random.default_rng(3).integers(0, description.largest_exponent + 1, (_WIDE_BOARDS, 16))
 
