@@ -26,6 +26,7 @@ from octofold_training.encoding import fastest_type
 from octofold_training.long_run import TrainingError
 from octofold_training.networks import ILLEGAL
 from octofold_training.options import option
+from octofold_training.processes import ONE_PROCESS, Processes
 from octofold_training.stages import TypicalLeads, stages
 from octofold_training.supervised import SupervisedOptions, SupervisedProgress, SupervisedRun
 
@@ -68,6 +69,7 @@ class Distillation(SupervisedRun[DistilOptions, SupervisedProgress]):
         architecture: Architecture,
         teacher: NTupleNetwork,
         device: torch.device | None = None,
+        processes: Processes = ONE_PROCESS,
     ) -> None:
         """Prepare a run.
 
@@ -76,7 +78,9 @@ class Distillation(SupervisedRun[DistilOptions, SupervisedProgress]):
         """
         if architecture.get("head", "policy") != "policy":
             raise TrainingError("the network values afterstates; `octofold-train value` trains it")
-        super().__init__(options, architecture, teacher, fastest_type(device), SupervisedProgress, device)
+        super().__init__(
+            options, architecture, teacher, fastest_type(device), SupervisedProgress, device, processes
+        )
         self._leads = TypicalLeads()
 
     @property

@@ -8,6 +8,8 @@ receives the student's moves.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -31,7 +33,11 @@ class PositionPool:
     """
 
     def __init__(
-        self, batch_size: int, slices: int, seed: int, stage_restarts: tuple[float, float] = (0.0, 0.0)
+        self,
+        batch_size: int,
+        slices: int,
+        seed: int | Sequence[int],
+        stage_restarts: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         self.batch_size = batch_size
         self._stage_restarts = np.array(stage_restarts, np.float64)
@@ -104,6 +110,17 @@ class PositionPool:
             self._archived[:] = state["archived"]
         else:  # saved before there were archives
             _keep_all(self.boards, self._archive, self._archived)
+
+
+def joined(parts: Sequence[NDArray[np.uint64]], slices: int) -> NDArray[np.uint64]:
+    """The boards of one pool, from equal pools of several processes; `part_of` is the inverse."""
+    by_half = [boards.reshape(slices, 2, -1) for boards in parts]  # the teacher's half of a batch comes first
+    return np.stack(by_half, axis=3).reshape(-1)
+
+
+def part_of(boards: NDArray[np.uint64], slices: int, rank: int, count: int) -> NDArray[np.uint64]:
+    """The boards of the pool of process `rank`, one of `count` that share the boards of one pool."""
+    return boards.reshape(slices, 2, -1)[:, :, rank::count].reshape(-1)
 
 
 @njit(cache=True, nogil=True)

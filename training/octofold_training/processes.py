@@ -48,6 +48,14 @@ class Processes:
             distributed.all_reduce(numbers)
         return numbers
 
+    def gathered(self, numbers: Tensor) -> list[Tensor]:
+        """The `numbers` of every process, which have the same shape everywhere."""
+        if self.count == 1:
+            return [numbers]
+        gathered = [torch.empty_like(numbers) for _ in range(self.count)]
+        distributed.all_gather(gathered, numbers)
+        return gathered
+
     def check(self, seconds: float, device: torch.device | None) -> float:
         """The seconds that process 0 gives, so that all of them stop and save together.
 

@@ -11,6 +11,7 @@ import hashlib
 import math
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -30,7 +31,8 @@ from octofold_training.micro_batches import MicroBatches
 from octofold_training.muon import HiddenMuon
 from octofold_training.networks import all_finite, build, require_planes
 from octofold_training.options import fit_to_run, option
-from octofold_training.positions import PositionPool
+from octofold_training.positions import PositionPool, joined, part_of
+from octofold_training.processes import ONE_PROCESS, Processes
 from octofold_training.random_state import random_state, restore_random
 from octofold_training.schedules import cooling
 
@@ -105,11 +107,15 @@ class SupervisedRun(PositionsRun, ABC, Generic[Options, Progress]):
         dtype: torch.dtype,
         progress: type[Progress],
         device: torch.device | None = None,
+        processes: Processes = ONE_PROCESS,
     ) -> None:
         """Prepare a run whose student computes in `dtype` on `device`; games and teacher stay on the CPU.
 
+        Each of several processes plays its own part of the games and learns from it.
+
         Raises:
-            TrainingError: the student cannot see all tiles of the teacher's games.
+            TrainingError: the student cannot see all tiles of the teacher's games, or the processes cannot
+                share the games equally.
         """
         options, self.warnings = fit_to_run(options)
         self.options = options
@@ -123,16 +129,24 @@ class SupervisedRun(PositionsRun, ABC, Generic[Options, Progress]):
                 f"the network tells {architecture['exponents']} exponents apart; "
                 f"the teacher's games need {_EXPONENTS}"
             )
+        if processes.count > 1 and options.batch_size % (2 * processes.count):
+            raise TrainingError(
+                f"batch_size is {options.batch_size}; {processes.count} processes need a multiple of "
+                f"{2 * processes.count}"
+            )
+        seed = [options.seed, processes.rank] if processes.rank else options.seed
         self.pool = PositionPool(
-            options.batch_size,
+            options.batch_size // processes.count,
             options.slices,
-            options.seed,
+            seed,
             (options.teacher_stage_restarts, options.student_stage_restarts),
         )
         self.seconds = 0.0
         self.positions = 0
+        self._processes = processes
+        self._all_boards = self.pool.boards
         self._teacher = teacher
-        self._random = np.random.default_rng(options.seed)
+        self._random = np.random.default_rng(seed)
         self._device = device
         self._one_hot = OneHot(architecture["exponents"], dtype, device)
         size = options.micro_batch_size
@@ -168,16 +182,19 @@ class SupervisedRun(PositionsRun, ABC, Generic[Options, Progress]):
         Raises:
             TrainingError: the loss is not a finite number.
         """
-        start = time.perf_counter()
+        start, seconds_before = time.perf_counter(), self.seconds
         measures = []
         for _ in range(updates):
             step_start = time.perf_counter()
             measures.append(self._update())
             self.seconds += time.perf_counter() - step_start
-        averages = {name: math.fsum(each[name] for each in measures) / updates for name in measures[0]}
+        averages = self._averages(measures)
+        self._gather_boards()  # before the check, which may raise KeyboardInterrupt: the state needs them
+        spent = self._processes.check(self.seconds - seconds_before, self._device)
+        self.seconds = seconds_before + spent
         if not math.isfinite(averages["loss"]):
             raise TrainingError(f"the loss became {averages['loss']} near position {self.positions:,}")
-        games = averages.pop("games") * updates
+        games = averages.pop("games") * updates * self._processes.count
         return self._progress(
             seconds=round(self.seconds, 1),
             positions=self.positions,
@@ -186,6 +203,20 @@ class SupervisedRun(PositionsRun, ABC, Generic[Options, Progress]):
             student_games=round(games),
             **{name: round(average, 5) for name, average in averages.items()},
         )
+
+    def _averages(self, measures: Sequence[Mapping[str, float]]) -> dict[str, float]:
+        """The mean of every measure over updates and processes."""
+        means = [math.fsum(each[name] for each in measures) / len(measures) for name in measures[0]]
+        sums = self._processes.added(torch.tensor(means, dtype=torch.float64, device=self._device))
+        return dict(zip(measures[0], (sums / self._processes.count).tolist(), strict=True))
+
+    def _gather_boards(self) -> None:
+        """Collect the boards of all processes for the state."""
+        if self._processes.count == 1:
+            return
+        own = torch.from_numpy(self.pool.boards.view(np.int64)).to(self._device)
+        parts = [each.cpu().numpy().view(np.uint64) for each in self._processes.gathered(own)]
+        self._all_boards = joined(parts, self.options.slices)
 
     @abstractmethod
     def _update(self) -> dict[str, float]:
@@ -201,24 +232,26 @@ class SupervisedRun(PositionsRun, ABC, Generic[Options, Progress]):
         return answers.cpu()
 
     def _step(self, loss: Tensor, positions: int) -> None:
-        """Make an optimizer step for `loss`, which comes from that many positions."""
+        """Make an optimizer step for `loss`, which comes from that many positions of every process."""
         rate = self.learning_rate()
         for group in self._optimiser.param_groups:
             group["lr"], group["weight_decay"] = rate, self.options.weight_decay
         self._optimiser.zero_grad()
-        loss.backward()
+        (loss / self._processes.count).backward()
+        self._processes.add_gradients(self.student)
         if self._muon:
             self._muon.step(rate)
         self._optimiser.step()
         self.averaged.update_parameters(self.student)
-        self.positions += positions
+        self.positions += positions * self._processes.count
 
     def is_sound(self) -> bool:
         """Whether all weights are finite numbers."""
         return all_finite(self.student)
 
     def state(self) -> dict[str, Any]:
-        """Everything that `restore` needs."""
+        """Everything that `restore` needs, with the games of all processes after the last `learn`."""
+        pool = {**self.pool.state(), "boards": self._all_boards}
         return {
             "architecture": self.architecture,
             "student": self.student.state_dict(),
@@ -226,11 +259,13 @@ class SupervisedRun(PositionsRun, ABC, Generic[Options, Progress]):
             "optimiser": self._optimiser.state_dict(),
             **({"muon": self._muon.state()} if self._muon else {}),
             "random": random_state(self._random),
-            "pool": {name: torch.from_numpy(part.view(np.int64)) for name, part in self.pool.state().items()},
+            "pool": {name: torch.from_numpy(part.view(np.int64)) for name, part in pool.items()},
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from `state`. `positions` must be set before.
+        """Continue from `state`, which may come from another number of processes.
+
+        `positions` must be set before. Only the first process goes on with the random numbers of the state.
 
         Raises:
             TrainingError: the state has another architecture.
@@ -238,13 +273,24 @@ class SupervisedRun(PositionsRun, ABC, Generic[Options, Progress]):
         """
         if state["architecture"] != self.architecture:
             raise TrainingError(f"contains {state['architecture']}, but the recipe has {self.architecture}")
-        self.pool.restore({name: part.numpy().view(np.uint64) for name, part in state["pool"].items()})
+        self._restore_pool({name: part.numpy().view(np.uint64) for name, part in state["pool"].items()})
         self.student.load_state_dict(state["student"])
         self.averaged.load_state_dict(state["averaged"])
         self._optimiser.load_state_dict(state["optimiser"])
         if self._muon and "muon" in state:  # a run may switch to Muon later
             self._muon.restore(state["muon"])
-        if "random" in state:
+        rank = self._processes.rank
+        if "random" in state and not rank:
             restore_random(self._random, state["random"])
         else:  # an older state has none; at least what the beginning drew does not come again
-            self._random = np.random.default_rng([self.options.seed, self.positions])
+            self._random = np.random.default_rng([self.options.seed, self.positions, *[rank] * bool(rank)])
+
+    def _restore_pool(self, pool: dict[str, NDArray[np.uint64]]) -> None:
+        rank, count = self._processes.rank, self._processes.count
+        if count > 1:
+            self._all_boards = pool["boards"]
+            pool["boards"] = part_of(pool["boards"], self.options.slices, rank, count)
+        if rank:
+            own = np.random.SeedSequence([int(pool["random"][0]), rank])
+            pool["random"] = own.generate_state(1, np.uint64)  # type: ignore[assignment]
+        self.pool.restore(pool)

@@ -22,7 +22,7 @@ from octofold_training.lazyzero import LazyZero, LazyZeroOptions
 from octofold_training.long_run import Run, RunProgress
 from octofold_training.ntuple_td import NTupleLearner, NTupleOptions, NTupleProgress
 from octofold_training.ppo import PPOOptions
-from octofold_training.processes import joined_processes
+from octofold_training.processes import Processes, joined_processes
 from octofold_training.progress import Forecast, ProgressLine, duration
 from octofold_training.published_tables import ROWS
 from octofold_training.recipes import Recipe, read_recipe
@@ -57,15 +57,19 @@ def _train_teacher(parsed: argparse.Namespace) -> None:
 def _train_student(parsed: argparse.Namespace) -> None:
     recipe = _read_recipe(parsed)
     options = recipe.options("distil", DistilOptions)
-    teacher = NTupleNetwork.load(parsed.teacher)
-    _train(Distillation(options, recipe.network(), teacher, _device(parsed)), parsed, distil.CURVES)
+    teacher, device = NTupleNetwork.load(parsed.teacher), _device(parsed)
+    with joined_processes(device) as processes:
+        run = Distillation(options, recipe.network(), teacher, device, processes)
+        _train_together(run, parsed, distil.CURVES, processes)
 
 
 def _train_value(parsed: argparse.Namespace) -> None:
     recipe = _read_recipe(parsed)
     options = recipe.options("value", ValueOptions)
-    teacher = NTupleNetwork.load(parsed.teacher)
-    _train(ValueLearning(options, recipe.network(), teacher, _device(parsed)), parsed, value_td.CURVES)
+    teacher, device = NTupleNetwork.load(parsed.teacher), _device(parsed)
+    with joined_processes(device) as processes:
+        run = ValueLearning(options, recipe.network(), teacher, device, processes)
+        _train_together(run, parsed, value_td.CURVES, processes)
 
 
 def _train_ppo(parsed: argparse.Namespace) -> None:
@@ -81,10 +85,7 @@ def _train_imitation(parsed: argparse.Namespace) -> None:
     moves, device = ShuffledMoves(parsed.moves, options.seed), _device(parsed)
     with joined_processes(device) as processes:
         run = Imitation(options, recipe.network(), moves, device, processes)
-        if processes.rank:
-            long_run.follow(run, parsed.state, parsed.minutes)
-        else:
-            _train(run, parsed, imitation.CURVES)
+        _train_together(run, parsed, imitation.CURVES, processes)
 
 
 def _train_dqn(parsed: argparse.Namespace) -> None:
@@ -111,6 +112,16 @@ def _device(parsed: argparse.Namespace) -> torch.device:
     if parsed.device == "cpu" or not usable:
         return torch.device("cpu")
     return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))  # of several processes, one each
+
+
+def _train_together(
+    run: Run[RunProgress], parsed: argparse.Namespace, curves: Curves, processes: Processes
+) -> None:
+    """Train in this process, which leaves files and reports to process 0."""
+    if processes.rank:
+        long_run.follow(run, parsed.state, parsed.minutes)
+    else:
+        _train(run, parsed, curves)
 
 
 def _train(run: Run[RunProgress], parsed: argparse.Namespace, curves: Curves) -> None:

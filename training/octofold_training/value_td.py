@@ -32,6 +32,7 @@ from octofold_training.curves import Curves
 from octofold_training.long_run import TrainingError
 from octofold_training.networks import ILLEGAL
 from octofold_training.options import option
+from octofold_training.processes import ONE_PROCESS, Processes
 from octofold_training.supervised import SupervisedOptions, SupervisedProgress, SupervisedRun
 
 CURVES = Curves(
@@ -113,6 +114,7 @@ class ValueLearning(SupervisedRun[ValueOptions, ValueProgress]):
         architecture: Architecture,
         teacher: NTupleNetwork,
         device: torch.device | None = None,
+        processes: Processes = ONE_PROCESS,
     ) -> None:
         """Prepare a run.
 
@@ -122,7 +124,7 @@ class ValueLearning(SupervisedRun[ValueOptions, ValueProgress]):
         if architecture.get("head", "policy") != "value":
             raise TrainingError('the network is a policy network; a value network needs head = "value"')
         # In bfloat16, a value of 100,000 would be exact only to some hundreds, the difference between moves.
-        super().__init__(options, architecture, teacher, torch.float32, ValueProgress, device)
+        super().__init__(options, architecture, teacher, torch.float32, ValueProgress, device, processes)
         self._scale = float(architecture["value_scale"])
         self._left: deque[_Left | None] = deque([None] * options.slices)
 
