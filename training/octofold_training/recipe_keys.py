@@ -110,7 +110,9 @@ def _allowed(kind: Any, least: float = -math.inf, most: float = math.inf) -> str
     if get_origin(plain) is Literal:
         return _choices(get_args(plain))
     if get_origin(plain) in (list, tuple):
-        return f"list of {_allowed(get_args(plain)[0]).replace('number', 'numbers')}"
+        each = _allowed(get_args(plain)[0])
+        word = "list" if each.startswith("list") else "number"
+        return f"list of {each.replace(word, word + 's', 1)}"
     word = {int: "whole number", float: "number", bool: "`true`, `false`", str: "text"}[plain]
     if plain not in (int, float) or (not math.isfinite(least) and not math.isfinite(most)):
         return word
