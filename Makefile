@@ -17,7 +17,7 @@ SOURCE ?= --checkpoint $(CHECKPOINT)# or the flags of any other network, see doc
 TORCH = torch==2.13.0
 PIP = $(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 BIN = $(VENV)/bin
-PYTEST = $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+PYTEST = $(BIN)/pytest --numprocesses 4 --dist worksteal
 
 help: ## this list
 	@echo "Octofold serves networks that play 2048, and judges how well they play."
@@ -75,7 +75,7 @@ lint: $(VENV)/dev ## style, types, import directions, generated stubs
 	$(BIN)/lint-imports
 	$(BIN)/python -m octofold_proto.generate --check
 
-test: $(VENV)/dev ## all tests, on up to four cores at once
+test: $(VENV)/dev ## all tests, in four processes at once
 	$(PYTEST)
 
 failed: $(VENV)/dev ## the tests that failed in the last run, one after another
