@@ -1,7 +1,7 @@
 """2048 as a gymnasium environment, for any library whose agents use gymnasium's interface.
 
-Only this module needs gymnasium (install `octofold[gymnasium]`), and no other module imports it. `Episodes`
-plays the games, so the same seed spawns the same tiles here and there.
+It needs gymnasium (install `octofold[gymnasium]`), and nothing else here imports it. `Episodes` plays the
+games, so the same seed spawns the same tiles here and there. `vector_environment.py` plays many at once.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from octofold_game.episodes import Episodes
+from octofold_game.rendering import FRAMES_PER_SECOND, Window, check_mode, pixels_of, text_of
 from octofold_game.rules import LARGEST_EXPONENT
 
-ENVIRONMENT_ID = "octofold/Game2048-v0"
-"""For `gymnasium.make("octofold_game.environment:octofold/Game2048-v0")`, which also imports this module."""
+ENVIRONMENT_ID = "octofold/2048-v0"
+"""For `gymnasium.make("octofold_game.environment:octofold/2048-v0")`, which also imports this module."""
+OLD_ID = "octofold/Game2048-v0"
+"""The same environment, by the name that version 0.1 gave it."""
 
 
 class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
@@ -43,28 +46,31 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         `reset(seed=s)` starts game 0 of `Episodes(s, ...)`. Each later `reset()` starts the next game of that
         seed, and `options={"game": n}` starts game n. The games are those of an evaluation with the same seed
         and can be compared with them move by move. `s` is 0 to 2**64 - 1; without `s`, the seed is random.
+    rendering
+        `render_mode="ansi"` gives text and "rgb_array" pixels; "human" shows each board in a window.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012 -- gymnasium's own type
+    metadata: dict[str, Any] = {  # noqa: RUF012 -- gymnasium's own type
+        "render_modes": ["ansi", "rgb_array", "human"],
+        "render_fps": FRAMES_PER_SECOND,
+    }
 
     def __init__(self, *, one_hot: bool = False, render_mode: str | None = None) -> None:
         """Set up the spaces; `reset` starts the first game.
 
         Args:
             one_hot: whether observations are one-hot planes instead of exponents.
-            render_mode: None, or "ansi" for a board as text.
+            render_mode: None, "ansi", "rgb_array" (needs Pillow) or "human" (also needs pygame).
 
         Raises:
             ValueError: another render mode.
+            DependencyNotInstalled: "human" without pygame.
         """
-        if render_mode not in (None, "ansi"):
-            raise ValueError(f"unknown render mode {render_mode!r}; the only one is 'ansi'")
+        check_mode(render_mode, self.metadata["render_modes"])
         self.render_mode = render_mode
+        self._window = Window("2048") if render_mode == "human" else None
         self.action_space = gymnasium.spaces.Discrete(4)
-        if one_hot:
-            self.observation_space = gymnasium.spaces.Box(0, 1, (4, 4, LARGEST_EXPONENT + 1), np.uint8)
-        else:
-            self.observation_space = gymnasium.spaces.Box(0, LARGEST_EXPONENT, (4, 4), np.uint8)
+        self.observation_space = observation_space(one_hot)
         self._one_hot = one_hot
         self._seed: int | None = None
         self._next_game = 0
@@ -96,6 +102,7 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         self._episodes = Episodes(self._seed, [game])
         self._next_game = game + 1
         self._look(self._episodes)
+        self._show()
         return self._observation(), self._info()
 
     def step(self, action: np.int64 | int) -> tuple[NDArray[np.uint8], float, bool, bool, dict[str, Any]]:
@@ -123,25 +130,36 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
             self._episodes = None
         else:
             self._look(self._episodes)
+        self._show()
         return self._observation(), float(self._score - before), bool(finished), False, self._info()
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Which actions are legal now: `[4]`, True is legal."""
         return self._legal.copy()
 
-    def render(self) -> str | None:
-        """The board as four lines of text in render mode "ansi", otherwise None."""
-        if self.render_mode is None:
-            return None
-        tiles = [str(1 << exponent) if exponent else "." for exponent in self._board.tolist()]
-        return "\n".join("".join(f"{tile:>7}" for tile in tiles[row : row + 4]) for row in range(0, 16, 4))
+    def render(self) -> Any:
+        """The board: four lines in mode "ansi", pixels `[height, width, 3]` in "rgb_array", else None."""
+        if self.render_mode == "ansi":
+            return text_of(self._board)
+        if self.render_mode == "rgb_array":
+            return pixels_of(self._board)
+        self._show()
+        return None
+
+    def close(self) -> None:
+        """Close the window, if there is one."""
+        if self._window is not None:
+            self._window.close()
 
     def _look(self, episodes: Episodes) -> None:
         self._board, self._legal, self._score = episodes.boards[0], episodes.legal[0], int(episodes.scores[0])
 
+    def _show(self) -> None:
+        if self._window is not None:
+            self._window.show(self._board)
+
     def _observation(self) -> NDArray[np.uint8]:
-        board = self._board.reshape(4, 4)
-        return np.eye(LARGEST_EXPONENT + 1, dtype=np.uint8)[board] if self._one_hot else board.copy()
+        return observation(self._board, self._one_hot)
 
     def _info(self) -> dict[str, Any]:
         return {
@@ -151,4 +169,22 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         }
 
 
-gymnasium.register(ENVIRONMENT_ID, entry_point=f"{__name__}:{Game2048Env.__name__}")
+def observation_space(one_hot: bool) -> gymnasium.spaces.Space[NDArray[np.uint8]]:
+    """The space of the observations of a board."""
+    shape, largest = ((4, 4, LARGEST_EXPONENT + 1), 1) if one_hot else ((4, 4), LARGEST_EXPONENT)
+    space: gymnasium.spaces.Space[Any] = gymnasium.spaces.Box(0, largest, shape, np.uint8)
+    return space
+
+
+def observation(boards: NDArray[np.uint8], one_hot: bool) -> NDArray[np.uint8]:
+    """A copy of boards `[..., 16]` as observations `[..., 4, 4]` or `[..., 4, 4, 18]`."""
+    square = boards.reshape(*boards.shape[:-1], 4, 4)
+    return np.eye(LARGEST_EXPONENT + 1, dtype=np.uint8)[square] if one_hot else square.copy()
+
+
+for _id in (ENVIRONMENT_ID, OLD_ID):
+    gymnasium.register(
+        _id,
+        entry_point=f"{__name__}:{Game2048Env.__name__}",
+        vector_entry_point="octofold_game.vector_environment:Game2048VectorEnv",
+    )

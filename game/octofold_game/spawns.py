@@ -41,6 +41,17 @@ class SpawnStream:
         return _output(_output(self._state, games), spawns)
 
 
+class SpawnStreams:
+    """Random bits for the spawns of games of several seeds; row `i` belongs to a game of `seeds[i]`."""
+
+    def __init__(self, seeds: NDArray[np.uint64]) -> None:
+        self._states = _mixed(seeds)
+
+    def bits(self, games: NDArray[np.uint64], spawns: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """The random bits of each row, as those of `SpawnStream`: `[N] uint64`."""
+        return _output(_output(self._states, games), spawns)
+
+
 def spawn(afterstates: NDArray[np.uint8], bits: NDArray[np.uint64]) -> NDArray[np.uint8]:
     """Add one new tile to each of `[N, 16]` afterstates.
 
@@ -81,7 +92,7 @@ def choose_spawns(
     return cells, exponents
 
 
-def starting_boards(stream: SpawnStream, games: NDArray[np.uint64]) -> NDArray[np.uint8]:
+def starting_boards(stream: SpawnStream | SpawnStreams, games: NDArray[np.uint64]) -> NDArray[np.uint8]:
     """The starting boards of games `[N]`, with two tiles each: `[N, 16]`."""
     boards = np.zeros((len(games), 16), dtype=np.uint8)
     for number in range(STARTING_TILES):

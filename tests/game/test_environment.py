@@ -3,28 +3,44 @@
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import gymnasium
 import numpy as np
+import pygame
 import pytest
 from gymnasium.utils.env_checker import check_env
-from octofold_game.environment import ENVIRONMENT_ID, Game2048Env
+from octofold_game.environment import ENVIRONMENT_ID, OLD_ID, Game2048Env
 from octofold_game.episodes import Episode, Episodes
 from octofold_game.referee import verify
+from octofold_game.tile_colors import EMPTY, color_of
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _without_a_screen() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SDL_VIDEODRIVER", "dummy")
+        yield
 
 
 @pytest.mark.parametrize("one_hot", [False, True])
 def test_gymnasium_finds_nothing_to_complain_about(one_hot: bool) -> None:
-    check_env(gymnasium.make(ENVIRONMENT_ID, one_hot=one_hot, render_mode="ansi").unwrapped)
+    check_env(gymnasium.make(ENVIRONMENT_ID, one_hot=one_hot, render_mode="rgb_array").unwrapped)
 
 
 def test_it_can_be_made_by_name_in_a_program_that_has_imported_nothing() -> None:
     code = (
-        "import gymnasium; env = gymnasium.make('octofold_game.environment:octofold/Game2048-v0');"
-        "print(env.reset(seed=1)[0].shape)"
+        "import gymnasium; name = 'octofold_game.environment:octofold/2048-v0'; env = gymnasium.make(name);"
+        "envs = gymnasium.make_vec(name, num_envs=3, vectorization_mode='vector_entry_point');"
+        "print(env.reset(seed=1)[0].shape, envs.reset(seed=1)[0].shape)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "(4, 4)\n"
+    assert done.stdout == "(4, 4) (3, 4, 4)\n"
+
+
+def test_the_name_of_version_0_1_means_the_same() -> None:
+    old, new = gymnasium.make(OLD_ID), gymnasium.make(ENVIRONMENT_ID)
+    assert old.reset(seed=4)[0].tolist() == new.reset(seed=4)[0].tolist()
 
 
 def first_legal_game(seed: int, game: int) -> Episode:
@@ -94,6 +110,57 @@ def test_a_board_can_be_printed() -> None:
     assert text.count(".") == 14
 
 
+def test_a_picture_of_a_board_has_the_colors_of_its_tiles() -> None:
+    env = Game2048Env(render_mode="rgb_array")
+    observation, _ = env.reset(seed=1)
+    picture = env.render()
+    assert picture.shape == (*picture.shape[:2], 3)
+    assert picture.dtype == np.uint8
+    size = len(picture) // 4
+    for row, column in np.ndindex(4, 4):
+        exponent = int(observation[row, column])
+        expected = color_of(exponent).background if exponent else EMPTY
+        # A little below the upper edge of the cell, where no digit is.
+        found = picture[row * size + size // 5, column * size + size // 2]
+        assert "#" + found.tobytes().hex() == expected
+
+
+def test_a_window_shows_each_board_and_closes() -> None:
+    env = Game2048Env(render_mode="human")
+    env.reset(seed=1)
+    surface = pygame.display.get_surface()
+    assert surface is not None
+    observation, *_ = env.step(int(env.action_masks().argmax()))
+    twin = Game2048Env(render_mode="rgb_array")
+    twin.reset(seed=1)
+    assert twin.step(int(twin.action_masks().argmax()))[0].tolist() == observation.tolist()
+    shown = pygame.surfarray.array3d(surface).swapaxes(0, 1)
+    assert (shown == twin.render()).all()
+    env.close()
+    assert pygame.display.get_surface() is None
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("missing", "mode", "message"),
+    [
+        ("pygame", "human", "a window needs pygame-ce: run "),
+        ("PIL", "rgb_array", "pictures of boards need Pillow: run "),
+    ],
+)
+def test_what_is_missing_for_a_picture_is_named_with_its_command(
+    missing: str, mode: str, message: str
+) -> None:
+    code = (
+        f"import sys; sys.modules['{missing}'] = None; from octofold_game.environment import Game2048Env;"
+        f"env = Game2048Env(render_mode='{mode}'); env.reset(seed=1); env.render()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"gymnasium.error.DependencyNotInstalled: {message}")
+    assert "gymnasium" in last.partition("run ")[2]
+
+
 def test_wrong_calls_are_refused_with_a_reason() -> None:
     env = Game2048Env()
     with pytest.raises(gymnasium.error.ResetNeeded):
@@ -101,5 +168,7 @@ def test_wrong_calls_are_refused_with_a_reason() -> None:
     env.reset(seed=1)
     with pytest.raises(gymnasium.error.InvalidAction, match="4"):
         env.step(4)
-    with pytest.raises(ValueError, match="human"):
-        Game2048Env(render_mode="human")
+    with pytest.raises(
+        ValueError, match="unknown render mode 'video'; allowed are None, ansi, rgb_array, human"
+    ):
+        Game2048Env(render_mode="video")

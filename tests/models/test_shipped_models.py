@@ -1,124 +1,163 @@
-"""The models that a clone has: their files, their checkpoints' answers, legality, symmetry and strength."""
+"""What ships: models and checkpoints that are what their cards say, play legal 2048, and play it well."""
+
+from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from numpy.typing import NDArray
-from octofold_export.checks.gates import check_equivariance
-from octofold_export.checks.reference import Reference, network_evaluation, plain_head, reference_answers
+from octofold_export.checks.gates import check_equivariance, check_parity
+from octofold_export.checks.reference import plain_head, reference_answers
 from octofold_export.checks.runner import FoldedGraph
 from octofold_export.publishing.readme import describe
-from octofold_export.sources.checkpoint import one_hot_description
-from octofold_export.sources.torch_network import TorchNetwork
+from octofold_export.sources.checkpoint import from_checkpoint
 from octofold_game.episodes import Episodes
 from octofold_game.model import read_card
 from octofold_game.rules import legal_moves
-from octofold_training import checkpoints
-from onnx import load
 
 pytestmark = pytest.mark.timeout(400)  # on a machine that may be busy
 
 ROOT = Path(__file__).parents[2]
-CARDS = sorted((ROOT / "models").glob("*/*/card.json"))
-CHECKPOINTS = {checkpoint.name: checkpoint for checkpoint in (ROOT / "checkpoints").iterdir()}
-NETWORKS = [card for card in CARDS if card.parent.parent.name in CHECKPOINTS]
+CARDS = sorted(ROOT.glob("models/*/*/card.json"))
+OURS = [card for card in CARDS if "ntuple" not in card.parts]
+"""Those whose checkpoints ship, too."""
+
+CHECKPOINTS = sorted(ROOT.glob("checkpoints/*/checkpoint.json"))
+OWN, LATE, RANDOM = "own games, up to tile 2048", "late boards: a 16384 and a 32768", "random boards"
+LARGEST_FILE_BYTES = 20e6
+GAMES, FLOOR = 48, 45_000
+"""Points on average that so many games of swift do not miss by chance: it plays 67,855, and their average
+scatters by 6,600."""
+FINISHED = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8)
+
+Boards = NDArray[np.uint8]
+
+
+def read(card: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(card.read_text(encoding="utf-8"))
+    return content
+
+
+def sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def name_of(card: Path) -> str:
     return "/".join(card.parts[-3:-1])
 
 
-def read(card: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(card.read_text())
-    return content
-
-
 def graph_of(card: Path, precision: str) -> FoldedGraph:
-    return FoldedGraph(load(card.parent / read(card)["precisions"][precision]["file"]))
+    return FoldedGraph(onnx.load(card.parent / read(card)["precisions"][precision]["file"]))
+
+
+def swift() -> FoldedGraph:
+    newest = max(ROOT.glob("models/swift/*/card.json"), key=lambda card: int(card.parent.name))
+    return graph_of(newest, "int8")
 
 
 @pytest.fixture(scope="module")
-def boards() -> NDArray[np.uint8]:
-    """Some boards of every stage of swift's games, and a finished one."""
-    player = graph_of(ROOT / "models/swift/1/card.json", "int8")
-    episodes = Episodes(seed=3, games=range(8), largest_exponent=15)
+def boards() -> Boards:
+    """A finished board, boards of swift's games, and these as they look with tiles 16 times as large."""
+    player = swift()
+    episodes = Episodes(seed=3, games=range(4))
     seen = []
-    for _ in range(900):
+    for _ in range(800):
         seen.append(episodes.boards)
         episodes.step(player.next_moves(episodes.boards))
-        if not len(episodes.running):
-            break
-    played = np.random.default_rng(1).permutation(np.concatenate(seen))[:96]
-    return np.concatenate([np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8), played])
+    played = np.concatenate(seen)
+    played = np.random.default_rng(1).permutation(played[played.max(axis=1) <= 11])[:48]
+    return np.concatenate([FINISHED, played, np.where(played > 0, played + 4, 0).astype(np.uint8)])
 
 
 @pytest.mark.parametrize("card", CARDS, ids=name_of)
-def test_every_file_is_the_one_that_the_card_describes(card: Path) -> None:
-    content = read(card)
-    for precision in content["precisions"].values():
-        for file in (precision, *precision.get("tensors", {}).values()):
-            digest = hashlib.sha256((card.parent / file["file"]).read_bytes()).hexdigest()
-            assert digest == file["sha256"]
-
-
-@pytest.mark.parametrize("card", CARDS, ids=name_of)
-def test_the_page_of_a_version_is_what_its_card_says(card: Path) -> None:
+def test_every_file_of_a_model_is_the_one_in_its_card(card: Path) -> None:
+    told = read(card)
+    assert (told["name"], str(told["version"])) == card.parts[-3:-1]
+    graphs = told["precisions"].values()
+    tensors = [file for graph in graphs for file in graph.get("tensors", {}).values()]
+    files = {file["file"]: file["sha256"] for file in (*graphs, *tensors)}
+    assert {file: sha256(card.parent / file) for file in files} == files
+    assert {file.name for file in card.parent.glob("*.onnx")} == {graph["file"] for graph in graphs}
+    assert all(file.stat().st_size < LARGEST_FILE_BYTES for file in card.parent.iterdir())
     assert (card.parent / "README.md").read_bytes() == describe(read_card(card.parent))
 
 
 @pytest.mark.parametrize("card", CARDS, ids=name_of)
 def test_no_figure_is_below_0_or_out_of_reach(card: Path) -> None:
-    content = read(card)
-    for row in content["strength"]["reached"]:
+    told = read(card)
+    for row in told["strength"]["reached"]:
         low, high = row["interval"]
         assert low == 0 or low > 1e-6
         assert 0 <= low <= row["share"] <= high <= 1
-        assert row["tile"] <= 1 << content["largest_exponent"]
+        assert row["tile"] <= 1 << told["largest_exponent"]
 
 
-@pytest.mark.parametrize("card", NETWORKS, ids=name_of)
-def test_the_checkpoint_is_there_and_the_graphs_answer_as_it_does(
-    card: Path, boards: NDArray[np.uint8]
+@pytest.mark.parametrize("card", OURS, ids=name_of)
+def test_a_card_names_the_agreement_of_each_reduced_precision_stage_by_stage(card: Path) -> None:
+    precisions = read(card)["precisions"]
+    assert list(precisions) == ["fp32", "int8", "fp16"]
+    assert "agreement" not in precisions["fp32"]  # nothing was measured: it is what others are held against
+    for name in ("int8", "fp16"):
+        assert precisions[name]["agreement"] >= 0.99
+        assert {OWN, LATE, RANDOM} <= precisions[name]["agreement_by_stage"].keys()
+
+
+def test_the_readme_quotes_the_card_of_cnn5_as_it_is() -> None:
+    (card,) = (read(card) for card in OURS if "cnn5" in card.parts)
+    measured = card["precisions"]["int8"]
+    paragraphs = (ROOT / "README.md").read_text(encoding="utf-8").split("\n\n")
+    (said,) = (text for text in paragraphs if text.startswith("int8 is "))
+    late, random = (f"{measured['agreement_by_stage'][stage]['agreement']:.1%}" for stage in (LATE, RANDOM))
+    assert re.findall(r"[\d.]+%", said) == [f"{measured['agreement']:.2%}", late, random]
+    assert f"{card['boards']['measured']:,} boards" in " ".join(said.split())
+
+
+@pytest.mark.parametrize("folder", [file.parent for file in CHECKPOINTS], ids=lambda folder: folder.name)
+def test_a_checkpoint_is_the_one_its_model_was_made_of_and_tells_every_stage(folder: Path) -> None:
+    told = read(folder / "checkpoint.json")
+    assert sha256(folder / told["file"]) == told["sha256"]
+    cards = [read(card) for card in sorted(ROOT.glob(f"models/{folder.name}/*/card.json"))]
+    assert cards[-1]["checkpoint_sha256"] == told["sha256"]
+    stages = told["training"]["stages"]
+    assert sum(stage["positions"] for stage in stages) == told["training"]["positions"]
+    assert all({"method", "teacher_sha256", "options"} <= stage.keys() for stage in stages)
+
+
+@pytest.mark.parametrize("card", OURS, ids=name_of)
+def test_every_precision_answers_as_the_checkpoint_legally_and_turns_its_answer_with_the_board(
+    card: Path, boards: Boards
 ) -> None:
-    content = read(card)
-    reference = reference_of(card, boards)
-    exact = graph_of(card, "fp32").answer(boards)
-    assert np.abs(exact.probabilities - reference.answers.probabilities).max() < reference.tolerance
-    assert (exact.move == reference.answers.move)[reference.decided].all()
-    reduced = graph_of(card, "int8")
-    assert np.mean(reduced.next_moves(boards) == exact.move) > 0.95
-    for precision in content["precisions"]:
-        moves = graph_of(card, precision).next_moves(boards)
+    told = read(card)
+    source = from_checkpoint(ROOT / "checkpoints" / told["name"])
+    assert (source.checkpoint_sha256, source.architecture) == (
+        told["checkpoint_sha256"],
+        told["architecture"],
+    )
+    plain = plain_head(source.description, source.evaluate)
+    reference = reference_answers(plain, boards, told["decision_rule"], told["symmetries"])
+    exact = graph_of(card, "fp32")
+    check_parity(exact, reference)
+    for name in told["precisions"]:
+        graph = graph_of(card, name)
+        check_equivariance(graph, reference, told["symmetries"])
+        moves = graph.next_moves(boards)
         assert moves[0] == -1
         assert legal_moves(boards[1:])[np.arange(len(boards) - 1), moves[1:]].all()
-    check_equivariance(reduced, reference)
+        assert np.mean(moves == reference.answers.move) > 0.9
+        assert np.mean(moves == exact.next_moves(boards)) > 0.95
 
 
-def reference_of(card: Path, boards: NDArray[np.uint8]) -> Reference:
-    """What the checkpoint answers; its digest must be the card's."""
-    content = read(card)
-    checkpoint = checkpoints.load(CHECKPOINTS[content["name"]])
-    assert checkpoint.sha256 == content["checkpoint_sha256"]
-    assert checkpoint.architecture == content["architecture"]
-    description = one_hot_description(checkpoint.architecture["exponents"])
-    evaluate = network_evaluation(TorchNetwork(checkpoint.network, content["name"]), description)
-    return reference_answers(
-        plain_head(description, evaluate), boards, content["decision_rule"], content["symmetries"]
-    )
-
-
-def test_swift_is_not_weaker_than_it_says() -> None:
-    """Of 24 games three of four reach 1024, where the card says 96%: chance fails once in millions."""
-    player = graph_of(ROOT / "models/swift/1/card.json", "int8")
-    episodes = Episodes(seed=4, games=range(24), largest_exponent=15)
-    reached: set[int] = set()
-    for _ in range(700):  # moves, in which 1024 is reached or hardly ever
-        if not len(episodes.running):
-            break
-        episodes.step(player.next_moves(episodes.boards))
-        reached |= set(episodes.running[(episodes.boards.max(axis=1) >= 10)].tolist())
-    assert len(reached) >= 18
+def test_swift_plays_as_well_as_it_did() -> None:
+    player = swift()
+    episodes = Episodes(seed=1, games=range(GAMES))
+    points = 0
+    # Scores only grow, so the games need not end.
+    while len(episodes.running) and points + episodes.scores.sum() <= GAMES * FLOOR:
+        points += sum(ended.score for ended in episodes.step(player.next_moves(episodes.boards)))
+    assert points + episodes.scores.sum() > GAMES * FLOOR

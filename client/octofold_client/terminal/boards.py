@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.rules import MOVE_NAMES
+from octofold_game.tile_colors import EMPTY_ON_DARK, color_of
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -26,20 +27,6 @@ _TALL = 22
 _LONGEST_BAR = 20
 _NEW = "red"
 
-_COLORS = {
-    1: "#776e65 on #eee4da",
-    2: "#776e65 on #ede0c8",
-    3: "#f9f6f2 on #f2b179",
-    4: "#f9f6f2 on #f59563",
-    5: "#f9f6f2 on #f67c5f",
-    6: "#f9f6f2 on #f65e3b",
-    7: "#776e65 on #edcf72",
-    8: "#776e65 on #edcc61",
-    9: "#776e65 on #edc850",
-    10: "#776e65 on #edc53f",
-    11: "#f9f6f2 on #c89a1b",
-}
-_EMPTY, _HIGH = "on #3a352f", "#f9f6f2 on #2b2b2b"
 _FEW_COLORS = {
     1: "black on white",
     2: "black on white",
@@ -137,7 +124,10 @@ def _style(exponent: int, colors: str | None) -> str:
         return "bold" if exponent else ""
     if colors == "standard":
         return f"bold {_FEW_COLORS.get(exponent, _FEW_HIGH)}" if exponent else ""
-    return f"bold {_COLORS.get(exponent, _HIGH)}" if exponent else _EMPTY
+    if not exponent:
+        return f"on {EMPTY_ON_DARK}"
+    color = color_of(exponent)
+    return f"bold {color.text} on {color.background}"
 
 
 def with_board(picture: Table, text: Sequence[Text], look: Look, title: str, keys: str) -> Group:

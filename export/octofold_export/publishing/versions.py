@@ -1,17 +1,20 @@
 """Writes a finished export into a model repository, completely or not at all.
 
 A version is written into a temporary folder and renamed, so neither the service nor Triton ever loads an
-incomplete one. Existing versions are never changed.
+incomplete one. Existing versions are never changed. A killed export leaves its temporary folder, and the next
+export of the model removes it. The lock on a temporary folder shows that its export still runs.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import re
+import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from octofold_game.files import whole_file
@@ -21,6 +24,7 @@ from octofold_export.errors import ExportError
 
 Content = bytes | memoryview
 _TAKEN = (errno.EEXIST, errno.ENOTEMPTY)
+_STAGING = ".publishing-"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -73,21 +77,21 @@ def publish(models: Path, name: str, version: int, files: Mapping[str, Content],
         VersionExistsError: the version exists.
         ExportError: a file cannot be written.
     """
-    model, staging = models / name, models / name / f".publishing-{version}-{os.getpid()}"
+    model = models / name
     created = _missing_folders(model)
     try:
-        staging.mkdir(parents=True)
-        _write(staging / TRITON_FILE, config.encode())
-        for file, content in files.items():
-            _write(staging / file, content)
-        _sync_folder(staging)
-        if (model / str(version)).exists():  # a rename would replace an empty folder
-            raise FileExistsError(errno.EEXIST, "exists")
-        (staging / TRITON_FILE).replace(model / TRITON_FILE)
-        staging.rename(model / str(version))
+        model.mkdir(parents=True, exist_ok=True)
+        with _staging_folder(model, version) as staging:
+            _write(staging / TRITON_FILE, config.encode())
+            for file, content in files.items():
+                _write(staging / file, content)
+            _sync_folder(staging)
+            if (model / str(version)).exists():  # a rename would replace an empty folder
+                raise FileExistsError(errno.EEXIST, "exists")
+            (staging / TRITON_FILE).replace(model / TRITON_FILE)
+            staging.rename(model / str(version))
         _sync_folder(model)
     except BaseException as error:
-        shutil.rmtree(staging, ignore_errors=True)
         if created:
             _withdraw(model / TRITON_FILE, created)
         if isinstance(error, OSError) and error.errno in _TAKEN:
@@ -104,6 +108,52 @@ def replace_file(file: Path, content: bytes) -> None:
     """Write a temporary file and rename it over the existing one."""
     with whole_file(file) as partial:
         _write(partial, content)
+
+
+@contextlib.contextmanager
+def _staging_folder(model: Path, version: int) -> Iterator[Path]:
+    """A new folder in `model`, locked while the block runs; deleted with its files if the block fails."""
+    # A process number would not do as a name: in containers, equal numbers are common.
+    staging = model / f"{_STAGING}{version}-{secrets.token_hex(8)}"
+    with contextlib.ExitStack() as opened:
+        # Only with the lock of the model: a new folder is not locked for a moment.
+        with _locked(model):
+            _remove_abandoned(model)
+            staging.mkdir()
+            opened.enter_context(_locked(staging))
+        try:
+            yield staging
+        except BaseException:
+            shutil.rmtree(staging, ignore_errors=True)
+            raise
+
+
+def _remove_abandoned(model: Path) -> None:
+    """Remove the temporary folders whose exports have ended without removing them."""
+    for folder in model.glob(f"{_STAGING}*"):
+        if folder.is_dir() and not folder.is_symlink():
+            with contextlib.suppress(OSError), _locked(folder, waiting=False):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path, *, waiting: bool = True) -> Iterator[None]:
+    """Hold the lock of a folder, which ends with the process at the latest.
+
+    Raises:
+        OSError: the folder cannot be opened. If `waiting` is False, also: another process holds the lock, or
+            the file system has no locks.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        if waiting:
+            with contextlib.suppress(OSError):  # without locks, nothing is removed
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _missing_folders(folder: Path) -> list[Path]:

@@ -1,6 +1,10 @@
 """Model repositories: versions that appear whole, never change, and leave nothing behind when they fail."""
 
 import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +118,62 @@ def test_of_two_exports_at_once_the_slower_leaves_the_faster_ones_version_alone(
     with pytest.raises(VersionExistsError, match="cnn5/1 exists; published versions are never replaced"):
         publish(tmp_path / "models", "cnn5", 1, Meanwhile(tmp_path / "models"), "name: cnn5")
     assert everything_below(tmp_path / "models/cnn5") == ["1", "1/model.onnx", "config.pbtxt"]
+
+
+SLOW_EXPORT = """
+import sys
+from pathlib import Path
+from octofold_export.publishing.versions import publish
+
+class Slow(dict):
+    def items(self):
+        print("writing", flush=True)
+        sys.stdin.readline()
+        return super().items()
+
+publish(Path(sys.argv[1]), "cnn5", 1, Slow({"model.onnx": b"slow"}), "slow")
+"""
+
+
+@contextmanager
+def export_in_the_middle(models: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that publishes version 1, and waits for a line before it writes the graph."""
+    command = [sys.executable, "-c", SLOW_EXPORT, str(models)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "writing\n"
+        yield process
+        process.kill()
+
+
+def temporary_folders(model: Path) -> list[Path]:
+    return list(model.glob(".publishing-*"))
+
+
+def test_what_a_killed_export_leaves_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    with export_in_the_middle(tmp_path) as process:
+        process.kill()
+    assert len(temporary_folders(tmp_path / "cnn5")) == 1
+    (tmp_path / "cnn5/.publishing-notes").symlink_to(tmp_path)
+    publish(tmp_path, "cnn5", 1, FILES, "new")
+    assert everything_below(tmp_path / "cnn5") == [
+        ".publishing-notes",
+        "1",
+        "1/card.json",
+        "1/model.onnx",
+        "config.pbtxt",
+    ]
+
+
+def test_an_export_that_still_runs_keeps_its_temporary_folder(tmp_path: Path) -> None:
+    with export_in_the_middle(tmp_path) as process:
+        publish(tmp_path, "cnn5", 2, FILES, "faster")
+        assert len(temporary_folders(tmp_path / "cnn5")) == 1
+        process.communicate("go on\n")
+        assert process.returncode == 0
+    assert (tmp_path / "cnn5/1/model.onnx").read_bytes() == b"slow"
+    assert (tmp_path / "cnn5/2/model.onnx").read_bytes() == b"graph"
+    assert temporary_folders(tmp_path / "cnn5") == []
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

@@ -1,5 +1,6 @@
-"""ONNX files from anywhere: which are taken, and that they answer as they did."""
+"""ONNX files from anywhere: taken if they can play, and answering as they did; refused by name if not."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,100 +11,189 @@ import pytest
 from numpy.typing import NDArray
 from octofold_export.cli import main
 from octofold_game.rules import legal_moves
+from onnx import TensorProto, helper, numpy_helper
 from support.lessons import Lessons
 from support.linear_onnx import linear_model, linear_weights
 
-FAST = ["--precisions", "fp32", "--symmetries", "1", "--answer", "policy_logits"]
+FAST = ["--precisions", "fp32", "--symmetries", "2", "--answer", "policy_logits"]
+READS = ["--input", "one_hot", "--layout", "flat", "--planes", "16"]
+Weights = NDArray[np.float32]
 
 
 @pytest.fixture(scope="module")
-def weights(lessons: Lessons) -> NDArray[np.float32]:
+def weights(lessons: Lessons) -> Weights:
     return linear_weights(lessons)
 
 
 def publish(file: Path, boards: Path, *more: str) -> int:
-    repository = str(file.parent / "models")
-    arguments = ["--onnx", str(file), "--name", "linear", "--models", repository, "--boards", str(boards)]
-    return main([*arguments, *more])
+    place = ["--onnx", str(file), "--name", "linear", "--models", str(file.parent / "models")]
+    return main([*place, "--boards", str(boards), *FAST, *more])
 
 
-def check_moves(model: Path, weights: NDArray[np.float32], boards: NDArray[np.uint8]) -> None:
-    """The published file plays the largest legal one of the four sums."""
-    sums = np.eye(16)[boards].reshape(len(boards), -1) @ weights
-    expected = np.where(legal_moves(boards), sums, -np.inf).argmax(axis=1)
+def check_moves(model: Path, weights: Weights, boards: NDArray[np.uint8]) -> None:
+    """The published file plays the largest legal mean of its two views."""
+
+    def shares(seen: NDArray[np.uint8]) -> NDArray[np.float64]:
+        sums = np.where(legal_moves(seen), np.eye(16)[seen].reshape(len(seen), -1) @ weights, -np.inf)
+        odds = np.exp(sums - sums.max(axis=1, keepdims=True))
+        softmax: NDArray[np.float64] = odds / odds.sum(axis=1, keepdims=True)
+        return softmax
+
+    half_turn = np.ascontiguousarray(boards[:, ::-1])
+    mean = (shares(boards) + shares(half_turn)[:, [2, 3, 0, 1]]) / 2
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    (moves,) = session.run(["move"], {"boards": boards})
-    assert np.mean(moves == expected) > 0.999
+    probabilities, moves = session.run(["probabilities", "move"], {"boards": boards})
+    np.testing.assert_allclose(probabilities, mean, atol=1e-4)
+    assert np.mean(moves == mean.argmax(axis=1)) > 0.99
 
 
-@pytest.mark.parametrize("opset", [9, 13, 18, 21])
-def test_any_opset_is_taken(
-    opset: int, weights: NDArray[np.float32], lessons: Lessons, lessons_file: Path, tmp_path: Path
+def save(
+    file: Path,
+    nodes: Sequence[onnx.NodeProto],
+    constants: Sequence[onnx.TensorProto] = (),
+    *,
+    shape: Sequence[int | str] | None = ("N", 256),
+    element: int = TensorProto.FLOAT,
+    inputs: Sequence[onnx.ValueInfoProto] = (),
+    opset: tuple[str, int] = ("", 18),
+    ir_version: int = 8,
 ) -> None:
-    onnx.save(linear_model(weights, opset=opset), tmp_path / "linear.onnx")
-    assert publish(tmp_path / "linear.onnx", lessons_file, *FAST) == 0
+    cells = helper.make_tensor_value_info("cells", element, shape)
+    policy = helper.make_tensor_value_info("policy", TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "odd", [cells, *inputs], [policy], constants)
+    imports = [helper.make_opsetid(*opset)]
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=ir_version), file)
+
+
+def product(output: str = "policy", operator: str = "MatMul", domain: str = "") -> onnx.NodeProto:
+    return helper.make_node(operator, ["cells", "weights"], [output], domain=domain)
+
+
+def old(file: Path, weights: Weights) -> None:
+    """As before IR version 4, weights are inputs, too."""
+    also = helper.make_tensor_value_info("weights", TensorProto.FLOAT, weights.shape)
+    constant = numpy_helper.from_array(weights, "weights")
+    save(file, [product()], [constant], inputs=[also], opset=("", 7), ir_version=3)
+
+
+def shapeless(file: Path, weights: Weights) -> None:
+    save(file, [product()], [numpy_helper.from_array(weights, "weights")], shape=None)
+
+
+def foreign(file: Path, weights: Weights) -> None:
+    """All operators are onnxruntime's own."""
+    node = product(operator="FusedMatMul", domain="com.microsoft")
+    save(file, [node], [numpy_helper.from_array(weights, "weights")], opset=("com.microsoft", 1))
+
+
+def branching(file: Path, weights: Weights) -> None:
+    """Graphs inside a node read its weights, and call the batch size N, as the folded graph does."""
+    branches = [
+        helper.make_graph(
+            [product(name)], name, [], [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 4])]
+        )
+        for name in ("many", "none")
+    ]
+    nodes = [
+        helper.make_node("ReduceSum", ["cells"], ["sum"], keepdims=0),
+        helper.make_node("Greater", ["sum", "zero"], ["any"]),
+        helper.make_node("If", ["any"], ["policy"], then_branch=branches[0], else_branch=branches[1]),
+    ]
+    zero = numpy_helper.from_array(np.array(0, np.float32), "zero")
+    save(file, nodes, [numpy_helper.from_array(weights, "weights"), zero])
+
+
+def linear(**dialect: Any) -> Callable[[Path, Weights], None]:
+    return lambda file, weights: onnx.save(linear_model(weights, **dialect), file)
+
+
+@pytest.mark.parametrize(
+    ("write", "flags"),
+    [
+        *((linear(opset=opset), []) for opset in (9, 13, 18, 21)),
+        (linear(batch=5), []),
+        (old, READS),
+        (shapeless, READS),
+        (foreign, READS),
+        (branching, READS),
+    ],
+    ids=[
+        "opset 9",
+        "opset 13",
+        "opset 18",
+        "opset 21",
+        "fixed batch",
+        "old",
+        "shapeless",
+        "foreign",
+        "branching",
+    ],
+)
+def test_a_file_of_any_dialect_is_published_and_answers_as_it_did(
+    write: Callable[[Path, Weights], None],
+    flags: list[str],
+    weights: Weights,
+    lessons: Lessons,
+    lessons_file: Path,
+    tmp_path: Path,
+) -> None:
+    write(tmp_path / "linear.onnx", weights)
+    given = {each.domain: each.version for each in onnx.load(tmp_path / "linear.onnx").opset_import}
+    assert publish(tmp_path / "linear.onnx", lessons_file, *flags) == 0
     published = tmp_path / "models/linear/1/model.onnx"
-    assert onnx.load(published).opset_import[0].version == max(opset, 18)
+    made = {each.domain: each.version for each in onnx.load(published).opset_import}
+    assert made[""] == max(given.get("", 0), 18)
     check_moves(published, weights, lessons.boards[:300])
 
 
-def test_a_fixed_batch_is_made_free(
-    weights: NDArray[np.float32], lessons: Lessons, lessons_file: Path, tmp_path: Path
-) -> None:
-    onnx.save(linear_model(weights, batch=5), tmp_path / "linear.onnx")
-    assert publish(tmp_path / "linear.onnx", lessons_file, *FAST) == 0
-    check_moves(tmp_path / "models/linear/1/model.onnx", weights, lessons.boards[:300])
-
-
 def test_a_batch_that_cannot_be_freed_is_refused_by_name(
-    weights: NDArray[np.float32], lessons_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    weights: Weights, lessons_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = linear_model(weights, batch=2)
-    size = onnx.helper.make_node("Expand", ["policy_of_one", "both"], ["policy"])
+    size = helper.make_node("Expand", ["policy_of_one", "both"], ["policy"])
     model.graph.node[-1].output[0] = "policy_of_one"
     model.graph.node.append(size)
-    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([2, 4]), "both"))
+    model.graph.initializer.append(numpy_helper.from_array(np.array([2, 4]), "both"))
     onnx.save(model, tmp_path / "linear.onnx")
-    assert publish(tmp_path / "linear.onnx", lessons_file, *FAST) == 1
+    assert publish(tmp_path / "linear.onnx", lessons_file) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert "works for a fixed batch size only" in line
     assert not (tmp_path / "models").exists()
 
 
 def test_tensors_in_a_file_beside_the_model_are_read_and_count_for_its_digest(
-    weights: NDArray[np.float32], lessons: Lessons, lessons_file: Path, tmp_path: Path
+    weights: Weights, lessons: Lessons, lessons_file: Path, tmp_path: Path
 ) -> None:
     digests: list[str] = []
-    for sign in (1, 1.5):
-        model = linear_model(weights * np.float32(sign))
+    for factor in (1, 1.5):
+        model = linear_model(weights * np.float32(factor))
         onnx.save(
             model, tmp_path / "linear.onnx", save_as_external_data=True, location="w.bin", size_threshold=0
         )
-        assert publish(tmp_path / "linear.onnx", lessons_file, *FAST) == 0
+        assert publish(tmp_path / "linear.onnx", lessons_file) == 0
         (tmp_path / "w.bin").unlink()
         version = tmp_path / "models/linear" / str(len(digests) + 1)
-        check_moves(version / "model.onnx", weights, lessons.boards[:300])
+        check_moves(version / "model.onnx", weights * np.float32(factor), lessons.boards[:300])
         metadata = {entry.key: entry.value for entry in onnx.load(version / "model.onnx").metadata_props}
         digests.append(metadata["octofold.checkpoint_sha256"])
     assert digests[0] != digests[1]
 
 
 def test_of_several_outputs_the_named_one_is_used(
-    weights: NDArray[np.float32], lessons_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    weights: Weights, lessons_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     onnx.save(linear_model(weights, outputs=("policy", "other")), tmp_path / "linear.onnx")
-    assert publish(tmp_path / "linear.onnx", lessons_file, *FAST) == 1
+    assert publish(tmp_path / "linear.onnx", lessons_file) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert "2 outputs ('policy' [N, 4], 'other' [N, 4]); name one with --output" in line
-    assert publish(tmp_path / "linear.onnx", lessons_file, *FAST, "--output", "other") == 0
+    assert publish(tmp_path / "linear.onnx", lessons_file, "--output", "other") == 0
 
 
 def test_the_views_output_holds_each_views_probabilities_turned_back(
-    weights: NDArray[np.float32], lessons: Lessons, lessons_file: Path, tmp_path: Path
+    weights: Weights, lessons: Lessons, lessons_file: Path, tmp_path: Path
 ) -> None:
     onnx.save(linear_model(weights), tmp_path / "linear.onnx")
-    flags = ["--precisions", "fp32", "--symmetries", "4", "--answer", "policy_logits", "--views-output"]
-    assert publish(tmp_path / "linear.onnx", lessons_file, *flags) == 0
+    assert publish(tmp_path / "linear.onnx", lessons_file, "--symmetries", "4", "--views-output") == 0
     file = tmp_path / "models/linear/1/model.onnx"
     session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
     boards = np.concatenate([lessons.boards[:100], np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8)])
@@ -118,83 +208,120 @@ def test_the_views_output_holds_each_views_probabilities_turned_back(
     np.testing.assert_allclose(np.sort(turned), np.sort(probabilities), atol=1e-5)
 
 
+def absent(_: Path, __: Weights) -> None:
+    """Write nothing."""
+
+
+def huge(file: Path, _: Weights) -> None:
+    with file.open("wb") as opened:
+        opened.truncate(3 << 30)  # takes no room on the disk
+
+
+def no_model(file: Path, _: Weights) -> None:
+    file.write_bytes(b"this is no model")
+
+
+def a_folder(file: Path, _: Weights) -> None:
+    file.mkdir()
+
+
+def not_a_number(file: Path, weights: Weights) -> None:
+    onnx.save(linear_model(np.where(weights > 0, np.nan, weights)), file)
+
+
+def elsewhere(file: Path, weights: Weights) -> None:
+    beside(file, weights)
+    file.write_bytes(file.read_bytes().replace(b"w.bin", b"../ab"))
+
+
+def lost(file: Path, weights: Weights) -> None:
+    beside(file, weights)
+    (file.parent / "w.bin").unlink()
+
+
+def beside(file: Path, weights: Weights) -> None:
+    """Save the weights in the file `w.bin`."""
+    model = linear_model(weights)
+    onnx.save(model, file, save_as_external_data=True, location="w.bin", size_threshold=0)
+
+
+def random(file: Path, weights: Weights) -> None:
+    noise = helper.make_node("RandomNormalLike", ["sums"], ["noise"])
+    nodes = [product("sums"), noise, helper.make_node("Add", ["sums", "noise"], ["policy"])]
+    save(file, nodes, [numpy_helper.from_array(weights, "weights")])
+
+
+def infinite(file: Path, weights: Weights) -> None:
+    grown = [helper.make_node("Exp", ["sums"], ["odds"]), helper.make_node("Exp", ["odds"], ["policy"])]
+    save(file, [product("sums"), *grown], [numpy_helper.from_array(weights * 1e3 + 9, "weights")])
+
+
+def small_integers(file: Path, weights: Weights) -> None:
+    cast = helper.make_node("Cast", ["cells"], ["floats"], to=TensorProto.FLOAT)
+    nodes = [cast, helper.make_node("MatMul", ["floats", "weights"], ["policy"])]
+    save(file, nodes, [numpy_helper.from_array(weights, "weights")], element=TensorProto.INT8)
+
+
+def not_a_number_in_a_node(file: Path, weights: Weights) -> None:
+    constant = numpy_helper.from_array(np.where(weights > 0, np.nan, weights), "weights")
+    save(file, [helper.make_node("Constant", [], ["weights"], value=constant), product()])
+
+
+def elsewhere_in_a_node(file: Path, weights: Weights) -> None:
+    constant = numpy_helper.from_array(weights, "weights")
+    constant.ClearField("raw_data")
+    constant.data_location = TensorProto.EXTERNAL
+    constant.external_data.add(key="location", value="../../etc/passwd")
+    save(file, [helper.make_node("Constant", [], ["weights"], value=constant), product()])
+
+
 @pytest.mark.parametrize(
-    ("change", "flags", "message"),
+    ("write", "flags", "message"),
     [
-        ({"operator": "MatMulOfTheFuture"}, [], "onnxruntime cannot load it"),
-        ({"extra_input": True}, [], "2 inputs ('cells', 'temperature')"),
-        ({}, ["--layout", "channels_first", "--input", "one_hot"], "[N, 4, 4, 16] float32"),
-        ({}, ["--planes", "12"], "the network takes no input that fits planes 12"),
-        ({}, ["--output", "value"], "has no output 'value'; it has 'policy' [N, 4]"),
-        ({}, ["--answer", "afterstate_value", "--scale", "1"], "afterstate_value is 1 numbers a board"),
-        ({}, ["--answer", "action_values"], "need --scale"),
-        ({}, ["--answer", "policy_probabilities"], "holds no probabilities"),
-        ({}, ["--largest-exponent", "16"], "largest_exponent is 16, allowed are 2 to 15"),
-        ({}, ["--divide-by", "2", "--input", "one_hot"], "divide_by is for numbers"),
-        ({}, ["--actions", "up,up,down,left"], "each of up, right, down, left is needed once"),
-        ({}, ["--description", "absent.toml"], "absent.toml: No such file"),
+        (absent, [], "No such file"),
+        (huge, [], "3.2 GB of weights; a model file holds less than 2 GiB"),
+        (no_model, [], "not an ONNX file"),
+        (a_folder, [], "Is a directory"),
+        (not_a_number, [], "'weights' holds weights that are not finite numbers"),
+        (elsewhere, [], "lies outside the model's folder, in '../ab'"),
+        (lost, [], "w.bin: No such file"),
+        (random, READS, "answers the same boards differently each time"),
+        (infinite, READS, "answers boards with numbers that are not finite"),
+        (small_integers, READS, "its input 'cells' is of type int8, which is none of float32, "),
+        (not_a_number_in_a_node, READS, "'weights' holds weights that are not finite numbers"),
+        (elsewhere_in_a_node, READS, "'weights' lies outside the model's folder, in '../../etc/passwd'"),
+        (linear(operator="MatMulOfTheFuture"), [], "onnxruntime cannot load it"),
+        (linear(extra_input=True), [], "2 inputs ('cells', 'temperature')"),
+        (linear(), ["--layout", "channels_first", "--input", "one_hot"], "[N, 4, 4, 16] float32"),
+        (linear(), ["--planes", "12"], "the network takes no input that fits planes 12"),
+        (linear(), ["--output", "value"], "has no output 'value'; it has 'policy' [N, 4]"),
+        (linear(), ["--answer", "afterstate_value", "--scale", "1"], "afterstate_value is 1 numbers a board"),
+        (linear(), ["--answer", "action_values"], "need --scale"),
+        (linear(), ["--answer", "policy_probabilities"], "holds no probabilities"),
+        (linear(), ["--largest-exponent", "16"], "largest_exponent is 16, allowed are 2 to 15"),
+        (linear(), ["--divide-by", "2", "--input", "one_hot"], "divide_by is for numbers"),
+        (linear(), ["--actions", "up,up,down,left"], "each of up, right, down, left is needed once"),
+        (linear(), ["--description", "absent.toml"], "absent.toml: No such file"),
     ],
-    ids=str,
 )
-def test_what_contradicts_the_graph_is_one_line_and_nothing_is_published(
-    change: dict[str, Any],
+def test_a_file_that_cannot_play_is_one_line_and_nothing_is_published(
+    write: Callable[[Path, Weights], None],
     flags: list[str],
     message: str,
-    weights: NDArray[np.float32],
+    weights: Weights,
     lessons_file: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    onnx.save(linear_model(weights, **change), tmp_path / "linear.onnx")
-    assert publish(tmp_path / "linear.onnx", lessons_file, *FAST, *flags) == 1
+    write(tmp_path / "linear.onnx", weights)
+    assert publish(tmp_path / "linear.onnx", lessons_file, *flags) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("octofold-export: ")
     assert message in line
     assert not (tmp_path / "models").exists()
 
 
-def damaged(file: Path, how: str, weights: NDArray[np.float32]) -> None:
-    if how == "3 GB":
-        with file.open("wb") as opened:
-            opened.truncate(3 << 30)  # takes no room on the disk
-    elif how == "no model":
-        file.write_bytes(b"this is no model")
-    elif how == "not a number":
-        broken = weights.copy()
-        broken[3, 1] = np.nan
-        onnx.save(linear_model(broken), file)
-    elif how == "elsewhere":
-        model = linear_model(weights)
-        onnx.save(model, file, save_as_external_data=True, location="w.bin", size_threshold=0)
-        text = file.read_bytes()
-        file.write_bytes(text.replace(b"w.bin", b"../ab"))
-    elif how == "lost":
-        onnx.save(linear_model(weights), file, save_as_external_data=True, location="w.bin", size_threshold=0)
-        (file.parent / "w.bin").unlink()
-
-
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ("absent", "No such file"),
-        ("3 GB", "3.2 GB of weights; a model file holds less than 2 GiB"),
-        ("no model", "not an ONNX file"),
-        ("not a number", "'weights' holds weights that are not finite numbers"),
-        ("elsewhere", "lies outside the model's folder, in '../ab'"),
-        ("lost", "w.bin: No such file"),
-    ],
-)
-def test_a_file_that_cannot_be_used_is_one_line_and_nothing_is_published(
-    how: str,
-    message: str,
-    weights: NDArray[np.float32],
-    lessons_file: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    damaged(tmp_path / "linear.onnx", how, weights)
-    assert publish(tmp_path / "linear.onnx", lessons_file, *FAST) == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("octofold-export: ")
-    assert message in line
-    assert not (tmp_path / "models").exists()
+@pytest.mark.parametrize("source", ["--onnx", "--torchscript", "--exported-program"])
+def test_an_empty_name_of_a_file_is_one_line(source: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([source, "", "--name", "odd"]) == 1
+    assert capsys.readouterr().err == "octofold-export: .: Is a directory\n"
