@@ -10,6 +10,7 @@ from octofold_client.cli.arguments import (
     asked_for,
     credentials_of,
     listed,
+    slice_of_games,
 )
 from octofold_client.cli.playing import Games, Players, show
 from octofold_client.errors import EvaluationError
@@ -38,6 +39,12 @@ def add(subcommands: "Subcommands") -> None:
     )
     add_players(parser)
     add_games(parser)
+    parser.add_argument(
+        "--slice",
+        type=slice_of_games,
+        metavar="K/N",
+        help="play only slice K of the games, cut into N slices; octofold merge puts them together",
+    )
     parser.set_defaults(run=evaluate)
 
 
