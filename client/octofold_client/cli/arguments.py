@@ -147,6 +147,16 @@ def add_games(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_slice(parser: argparse.ArgumentParser) -> None:
+    """Add `--slice`."""
+    parser.add_argument(
+        "--slice",
+        type=slice_of_games,
+        metavar="K/N",
+        help="play only slice K of the games, cut into N slices; octofold merge puts them together",
+    )
+
+
 def asked_for(text: str, version: str = "") -> tuple[str, str]:
     """The name and version in NAME or NAME:VERSION; `version` if the text has no version.
 

@@ -7,10 +7,10 @@ from octofold_client.cli.arguments import (
     add_games,
     add_players,
     add_servers,
+    add_slice,
     asked_for,
     credentials_of,
     listed,
-    slice_of_games,
 )
 from octofold_client.cli.playing import Games, Players, show
 from octofold_client.errors import EvaluationError
@@ -39,12 +39,7 @@ def add(subcommands: "Subcommands") -> None:
     )
     add_players(parser)
     add_games(parser)
-    parser.add_argument(
-        "--slice",
-        type=slice_of_games,
-        metavar="K/N",
-        help="play only slice K of the games, cut into N slices; octofold merge puts them together",
-    )
+    add_slice(parser)
     parser.set_defaults(run=evaluate)
 
 

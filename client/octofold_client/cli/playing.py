@@ -59,11 +59,14 @@ class Games:
             check_writable(options.out)
         return cls(options.games, options.seed, options.parallel, options.out, options.watch, part)
 
+    @property
+    def wanted(self) -> int | Slice:
+        """The games to play, for `evaluate`."""
+        return self.slice or self.number
+
     def folder_of(self, contender: Contender, *, alone: bool) -> ResultFolder:
         """The folder for the games of a contender; a subfolder of --out unless it is `alone`."""
-        name = folder_name("evaluate", contender, self.seed)
-        if self.slice:
-            name += f"-slice{self.slice.number}of{self.slice.of}"
+        name = folder_name("evaluate", contender, self.seed, self.slice)
         if not self.out:
             return ResultFolder(RESULTS / name)
         return ResultFolder(self.out if alone else self.out / name)
@@ -130,7 +133,7 @@ class Players:
             OctofoldError: the evaluation failed; a line on standard error has reported the kept games.
             KeyboardInterrupt: as for any other error.
         """
-        wanted = number or games.slice or games.number
+        wanted = number or games.wanted
         number = len(wanted.range) if isinstance(wanted, Slice) else wanted
         title = f"{contender.title}: {counted(number, 'game')}, seed {games.seed}"
         progress = progress_on(Console(stderr=True), number, title)
@@ -181,14 +184,15 @@ def show(folder: ResultFolder, evaluation: Evaluation) -> None:
     print(f"report:  {folder.report}")
 
 
-def folder_name(command: str, contender: Contender, seed: int) -> str:
+def folder_name(command: str, contender: Contender, seed: int, part: Slice | None = None) -> str:
     """A folder name such as "evaluate-cnn5-v3-seed1"."""
     # A local player's name may contain a path.
     model = re.sub(r"[^\w.,=-]+", "-", contender.model)
     version = f"v{contender.version.version}"
     if isinstance(contender, LocalPlayer) and not contender.names_itself and contender.sha256:
         version += f"-{contender.sha256[:8]}"  # a changed player gets a folder of its own
-    return f"{command}-{model}-{version}-seed{seed}"
+    suffix = f"-slice{part.number}of{part.of}" if part else ""
+    return f"{command}-{model}-{version}-seed{seed}{suffix}"
 
 
 def _missing(target: str, reason: OctofoldError) -> None:
