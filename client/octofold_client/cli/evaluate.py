@@ -7,6 +7,7 @@ from octofold_client.cli.arguments import (
     add_games,
     add_players,
     add_servers,
+    add_slice,
     asked_for,
     credentials_of,
     listed,
@@ -38,6 +39,7 @@ def add(subcommands: "Subcommands") -> None:
     )
     add_players(parser)
     add_games(parser)
+    add_slice(parser)
     parser.set_defaults(run=evaluate)
 
 
