@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _exit)
     try:
-        options.run(options)
+        code: int | None = options.run(options)
         sys.stdout.flush()
     except KeyboardInterrupt:
         print("octofold: interrupted", file=sys.stderr)
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OctofoldError, BoardError, BoardTextError, ReplayError, LogError, OSError) as error:
         print(f"octofold: {described(error)}", file=sys.stderr)
         return FAILURE
-    return 0
+    return code or 0
 
 
 def _exit(number: int, _frame: FrameType | None) -> NoReturn:
