@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import get_args
 
 from octofold_game.command_line import Parser
+from octofold_game.completion import add_completion
 from octofold_game.extras import install_command
 from octofold_game.model import PRECISIONS, Rule
 
@@ -98,6 +99,7 @@ def _parser() -> Parser:
         description="Publish a trained network as a model that plays 2048 from raw boards.",
         epilog=_EPILOG,
     )
+    add_completion(parser)
     _add_sources(parser)
     description = parser.add_argument_group(
         "how the network reads a board and what it answers (the export infers what it can)"

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import NoReturn
 
 from octofold_game.command_line import Parser
+from octofold_game.completion import add_completion
 from octofold_game.play_logs.moves import LogError
 from octofold_game.referee import ReplayError
 from octofold_game.rules import BoardError
@@ -93,6 +94,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace | None:
         description="Asks a server for 2048 moves, and measures how strong and how fast its models are.",
     )
     parser.add_argument("--version", action="version", version=f"octofold {version('octofold')}")
+    add_completion(parser)
     subcommands = parser.add_subparsers(metavar="COMMAND")
     for subcommand in SUBCOMMANDS:
         subcommand.add(subcommands)
