@@ -13,7 +13,7 @@ from typing import Any
 SHELLS = ("bash", "zsh", "fish")
 FLAG = "--completion"
 
-_FILE = re.compile(r"FILE\b.*|LOG|RECIPE|RESULT\.json")
+_FILE = re.compile(r"FILE\b.*|LOG|PATH|RECIPE|RESULT\.json")
 _FOLDER = re.compile(r"DIR|FOLDER|A B")
 """What arguments mean is in their placeholders. The sides of a comparison, A and B, may be folders."""
 

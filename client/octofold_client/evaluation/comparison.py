@@ -192,6 +192,7 @@ class Comparison:
             "won_by_second": self.won_by_second,
             "ratio": self.ratio,
             "ratio_interval": None if self.ratio_interval is None else list(self.ratio_interval),
+            "sentence": self.sentence,
         }
         return figures
 
