@@ -24,13 +24,14 @@ def add(subcommands: "Subcommands") -> None:
     parser = subcommands.add_parser(
         "move",
         help="print the next move for a board, or for a file of boards",
-        description="Prints the move for the board on the command line, or one line of CSV for each line of "
-        "standard input (16 columns, separated by commas or spaces).",
+        description="Prints the move for the board on the command line, or one line of CSV for each board of "
+        "standard input: 16 columns, separated by commas or spaces, or four lines of 4 columns.",
     )
     parser.add_argument(
         "board",
         nargs="*",
-        help="16 exponents, row by row: 0 is empty, 1 is tile 2, 2 is tile 4 ... (default: standard input)",
+        help="16 exponents, row by row, or four rows of 4 that end with / or ; or a line, or stand in "
+        "brackets: 0 is empty, 1 is tile 2, 2 is tile 4 ... (default: standard input)",
     )
     parser.add_argument(
         "--tiles", action="store_true", help="read tiles (0, 2, 4, 8 ...) instead of exponents"
