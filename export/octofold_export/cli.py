@@ -7,11 +7,13 @@ The flags, and the messages for wrong ones. Neither torch nor onnx is imported b
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from pathlib import Path
 from typing import get_args
 
 from octofold_game.command_line import Parser
+from octofold_game.completion import add_completion
 from octofold_game.extras import install_command
 from octofold_game.model import PRECISIONS, Rule
 
@@ -35,6 +37,7 @@ _FIELDS = (
 )
 """Flags that are fields of a description, by their paths in it."""
 
+_PERCENT = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?%")
 _EPILOG = """\
 The published graph takes raw boards and returns legal moves in any ONNX runtime. It is published only if it
 gives the network's own answers and turns its answer when the board is turned; int8 and fp16 only if they keep
@@ -79,6 +82,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         parser.error("--record-strength needs --version")
     if parsed.extend and parsed.version is None:
         parser.error("--extend needs --version")
+    if parsed.no_worse_than is not None and (parsed.extend or parsed.record_strength is not None):
+        task = "--extend" if parsed.extend else "--record-strength"
+        parser.error(f"--no-worse-than is for a new version; {task} publishes none")
     if parsed.weights is not None and parsed.module is None:
         parser.error(f"--weights {parsed.weights} needs --module package.module:callable")
     if parsed.max_megabytes is not None and parsed.ntuple is None:
@@ -98,6 +104,7 @@ def _parser() -> Parser:
         description="Publish a trained network as a model that plays 2048 from raw boards.",
         epilog=_EPILOG,
     )
+    add_completion(parser)
     _add_sources(parser)
     description = parser.add_argument_group(
         "how the network reads a board and what it answers (the export infers what it can)"
@@ -106,6 +113,7 @@ def _parser() -> Parser:
     _add_answers(description)
     _add_check(description)
     _add_choices(parser)
+    _add_contest(parser)
     return parser
 
 
@@ -282,6 +290,30 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
         help="recorded boards [M, 16] uint8 to calibrate and check on (default: boards from the network's "
         "games)",
     )
+
+
+def _add_contest(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("how strong it must be")
+    group.add_argument(
+        "--no-worse-than",
+        type=_margin,
+        metavar="X%",
+        help="play full games against the newest published version of --name, and publish only if they show "
+        "that the new one is at most X%% worse (needs the extra server)",
+    )
+    group.add_argument(
+        "--limit",
+        type=_version,
+        default=10_000,
+        metavar="N",
+        help="maximum number of games of each version with --no-worse-than (default: %(default)s)",
+    )
+
+
+def _margin(text: str) -> str:
+    if not _PERCENT.fullmatch(text) or not text.strip("0.%"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage above 0% and below 100%, such as 2%")
+    return text
 
 
 def _version(text: str) -> int:

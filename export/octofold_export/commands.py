@@ -12,6 +12,7 @@ from octofold_export.description.hints import Hints, hints_from_flags, merged, r
 from octofold_export.errors import ExportError
 from octofold_export.export import ExportOptions, export
 from octofold_export.extension import extend
+from octofold_export.publishing.contest import Contest
 from octofold_export.publishing.strength import record_strength
 from octofold_export.sources.checkpoint import from_checkpoint
 from octofold_export.sources.compact_ntuple import from_ntuple_compactly
@@ -92,4 +93,5 @@ def _options(parsed: argparse.Namespace) -> ExportOptions:
         boards=parsed.boards,
         judge=parsed.judge,
         accept=parsed.accept,
+        contest=None if parsed.no_worse_than is None else Contest(parsed.no_worse_than, parsed.limit),
     )

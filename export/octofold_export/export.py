@@ -44,6 +44,7 @@ from octofold_export.checks.stages import stages
 from octofold_export.errors import ExportError, GateError
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import Evaluator, head
+from octofold_export.publishing.contest import Contest, hold
 from octofold_export.publishing.files import Agreement, version_files
 from octofold_export.publishing.triton import config
 from octofold_export.publishing.versions import (
@@ -83,6 +84,8 @@ class ExportOptions:
     "published version that the description is held against; None: the strongest at hand"
     accept: bool = False
     "publish a network even if its description makes no sense"
+    contest: Contest | None = None
+    "what the new version must show against the published one; None: nothing"
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,7 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
 
     Raises:
         ExportError: an input is wrong.
-        GateError: a graph failed a check.
+        GateError: a graph failed a check, or was not shown to be strong enough.
     """
     check_name(options.name)
     check_place(options.models, options.name, options.version)
@@ -144,14 +147,19 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
             reduce(plan, precision, player, boards, reference, made, report)
 
     card = replace(_card(plan), evidence=evidence, not_published=made.refused)
-    return _publish(plan, with_checks(card, reference, boards, options, calibrated="int8" in wanted), made)
+    card = with_checks(card, reference, boards, options, calibrated="int8" in wanted)
+    return _publish(plan, card, made, report)
 
 
-def _publish(plan: Plan, card: Card, made: Made) -> Path:
+def _publish(plan: Plan, card: Card, made: Made, report: Report) -> Path:
     """Publish the graphs; if another export has taken the next version meanwhile, take the one after it."""
     source, options = plan.source, plan.options
+    contest = options.contest
     while True:
         files = version_files(card, made.graphs, made.agreement, source.tensors, source.locate_tables)
+        if contest is not None:
+            hold(contest, options.models, options.name, card.version, files, report)
+            contest = None  # the same graphs need not play again under another number
         try:
             return publish(options.models, options.name, card.version, files, config(options.name))
         except VersionExistsError:

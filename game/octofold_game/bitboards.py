@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from octofold_game.rules import BoardError
+from octofold_game.rules import BoardError, flat
 
 LARGEST_EXPONENT = 15
 OUTGROWN = 1 << 24  # above the largest reward of a slide on a 64-bit board, 8 * 65,536
@@ -158,11 +158,12 @@ def new_game(state):
 
 
 def pack(boards: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Convert `[N, 16] uint8` exponents to 64-bit boards, `[N] uint64`.
+    """Convert `[N, 16]` or `[N, 4, 4] uint8` exponents to 64-bit boards, `[N] uint64`.
 
     Raises:
         BoardError: an exponent is above 15; the error names the first such board and cell.
     """
+    boards = flat(boards)
     too_large = np.argwhere(boards > LARGEST_EXPONENT)
     if len(too_large):
         index, cell = too_large[0]

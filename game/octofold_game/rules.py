@@ -27,20 +27,20 @@ class BoardError(ValueError):
 
 
 def check_boards(boards: ArrayLike, largest_exponent: int = LARGEST_EXPONENT) -> NDArray[np.uint8]:
-    """Check `[N, 16]` integers of any type and convert them to C-contiguous `[N, 16] uint8`.
+    """Check `[N, 16]` or `[N, 4, 4]` integers of any type and convert them to C-contiguous `[N, 16] uint8`.
 
-    An array that already has this type and order is returned without a copy.
+    An array that already has this shape, type and order is returned without a copy.
 
     Raises:
         BoardError: the shape is wrong, the numbers are not integers, or an exponent is not in 0 to
             `largest_exponent`; the error names the first bad board and cell.
     """
     try:
-        array = np.asarray(boards)
+        array = flat(np.asarray(boards))
     except ValueError:  # rows of different lengths
         raise BoardError(*_first_odd_row(boards)) from None
     if array.ndim != 2 or array.shape[1] != 16:
-        raise BoardError(f"boards must have shape [N, 16], not {list(array.shape)}")
+        raise BoardError(f"boards must have shape [N, 16] or [N, 4, 4], not {list(array.shape)}")
     if array.dtype.kind not in "iu":
         raise BoardError(f"exponents must be integers, not {array.dtype}")
     if array.size and (array.max() > largest_exponent or array.min() < 0):
@@ -53,8 +53,13 @@ def check_boards(boards: ArrayLike, largest_exponent: int = LARGEST_EXPONENT) ->
     return np.ascontiguousarray(array, dtype=np.uint8)
 
 
+def flat(boards: NDArray[Any]) -> NDArray[Any]:
+    """Boards `[N, 4, 4]` as `[N, 16]`; anything else unchanged."""
+    return boards.reshape(-1, 16) if boards.ndim == 3 and boards.shape[1:] == (4, 4) else boards
+
+
 def afterstates(boards: ArrayLike) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.bool_]]:
-    """Make all four moves on each of `[N, 16]` boards.
+    """Make all four moves on each of `[N, 16]` or `[N, 4, 4]` boards.
 
     A move is legal if it changes the board. The afterstate of an illegal move is the board itself, and its
     reward is 0. Two 17s merge to an 18, which the next call refuses.
@@ -86,7 +91,7 @@ def afterstates(boards: ArrayLike) -> tuple[NDArray[np.uint8], NDArray[np.int32]
 
 
 def slide(boards: ArrayLike, moves: ArrayLike) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-    """Make one move on each of `[N, 16]` boards.
+    """Make one move on each of `[N, 16]` or `[N, 4, 4]` boards.
 
     An illegal move leaves the board unchanged, and its reward is 0.
 
@@ -104,7 +109,9 @@ def slide(boards: ArrayLike, moves: ArrayLike) -> tuple[NDArray[np.uint8], NDArr
 
 
 def legal_moves(boards: ArrayLike) -> NDArray[np.bool_]:
-    """Which moves are legal on each of `[N, 16]` boards: `[N, 4]`. A row without a True is a finished game.
+    """Which moves are legal on each of `[N, 16]` or `[N, 4, 4]` boards: `[N, 4]`.
+
+    A row without a True is a finished game.
 
     Raises:
         BoardError: a board is malformed; see `check_boards`.

@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from octofold_game.rules import flat
+
 STARTING_TILES = 2
 _FOUR = 429_496_730  # 0.1 * 2**32: a spawn is a 4 if its low 32 bits are below this
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
@@ -53,12 +55,12 @@ class SpawnStreams:
 
 
 def spawn(afterstates: NDArray[np.uint8], bits: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """Add one new tile to each of `[N, 16]` afterstates.
+    """Add one new tile to each of `[N, 16]` or `[N, 4, 4]` afterstates.
 
     The tile is a 2 with probability 0.9 and a 4 with probability 0.1, in a uniformly chosen empty cell.
 
     Args:
-        afterstates: `[N, 16]` exponents, each with an empty cell.
+        afterstates: exponents, each board with an empty cell.
         bits: `[N]` random words, such as `SpawnStream.bits` returns.
 
     Returns:
@@ -68,7 +70,7 @@ def spawn(afterstates: NDArray[np.uint8], bits: NDArray[np.uint64]) -> NDArray[n
         ValueError: a board has no empty cell.
     """
     cells, exponents = choose_spawns(afterstates, bits)
-    boards = afterstates.copy()
+    boards: NDArray[np.uint8] = flat(afterstates).copy()
     boards[np.arange(len(boards)), cells] = exponents
     return boards
 
@@ -81,7 +83,7 @@ def choose_spawns(
     Raises:
         ValueError: a board has no empty cell.
     """
-    empty_so_far = np.cumsum(afterstates == 0, axis=1, dtype=np.uint8)
+    empty_so_far = np.cumsum(flat(afterstates) == 0, axis=1, dtype=np.uint8)
     empty = empty_so_far[:, -1]
     if not empty.all():
         raise ValueError(f"board {int(np.argmin(empty))} has no empty cell for a new tile")

@@ -53,7 +53,7 @@ class LocalPlayer(ABC):
         return digest.hexdigest()
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        """The move for each of `[N, 16]` boards: `[N] int8`, -1 if the game is over.
+        """The move for each of `[N, 16]` or `[N, 4, 4]` boards: `[N] int8`, -1 if the game is over.
 
         Raises:
             BoardError: a board is malformed or has an exponent above 15.
@@ -78,7 +78,7 @@ class ValuePlayer(LocalPlayer):
     value_unit: ClassVar[str]
 
     def action_values(self, boards: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """The value of each move on each of `[N, 16]` boards: `[N, 4]`, `-inf` for illegal moves.
+        """The value of each move on each of `[N, 16]` or `[N, 4, 4]` boards: `[N, 4]`, `-inf` if illegal.
 
         Raises:
             BoardError: a board is malformed or has an exponent above 15.

@@ -90,7 +90,7 @@ class NTupleNetwork:
         return values
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        """The best move of each board `[N, 16]`, `[N] int8`; -1 when the game is over.
+        """The best move of each board, `[N, 16]` or `[N, 4, 4]`: `[N] int8`; -1 when the game is over.
 
         Raises `BoardError` for an exponent above 15.
         """

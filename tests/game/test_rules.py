@@ -230,9 +230,9 @@ def test_the_18_that_two_17s_make_is_refused_by_the_next_call() -> None:
 @pytest.mark.parametrize(
     ("boards", "message"),
     [
-        (np.zeros(16, np.uint8), r"shape \[N, 16\], not \[16\]"),
-        (np.zeros((2, 4, 4), np.uint8), r"shape \[N, 16\], not \[2, 4, 4\]"),
-        ([], r"shape \[N, 16\], not \[0\]"),
+        (np.zeros(16, np.uint8), r"shape \[N, 16\] or \[N, 4, 4\], not \[16\]"),
+        (np.zeros((2, 4, 5), np.uint8), r"shape \[N, 16\] or \[N, 4, 4\], not \[2, 4, 5\]"),
+        ([], r"shape \[N, 16\] or \[N, 4, 4\], not \[0\]"),
         ([[0] * 16, [0] * 15], "board 1 has 15 cells, not 16"),
         ([[0] * 16, 3], "board 1 has 0 cells, not 16"),
         ([[0.5] * 16], "integers, not float64"),

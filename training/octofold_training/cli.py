@@ -23,6 +23,7 @@ import sys
 from pathlib import Path
 
 from octofold_game.command_line import Parser
+from octofold_game.completion import add_completion
 
 from octofold_training import commands
 from octofold_training.published_tables import ROWS
@@ -61,6 +62,7 @@ _TRAINERS = {
 def _parsers() -> tuple[Parser, dict[str, Parser]]:
     """The parser of the whole command line, and those of its commands by name."""
     parser = Parser(prog="octofold-train", description="Train networks that play 2048.")
+    add_completion(parser)
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     trainers: dict[str, Parser] = {}
     for name, (trained, example) in _TRAINERS.items():

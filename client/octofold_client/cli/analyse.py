@@ -35,6 +35,7 @@ from octofold_client.evaluation.servers import Servers
 from octofold_client.extras import pictures_of
 from octofold_client.terminal.display import count_on, display_on
 from octofold_client.terminal.interrupts import DeferredInterrupts
+from octofold_client.terminal.markdown import print_markdown
 from octofold_client.wording import counted
 
 FILE, REPORT = "analysis.json", "analysis.md"
@@ -105,7 +106,7 @@ def analyse(options: Namespace) -> None:
     text = analysis_report(analysis, title, folder.path, judge, options.costliest)
     if missing := max(ending.game for ending in endings) + 1 - len(endings):
         print(missing_note(missing), file=sys.stderr)
-    print(text)
+    print_markdown(text, Console())
     print()
     before = None if verdicts.judged.any() else _judged_before(folder.path)
     if before is not None:

@@ -1,10 +1,18 @@
-"""Parses boards that people type: sixteen exponents or tiles, separated by spaces or commas."""
+"""Parses boards that people type: sixteen exponents or tiles, in one line or in four rows of four.
 
+Spaces or commas separate the cells. Rows end with a line, a semicolon or a slash, or stand in brackets, as
+numpy and JSON print them.
+"""
+
+import re
 from collections.abc import Iterable
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.rules import LARGEST_EXPONENT
+
+_ROW_END = re.compile(r"\s*\]\s*,?\s*\[\s*|\s*[;/\n]\s*")
 
 
 class BoardTextError(ValueError):
@@ -14,7 +22,7 @@ class BoardTextError(ValueError):
 def parse_board(
     text: str, *, tiles: bool = False, largest_exponent: int = LARGEST_EXPONENT, where: str = "board"
 ) -> list[int]:
-    """The 16 exponents of one board, row by row from the top left.
+    """The 16 exponents of one board, row by row from the top left: all in a row, or four rows of four.
 
     Args:
         text: 16 numbers.
@@ -25,10 +33,13 @@ def parse_board(
     Raises:
         BoardTextError: the text is not a board.
     """
-    # Nothing between two commas is an empty cell; several spaces are one separator.
-    words = [word.strip() for word in text.split(",")] if "," in text else text.split()
+    rows = [_cells(row) for row in _ROW_END.split(text.strip(" []\n"))]
+    words = [word for row in rows for word in row]
     if len(words) != 16:
         raise BoardTextError(f"{where}: a board has 16 cells, got {len(words)}")
+    if len(rows) > 1 and any(len(row) != 4 for row in rows):
+        lengths = ", ".join(str(len(row)) for row in rows)
+        raise BoardTextError(f"{where}: a board has four rows of 4 cells, got rows of {lengths}")
     parse_cell = _parse_tile if tiles else _parse_exponent
     return [parse_cell(word, largest_exponent, f"{where}, cell {cell}") for cell, word in enumerate(words)]
 
@@ -36,17 +47,34 @@ def parse_board(
 def parse_lines(
     lines: Iterable[str], *, tiles: bool = False, largest_exponent: int = LARGEST_EXPONENT
 ) -> NDArray[np.uint8]:
-    """The boards in `lines`, one in each line, as `[N, 16] uint8`; blank lines are skipped.
+    """The boards in `lines`, one in each line or in four lines of 4 cells, as `[N, 16] uint8`.
+
+    Blank lines are skipped.
 
     Raises:
         BoardTextError: a line is not a board.
     """
-    boards = [
-        parse_board(line, tiles=tiles, largest_exponent=largest_exponent, where=f"line {number}")
-        for number, line in enumerate(lines, start=1)
-        if line.strip()
-    ]
+    numbered = ((number, line.strip()) for number, line in enumerate(lines, start=1) if line.strip())
+    boards = []
+    for number, line in numbered:
+        text, where = line, f"line {number}"
+        if len(_cells(_row(line))) == 4:
+            others = list(islice(numbered, 3))
+            text = "\n".join(_row(row) for row in (line, *(other for _, other in others)))
+            where = f"lines {number} to {others[-1][0]}" if others else where
+        boards.append(parse_board(text, tiles=tiles, largest_exponent=largest_exponent, where=where))
     return np.array(boards, np.uint8).reshape(-1, 16)
+
+
+def _row(line: str) -> str:
+    """A line that may be one row of a board, without brackets and what ends it."""
+    bare = line.removesuffix(",") if line.endswith("],") else line
+    return bare.strip("[];/ \t")
+
+
+def _cells(row: str) -> list[str]:
+    # Nothing between two commas is an empty cell; several spaces are one separator.
+    return [word.strip() for word in row.split(",")] if "," in row else row.split()
 
 
 def _parse_exponent(word: str, largest_exponent: int, where: str) -> int:

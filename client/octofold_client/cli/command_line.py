@@ -14,6 +14,7 @@ from types import FrameType
 from typing import NoReturn
 
 from octofold_game.command_line import Parser
+from octofold_game.completion import add_completion
 from octofold_game.play_logs.moves import LogError
 from octofold_game.referee import ReplayError
 from octofold_game.rules import BoardError
@@ -69,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _exit)
     try:
-        options.run(options)
+        code: int | None = options.run(options)
         sys.stdout.flush()
     except KeyboardInterrupt:
         print("octofold: interrupted", file=sys.stderr)
@@ -81,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OctofoldError, BoardError, BoardTextError, ReplayError, LogError, OSError) as error:
         print(f"octofold: {described(error)}", file=sys.stderr)
         return FAILURE
-    return 0
+    return code or 0
 
 
 def _exit(number: int, _frame: FrameType | None) -> NoReturn:
@@ -95,6 +96,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace | None:
         description="Asks a server for 2048 moves, and measures how strong and how fast its models are.",
     )
     parser.add_argument("--version", action="version", version=f"octofold {version('octofold')}")
+    add_completion(parser)
     subcommands = parser.add_subparsers(metavar="COMMAND")
     for subcommand in SUBCOMMANDS:
         subcommand.add(subcommands)

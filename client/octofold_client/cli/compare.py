@@ -1,17 +1,25 @@
-"""`octofold compare`: compares two players on the same games.
+"""`octofold compare`: compares two or more players on the same games.
 
-`evaluation/comparison.py` computes the figures, and `evaluation/sequential.py` decides when to stop.
+`evaluation/contest.py` computes the figures, and `evaluation/sequential.py` decides when to stop.
 """
 
+import argparse
 import functools
+import hashlib
 import os
+import re
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from contextlib import ExitStack
+from fractions import Fraction
 from pathlib import Path
+
+from rich.console import Console
 
 from octofold_client.cli.arguments import (
     MOST_GAMES,
+    RESULTS,
     Subcommands,
     add_games,
     add_players,
@@ -20,70 +28,227 @@ from octofold_client.cli.arguments import (
     count,
     credentials_of,
 )
+from octofold_client.cli.json_output import add_json, print_json
 from octofold_client.cli.playing import Games, Players
-from octofold_client.errors import EvaluationError, Unavailable, UnknownModel
-from octofold_client.evaluation.comparison import Comparison, markdown
+from octofold_client.errors import EvaluationError, OctofoldError, Unavailable, UnknownModel
+from octofold_client.evaluation.contest import Contest
+from octofold_client.evaluation.contest_report import JSON_FILE, REPORT_FILE, markdown, write_files
+from octofold_client.evaluation.question import Question
 from octofold_client.evaluation.report import missing_note
-from octofold_client.evaluation.result_folder import Conditions, ResultFolder, existing
+from octofold_client.evaluation.result_folder import Conditions, check_writable, existing
 from octofold_client.evaluation.sequential import next_look
+from octofold_client.evaluation.sides import Side, named_apart, read_side
+from octofold_client.extras import pictures_of
+from octofold_client.rpc.credentials import PLAINTEXT
+from octofold_client.rpc.local_server import LocalServer
+from octofold_client.terminal.markdown import print_markdown
+
+NOT_SHOWN = 3
+"""Exit code if the answer to `--no-worse-than` or `--equal-within` is no, or not yet decided."""
+_MOST_SIDES = 50
+_PERCENT = re.compile(r"([0-9]{1,2}(?:\.[0-9]{1,6})?)%")
+_LONGEST_NAME = 100
 
 
 def add(subcommands: "Subcommands") -> None:
     """Add the subcommand."""
     parser = subcommands.add_parser(
         "compare",
-        help="compare two players on the same games",
-        usage="%(prog)s [A] [B] [--player SPEC] [--player SPEC] [options]",
-        description="Compares two result folders, models or local players on the same games. Prints the "
-        "average difference in score and its 95% interval.",
+        help="compare players on the same games",
+        usage="%(prog)s [A] [B ...] [--player SPEC ...] [options]",
+        description="Compares two or more result folders, models or local players on the same games. Prints "
+        "the average differences in score and their 95%% intervals, for more than two players with a league "
+        "table, and writes comparison.json and comparison.md. With --no-worse-than and --equal-within, the "
+        f"exit code is 0 only if the answer is yes; {NOT_SHOWN} means no, or not decided.",
     )
     parser.add_argument(
         "sides",
         nargs="*",
         metavar="A B",
-        help="two result folders, or two models, NAME or NAME:VERSION; --player replaces one or both",
+        help="result folders, or models, NAME or NAME:VERSION; --player adds local players",
     )
     add_players(parser)
     add_servers(parser)
-    add_games(parser)
     parser.add_argument(
+        "--models",
+        type=Path,
+        metavar="DIR",
+        help="start a server for this model repository on a free loopback port, instead of --target",
+    )
+    add_games(parser)
+    _add_decisions(parser)
+    parser.add_argument(
+        "--plots", action="store_true", help="save a picture beside the report (needs the extra plots)"
+    )
+    add_json(parser)
+    parser.set_defaults(run=compare)
+
+
+def _add_decisions(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "play until it is decided",
+        "Each is wrong in at most 5%% of its runs, whenever the games stop. The margins also take two result "
+        "folders, as they are.",
+    )
+    group.add_argument(
         "--until-decided",
         action="store_true",
-        help="play until the interval excludes zero, with a false-positive rate of at most 5%%",
+        help="play until the interval of every difference excludes zero",
     )
-    parser.add_argument(
+    margins = group.add_mutually_exclusive_group()
+    margins.add_argument(
+        "--no-worse-than",
+        type=_margin,
+        metavar="X%",
+        help="play until B is shown to be at most X%% worse than A, or more than X%% worse",
+    )
+    margins.add_argument(
+        "--equal-within",
+        type=_margin,
+        metavar="X%",
+        help="play until neither is shown to be more than X%% worse than the other, or one is",
+    )
+    group.add_argument(
         "--limit",
         type=functools.partial(count, most=MOST_GAMES),
         default=10_000,
         metavar="N",
-        help="maximum number of games with --until-decided (default: %(default)s)",
+        help="maximum number of games until it is decided (default: %(default)s)",
     )
-    parser.set_defaults(run=compare)
 
 
-def compare(options: Namespace) -> None:
-    """Compare two result folders, or play the games of two models or local players and compare those.
+def compare(options: Namespace) -> int:
+    """Compare result folders, or play the games of models and local players and compare those.
+
+    Returns:
+        The exit code.
 
     Raises:
-        EvaluationError: the two sides cannot be compared.
+        EvaluationError: the sides cannot be compared.
+    """
+    question = _question_of(options)
+    _check(options, question)
+    # Fail before minutes of work, not after them.
+    drawing = pictures_of("octofold_client.analysis.contest_picture") if options.plots else None
+    if options.sides and _means_folder(options.sides[0]):
+        sides = [read_side(Path(side)) for side in options.sides]
+        folder = options.out or RESULTS / _folder_name([Path(side).resolve().name for side in options.sides])
+        check_writable(folder)
+        for side in sides:
+            if side.missing_games:
+                print(f"{side.folder}: {missing_note(side.missing_games)}", file=sys.stderr)
+        contest = Contest.of(named_apart(sides), question=question)
+    else:
+        contest, folder = _play(options, question)
+    pictures = [] if drawing is None else [drawing.draw(folder, contest)]
+    write_files(contest, folder, pictures)
+    _show(contest, folder, pictures, options.json)
+    return 0 if question is None or contest.answer else NOT_SHOWN
+
+
+def _check(options: Namespace, question: Question | None) -> None:
+    """Check that the flags fit each other.
+
+    Raises:
+        EvaluationError: they do not.
     """
     sides = [*options.sides, *options.players]
-    if len(sides) != 2:
-        raise EvaluationError(f"compare needs two sides, such as A B or A --player SPEC, got {len(sides)}")
+    if not 2 <= len(sides) <= _MOST_SIDES:
+        raise EvaluationError(
+            f"compare needs two sides or more, at most {_MOST_SIDES}, such as A B or A --player SPEC, "
+            f"got {len(sides)}"
+        )
+    if question is not None and len(sides) > 2:
+        raise EvaluationError(f"{question.flag} compares two sides, got {len(sides)}")
     folders = [Path(side) for side in options.sides if _means_folder(side)]
-    if len(folders) == 2:
-        if options.until_decided:
-            raise EvaluationError("--until-decided plays games and needs two players, not two result folders")
-        comparison = _of_folders(*folders)
-    elif folders:
+    if folders and len(folders) < len(sides):
         other = next(side for side in (*options.players, *options.sides) if not _means_folder(side))
         raise EvaluationError(
-            f"cannot compare the result folder {existing(folders[0])} with {other}: give two result folders "
-            "or two players"
+            f"cannot compare the result folder {existing(folders[0])} with {other}: give result folders "
+            "or players"
         )
-    else:
-        comparison = _of_contenders(options)
-    print(markdown(comparison))
+    if folders and options.until_decided:
+        raise EvaluationError("--until-decided plays games and needs players, not result folders")
+    if folders and options.models:
+        raise EvaluationError("--models serves models, but both sides are result folders")
+    if options.models:
+        existing(options.models)
+
+
+def _play(options: Namespace, question: Question | None) -> tuple[Contest, Path]:
+    """Play the games, until it is decided if asked; return the comparison and the folder for it."""
+    games = Games.of(options)
+    models = [asked_for(side) for side in options.sides]
+    with ExitStack() as stack:
+        server = stack.enter_context(LocalServer(options.models)) if options.models and models else None
+        try:
+            players = stack.enter_context(
+                Players([server.target], models, PLAINTEXT, options.players)
+                if server
+                else Players(options.targets, models, credentials_of(options), options.players)
+            )
+        except (Unavailable, UnknownModel) as error:
+            sides = " and ".join(options.sides)
+            raise EvaluationError(f"{error} ({sides}: not a folder, so read as a model)") from None
+        _check_different(players)
+        folder = options.out or RESULTS / _folder_name(
+            [contender.title for contender in players.contenders], f"-seed{games.seed}"
+        )
+        check_writable(folder)
+        try:
+            return _played(options, games, players, question), folder
+        except OctofoldError:
+            if server:
+                server.check()  # if the server died, its log says more than the error of the call
+            raise
+
+
+def _check_different(players: Players) -> None:
+    known = list[Conditions]()
+    for contender in players.contenders:
+        if (conditions := Conditions.of(contender, 0)) in known:
+            both = "both sides are" if len(players.contenders) == 2 else "two sides are"
+            raise EvaluationError(f"{both} {contender.title}")
+        known.append(conditions)
+
+
+def _played(options: Namespace, games: Games, players: Players, question: Question | None) -> Contest:
+    folders = [games.folder_of(contender, alone=False) for contender in players.contenders]
+    deciding = options.until_decided or question is not None
+    number = next_look(0, options.limit) if deciding else games.number
+    while True:
+        sides = []
+        for contender, folder in zip(players.contenders, folders, strict=True):
+            played = players.play(contender, folder, games, number)
+            scores = {game.game: game.score for game in played.games}
+            sides.append(Side(contender.title, Conditions.of(contender, games.seed), folder.path, scores))
+        contest = Contest.of(named_apart(sides), looked_at_on_the_way=deciding, question=question)
+        if not deciding or contest.decided or number == options.limit:
+            return contest
+        number = next_look(number, options.limit)
+
+
+def _show(contest: Contest, folder: Path, pictures: Sequence[str], as_json: bool) -> None:
+    files = {"result": JSON_FILE, "report": REPORT_FILE} | ({"picture": pictures[0]} if pictures else {})
+    if as_json:
+        print_json(contest.to_json() | {"files": {kind: str(folder / name) for kind, name in files.items()}})
+        return
+    print_markdown(markdown(contest), Console())
+    for kind, name in files.items():
+        print(f"{kind + ':':<9}{folder / name}", file=sys.stderr)
+
+
+def _question_of(options: Namespace) -> Question | None:
+    if options.no_worse_than is not None:
+        return Question(options.no_worse_than)
+    return None if options.equal_within is None else Question(options.equal_within, equal=True)
+
+
+def _margin(text: str) -> Fraction:
+    match = _PERCENT.fullmatch(text)
+    if match is None or not Fraction(match[1]):
+        raise argparse.ArgumentTypeError(f"{text} is not a percentage above 0% and below 100%, such as 2%")
+    return Fraction(match[1]) / 100
 
 
 def _means_folder(side: str) -> bool:
@@ -91,50 +256,10 @@ def _means_folder(side: str) -> bool:
     return Path(side).is_dir() or os.sep in side
 
 
-def _of_folders(first: Path, second: Path) -> Comparison:
-    (_, ours), (_, theirs) = (ResultFolder.of_evaluation(folder) for folder in (first, second))
-    if ours.seed != theirs.seed:
-        raise EvaluationError(
-            f"cannot compare different games: {first} has seed {ours.seed}, {second} has seed {theirs.seed}"
-        )
-    names = [side.player for side in (ours, theirs)]
-    if names[0] == names[1]:
-        names = [str(first), str(second)]
-    scores = [_scores(folder) for folder in (first, second)]
-    for folder, games in zip((first, second), scores, strict=True):
-        if missing := max(games, default=-1) + 1 - len(games):
-            print(f"{folder}: {missing_note(missing)}", file=sys.stderr)
-    return Comparison.of(names[0], scores[0], names[1], scores[1])
-
-
-def _of_contenders(options: Namespace) -> Comparison:
-    games = Games.of(options)
-    models = [asked_for(side) for side in options.sides]
-    try:
-        stack = ExitStack()
-        players = stack.enter_context(
-            Players(options.targets, models, credentials_of(options), options.players)
-        )
-    except (Unavailable, UnknownModel) as error:
-        sides = " and ".join(options.sides)
-        raise EvaluationError(f"{error} ({sides}: not a folder, so read as a model)") from None
-    with stack:
-        first, second = players.contenders
-        if Conditions.of(first, 0) == Conditions.of(second, 0):
-            raise EvaluationError(f"both sides are {first.title}")
-        folders = [games.folder_of(contender, alone=False) for contender in players.contenders]
-        number = next_look(0, options.limit) if options.until_decided else games.number
-        while True:
-            evaluations = [
-                players.play(contender, folder, games, number)
-                for contender, folder in zip(players.contenders, folders, strict=True)
-            ]
-            scores = [{game.game: game.score for game in evaluation.games} for evaluation in evaluations]
-            comparison = Comparison.of(first.title, scores[0], second.title, scores[1], options.until_decided)
-            if not options.until_decided or comparison.decided or number == options.limit:
-                return comparison
-            number = next_look(number, options.limit)
-
-
-def _scores(folder: Path) -> dict[int, int]:
-    return {episode.game: episode.score for episode in ResultFolder(folder).finished()}
+def _folder_name(names: Sequence[str], ending: str = "") -> str:
+    """A folder name such as "compare-swift-version-1-flagship-version-2-seed1"."""
+    name = "compare-" + "-".join(re.sub(r"[^\w.,=-]+", "-", name) for name in names) + ending
+    if len(name) <= _LONGEST_NAME:
+        return name
+    digest = hashlib.sha256("\0".join(names).encode()).hexdigest()[:8]
+    return f"compare-{len(names)}-players-{digest}{ending}"

@@ -12,7 +12,8 @@ from octofold_client.cli.arguments import (
     credentials_of,
     listed,
 )
-from octofold_client.cli.playing import Games, Players, show
+from octofold_client.cli.json_output import add_json, print_json
+from octofold_client.cli.playing import Games, Players, as_json, show
 from octofold_client.errors import EvaluationError
 
 
@@ -40,6 +41,7 @@ def add(subcommands: "Subcommands") -> None:
     add_players(parser)
     add_games(parser)
     add_slice(parser)
+    add_json(parser)
     parser.set_defaults(run=evaluate)
 
 
@@ -58,8 +60,15 @@ def evaluate(options: Namespace) -> None:
     wanted = [asked_for(model, options.version) for model in models]
     with Players(options.targets, wanted, credentials_of(options), options.players) as players:
         alone = len(players.contenders) == 1
+        described = []
         for number, contender in enumerate(players.contenders):
+            folder = games.folder_of(contender, alone=alone)
+            evaluation = players.play(contender, folder, games)
+            if options.json:
+                described.append(as_json(folder, evaluation))
+                continue
             if number:
                 print()
-            folder = games.folder_of(contender, alone=alone)
-            show(folder, players.play(contender, folder, games))
+            show(folder, evaluation)
+        if options.json:
+            print_json({"evaluations": described})

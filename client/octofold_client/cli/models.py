@@ -1,10 +1,16 @@
 """`octofold models`: lists the models of a server."""
 
 from argparse import Namespace
+from typing import Any
+
+import msgspec
+from octofold_game.model import Card, Strength
 
 from octofold_client.cli.arguments import Subcommands, add_server, credentials_of
+from octofold_client.cli.json_output import add_json, print_json
 from octofold_client.evaluation.servers import Servers
-from octofold_client.rpc.answers import ModelVersion
+from octofold_client.rpc.answers import Model, ModelVersion
+from octofold_client.wording import counted
 
 
 def add(subcommands: "Subcommands") -> None:
@@ -12,19 +18,26 @@ def add(subcommands: "Subcommands") -> None:
     parser = subcommands.add_parser(
         "models",
         help="list the models of a server",
-        description="Lists every model version of a server, with its state and its precision.",
+        description="Lists every model version of a server, with its state, its precision, and its strength "
+        "by the evaluation in its card.",
     )
     add_server(parser)
+    add_json(parser)
     parser.set_defaults(run=models)
 
 
 def models(options: Namespace) -> None:
     """Print every model version of a server; a version that is not ready with its reason."""
     with Servers([options.target], credentials_of(options)) as servers:
+        if options.json:
+            print_json({"models": [_model(model) for model in servers.models]})
+            return
         for model in servers.models:
             print(f"{model.name} (default)" if model.is_default else model.name)
             for version in model.versions:
                 print(f"  {version.version}  {_described(version)}")
+                if version.card is not None and version.card.strength is not None:
+                    print(f"     {_strength(version.card.strength)}")
 
 
 def _described(version: ModelVersion) -> str:
@@ -37,3 +50,41 @@ def _described(version: ModelVersion) -> str:
         views = f" of {card.symmetries}" if card.symmetries else ""
         parts.append(f"{card.decision_rule}{views}")
     return ", ".join(part for part in parts if part)
+
+
+def _strength(strength: Strength) -> str:
+    """The figures of the evaluation in a card, whose games were played in the precision that it names."""
+    interval = ""
+    if strength.average_interval is not None:
+        low, high = strength.average_interval
+        interval = f" ({low:,.0f} to {high:,.0f})"
+    played = f"{counted(strength.games, 'game')} in {strength.precision}, seed {strength.seed}"
+    return f"average score {strength.average:,.0f}{interval}, best {strength.best:,}; {played}"
+
+
+def _model(model: Model) -> dict[str, Any]:
+    return {
+        "name": model.name,
+        "default": model.is_default,
+        "versions": [_version(version) for version in model.versions],
+    }
+
+
+def _version(version: ModelVersion) -> dict[str, Any]:
+    return {
+        "version": version.version,
+        "state": version.state,
+        "reason": version.reason or None,
+        "precision": version.precision or None,
+        "card": None if version.card is None else _card(version.card),
+    }
+
+
+def _card(card: Card) -> dict[str, Any]:
+    return {
+        "weights": card.weights or None,
+        "decision_rule": card.decision_rule,
+        "symmetries": card.symmetries or None,
+        "largest_tile": 1 << card.largest_exponent,
+        "strength": None if card.strength is None else msgspec.to_builtins(card.strength),
+    }

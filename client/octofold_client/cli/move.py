@@ -2,12 +2,19 @@
 
 import sys
 from argparse import Namespace
+from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from octofold_game.rules import LARGEST_EXPONENT, MOVE_NAMES
 
 from octofold_client.cli.arguments import Subcommands, add_model, add_server, asked_for, credentials_of
 from octofold_client.cli.board_text import parse_board, parse_lines
+from octofold_client.cli.json_output import add_json, print_json
+from octofold_client.contenders.served_model import ServedModel
 from octofold_client.evaluation.servers import Servers
+from octofold_client.rpc.client import Client
 
 BOARDS_A_CALL = 4096
 
@@ -17,19 +24,21 @@ def add(subcommands: "Subcommands") -> None:
     parser = subcommands.add_parser(
         "move",
         help="print the next move for a board, or for a file of boards",
-        description="Prints the move for the board on the command line, or one line of CSV for each line of "
-        "standard input (16 columns, separated by commas or spaces).",
+        description="Prints the move for the board on the command line, or one line of CSV for each board of "
+        "standard input: 16 columns, separated by commas or spaces, or four lines of 4 columns.",
     )
     parser.add_argument(
         "board",
         nargs="*",
-        help="16 exponents, row by row: 0 is empty, 1 is tile 2, 2 is tile 4 ... (default: standard input)",
+        help="16 exponents, row by row, or four rows of 4 that end with / or ; or a line, or stand in "
+        "brackets: 0 is empty, 1 is tile 2, 2 is tile 4 ... (default: standard input)",
     )
     parser.add_argument(
         "--tiles", action="store_true", help="read tiles (0, 2, 4, 8 ...) instead of exponents"
     )
     add_server(parser)
     add_model(parser)
+    add_json(parser)
     parser.set_defaults(run=move)
 
 
@@ -43,25 +52,50 @@ def move(options: Namespace) -> None:
     one = parse_board(" ".join(options.board), tiles=options.tiles) if options.board else None
     with Servers([options.target], credentials_of(options)) as servers:
         served = servers.select(*asked_for(options.model, options.version))
-        model, version = served.model, served.version.version
-        if one is not None:
-            answer = servers.client.next_move(one, model=model, version=version)
-            shares = zip(MOVE_NAMES, answer.probabilities.tolist(), strict=True)
-            print(f"{_name(answer.move)}  ({', '.join(f'{name} {share:.1%}' for name, share in shares)})")
-            return
-        if sys.stdin.isatty():
-            print("Type boards of 16 columns, one per line; end with Ctrl-D.", file=sys.stderr)
-        boards = parse_lines(
-            sys.stdin, tiles=options.tiles, largest_exponent=served.largest_exponent or LARGEST_EXPONENT
-        )
-        print(",".join(("move", *MOVE_NAMES)))
-        for start in range(0, len(boards), BOARDS_A_CALL):
-            answers = servers.client.next_moves(
-                boards[start : start + BOARDS_A_CALL], model=model, version=version
+        boards = np.array([one], np.uint8) if one is not None else _typed(options.tiles, served)
+        answers = _answers(servers.client, served, boards)
+        if options.json:
+            print_json(
+                {
+                    "model": served.model,
+                    "version": served.version.version,
+                    "moves": [_described(number, shares) for number, shares in answers],
+                }
             )
-            assert answers.probabilities is not None
-            for number, row in zip(answers.moves.tolist(), answers.probabilities.tolist(), strict=True):
-                print(",".join((_name(number), *(f"{share:.4f}" for share in row))))
+        elif one is not None:
+            ((number, shares),) = answers
+            named = zip(MOVE_NAMES, shares, strict=True)
+            print(f"{_name(number)}  ({', '.join(f'{name} {share:.1%}' for name, share in named)})")
+        else:
+            print(",".join(("move", *MOVE_NAMES)))
+            for number, shares in answers:
+                print(",".join((_name(number), *(f"{share:.4f}" for share in shares))))
+
+
+def _typed(tiles: bool, served: ServedModel) -> NDArray[np.uint8]:
+    """The boards of standard input, `[N, 16]`."""
+    if sys.stdin.isatty():
+        print("Type boards of 16 columns, one per line; end with Ctrl-D.", file=sys.stderr)
+    return parse_lines(sys.stdin, tiles=tiles, largest_exponent=served.largest_exponent or LARGEST_EXPONENT)
+
+
+def _answers(
+    client: Client, served: ServedModel, boards: NDArray[np.uint8]
+) -> Iterator[tuple[int, list[float]]]:
+    """The number of the move and the four probabilities for each board."""
+    for start in range(0, len(boards), BOARDS_A_CALL):
+        answers = client.next_moves(
+            boards[start : start + BOARDS_A_CALL], model=served.model, version=served.version.version
+        )
+        assert answers.probabilities is not None
+        yield from zip(answers.moves.tolist(), answers.probabilities.tolist(), strict=True)
+
+
+def _described(number: int, shares: list[float]) -> dict[str, Any]:
+    return {
+        "move": None if number < 0 else MOVE_NAMES[number],
+        "probabilities": dict(zip(MOVE_NAMES, shares, strict=True)),
+    }
 
 
 def _name(number: int) -> str:

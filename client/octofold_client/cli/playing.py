@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from rich.console import Console
 
@@ -182,6 +182,15 @@ def show(folder: ResultFolder, evaluation: Evaluation) -> None:
     print(f"replays: {folder.replays}")
     print(f"result:  {folder.result}")
     print(f"report:  {folder.report}")
+
+
+def as_json(folder: ResultFolder, evaluation: Evaluation) -> dict[str, Any]:
+    """The fields of `result.json` without the rows of the games and the card, and the paths of the files."""
+    content = evaluation.to_json()
+    for long in ("schema", "scores", "card"):
+        del content[long]
+    files = {"replays": folder.replays, "result": folder.result, "report": folder.report}
+    return content | {"files": {kind: str(file) for kind, file in files.items()}}
 
 
 def folder_name(command: str, contender: Contender, seed: int, part: Slice | None = None) -> str:

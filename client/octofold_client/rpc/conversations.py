@@ -177,7 +177,7 @@ class Calls:
         Raises:
             BoardError: a board is invalid; nothing is sent.
         """
-        checked = check_boards(_rows(boards))
+        checked = check_boards(boards)
         n = len(checked)
         request = pb.NextMovesRequest(
             model=self.model,
@@ -270,15 +270,6 @@ def _cells(board: ArrayLike) -> bytes:
         if max(cells) <= LARGEST_EXPONENT:
             return cells
     return check_boards(array[None]).tobytes()
-
-
-def _rows(boards: ArrayLike) -> ArrayLike:
-    """Boards `[N, 4, 4]` as `[N, 16]`; anything else unchanged, for `check_boards` to refuse."""
-    try:
-        array = np.asarray(boards)
-    except ValueError:  # rows of different lengths
-        return boards
-    return array.reshape(-1, 16) if array.ndim == 3 and array.shape[1:] == (4, 4) else array
 
 
 def answers_of(response: pb.NextMovesResponse, n: int) -> list[NextMove]:

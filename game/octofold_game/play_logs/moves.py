@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from octofold_game.rules import MOVE_NAMES, afterstates
+from octofold_game.rules import MOVE_NAMES, afterstates, flat
 
 
 class LogError(ValueError):
@@ -21,7 +21,7 @@ class Moves:
     """N logged moves. Row `i` of every array belongs to the same move."""
 
     boards: NDArray[np.uint8]
-    """`[N, 16]`: the exponents before the move."""
+    """`[N, 16]`: the exponents before the move. `[N, 4, 4]` is taken, too."""
     moves: NDArray[np.uint8]
     """`[N]`: 0 up, 1 right, 2 down, 3 left."""
     cells: NDArray[np.uint8]
@@ -30,6 +30,9 @@ class Moves:
     """`[N, 4]`: how likely the player found each move; None if the log does not say."""
     values: NDArray[np.float64] | None = None
     """`[N, 4]`: what each move is worth to a judge, `-inf` if illegal; None if the log does not say."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "boards", flat(self.boards))
 
     def __len__(self) -> int:
         """The number of moves."""

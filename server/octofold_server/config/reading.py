@@ -17,6 +17,7 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Any, NoReturn
 
+from octofold_game.completion import FLAG, add_completion
 from octofold_game.files import read_regular
 from octofold_game.suggestions import did_you_mean
 
@@ -123,7 +124,7 @@ def _read_flags(arguments: Sequence[str]) -> dict[str, Any]:
         flag = other.partition("=")[0]
         if not flag.startswith("-"):
             raise ConfigError(f"unexpected argument {_cut(other)}; see octofold-serve --help")
-        known = [*_flags(), "--help", "--version"]
+        known = [*_flags(), FLAG, "--help", "--version"]
         meant = did_you_mean(flag, known) or "; see octofold-serve --help"
         raise ConfigError(f"{flag[:LONGEST_VALUE]} is not a flag of octofold-serve{meant}")
     return vars(given)
@@ -142,6 +143,7 @@ def _parser() -> argparse.ArgumentParser:
     version = f"%(prog)s {installed_version('octofold')}"
     parser.add_argument("-h", "--help", action="help", help="print this help and exit")
     parser.add_argument("--version", action="version", version=version, help="print the version and exit")
+    add_completion(parser)
     parser.add_argument(
         flag_of(FILE_OPTION),
         metavar="FILE",

@@ -50,3 +50,45 @@ def test_the_first_bad_cell_is_named_with_its_line(text: str, tiles: bool, messa
     good = " ".join("0" for _ in range(16))
     with pytest.raises(BoardTextError, match=message):
         parse_lines([good, text, "also bad"], tiles=tiles, largest_exponent=15)
+
+
+ROWS = [BOARD[start : start + 4] for start in range(0, 16, 4)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        str(ROWS),
+        str(np.array(ROWS)),
+        str(BOARD),
+        "/".join(" ".join(map(str, row)) for row in ROWS),
+        "; ".join(",".join(map(str, row)) for row in ROWS),
+        "\n".join(",".join(map(str, row)) for row in ROWS),
+    ],
+)
+def test_four_rows_of_four_are_a_board(text: str) -> None:
+    assert parse_board(text) == BOARD
+    assert parse_lines([*text.splitlines(), "\n", *text.splitlines()]).tolist() == [BOARD, BOARD]
+
+
+def test_an_empty_cell_ends_a_row() -> None:
+    assert parse_lines(["1,,,", ",,,2", ",,,", "3,4,,"]).tolist() == [
+        [1] + [0] * 6 + [2] + [0] * 4 + [3, 4, 0, 0]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["1 2 3 4", "5 6 7 8"], "lines 1 to 2: a board has 16 cells, got 8"),
+        (["1 2 3 4"], "line 1: a board has 16 cells, got 4"),
+        (
+            ["0 0 0 0/0 0 0/0 0 0 0 0/0 0 0 0"],
+            "line 1: a board has four rows of 4 cells, got rows of 4, 3, 5, 4",
+        ),
+        (["", "0 0 0 0", "0 0 0 0", "0 x 0 0", "0 0 0 0"], "lines 2 to 5, cell 9: 'x' is not an exponent"),
+    ],
+)
+def test_rows_that_are_no_board_are_named(lines: list[str], message: str) -> None:
+    with pytest.raises(BoardTextError, match=message):
+        parse_lines(lines)

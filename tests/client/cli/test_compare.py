@@ -1,9 +1,11 @@
-"""`octofold compare`: paired differences, one plain sentence, and playing on until it is decided."""
+"""`octofold compare`: differences, league tables, and playing on until it is decided."""
 
+import json
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +13,17 @@ from octofold_client.evaluation.intervals import bootstrap_interval
 from octofold_client.rpc.local_server import LocalServer
 from octofold_game.replays import ReplayWriter, read_replays
 from support.commands import octofold
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The comparison is written below the working folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+def kept(folder: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / "comparison.json").read_text())
+    return content
 
 
 def compare(*arguments: str | Path, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -61,20 +74,23 @@ def test_the_order_of_the_sides_turns_nothing_but_the_table(games: Path, worse_g
     assert said[0].startswith("greedy version 1 scores ")
 
 
-def test_games_of_different_seeds_are_refused(games: Path, tmp_path: Path) -> None:
-    other = Path(shutil.copytree(games, tmp_path / "other"))
-    conditions = (other / "conditions.json").read_text()
-    (other / "conditions.json").write_text(conditions.replace('"seed": 7', '"seed": 8'))
-    assert failure(games, other) == (
-        f"cannot compare different games: {games} has seed 7, {other} has seed 8"
-    )
+def test_games_of_different_seeds_are_compared_unpaired_which_the_report_says(
+    games: Path, other_games: Path, tmp_path: Path
+) -> None:
+    done = compare(games, other_games)
+    assert done.returncode == 0, done
+    assert "did not play the same games" in done.stdout
+    assert done.stdout.endswith("; not the same games: 40 and 30 games.\n")
+    ours, theirs = (np.array(list(scores(folder).values())) for folder in (games, other_games))
+    assert f"greedy version 1 scores {ours.mean() - theirs.mean():,.0f} more on average" in done.stdout
+    assert not kept(tmp_path / "results" / "compare-greedy-other")["paired"]
 
 
 def test_folders_that_are_none_and_pairs_of_two_kinds_are_named(games: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert failure(games, tmp_path / "empty") == f"{tmp_path / 'empty'} is not a result folder"
     assert failure("cnn5", games) == (
-        f"cannot compare the result folder {games} with cnn5: give two result folders or two players"
+        f"cannot compare the result folder {games} with cnn5: give result folders or players"
     )
     assert failure(games, games, "--until-decided").startswith("--until-decided plays games")
 
@@ -125,3 +141,64 @@ def test_folders_that_lack_their_long_games_are_compared_with_a_warning(games: P
     assert done.returncode == 0, done
     assert done.stderr.startswith(f"{part}: The evaluation is not finished: ")
     assert "15 games each." in done.stdout
+
+
+def test_three_players_get_a_league_table_and_every_pair(
+    games: Path, worse_games: Path, other_games: Path, tmp_path: Path
+) -> None:
+    done = compare(worse_games, games, other_games, "--out", tmp_path / "out", "--plots")
+    assert done.returncode == 0, done
+    assert "| greedy version 1  " in done.stdout
+    assert f"greedy version 1 over {worse_games}" in done.stdout  # two players have one name
+    assert "valid together, corrected by the largest of all differences" in done.stdout
+    found = kept(tmp_path / "out")
+    assert [pair["paired"] for pair in found["pairs"]] == [True, False, False]
+    assert [player["rank"] for player in found["players"]] == [[3, 3], [1, 1], [2, 2]]
+    assert (tmp_path / "out" / "comparison.png").read_bytes().startswith(b"\x89PNG")
+    report = (tmp_path / "out" / "comparison.md").read_text()
+    assert report == f"{done.stdout}\n![comparison](comparison.png)\n"
+
+
+def test_the_exit_code_tells_whether_a_player_is_no_worse(two_models: str) -> None:
+    options = ["--target", two_models, "--out", "out", "--limit", "100"]
+    same = compare("one", "other", "--no-worse-than", "5%", *options)
+    assert same.returncode == 0, same
+    assert same.stdout.splitlines()[-1] == (
+        "other version 1 is at most 5% worse than one version 1. other version 1 scores 100.0% of the "
+        "average of one version 1 (95% interval, valid at any stop, 100.0% to 100.0%); 100 games each."
+    )
+    worse = compare("one", "short", "--no-worse-than", "5%", *options)
+    assert worse.returncode == 3, worse
+    assert "short version 1 is more than 5% worse than one version 1. " in worse.stdout
+    turned = compare("short", "one", "--equal-within", "5%", "--json", *options)
+    assert (turned.returncode, json.loads(turned.stdout)["answer"]) == (3, False)
+
+
+def test_a_margin_over_too_few_kept_games_stays_open(games: Path, worse_games: Path) -> None:
+    done = compare(worse_games, games, "--equal-within", "2.5%")
+    assert done.returncode == 3, done
+    assert (
+        "Not decided yet whether timid version 1 and greedy version 1 are equal within 2.5%." in done.stdout
+    )
+    assert "at least 100 games" in done.stdout
+
+
+@pytest.mark.parametrize("margin", ["2", "0%", "100%", "-1%", "nan%", "two%", "1e-3%", "9" * 5000 + "%"])
+def test_a_margin_is_a_percentage_between_0_and_100(margin: str) -> None:
+    done = compare("a", "b", f"--no-worse-than={margin}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "is not a percentage above 0% and below 100%, such as 2%" in done.stderr
+
+
+def test_a_margin_is_for_two_sides(games: Path, worse_games: Path, other_games: Path) -> None:
+    message = failure(games, worse_games, other_games, "--no-worse-than", "2%")
+    assert message == "--no-worse-than 2% compares two sides, got 3"
+    assert failure("one").startswith("compare needs two sides or more")
+
+
+def test_a_server_of_its_own_serves_the_models_of_a_repository(repository: Path, tmp_path: Path) -> None:
+    options = ["--games", "4", "--parallel", "4", "--out", "out"]
+    done = compare("small", "--player", "random", "--models", repository, *options)
+    assert done.returncode == 0, done
+    assert "4 games each." in done.stdout
+    assert failure("small", "two", "--models", tmp_path / "no").startswith("there is no ")

@@ -1,0 +1,203 @@
+"""Compares several players with each other: every pair of them, and the league table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from octofold_client.errors import EvaluationError
+from octofold_client.evaluation import simultaneous
+from octofold_client.evaluation.comparison import Comparison
+from octofold_client.evaluation.intervals import Interval, bootstrap_interval
+from octofold_client.evaluation.question import Question
+from octofold_client.evaluation.sides import Side
+
+SCHEMA = 1
+"""Version of the JSON form; it grows when a field is removed or changes its meaning."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One row of the league table."""
+
+    side: Side
+    scores: NDArray[np.int64]
+    """`[N]`: those of the games that count, in the order of their index."""
+    average: float
+    interval: Interval | None
+    """95% interval of the average alone."""
+    rank: tuple[int, int]
+    """The best and the worst rank that the intervals of all differences allow."""
+
+    @property
+    def rank_in_words(self) -> str:
+        """Such as "1" or "2 to 3"."""
+        best, worst = self.rank
+        return f"{best}" if best == worst else f"{best} to {worst}"
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Two or more players, compared with each other."""
+
+    standings: tuple[Standing, ...]
+    """In the order in which the players were given."""
+    pairs: tuple[Comparison, ...]
+    """Every two of them, in the order of `itertools.combinations`."""
+
+    @classmethod
+    def of(
+        cls,
+        sides: Sequence[Side],
+        *,
+        looked_at_on_the_way: bool = False,
+        question: Question | None = None,
+    ) -> "Contest":
+        """Compare at least two sides; those of one seed by the games that all of them finished.
+
+        Args:
+            sides: the sides; their names differ.
+            looked_at_on_the_way: whether all intervals must be valid at any stop, for sides of one seed.
+            question: what is asked about two sides.
+
+        Raises:
+            EvaluationError: sides of one seed have no games in common.
+        """
+        sides = _in_common(sides)
+        number = len(sides) * (len(sides) - 1) // 2
+        pairs = [
+            Comparison.of(
+                first.name,
+                first.scores,
+                second.name,
+                second.scores,
+                looked_at_on_the_way,
+                paired=first.conditions.seed == second.conditions.seed,
+                question=question,
+                pairs=number if looked_at_on_the_way else 1,
+            )
+            for first, second in combinations(sides, 2)
+        ]
+        if number > 1 and not looked_at_on_the_way:
+            pairs = _corrected(sides, pairs)
+        ranks = _ranks(len(sides), pairs)
+        return cls(
+            tuple(_standing(side, rank) for side, rank in zip(sides, ranks, strict=True)), tuple(pairs)
+        )
+
+    @property
+    def ranked(self) -> list[Standing]:
+        """The standings, the highest average first."""
+        return sorted(self.standings, key=lambda standing: -standing.average)
+
+    @property
+    def decided(self) -> bool:
+        """Whether every pair is decided."""
+        return all(pair.decided for pair in self.pairs)
+
+    @property
+    def paired(self) -> bool:
+        """Whether all players played the same games."""
+        return all(pair.paired for pair in self.pairs)
+
+    @property
+    def answer(self) -> bool | None:
+        """The answer to the question about two players; None if it is open, or if nothing was asked."""
+        return self.pairs[0].answer
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of `comparison.json`, which docs/results.md describes."""
+        first = self.pairs[0]
+        question = first.question
+        return {
+            "schema": SCHEMA,
+            "paired": self.paired,
+            "valid_at_any_stop": first.looked_at_on_the_way,
+            "corrected_for": first.corrected_for,
+            "question": question
+            and {
+                "kind": "equal-within" if question.equal else "no-worse-than",
+                "margin": float(question.margin),
+            },
+            "answer": self.answer,
+            "decided": self.decided,
+            "players": [_player(standing) for standing in self.standings],
+            "pairs": [pair.to_json() for pair in self.pairs],
+        }
+
+
+def _in_common(sides: Sequence[Side]) -> list[Side]:
+    """The sides with the games that all sides of the same seed have."""
+    common: dict[int, set[int]] = {}
+    for side in sides:
+        common.setdefault(side.conditions.seed, set(side.scores)).intersection_update(side.scores)
+    for side in sides:
+        if not common[side.conditions.seed]:
+            same = [other.name for other in sides if other.conditions.seed == side.conditions.seed]
+            raise EvaluationError(f"{' and '.join(same)} have no games in common")
+    return [
+        replace(side, scores={game: side.scores[game] for game in sorted(common[side.conditions.seed])})
+        for side in sides
+    ]
+
+
+def _corrected(sides: Sequence[Side], pairs: Sequence[Comparison]) -> list[Comparison]:
+    """The pairs with intervals that are valid together."""
+    seeds = list(dict.fromkeys(side.conditions.seed for side in sides))
+    members = [[place for place, side in enumerate(sides) if side.conditions.seed == seed] for seed in seeds]
+    found = simultaneous.differences(
+        [np.array([list(sides[place].scores.values()) for place in group], float) for group in members]
+    )
+    if found is None:
+        return [replace(pair, interval=None, corrected_for=len(pairs)) for pair in pairs]
+    order = [place for group in members for place in group]
+    known = dict(zip(combinations(order, 2), found, strict=True))
+    corrected = []
+    for places, pair in zip(combinations(range(len(sides)), 2), pairs, strict=True):
+        turned = places not in known
+        difference = known[places[::-1] if turned else places]
+        low, high = difference.interval
+        interval = (-high, -low) if turned else (low, high)
+        corrected.append(
+            replace(pair, interval=interval, corrected_for=len(pairs), p_value=difference.p_value)
+        )
+    return corrected
+
+
+def _ranks(number: int, pairs: Sequence[Comparison]) -> list[tuple[int, int]]:
+    """The ranks that each player can have.
+
+    A player ranks below everyone who is clearly better and above everyone who is clearly worse. If the
+    intervals of all pairs are valid together, so are these ranks (Mogstad, Romano, Shaikh and Wilhelm,
+    "Inference for ranks with applications to mobility across neighbourhoods and academic achievement across
+    countries", 2024).
+    """
+    better, worse = [0] * number, [0] * number
+    for (first, second), pair in zip(combinations(range(number), 2), pairs, strict=True):
+        if pair.clear:
+            winner, loser = (second, first) if pair.difference > 0 else (first, second)
+            better[loser] += 1
+            worse[winner] += 1
+    return [(1 + above, number - below) for above, below in zip(better, worse, strict=True)]
+
+
+def _standing(side: Side, rank: tuple[int, int]) -> Standing:
+    scores = np.array(list(side.scores.values()))
+    return Standing(side, scores, float(scores.mean()), bootstrap_interval(scores), rank)
+
+
+def _player(standing: Standing) -> dict[str, Any]:
+    return {
+        "name": standing.side.name,
+        **standing.side.conditions.to_json(),
+        "folder": str(standing.side.folder),
+        "games": len(standing.scores),
+        "average": standing.average,
+        "average_interval": None if standing.interval is None else list(standing.interval),
+        "median": float(np.median(standing.scores)),
+        "best": int(standing.scores.max()),
+        "rank": list(standing.rank),
+    }

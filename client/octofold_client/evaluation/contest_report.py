@@ -1,0 +1,99 @@
+"""The files of a comparison: `comparison.json` for programs and `comparison.md` for people."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from octofold_game.files import write_text
+
+from octofold_client.evaluation.comparison import Comparison
+from octofold_client.evaluation.contest import Contest
+from octofold_client.evaluation.intervals import Interval
+from octofold_client.evaluation.markdown import aligned
+from octofold_client.wording import listed
+
+JSON_FILE, REPORT_FILE = "comparison.json", "comparison.md"
+UNPAIRED = (
+    "The seeds differ, so the players did not play the same games. The games are not paired, and equal luck "
+    "does not cancel out."
+)
+
+
+def markdown(contest: Contest) -> str:
+    """The tables and, below them, the result in words."""
+    parts = [_two(contest.pairs[0])] if len(contest.pairs) == 1 else [_league(contest), _pairs(contest)]
+    if not contest.paired:
+        parts.append(UNPAIRED)
+    parts.append(contest.pairs[0].sentence if len(contest.pairs) == 1 else _explained(contest))
+    return "\n\n".join(parts)
+
+
+def write_files(contest: Contest, folder: Path, pictures: Iterable[str] = ()) -> None:
+    """Write both files; `pictures` are the names of image files beside them.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    images = "".join(f"\n\n![comparison]({name})" for name in pictures)
+    write_text(folder / JSON_FILE, json.dumps(contest.to_json(), indent=2) + "\n")
+    write_text(folder / REPORT_FILE, markdown(contest) + images + "\n")
+
+
+def _two(pair: Comparison) -> str:
+    ours, theirs = pair.first_scores, pair.second_scores
+    won = pair.won_by_second
+    rows = [
+        ("", pair.first, pair.second),
+        ("average score", f"{ours.mean():,.0f}", f"{theirs.mean():,.0f}"),
+        ("median score", f"{np.median(ours):,.0f}", f"{np.median(theirs):,.0f}"),
+        ("best score", f"{ours.max():,}", f"{theirs.max():,}"),
+        ("games won", f"{1 - won:.1%}", f"{won:.1%}"),
+    ]
+    return "\n".join(aligned(rows))
+
+
+def _league(contest: Contest) -> str:
+    rows = [
+        (
+            standing.side.name,
+            standing.rank_in_words,
+            f"{len(standing.scores):,}",
+            f"{standing.average:,.0f}",
+            _range(standing.interval, ","),
+            f"{np.median(standing.scores):,.0f}",
+            f"{standing.scores.max():,}",
+        )
+        for standing in contest.ranked
+    ]
+    heading = ("player", "rank", "games", "average score", "95% interval", "median", "best")
+    return "\n".join(aligned([heading, *rows]))
+
+
+def _pairs(contest: Contest) -> str:
+    """Every pair, the better player first, the largest difference first."""
+    rows = []
+    for pair in sorted(contest.pairs, key=lambda pair: -abs(pair.difference)):
+        better, worse, difference, interval = pair.lead
+        p_value = "" if pair.p_value is None else f"{pair.p_value:.4f}" if pair.p_value >= 1e-4 else "<0.0001"
+        rows.append((f"{better} over {worse}", f"{difference:+,.0f}", _range(interval, "+,"), p_value))
+    heading = ["difference in score", "average", "95% interval", "p"]
+    if all(not row[3] for row in rows):
+        return "\n".join(aligned([heading[:3], *(row[:3] for row in rows)]))
+    return "\n".join(aligned([heading, *rows]))
+
+
+def _explained(contest: Contest) -> str:
+    first = contest.pairs[0]
+    how = "by Bonferroni" if first.looked_at_on_the_way else "by the largest of all differences"
+    stop = ", at any stop" if first.looked_at_on_the_way else ""
+    valid = f"The intervals of the differences and the ranks are valid together{stop}, corrected {how}."
+    unclear = [pair for pair in contest.pairs if not pair.clear]
+    if not unclear:
+        return f"All {len(contest.pairs)} differences are clear. {valid}"
+    names = listed(f"{pair.first} and {pair.second}" for pair in unclear)
+    return f"No significant difference yet between {names}. {valid}"
+
+
+def _range(interval: Interval | None, form: str) -> str:
+    return "" if interval is None else f"{round(interval[0]):{form}} to {round(interval[1]):{form}}"

@@ -1,0 +1,13 @@
+"""Prints Markdown: drawn with rich on a terminal, as it is elsewhere."""
+
+from rich.console import Console
+from rich.markdown import Markdown
+
+
+def print_markdown(text: str, console: Console) -> None:
+    """Print the text: tables and emphasis drawn on a terminal, unchanged elsewhere."""
+    if console.is_terminal:
+        console.print(Markdown(text, hyperlinks=False))
+    else:
+        # rich would wrap the lines.
+        console.file.write(text + "\n")

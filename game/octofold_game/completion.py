@@ -1,0 +1,60 @@
+"""Shell completion: prints a script that completes the flags of a command, for bash, zsh and fish.
+
+The script holds all flags and choices, so a press of the tab key starts no Python.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+from typing import Any
+
+SHELLS = ("bash", "zsh", "fish")
+FLAG = "--completion"
+
+_FILE = re.compile(r"FILE\b.*|LOG|PATH|RECIPE|RESULT\.json")
+_FOLDER = re.compile(r"DIR|FOLDER|A B")
+"""What arguments mean is in their placeholders. The sides of a comparison, A and B, may be folders."""
+
+
+def add_completion(parser: argparse.ArgumentParser) -> None:
+    """Add `--completion SHELL`, which prints the script and exits."""
+    parser.add_argument(
+        FLAG,
+        action=_PrintScript,
+        choices=SHELLS,
+        metavar="SHELL",
+        help=f"print a completion script for {', '.join(SHELLS[:-1])} or {SHELLS[-1]}, and exit",
+    )
+
+
+class _PrintScript(argparse.Action):
+    def __init__(self, **options: Any) -> None:
+        options["dest"] = argparse.SUPPRESS
+        super().__init__(default=argparse.SUPPRESS, **options)
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, _namespace: object, values: Any, _option: str | None = None
+    ) -> None:
+        """Print the script for the parser that has the flag."""
+        # Imported late: no other command needs it.
+        import shtab
+
+        for action in _actions(parser):
+            if isinstance(action.metavar, str) and not hasattr(action, "complete"):
+                if _FILE.fullmatch(action.metavar):
+                    action.complete = shtab.FILE  # type: ignore[attr-defined]  # where shtab looks for it
+                elif _FOLDER.fullmatch(action.metavar):
+                    action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+        print(shtab.complete(parser, values))
+        parser.exit()
+
+
+def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """All arguments of the parser and of its subcommands."""
+    for action in parser._actions:
+        yield action
+        if isinstance(action, argparse._SubParsersAction):
+            for subparser in action.choices.values():
+                yield from _actions(subparser)

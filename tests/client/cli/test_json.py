@@ -1,0 +1,80 @@
+"""`--json`: one object on standard output, nothing else there, and errors as without it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from octofold_client.rpc.client import Client
+from octofold_client.rpc.local_server import LocalServer
+from support.commands import octofold
+
+CORNER = "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1"
+OVER = ",".join(["1,2,1,2,2,1,2,1"] * 2)
+STRENGTH = {
+    "games": 1000,
+    "seed": 1,
+    "precision": "int8",
+    "average": 67855.2,
+    "average_interval": [65006.6, 70703.9],
+    "median": 65856,
+    "best": 320796,
+    "reached": [],
+    "command": "octofold evaluate",
+}
+
+
+def printed(*arguments: str | Path, folder: Path, stdin: str = "") -> dict[str, Any]:
+    done = octofold(*arguments, "--json", folder=folder, stdin=stdin)
+    assert done.returncode == 0, done
+    content: dict[str, Any] = json.loads(done.stdout)
+    assert content["schema"] >= 1
+    return content
+
+
+def test_a_move_is_an_object_and_so_are_the_moves_of_a_file(target: str, tmp_path: Path) -> None:
+    one = printed("move", CORNER, "--target", target, folder=tmp_path)
+    with Client(target) as client:
+        answer = client.next_move([int(cell) for cell in CORNER.split()])
+    assert (one["model"], one["version"]) == ("small", "1")
+    assert list(one["moves"][0]["probabilities"]) == ["up", "right", "down", "left"]
+    assert list(one["moves"][0]["probabilities"].values()) == answer.probabilities.tolist()
+    many = printed("move", "--target", target, folder=tmp_path, stdin=f"{CORNER}\n{OVER}\n")
+    assert many["moves"][0] == one["moves"][0]
+    assert many["moves"][1]["move"] is None
+
+
+def test_evaluations_are_listed_with_their_figures_and_files(target: str, tmp_path: Path) -> None:
+    options = ["--games", "3", "--target", target]
+    found = printed("evaluate", "--model", "small", "--player", "random", *options, folder=tmp_path)
+    served, local = found["evaluations"]
+    assert (served["model"], local["model"]) == ("small", "random")
+    result = json.loads((tmp_path / served["files"]["result"]).read_text())
+    assert served["statistics"] == result["statistics"]
+    assert "scores" not in served
+
+
+def test_models_show_the_strength_of_their_cards(publish_model: Any, tmp_path: Path) -> None:
+    publish_model(tmp_path / "models", strength=STRENGTH)
+    publish_model(tmp_path / "models", name="new")
+    with LocalServer(tmp_path / "models") as server:
+        shown = octofold("models", "--target", server.target, folder=tmp_path).stdout
+        found = printed("models", "--target", server.target, folder=tmp_path)
+    line = "average score 67,855 (65,007 to 70,704), best 320,796; 1,000 games in int8, seed 1"
+    assert [shown.count(line), shown.count("average score")] == [1, 1]
+    cards = {model["name"]: model["versions"][0]["card"] for model in found["models"]}
+    assert cards["new"]["strength"] is None
+    assert STRENGTH.items() <= cards["small"]["strength"].items()
+
+
+def test_an_error_leaves_standard_output_empty(target: str, games: Path, tmp_path: Path) -> None:
+    for arguments, word in (
+        (("move", "1 2 3", "--target", target), "16 cells"),
+        (("move", CORNER, "--model", "samll", "--target", target), "did you mean small?"),
+        (("models", "--target", "127.0.0.1:1"), "127.0.0.1:1"),
+        (("evaluate", "--model", "none", "--target", target), "no model none"),
+        (("compare", str(games), "nowhere/else"), "nowhere"),
+    ):
+        done = octofold(*arguments, "--json", folder=tmp_path)
+        assert (done.returncode, done.stdout) == (1, ""), done
+        (line,) = done.stderr.splitlines()
+        assert word in line

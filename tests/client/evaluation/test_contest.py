@@ -1,0 +1,119 @@
+"""Several players: the league table, the corrected intervals, and what their order and their seeds change."""
+
+from collections.abc import Mapping
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from octofold_client.errors import EvaluationError
+from octofold_client.evaluation import simultaneous
+from octofold_client.evaluation.comparison import Comparison
+from octofold_client.evaluation.contest import Contest
+from octofold_client.evaluation.contest_report import UNPAIRED, markdown
+from octofold_client.evaluation.intervals import average_interval
+from octofold_client.evaluation.result_folder import Conditions
+from octofold_client.evaluation.sides import Side, named_apart
+
+
+def side(name: str, scores: Mapping[int, int], seed: int = 1) -> Side:
+    return Side(name, Conditions(name, "1", "fp32", None, seed), Path(name), scores)
+
+
+def drawn(name: str, average: float, generator: np.random.Generator, games: int = 300, seed: int = 1) -> Side:
+    scores = generator.gamma(2.0, average / 2, games).astype(int).tolist()
+    return side(name, dict(enumerate(scores)), seed)
+
+
+@pytest.fixture
+def three() -> list[Side]:
+    generator = np.random.default_rng(1)
+    return [drawn(name, average, generator) for name, average in (("a", 900), ("b", 2_000), ("c", 910))]
+
+
+def test_the_ranks_leave_open_what_the_differences_leave_open(three: list[Side]) -> None:
+    contest = Contest.of(three)
+    ranks = {standing.side.name: standing.rank for standing in contest.ranked}
+    assert ranks == {"b": (1, 1), "c": (2, 3), "a": (2, 3)}
+    assert list(ranks) == ["b", "c", "a"]
+    assert not contest.decided
+    assert "No significant difference yet between a and c." in markdown(contest)
+
+
+def test_every_pair_is_wider_than_alone_by_the_same_factor(three: list[Side]) -> None:
+    contest = Contest.of(three)
+    factors = []
+    for pair in contest.pairs:
+        alone = average_interval((pair.second_scores - pair.first_scores).tolist())
+        assert alone is not None
+        assert pair.interval is not None
+        factors.append((pair.interval[1] - pair.interval[0]) / (alone[1] - alone[0]))
+    # Tukey's studentized range for 3 groups gives 2.34 / 1.96.
+    assert factors == pytest.approx([2.34 / 1.96] * 3, rel=0.02)
+
+
+def test_the_order_of_the_players_changes_no_figure(three: list[Side]) -> None:
+    found = set()
+    for sides in permutations(three):
+        pairs = Contest.of(sides).pairs
+        widths = {
+            frozenset((pair.first, pair.second)): round(abs(pair.difference), 6)
+            for pair in pairs
+            if pair.clear
+        }
+        found.add(frozenset(widths.items()))
+    assert len(found) == 1
+
+
+def test_a_league_at_any_stop_divides_the_errors_among_the_pairs(three: list[Side]) -> None:
+    (pair, *_) = Contest.of(three, looked_at_on_the_way=True).pairs
+    (alone,) = Contest.of(three[:2], looked_at_on_the_way=True).pairs
+    assert pair.interval is not None
+    assert alone.interval is not None
+    assert pair.interval[0] < alone.interval[0] < alone.interval[1] < pair.interval[1]
+
+
+def test_sides_of_one_seed_count_by_the_games_that_all_have() -> None:
+    scores = {game: 100 + game for game in range(10)}
+    sides = [side("a", scores), side("b", scores), side("c", dict.fromkeys(range(4, 8), 5))]
+    contest = Contest.of([*sides, side("d", {0: 1, 1: 3}, seed=2)])
+    assert [len(standing.scores) for standing in contest.standings] == [4, 4, 4, 2]
+    assert [pair.paired for pair in contest.pairs] == [True, True, False, True, False, False]
+    with pytest.raises(EvaluationError, match="a and b have no games in common"):
+        Contest.of([side("a", {1: 1}), side("b", {2: 1})])
+
+
+def test_players_of_different_seeds_are_independent() -> None:
+    generator = np.random.default_rng(5)
+    first, second = (drawn(name, 1_000, generator, 200, seed) for name, seed in (("a", 1), ("b", 2)))
+    contest = Contest.of([first, second])
+    (pair,) = contest.pairs
+    assert UNPAIRED in markdown(contest)
+    errors = [np.std(list(each.scores.values()), ddof=1) / np.sqrt(200) for each in (first, second)]
+    assert pair.interval is not None
+    assert pair.interval[1] - pair.interval[0] == pytest.approx(2 * 1.96 * np.hypot(*errors), rel=1e-3)
+    wins = [b > a for a in first.scores.values() for b in second.scores.values()]
+    ties = [b == a for a in first.scores.values() for b in second.scores.values()]
+    assert pair.won_by_second == pytest.approx(np.mean(wins) + np.mean(ties) / 2)
+
+
+def test_equal_players_have_an_exact_difference_and_harm_nobody() -> None:
+    scores = {game: game * game for game in range(50)}
+    more = {game: score + 7 for game, score in scores.items()}
+    contest = Contest.of([side("a", scores), side("b", scores), side("c", more)])
+    assert [pair.interval for pair in contest.pairs] == [pytest.approx((d, d)) for d in (0, 7, 7)]
+    assert contest.pairs[0].p_value == 1.0
+
+
+def test_one_game_has_no_interval() -> None:
+    contest = Contest.of([side(name, {0: score}) for name, score in (("a", 1), ("b", 2), ("c", 3))])
+    assert [pair.interval for pair in contest.pairs] == [None] * 3
+    assert [standing.rank for standing in contest.standings] == [(1, 3)] * 3
+    assert simultaneous.differences([np.ones((3, 1))]) is None
+    assert Comparison.of("a", {0: 1}, "b", {0: 2}, paired=False).interval is None
+
+
+def test_players_with_one_name_are_named_by_their_folders() -> None:
+    same = [side("a", {0: 1}), side("b", {0: 2}), side("a", {0: 3})]
+    folders = [Side(each.name, each.conditions, Path(f"run-{n}"), each.scores) for n, each in enumerate(same)]
+    assert [each.name for each in named_apart(folders)] == ["run-0", "b", "run-2"]

@@ -1,0 +1,78 @@
+"""Shell completion of all four commands: what the tab key offers, in bash itself."""
+
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import octofold_client.cli
+import octofold_export.cli
+import octofold_server.cli
+import octofold_training.cli
+import pytest
+from octofold_game.completion import SHELLS
+
+Main = Callable[[Sequence[str]], int]
+COMMANDS: dict[str, Main] = {
+    "octofold": octofold_client.cli.main,
+    "octofold-serve": octofold_server.cli.main,
+    "octofold-export": lambda arguments: octofold_export.cli.main(list(arguments)),
+    "octofold-train": lambda arguments: octofold_training.cli.main(list(arguments)),
+}
+
+
+def script(command: str, shell: str, capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as ended:
+        COMMANDS[command](["--completion", shell])
+    assert ended.value.code in (0, None)
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("octofold ev", {"evaluate"}),
+        ("octofold compare --no-w", {"--no-worse-than"}),
+        ("octofold loadtest --arrivals ", {"poisson", "constant"}),
+        ("octofold report FOLDER", {"FOLDER-1"}),
+        ("octofold-serve --max-bo", {"--max-boards"}),
+        ("octofold-export --rule m", {"mean"}),
+        ("octofold-export --weights FI", {"FILE"}),
+        ("octofold-train imi", {"imitation"}),
+    ],
+)
+def test_bash_offers_what_fits(
+    line: str, offered: set[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "FOLDER-1").mkdir()
+    (tmp_path / "FILE").touch()
+    command, *words = line.split(" ")
+    typed = " ".join(f"'{word}'" for word in (command, *words))
+    asked = (
+        f"{script(command, 'bash', capsys)}\n"
+        f"COMP_WORDS=({typed}); COMP_CWORD={len(words)}\n"
+        f"function=$(complete -p {command} | sed 's/.*-F \\([^ ]*\\).*/\\1/')\n"
+        f"$function {command} '{words[-1]}' '{[command, *words][-2]}'\n"
+        'printf "%s\\n" "${COMPREPLY[@]}"\n'
+    )
+    done = subprocess.run(
+        ["bash", "--norc"], input=asked, capture_output=True, text=True, cwd=tmp_path, check=True
+    )
+    assert (set(done.stdout.split()), done.stderr) == (offered, "")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_shell_has_a_script_that_names_every_flag(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scripts = {shell: script(command, shell, capsys) for shell in SHELLS}
+    assert all("completion" in text for text in scripts.values())
+    assert f"#compdef {command}\n" in scripts["zsh"]
+    assert f"complete -c {command} " in scripts["fish"]
+
+
+def test_another_shell_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        octofold_client.cli.main(["--completion", "fihs"])
+    assert ended.value.code == 2
+    message = "octofold: --completion: 'fihs' is not one of bash, zsh, fish; did you mean fish?"
+    assert capsys.readouterr().err.startswith(message)
