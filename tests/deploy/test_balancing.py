@@ -131,6 +131,7 @@ def test_a_server_killed_under_load_loses_no_call(
         wait_for(lambda: envoy.count("membership_healthy") == 1)
         load.wait_for_answers("1")
     assert load.lost == []
+    assert envoy.count("upstream_rq_retry_success") > 0
     assert streamed(envoy.target) == 3
 
 

