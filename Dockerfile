@@ -8,9 +8,10 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends \
        make $(command -v python3 > /dev/null || echo python3 python3-venv) \
     && rm -rf /var/lib/apt/lists/*
-RUN useradd --create-home octofold && install --directory --owner=octofold /home/octofold/app
+# The number is part of the image's interface: Kubernetes checks by it that the user is not root.
+RUN useradd --uid 10001 --create-home octofold && install --directory --owner=octofold /home/octofold/app
 WORKDIR /home/octofold/app
-USER octofold
+USER 10001:10001
 # Dependencies first: as long as these files stay as they are, a change of the sources rebuilds only the last layer.
 COPY --chown=octofold Makefile pyproject.toml constraints.txt README.md ./
 RUN PIP_NO_CACHE_DIR=1 make setup SERVER=${SERVER} VENV=.venv

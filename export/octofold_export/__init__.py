@@ -19,3 +19,8 @@ PyTorch
 6. `publishing`: files, metadata and the card. A version appears complete or not at all.
 7. `export`: the steps in order. `cli` defines the flags, and `commands` runs the subcommands.
 """
+
+import os
+
+# onnxruntime's builds report the models that they load to Microsoft unless told otherwise before they start.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")

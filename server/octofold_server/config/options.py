@@ -85,6 +85,7 @@ _POLICIES = Kind(
     "RULE",
 )
 _TEXT = Kind(_text, "a name", "NAME", is_plain=True)
+_TEXT_OR_NONE = Kind(str, "a name, or empty for none", "NAME", is_plain=True)
 _PATH = Kind(_path, "a path", "PATH", is_plain=True)
 _SECONDS = Kind(_seconds, "a number of seconds from 0 to 86400", "SECONDS")
 SWITCH = Kind(_switch, "true, false, 1 or 0", "", is_plain=True)
@@ -139,7 +140,10 @@ class Config:
         "calls load changes",
     )
     default_model: str = _option(
-        "", _TEXT, "model used when a request names none; not needed if there is only one"
+        "",
+        _TEXT_OR_NONE,
+        "model used when a request names none; not needed if there is only one; an empty name, such as in a "
+        "variable that replaces the image's, is none",
     )
     device: str = _option(
         "auto", _one_of("auto", "cpu", "cuda"), "device for models; auto uses a GPU if onnxruntime finds one"

@@ -16,7 +16,7 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.servers import Start, WriteVersion
 
-DASHBOARD = Path(__file__).parents[3] / "server" / "grafana.json"
+DASHBOARD = Path(__file__).parents[3] / "deploy" / "grafana" / "dashboard.json"
 INTERVAL = 60.0
 """Seconds that are said to be between two scrapes."""
 

@@ -78,6 +78,10 @@ def test_a_wrong_value_names_the_flag_or_variable_the_value_and_what_is_allowed(
         assert str(failure.value) == f"{source} must be {allowed}, got {value!r}"
 
 
+def test_an_empty_variable_takes_the_default_model_of_an_image_away() -> None:
+    assert read_config([], {"OCTOFOLD_DEFAULT_MODEL": ""}).default_model == ""
+
+
 def test_a_wrong_switch_in_the_environment_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"OCTOFOLD_REFLECTION must be .*, got 'maybe'"):
         read_config([], {"OCTOFOLD_REFLECTION": "maybe"})

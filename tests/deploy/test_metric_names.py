@@ -1,0 +1,128 @@
+"""Every metric that scales or is shown is one that a real server has, and every label one of its series'."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import promql_parser as promql
+import pytest
+import yaml
+from octofold_client.rpc.local_server import LocalServer
+from support.manifests import DEPLOY, needs_kubectl, of_kind, resolved
+
+pytestmark = needs_kubectl
+
+SWIFT = Path(__file__).parents[2] / "models" / "swift" / "1"
+SCRAPED_LABELS = {"namespace", "pod", "job", "service"}
+"""Those that the Prometheus operator adds to every series."""
+
+
+@pytest.fixture(scope="module")
+def metrics(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The types of the series of a server, by their names."""
+    folder = tmp_path_factory.mktemp("metrics")
+    shutil.copytree(SWIFT, folder / "models" / "swift" / "1")
+    port_file = folder / "rest-port"
+    options = (
+        "--lanes",
+        "1",
+        "--max-batch-size",
+        "8",
+        "--rest-port",
+        "0",
+        "--rest-port-file",
+        str(port_file),
+    )
+    with LocalServer(folder / "models", options):
+        address = f"http://127.0.0.1:{port_file.read_text().strip()}/metrics"
+        with urllib.request.urlopen(address, timeout=30) as reply:
+            page = reply.read().decode()
+    types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", page, re.MULTILINE))
+    histograms = {name: kind for name, kind in types.items() if kind == "histogram"}
+    parts = {f"{name}_{part}": "counter" for name in histograms for part in ("sum", "count", "bucket")}
+    return {name: kind for name, kind in types.items() if kind != "histogram"} | parts
+
+
+def selectors(query: promql.Expr, in_rate: bool = False) -> Iterator[tuple[promql.VectorSelector, bool]]:
+    """The selectors of a query, and whether a rate is taken of each."""
+    match query:
+        case promql.VectorSelector():
+            yield query, in_rate
+        case promql.MatrixSelector():
+            yield from selectors(query.vector_selector, in_rate)
+        case promql.ParenExpr() | promql.AggregateExpr():
+            yield from selectors(query.expr, in_rate)
+        case promql.BinaryExpr():
+            yield from selectors(query.lhs, in_rate)
+            yield from selectors(query.rhs, in_rate)
+        case promql.Call():
+            for argument in query.args:
+                yield from selectors(argument, in_rate or query.func.name == "rate")
+
+
+def check(query: str, metrics: dict[str, str]) -> None:
+    found = list(selectors(promql.parse(query)))
+    assert found
+    for selector, in_rate in found:
+        assert selector.name in metrics, query
+        assert in_rate == (metrics[selector.name] == "counter"), query
+        labels = {matcher.name for matcher in selector.matchers.matchers}
+        assert labels <= SCRAPED_LABELS | {"model"}, query
+
+
+def adapter_rule() -> Any:
+    file = DEPLOY / "kubernetes" / "components" / "hpa" / "adapter-rules.yaml"
+    (rule,) = yaml.safe_load(file.read_text(encoding="utf-8"))["rules"]["custom"]
+    return rule
+
+
+def test_keda_scales_by_metrics_of_the_server(metrics: dict[str, str]) -> None:
+    manifests = resolved("cpu with everything")
+    (scaled,) = of_kind(manifests, "ScaledObject")
+    (service,) = [
+        each["metadata"]["name"]
+        for each in of_kind(manifests, "Service")
+        if any(port["name"] == "http" for port in each["spec"]["ports"])
+    ]
+    for trigger in scaled["spec"]["triggers"]:
+        query = trigger["metadata"]["query"]
+        check(query, metrics)
+        for selector, _ in selectors(promql.parse(query)):
+            matchers = {matcher.name: matcher.value for matcher in selector.matchers.matchers}
+            assert matchers == {"namespace": scaled["metadata"]["namespace"], "job": service}
+
+
+def test_the_adapter_computes_what_the_autoscaler_asks_for_from_metrics_of_the_server(
+    metrics: dict[str, str],
+) -> None:
+    rule = adapter_rule()
+    filled = rule["metricsQuery"].replace("<<.GroupBy>>", "pod").replace("<<.LabelMatchers>>", 'pod="one"')
+    check(filled, metrics)
+    (series, _), *others = selectors(promql.parse(rule["seriesQuery"]))
+    assert others == []
+    assert series.name in metrics
+    (scaler,) = of_kind(resolved("gpu with an autoscaler"), "HorizontalPodAutoscaler")
+    assert [each["pods"]["metric"]["name"] for each in scaler["spec"]["metrics"]] == [rule["name"]["as"]]
+
+
+def test_the_dashboard_in_the_cluster_shows_metrics_of_the_server(metrics: dict[str, str]) -> None:
+    (dashboard,) = [
+        each
+        for each in of_kind(resolved("cpu with everything"), "ConfigMap")
+        if each["metadata"].get("labels", {}).get("grafana_dashboard")
+    ]
+    (text,) = dashboard["data"].values()
+    queries = [target["expr"] for panel in json.loads(text)["panels"] for target in panel["targets"]]
+    for query in queries:
+        check(query.replace("$__rate_interval", "1m").replace("$model", ".*"), metrics)
+
+
+def test_a_name_that_no_server_has_is_found(metrics: dict[str, str]) -> None:
+    with pytest.raises(AssertionError):
+        check("rate(octofold_queue_secs_sum[1m])", metrics)

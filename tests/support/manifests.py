@@ -1,0 +1,88 @@
+"""The manifests of deploy/, as `kubectl kustomize` resolves them."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+Manifest = dict[str, Any]
+
+COMBINATIONS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "cpu": ("kubernetes/overlays/cpu", ()),
+    "gpu": ("kubernetes/overlays/gpu", ()),
+    "cpu with everything": (
+        "kubernetes/overlays/cpu",
+        (
+            *(f"kubernetes/components/{name}" for name in ("models", "monitoring", "tls", "tokens", "keda")),
+            "envoy",
+        ),
+    ),
+    "gpu with an autoscaler": ("kubernetes/overlays/gpu", ("kubernetes/components/hpa",)),
+    "kserve": ("kubernetes/kserve", ()),
+}
+"""An overlay, and the components that a user adds to it."""
+
+NAMESPACE = "octofold"
+
+needs_kubectl = pytest.mark.skipif(
+    shutil.which("kubectl") is None, reason="kubectl, of which kustomize is a part, is not installed"
+)
+
+
+@functools.cache
+def resolved(combination: str) -> tuple[Manifest, ...]:
+    """All manifests of a combination."""
+    overlay, components = COMBINATIONS[combination]
+    with tempfile.TemporaryDirectory() as folder:
+        where = Path(folder).resolve()
+        kustomization = {
+            "apiVersion": "kustomize.config.k8s.io/v1beta1",
+            "kind": "Kustomization",
+            "namespace": NAMESPACE,
+            "resources": [os.path.relpath(DEPLOY / overlay, where)],
+            "components": [os.path.relpath(DEPLOY / component, where) for component in components],
+        }
+        (where / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+        return built(where)
+
+
+def built(folder: Path) -> tuple[Manifest, ...]:
+    """The manifests of a folder with a kustomization."""
+    done = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return tuple(yaml.safe_load_all(done.stdout))
+
+
+def of_kind(manifests: Sequence[Manifest], *kinds: str) -> list[Manifest]:
+    return [manifest for manifest in manifests if manifest["kind"] in kinds]
+
+
+def pod_specs(manifests: Sequence[Manifest]) -> Iterator[Manifest]:
+    """What says how pods are: of Deployments the template's, of KServe's runtimes their own."""
+    for manifest in of_kind(manifests, "Deployment"):
+        yield manifest["spec"]["template"]["spec"]
+    for manifest in of_kind(manifests, "ServingRuntime"):
+        yield manifest["spec"]
+
+
+def servers(manifests: Sequence[Manifest]) -> Iterator[tuple[Manifest, Manifest]]:
+    """The pods that run our image, and their containers."""
+    for spec in pod_specs(manifests):
+        for container in spec["containers"]:
+            if container["image"].partition(":")[0].endswith("/octofold"):
+                yield spec, container
+
+
+def environment(container: Manifest) -> dict[str, str]:
+    """The variables that a manifest sets."""
+    return {variable["name"]: variable["value"] for variable in container.get("env", [])}
