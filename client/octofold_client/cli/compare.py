@@ -44,7 +44,7 @@ def add(subcommands: "Subcommands") -> None:
         help="two result folders, or two models, NAME or NAME:VERSION; --player replaces one or both",
     )
     add_players(parser)
-    add_servers(parser)
+    add_servers(parser, use=" to share the games")
     add_games(parser)
     parser.add_argument(
         "--until-decided",

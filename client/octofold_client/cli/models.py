@@ -2,8 +2,7 @@
 
 from argparse import Namespace
 
-from octofold_client.cli.arguments import Subcommands, add_server, credentials_of
-from octofold_client.evaluation.servers import Servers
+from octofold_client.cli.arguments import Subcommands, add_servers, servers
 from octofold_client.rpc.answers import ModelVersion
 
 
@@ -14,14 +13,14 @@ def add(subcommands: "Subcommands") -> None:
         help="list the models of a server",
         description="Lists every model version of a server, with its state and its precision.",
     )
-    add_server(parser)
+    add_servers(parser)
     parser.set_defaults(run=models)
 
 
 def models(options: Namespace) -> None:
     """Print every model version of a server; a version that is not ready with its reason."""
-    with Servers([options.target], credentials_of(options)) as servers:
-        for model in servers.models:
+    with servers(options) as found:
+        for model in found.models:
             print(f"{model.name} (default)" if model.is_default else model.name)
             for version in model.versions:
                 print(f"  {version.version}  {_described(version)}")

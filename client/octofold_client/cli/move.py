@@ -5,9 +5,8 @@ from argparse import Namespace
 
 from octofold_game.rules import LARGEST_EXPONENT, MOVE_NAMES
 
-from octofold_client.cli.arguments import Subcommands, add_model, add_server, asked_for, credentials_of
+from octofold_client.cli.arguments import Subcommands, add_model, add_servers, asked_for, servers
 from octofold_client.cli.board_text import parse_board, parse_lines
-from octofold_client.evaluation.servers import Servers
 
 BOARDS_A_CALL = 4096
 
@@ -28,7 +27,7 @@ def add(subcommands: "Subcommands") -> None:
     parser.add_argument(
         "--tiles", action="store_true", help="read tiles (0, 2, 4, 8 ...) instead of exponents"
     )
-    add_server(parser)
+    add_servers(parser)
     add_model(parser)
     parser.set_defaults(run=move)
 
@@ -41,11 +40,11 @@ def move(options: Namespace) -> None:
         OctofoldError: a call failed.
     """
     one = parse_board(" ".join(options.board), tiles=options.tiles) if options.board else None
-    with Servers([options.target], credentials_of(options)) as servers:
-        served = servers.select(*asked_for(options.model, options.version))
+    with servers(options) as found:
+        served = found.select(*asked_for(options.model, options.version))
         model, version = served.model, served.version.version
         if one is not None:
-            answer = servers.client.next_move(one, model=model, version=version)
+            answer = found.client.next_move(one, model=model, version=version)
             shares = zip(MOVE_NAMES, answer.probabilities.tolist(), strict=True)
             print(f"{_name(answer.move)}  ({', '.join(f'{name} {share:.1%}' for name, share in shares)})")
             return
@@ -56,7 +55,7 @@ def move(options: Namespace) -> None:
         )
         print(",".join(("move", *MOVE_NAMES)))
         for start in range(0, len(boards), BOARDS_A_CALL):
-            answers = servers.client.next_moves(
+            answers = found.client.next_moves(
                 boards[start : start + BOARDS_A_CALL], model=model, version=version
             )
             assert answers.probabilities is not None
