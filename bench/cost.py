@@ -1,6 +1,7 @@
 """What a call costs the server: microseconds of CPU time by kind of call, of several trees in turns.
 
     python bench/cost.py --tree . --tree ../old
+    python bench/cost.py --flag=--load-report          # what an option of the server costs
 
 Each tree's server runs without inference, so that what is left is gRPC's price and the server's own. The
 least of all rounds counts: what else the machine does only adds. Calls that meet in batches share some of
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -50,8 +51,8 @@ class Server(NamedTuple):
 
 
 @contextmanager
-def server_of(tree: Path, models: Path, model: str) -> Iterator[Server]:
-    """Start the server of a tree, without inference."""
+def server_of(tree: Path, models: Path, model: str, flags: Sequence[str] = ()) -> Iterator[Server]:
+    """Start the server of a tree with more flags, without inference."""
     with tempfile.TemporaryDirectory() as folder:
         port_file, rest_port_file = Path(folder) / "port", Path(folder) / "rest-port"
         command = [sys.executable, str(tree / "bench" / "without_inference.py"), "--models", str(models)]
@@ -59,7 +60,7 @@ def server_of(tree: Path, models: Path, model: str) -> Iterator[Server]:
         command += ["--port-file", str(port_file), "--rest-port-file", str(rest_port_file)]
         path = os.pathsep.join(str(tree / package) for package in PACKAGES)
         process = subprocess.Popen(
-            [*command, "--log-level", "warning"], env={**os.environ, "PYTHONPATH": path}
+            [*command, "--log-level", "warning", *flags], env={**os.environ, "PYTHONPATH": path}
         )
         try:
             while not port_file.exists():
@@ -167,6 +168,9 @@ def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tree", type=Path, action="append", help="a checkout to measure (default: .)")
+    parser.add_argument(
+        "--flag", action="append", default=[], help="flag of a second server of the last tree"
+    )
     parser.add_argument("--models", type=Path, default=Path("models"))
     parser.add_argument("--model", default="cnn5")
     parser.add_argument("--calls", type=int, default=6400, help="of each kind in one round")
@@ -186,25 +190,28 @@ def main() -> None:
     }
     kinds = [kind for kind in loads if options.only in kind]
     with ExitStack() as stack:
+        repository = options.models.resolve()
         servers = {
-            tree: stack.enter_context(server_of(tree, options.models.resolve(), options.model))
-            for tree in trees
+            tree.name: stack.enter_context(server_of(tree, repository, options.model)) for tree in trees
         }
+        if options.flag:
+            flagged = server_of(trees[-1], repository, options.model, options.flag)
+            servers[" ".join(options.flag)] = stack.enter_context(flagged)
         for server in servers.values():
             for kind in kinds:
                 loads[kind](server.target, server.rest_port, 640)  # to warm up
         measures = {
-            f"{kind} of {tree}": partial(microseconds, server, loads[kind], options.calls)
+            f"{kind} of {name}": partial(microseconds, server, loads[kind], options.calls)
             for kind in kinds
-            for tree, server in servers.items()
+            for name, server in servers.items()
         }
         found = {name: min(costs) for name, costs in interleave(measures, options.rounds).items()}
     rows = []
     for kind in kinds:
-        costs = [found[f"{kind} of {tree}"] for tree in trees]
+        costs = [found[f"{kind} of {name}"] for name in servers]
         rows.append((kind, *(f"{cost:.1f}" for cost in costs), f"{costs[0] / costs[-1]:.3f}"))
-    names = [tree.name for tree in trees]
-    report("CPU time of the server, us a call", ["kind", *names, "first / last"], rows, microseconds=found)
+    columns = ["kind", *servers, "first / last"]
+    report("CPU time of the server, us a call", columns, rows, microseconds=found)
 
 
 if __name__ == "__main__":

@@ -94,7 +94,8 @@ def evaluate(
     All games are kept, and after Ctrl-C the same call continues. The notebook or stderr shows progress.
 
     Args:
-        player: address of a server, addresses of several servers that share the games, or a local player.
+        player: address of a server, addresses of several servers that share the games, as in `Client`, or a
+            local player.
         folder: folder for the replays, `result.json` and `report.md`; created if it is missing.
         games: number of games; games 0 to `games` - 1 of the seed are played.
         seed: seed of all new tiles, 0 to 2**64 - 1. Use the same seed for players that you compare.
@@ -158,7 +159,8 @@ def merge(folders: Sequence[str | Path], to: str | Path) -> EvaluationResult:
 
 
 def _missing(target: str, reason: OctofoldError) -> None:
-    print(f"continuing without {target}: {reason}", file=sys.stderr)
+    reason_alone = str(reason).removeprefix(f"{target}: ")
+    print(f"continuing without {target}: {reason_alone}", file=sys.stderr)
 
 
 def _progress(games: int, title: str) -> "EvaluationProgress":

@@ -11,14 +11,13 @@ from octofold_game.rules import BoardError
 
 from octofold_client.cli.arguments import (
     DEFAULT_TARGET,
-    add_credentials,
     add_model,
+    add_servers,
     asked_for,
-    credentials_of,
+    servers,
 )
 from octofold_client.contenders.advice import Advice, Adviser, local_adviser, served_adviser
 from octofold_client.errors import EvaluationError, OctofoldError
-from octofold_client.evaluation.servers import Servers
 
 Thought = Advice | str | None
 """Advice, the message of an error, or None if nobody is asked."""
@@ -27,10 +26,7 @@ Thought = Advice | str | None
 def add_adviser(parser: argparse.ArgumentParser) -> None:
     """Add `--player`, `--target`, the flags of `add_credentials`, `--model` and `--version`."""
     parser.add_argument("--player", metavar="SPEC", help="local player to ask, such as expectimax:depth=3")
-    parser.add_argument(
-        "--target", default="", metavar="HOST:PORT", help=f"server of the model (default: {DEFAULT_TARGET})"
-    )
-    add_credentials(parser)
+    add_servers(parser, default="")
     add_model(parser)
 
 
@@ -41,16 +37,17 @@ def adviser_of(options: Namespace, stack: ExitStack) -> Callable[[NDArray[np.uin
         EvaluationError: the player is unknown, or both a player and a model are named.
         OctofoldError: the server cannot be reached, or does not have the model.
     """
-    served = options.target or options.model or options.version
+    served = options.targets or options.model or options.version
     if options.player and served:
         raise EvaluationError("--player and a model of a server exclude each other")
     if options.player:
         return _Memory(local_adviser(options.player)).ask
     if not served:
         return None
-    servers = stack.enter_context(Servers([options.target or DEFAULT_TARGET], credentials_of(options)))
-    model = servers.select(*asked_for(options.model, options.version))
-    return _Memory(served_adviser(servers.client, model)).ask
+    options.targets = options.targets or [DEFAULT_TARGET]
+    found = stack.enter_context(servers(options))
+    model = found.select(*asked_for(options.model, options.version))
+    return _Memory(served_adviser(found.client, model)).ask
 
 
 class _Memory:

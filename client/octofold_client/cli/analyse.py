@@ -22,16 +22,15 @@ from octofold_client.analysis.trajectories import GAMES_AT_ONCE, Positions, batc
 from octofold_client.cli.arguments import (
     MOST_GAMES,
     Subcommands,
-    add_server,
+    add_servers,
     asked_for,
     count,
-    credentials_of,
+    servers,
 )
 from octofold_client.contenders.judges import Judge, local_judge, served_judge
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.report import missing_note
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder
-from octofold_client.evaluation.servers import Servers
 from octofold_client.extras import pictures_of
 from octofold_client.terminal.display import count_on, display_on
 from octofold_client.terminal.interrupts import DeferredInterrupts
@@ -76,7 +75,7 @@ def add(subcommands: "Subcommands") -> None:
         metavar="NAME",
         help="model of the server to use as the judge, NAME or NAME:VERSION",
     )
-    add_server(parser)
+    add_servers(parser)
     parser.add_argument(
         "--plots", action="store_true", help="save a picture beside the report (needs the extra plots)"
     )
@@ -151,8 +150,8 @@ def _judge_of(options: Namespace, stack: ExitStack) -> Judge | None:
         return local_judge(options.player)
     if not options.model:
         return None
-    servers = stack.enter_context(Servers([options.target], credentials_of(options)))
-    return served_judge(servers.client, servers.select(*asked_for(options.model)))
+    found = stack.enter_context(servers(options))
+    return served_judge(found.client, found.select(*asked_for(options.model)))
 
 
 def _read(folder: ResultFolder, last: int) -> tuple[list[Ending], Positions]:

@@ -2,14 +2,17 @@
 
 import argparse
 import functools
+import sys
 from pathlib import Path
 from typing import TypeAlias
 
 from octofold_game.command_line import Parser
 
-from octofold_client.errors import EvaluationError
+from octofold_client.errors import EvaluationError, InvalidRequest, OctofoldError
+from octofold_client.evaluation.servers import Servers
 from octofold_client.evaluation.slices import slice_numbers
 from octofold_client.rpc.credentials import Credentials
+from octofold_client.rpc.targets import addresses_of
 
 Subcommands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
@@ -24,28 +27,43 @@ MOST_PARALLEL = 2 * 65_536
 """Two groups, each with as many boards as a server accepts in one call."""
 
 
-def add_server(parser: argparse.ArgumentParser) -> None:
-    """Add `--target` and the flags of `add_credentials`."""
+def add_servers(parser: argparse.ArgumentParser, default: str = DEFAULT_TARGET, use: str = "") -> None:
+    """Add `--target`, as `targets`, and the flags of `add_credentials`.
+
+    Args:
+        parser: the parser of a subcommand.
+        default: the target without the flag; empty for no server.
+        use: what several servers do, for the help.
+    """
     parser.add_argument(
         "--target",
-        default=DEFAULT_TARGET,
-        metavar="HOST:PORT",
-        help="address of the server (default: %(default)s)",
-    )
-    add_credentials(parser)
-
-
-def add_servers(parser: argparse.ArgumentParser) -> None:
-    """Add `--target` for several servers, and the flags of `add_credentials`."""
-    parser.add_argument(
-        "--target",
-        type=listed,
-        default=[DEFAULT_TARGET],
+        type=targets,
+        default=targets(default) if default else [],
         dest="targets",
-        metavar="HOST:PORT[,HOST:PORT ...]",
-        help=f"addresses of the servers to share the games (default: {DEFAULT_TARGET})",
+        metavar="ADDRESS[,ADDRESS ...]",
+        help=f"addresses of the servers{use}: HOST:PORT, or dns:///NAME:PORT for all servers of a name "
+        f"(default: {DEFAULT_TARGET})",
     )
     add_credentials(parser)
+
+
+def targets(text: str) -> list[str]:
+    """The addresses of a target."""
+    try:
+        return list(addresses_of(text))
+    except InvalidRequest as error:
+        raise argparse.ArgumentTypeError(str(error).removeprefix("the target ")) from None
+
+
+def servers(options: argparse.Namespace) -> Servers:
+    """Connections to the servers of `add_servers`; a line on standard error names each that is missing."""
+    return Servers(options.targets, credentials_of(options), on_missing=report_missing)
+
+
+def report_missing(target: str, reason: OctofoldError) -> None:
+    """Print a line about a server that does not answer, while others do."""
+    reason_alone = str(reason).removeprefix(f"{target}: ")
+    print(f"continuing without {target}: {reason_alone}", file=sys.stderr)
 
 
 def add_credentials(parser: argparse.ArgumentParser) -> None:

@@ -68,7 +68,7 @@ def add(subcommands: "Subcommands") -> None:
         help="result folders, or models, NAME or NAME:VERSION; --player adds local players",
     )
     add_players(parser)
-    add_servers(parser)
+    add_servers(parser, use=" to share the games")
     parser.add_argument(
         "--models",
         type=Path,

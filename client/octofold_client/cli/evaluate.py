@@ -26,7 +26,7 @@ def add(subcommands: "Subcommands") -> None:
         "tiles with 95% intervals. Every move is kept: after Ctrl-C or a lost connection, the same command "
         "continues where it stopped.",
     )
-    add_servers(parser)
+    add_servers(parser, use=" to share the games")
     parser.add_argument(
         "--model",
         type=listed,

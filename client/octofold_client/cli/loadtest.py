@@ -17,14 +17,14 @@ from octofold_client.cli.arguments import (
     RESULTS,
     Subcommands,
     add_model,
-    add_server,
+    add_servers,
     asked_for,
     credentials_of,
+    servers,
 )
 from octofold_client.cli.load_levels import add_arguments, options_of
 from octofold_client.contenders.served_model import ServedModel
 from octofold_client.evaluation.result_folder import check_writable
-from octofold_client.evaluation.servers import Servers
 from octofold_client.extras import pictures_of
 from octofold_client.loadtest.options import LoadTestOptions
 from octofold_client.loadtest.progress import LoadTestProgress
@@ -42,11 +42,11 @@ def add(subcommands: "Subcommands") -> None:
     """Add the subcommand."""
     parser = subcommands.add_parser(
         "loadtest",
-        help="measure throughput and latency of a server under load",
-        description="Loads a server step by step, each step until three windows agree, and prints rates and "
-        "latencies. Ctrl-C ends the test and keeps the results so far.",
+        help="measure throughput and latency of servers under load",
+        description="Loads one or more servers step by step, each step until three windows agree, and prints "
+        "rates and latencies. Ctrl-C ends the test and keeps the results so far.",
     )
-    add_server(parser)
+    add_servers(parser)
     add_model(parser)
     add_arguments(parser)
     parser.set_defaults(run=loadtest)
@@ -66,12 +66,12 @@ def loadtest(flags: Namespace) -> None:
     # Fail before minutes of work, not after them.
     draw = pictures_of("octofold_client.loadtest.pictures").draw if flags.plots else None
     credentials = credentials_of(flags)
-    with Servers([flags.target], credentials) as servers:
-        served = servers.select(*asked_for(flags.model, flags.version))
-        server_version = servers.client.server_version()
+    with servers(flags) as found:
+        served = found.select(*asked_for(flags.model, flags.version))
+        server_version, target = found.client.server_version(), found.target
     largest = served.largest_exponent or LARGEST_EXPONENT
     boards, boards_from = options.boards(largest)
-    setup = _setup(flags.target, options, served, server_version, boards_from)
+    setup = _setup(target, options, served, server_version, boards_from)
     folder = flags.out or RESULTS / _folder_name(setup, options)
     check_writable(folder)
     task = Task(

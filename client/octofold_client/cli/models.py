@@ -6,9 +6,8 @@ from typing import Any
 import msgspec
 from octofold_game.model import Card, Strength
 
-from octofold_client.cli.arguments import Subcommands, add_server, credentials_of
+from octofold_client.cli.arguments import Subcommands, add_servers, servers
 from octofold_client.cli.json_output import add_json, print_json
-from octofold_client.evaluation.servers import Servers
 from octofold_client.rpc.answers import Model, ModelVersion
 from octofold_client.wording import counted
 
@@ -21,18 +20,18 @@ def add(subcommands: "Subcommands") -> None:
         description="Lists every model version of a server, with its state, its precision, and its strength "
         "by the evaluation in its card.",
     )
-    add_server(parser)
+    add_servers(parser)
     add_json(parser)
     parser.set_defaults(run=models)
 
 
 def models(options: Namespace) -> None:
     """Print every model version of a server; a version that is not ready with its reason."""
-    with Servers([options.target], credentials_of(options)) as servers:
+    with servers(options) as found:
         if options.json:
-            print_json({"models": [_model(model) for model in servers.models]})
+            print_json({"models": [_model(model) for model in found.models]})
             return
-        for model in servers.models:
+        for model in found.models:
             print(f"{model.name} (default)" if model.is_default else model.name)
             for version in model.versions:
                 print(f"  {version.version}  {_described(version)}")

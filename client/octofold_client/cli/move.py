@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.rules import LARGEST_EXPONENT, MOVE_NAMES
 
-from octofold_client.cli.arguments import Subcommands, add_model, add_server, asked_for, credentials_of
+from octofold_client.cli.arguments import Subcommands, add_model, add_servers, asked_for, servers
 from octofold_client.cli.board_text import parse_board, parse_lines
 from octofold_client.cli.json_output import add_json, print_json
 from octofold_client.contenders.served_model import ServedModel
-from octofold_client.evaluation.servers import Servers
 from octofold_client.rpc.client import Client
 
 BOARDS_A_CALL = 4096
@@ -36,7 +35,7 @@ def add(subcommands: "Subcommands") -> None:
     parser.add_argument(
         "--tiles", action="store_true", help="read tiles (0, 2, 4, 8 ...) instead of exponents"
     )
-    add_server(parser)
+    add_servers(parser)
     add_model(parser)
     add_json(parser)
     parser.set_defaults(run=move)
@@ -50,10 +49,10 @@ def move(options: Namespace) -> None:
         OctofoldError: a call failed.
     """
     one = parse_board(" ".join(options.board), tiles=options.tiles) if options.board else None
-    with Servers([options.target], credentials_of(options)) as servers:
-        served = servers.select(*asked_for(options.model, options.version))
+    with servers(options) as found:
+        served = found.select(*asked_for(options.model, options.version))
         boards = np.array([one], np.uint8) if one is not None else _typed(options.tiles, served)
-        answers = _answers(servers.client, served, boards)
+        answers = _answers(found.client, served, boards)
         if options.json:
             print_json(
                 {

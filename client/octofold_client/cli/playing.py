@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from rich.console import Console
 
-from octofold_client.cli.arguments import LOCAL_PARALLEL, PARALLEL, RESULTS
+from octofold_client.cli.arguments import LOCAL_PARALLEL, PARALLEL, RESULTS, report_missing
 from octofold_client.contenders.contender import Contender
 from octofold_client.contenders.player_specs import LocalPlayer, local_player
 from octofold_client.contenders.player_thread import PlayerThread
@@ -105,7 +105,7 @@ class Players:
             self.check = stack.enter_context(DeferredInterrupts()).check
             if self._models:
                 self._servers = stack.enter_context(
-                    Servers(self._targets, self._credentials, self.check, _missing)
+                    Servers(self._targets, self._credentials, self.check, report_missing)
                 )
                 self.contenders += [self._servers.select(*model) for model in self._models]
             self.contenders += local
@@ -114,7 +114,7 @@ class Players:
 
     @property
     def client(self) -> Client:
-        """The client of the first server, if models play."""
+        """The client of the servers, if models play."""
         return self._servers.client
 
     def __exit__(self, *raised: object) -> None:
@@ -202,10 +202,6 @@ def folder_name(command: str, contender: Contender, seed: int, part: Slice | Non
         version += f"-{contender.sha256[:8]}"  # a changed player gets a folder of its own
     suffix = f"-slice{part.number}of{part.of}" if part else ""
     return f"{command}-{model}-{version}-seed{seed}{suffix}"
-
-
-def _missing(target: str, reason: OctofoldError) -> None:
-    print(f"continuing without {target}: {reason}", file=sys.stderr)
 
 
 def _pace(evaluation: Evaluation) -> str:

@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 
-from octofold_client.cli.arguments import Subcommands, add_server, credentials_of
+from octofold_client.cli.arguments import Subcommands, add_servers, credentials_of
 from octofold_client.errors import Unavailable
 from octofold_client.evaluation.servers import diagnose
 from octofold_client.rpc.client import Client
@@ -14,23 +14,23 @@ def add(subcommands: "Subcommands") -> None:
     """Add the subcommand."""
     parser = subcommands.add_parser(
         "ready",
-        help="exit 0 if the server is ready, 1 otherwise",
-        description=f"Exits with 0 if the server reports SERVING within {READY_SECONDS:g} seconds, and "
+        help="exit 0 if a server is ready, 1 otherwise",
+        description=f"Exits with 0 if a server reports SERVING within {READY_SECONDS:g} seconds, and "
         "with 1 otherwise: it is starting or draining, or no server answers.",
     )
-    add_server(parser)
+    add_servers(parser)
     parser.set_defaults(run=ready)
 
 
 def ready(options: Namespace) -> None:
-    """Return once the server reports SERVING.
+    """Return once a server reports SERVING.
 
     Raises:
         Unavailable: it did not within `READY_SECONDS`.
     """
-    credentials = credentials_of(options)
-    with Client(options.target, credentials=credentials) as client:
+    credentials, target = credentials_of(options), ",".join(options.targets)
+    with Client(target, credentials=credentials) as client:
         try:
             client.wait_until_ready(READY_SECONDS)
         except Unavailable as error:
-            raise diagnose(error, options.target, credentials) from None
+            raise diagnose(error, target, credentials) from None

@@ -14,13 +14,13 @@ from octofold_client.cli.arguments import (
     add_servers,
     asked_for,
     credentials_of,
+    servers,
 )
 from octofold_client.cli.playing import Games, Players, folder_name, show
 from octofold_client.contenders.judges import Judge, local_judge, served_judge
 from octofold_client.contenders.player_specs import LocalPlayer
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import ResultFolder
-from octofold_client.evaluation.servers import Servers
 from octofold_client.terminal.display import count_on, display_on
 from octofold_client.wording import counted
 
@@ -34,7 +34,7 @@ def add(subcommands: "Subcommands") -> None:
         "move and the cell of the new tile. After Ctrl-C or a lost connection, the same command continues "
         "where it stopped.",
     )
-    add_servers(parser)
+    add_servers(parser, use=" to share the games")
     who = parser.add_mutually_exclusive_group()
     who.add_argument(
         "--model",
@@ -65,7 +65,7 @@ def add(subcommands: "Subcommands") -> None:
         help="also write what the four moves are worth to a player in this process (Parquet only)",
     )
     judge.add_argument(
-        "--judge-model", metavar="NAME", help="the same by a model of the first server, NAME or NAME:VERSION"
+        "--judge-model", metavar="NAME", help="the same by a model of the servers, NAME or NAME:VERSION"
     )
     parser.set_defaults(run=record)
 
@@ -110,8 +110,8 @@ def _judge_of(options: Namespace, stack: ExitStack) -> Judge | None:
         return local_judge(options.judge_player)
     if not options.judge_model:
         return None
-    servers = stack.enter_context(Servers(options.targets[:1], credentials_of(options)))
-    return served_judge(servers.client, servers.select(*asked_for(options.judge_model)))
+    found = stack.enter_context(servers(options))
+    return served_judge(found.client, found.select(*asked_for(options.judge_model)))
 
 
 def _told(folder: ResultFolder, files: list[LogFile]) -> str:

@@ -12,6 +12,7 @@ from octofold_client.rpc.answers import Model
 from octofold_client.rpc.client import Client
 from octofold_client.rpc.conversations import RetryPolicy
 from octofold_client.rpc.credentials import Credentials
+from octofold_client.rpc.targets import addresses_of, servers_of
 from octofold_client.rpc.unreachable import explain_tls, speaks_tls
 
 FIRST_SECONDS, FIRST_RETRY = 10.0, RetryPolicy(attempts=3)
@@ -36,7 +37,7 @@ class Servers:
     """Connections to one or more servers; a context manager.
 
     Args:
-        targets: addresses, at least one.
+        targets: targets as in `rpc.targets`, at least one; each of their addresses is a server.
         credentials: credentials for all servers.
         while_waiting: called every 0.2 s while a call waits; an exception from it ends the call.
         on_missing: called with the address of a server that does not answer, and the reason. Without it,
@@ -50,11 +51,12 @@ class Servers:
         while_waiting: Callable[[], None] = lambda: None,
         on_missing: Callable[[str, OctofoldError], None] | None = None,
     ) -> None:
-        self._targets = targets
+        self._targets = [address for target in targets for address in addresses_of(target)]
         self._credentials = credentials
         self._while_waiting = while_waiting
         self._on_missing = on_missing
         self._answering: list[tuple[Client, tuple[Model, ...]]] = []
+        self._together: Client | None = None
 
     def __enter__(self) -> Self:
         """Connect to all servers and ask them for their models.
@@ -90,9 +92,19 @@ class Servers:
         self._stack.close()
 
     @property
+    def target(self) -> str:
+        """The target of all servers that answer."""
+        return ",".join(client.target for client, _ in self._answering)
+
+    @property
     def client(self) -> Client:
-        """The client of the first server."""
-        return self._answering[0][0]
+        """A client whose calls go to all servers that answer."""
+        if len(self._answering) == 1:
+            return self._answering[0][0]
+        if self._together is None:
+            together = Client(self.target, credentials=self._credentials, while_waiting=self._while_waiting)
+            self._together = self._stack.enter_context(together)
+        return self._together
 
     @property
     def models(self) -> tuple[Model, ...]:
@@ -107,15 +119,19 @@ class Servers:
             EvaluationError: two servers have different model files.
         """
         first, *others = [select(models, name, version) for _, models in self._answering]
-        wanted = Conditions.of(first, 0)
+        wanted, first_target = Conditions.of(first, 0), self._answering[0][0].target
         for (client, _), served in zip(self._answering[1:], others, strict=True):
             if (conditions := Conditions.of(served, 0)) != wanted:
                 raise EvaluationError(
-                    f"{client.target} and {self.client.target} have different files of {served.title}: "
+                    f"{client.target} and {first_target} have different files of {served.title}: "
                     f"{differences(wanted, conditions)}"
                 )
         return first
 
     def sources(self, served: ServedModel) -> list[ServedSource]:
-        """One source of this version's moves for each server."""
-        return [ServedSource(client, served) for client, _ in self._answering]
+        """Sources of this version's moves: one for each server, as many as a name may have."""
+        return [
+            ServedSource(client, served)
+            for client, _ in self._answering
+            for _ in range(servers_of(client.target))
+        ]

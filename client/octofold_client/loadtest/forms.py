@@ -1,14 +1,15 @@
 """The forms of calls for moves: unary, packed, streamed and Open Inference.
 
-Each sends its boards once, without retries, and raises `CallFailed` if the call fails.
+Each sends its boards once and raises `CallFailed` if the call fails; it says when to send them again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, cycle
 from typing import Any, Protocol
 
 import grpc
@@ -24,12 +25,14 @@ from octofold_proto.octofold.v1 import inference_pb2_grpc
 from octofold_proto.status import grpc_code
 
 from octofold_client.errors import InvalidRequest
+from octofold_client.rpc.conversations import RetryPolicy
 
 Boards = NDArray[np.uint8]
 Moves = NDArray[np.int8]
 
 BROKEN_ANSWER = "BROKEN_ANSWER"
 """Counted like a status code: the status was OK, but the answer does not fit the question."""
+UNAVAILABLE = grpc.StatusCode.UNAVAILABLE.name
 MOST_BOARDS = 65_536
 """Boards in a call; a server with default options refuses more."""
 
@@ -70,6 +73,16 @@ class Destination:
     version: str
     timeout_seconds: float
     metadata: tuple[tuple[str, str], ...] = ()
+    has_others: bool = False
+    """Whether other servers answer if one fails."""
+
+
+RETRY = RetryPolicy(attempts=8, first_wait_seconds=0.02)
+NO_RETRY = RetryPolicy(attempts=1)
+STREAMS = 12
+"""Streams for several servers: each begins at the next server, so 2, 3, 4 or 6 servers get equal shares."""
+STREAM_SECONDS = 0.5
+"""Age at which one of several streams is replaced. A stream stays with its server, even if others join."""
 
 
 class CallFailed(Exception):
@@ -82,6 +95,14 @@ class CallFailed(Exception):
 
 class Asker(Protocol):
     """Makes calls of one form over one channel, any number at a time."""
+
+    @property
+    def to(self) -> Destination:
+        """The arguments of the calls."""
+
+    @property
+    def retry(self) -> RetryPolicy:
+        """When to make a call again whose server or connection ended before the answer."""
 
     async def ask(self, boards: Boards) -> Moves:
         """The moves `[N]` for boards `[N, 16]`.
@@ -106,6 +127,11 @@ class OneCall:
     to: Destination
     question: Callable[[Destination, Boards], Message]
     moves: Callable[[Any, int], Moves]
+
+    @property
+    def retry(self) -> RetryPolicy:
+        """A single server is measured as it is; with several, the others must answer."""
+        return RETRY if self.to.has_others else NO_RETRY
 
     async def ask(self, boards: Boards) -> Moves:
         """The moves `[N]` for boards `[N, 16]`, by one call."""
@@ -137,19 +163,58 @@ def open_inference(channel: grpc.aio.Channel, to: Destination) -> Asker:
 
 
 class Streamed:
-    """StreamNextMoves: all questions on one stream, which is opened again after it has ended."""
+    """StreamNextMoves: all questions on one stream, or on several streams in turn for several servers.
+
+    A stream is opened again after it has ended. That is normal when its connection has reached the age that
+    the server allows, so the questions without an answer are asked again.
+    """
+
+    retry = RETRY
 
     def __init__(self, channel: grpc.aio.Channel, to: Destination) -> None:
+        self.to = to
         self._method = _octofold(channel).StreamNextMoves
+        self._streams = [_Stream(self._method, to) for _ in range(STREAMS if to.has_others else 1)]
+        self._turns = cycle(range(len(self._streams)))
+        self._replaced: set[_Stream] = set()
+
+    async def ask(self, boards: Boards) -> Moves:
+        """The moves `[N]` for boards `[N, 16]`, by one message of a stream."""
+        turn = next(self._turns)
+        stream = self._streams[turn]
+        if self.to.has_others and stream.age_seconds > STREAM_SECONDS:
+            stream.finish()
+            self._replaced = {old for old in self._replaced if not old.ended} | {stream}
+            stream = self._streams[turn] = _Stream(self._method, self.to)
+        return await stream.ask(boards)
+
+    async def close(self) -> None:
+        """End the streams."""
+        for stream in (*self._streams, *self._replaced):
+            await stream.close()
+
+
+class _Stream:
+    def __init__(self, method: Any, to: Destination) -> None:
+        self._method = method
         self._to = to
         self._ids = count()
         self._open: dict[int, asyncio.Future[pb.NextMovesResponse]] = {}
-        self._questions: asyncio.Queue[pb.StreamNextMovesRequest] = asyncio.Queue()
+        self._questions: asyncio.Queue[pb.StreamNextMovesRequest | None] = asyncio.Queue()
         self._reading: asyncio.Task[None] | None = None
+        self._since = 0.0
+
+    @property
+    def ended(self) -> bool:
+        return self._reading is None or self._reading.done()
+
+    @property
+    def age_seconds(self) -> float:
+        return 0.0 if self.ended else time.monotonic() - self._since
 
     async def ask(self, boards: Boards) -> Moves:
-        """The moves `[N]` for boards `[N, 16]`, by one message of the stream."""
-        if self._reading is None or self._reading.done():
+        if self.ended:
+            self._since = time.monotonic()
             self._questions = asyncio.Queue()
             self._reading = asyncio.create_task(self._read_answers(self._questions))
         number = next(self._ids)
@@ -167,16 +232,19 @@ class Streamed:
             del self._open[number]
         return _fitting(_many_moves, response, len(boards))
 
+    def finish(self) -> None:
+        """Ask nothing more; the server ends the stream after its last answer."""
+        self._questions.put_nowait(None)
+
     async def close(self) -> None:
-        """End the stream."""
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.wait([self._reading])
 
-    async def _read_answers(self, questions: asyncio.Queue[pb.StreamNextMovesRequest]) -> None:
+    async def _read_answers(self, questions: asyncio.Queue[pb.StreamNextMovesRequest | None]) -> None:
         async def asked() -> AsyncIterator[pb.StreamNextMovesRequest]:
-            while True:
-                yield await questions.get()
+            while (question := await questions.get()) is not None:
+                yield question
 
         try:
             async for said in self._method(asked(), metadata=self._to.metadata):
@@ -187,7 +255,7 @@ class Streamed:
                     answer.set_exception(CallFailed(grpc_code(said.error).name, said.error.message))
                 else:
                     answer.set_result(said.response)
-            ended = CallFailed(grpc.StatusCode.UNAVAILABLE.name, "the server ended the stream")
+            ended = CallFailed(UNAVAILABLE, "the server ended the stream")
         except grpc.aio.AioRpcError as error:
             ended = _failure(error)
         for answer in self._open.values():

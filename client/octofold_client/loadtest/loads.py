@@ -11,14 +11,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
 
+from octofold_client.errors import Unavailable
 from octofold_client.loadtest import arrivals
 from octofold_client.loadtest.boards import BoardSource
-from octofold_client.loadtest.forms import BROKEN_ANSWER, Asker, CallFailed
+from octofold_client.loadtest.forms import BROKEN_ANSWER, UNAVAILABLE, Asker, CallFailed
 from octofold_client.loadtest.histogram import Histogram, merged
 from octofold_client.wording import counted
 
@@ -102,6 +104,8 @@ class Counts:
     seconds: float = 0.0
     sent: int = 0
     late: int = 0
+    sent_again: int = 0
+    """Calls that were sent again, because a server ended before it answered."""
     boards: int = 0
     """Boards of the answered calls."""
     latencies: Histogram = field(default_factory=Histogram)
@@ -144,6 +148,7 @@ class Counts:
             seconds=seconds,
             sent=sum(part.sent for part in parts),
             late=sum(part.late for part in parts),
+            sent_again=sum(part.sent_again for part in parts),
             boards=sum(part.boards for part in parts),
             latencies=merged(part.latencies for part in parts),
             errors=sum((part.errors for part in parts), Counter()),
@@ -170,6 +175,10 @@ class Recorder:
         """Count a call that was sent this long after its intended time."""
         self._counts.sent += 1
         self._counts.late += late_seconds > LATE_SECONDS
+
+    def sent_again(self) -> None:
+        """Count a call that is sent again."""
+        self._counts.sent_again += 1
 
     def answered(self, boards: int, seconds: float) -> None:
         """Count an answered call with its latency in seconds."""
@@ -261,12 +270,19 @@ async def _open_loop(
 async def _ask(
     asker: Asker, boards: NDArray[np.uint8], since: float, recorder: Recorder
 ) -> NDArray[np.int8] | None:
-    """Make one call and record it; return the moves, or None if it failed."""
-    try:
-        moves = await asker.ask(boards)
-    except CallFailed as failure:
-        recorder.failed(failure.code, str(failure))
-        return None
+    """Make one call, perhaps again, and record it; return the moves, or None if it failed."""
+    end = time.monotonic() + asker.to.timeout_seconds
+    for attempt in count(1):
+        try:
+            moves = await asker.ask(boards)
+            break
+        except CallFailed as failure:
+            wait = asker.retry.wait_seconds(Unavailable(), attempt) if failure.code == UNAVAILABLE else None
+            if wait is None or time.monotonic() + wait >= end:
+                recorder.failed(failure.code, str(failure))
+                return None
+        recorder.sent_again()
+        await asyncio.sleep(wait)
     recorder.answered(len(boards), time.monotonic() - since)
     return moves
 

@@ -14,6 +14,7 @@ from octofold_client.evaluation.markdown import aligned
 from octofold_client.loadtest.loads import per_second
 from octofold_client.loadtest.result import PERCENTILES, LoadTest, latencies_ms, outside_ms
 from octofold_client.loadtest.steps import Step
+from octofold_client.wording import counted
 
 SPLIT = (
     "Time of the average call in milliseconds; boards per batch, CPU cores of the client, late sends, errors"
@@ -75,6 +76,9 @@ def remarks(test: LoadTest) -> list[str]:
         if step.counts.errors:
             codes = ", ".join(f"{code} {count:,}" for code, count in step.counts.errors.most_common())
             found.append(f"{step.load}: errors: {codes}; the last: {step.counts.last_error}")
+        if step.counts.sent_again:
+            again = counted(step.counts.sent_again, "call")
+            found.append(f"{step.load}: {again} sent again, because a server or its connection had ended")
     warnings: dict[str, list[str]] = {}
     for step in test.steps:
         for warning in step.warnings:

@@ -106,6 +106,7 @@ def _step(step: Step, limit: Limit | None) -> dict[str, Any]:
         "errors": dict(counts.errors),
         "last_error": counts.last_error or None,
         "late_sends": counts.late,
+        "sent_again": counts.sent_again,
         "client_cpu_cores": sum(counts.cpu_shares),
         "client_busiest_process": max(counts.cpu_shares),
         "server": None if server is None else asdict(server),

@@ -6,7 +6,7 @@ clients.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,8 +14,9 @@ import grpc
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference import grpc_service_pb2_grpc
 
+from octofold_client.rpc.channels import OPTIONS
 from octofold_client.rpc.credentials import Credentials
-from octofold_client.rpc.methods import CHANNEL_OPTIONS
+from octofold_client.rpc.targets import addresses_of, is_name
 
 ASK_SECONDS = 5.0
 
@@ -69,19 +70,34 @@ class Split:
 
 
 class ServerStatistics:
-    """Reads the counters of one model version over its own connection; a context manager."""
+    """Reads the counters of one model version, summed over the servers of a target; a context manager.
+
+    Each server has a connection of its own. The servers of a name cannot be asked one by one.
+    """
 
     def __init__(self, target: str, model: str, version: str, credentials: Credentials) -> None:
-        self._channel: Any = credentials.channel(grpc, target, CHANNEL_OPTIONS)
-        stub = grpc_service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
-        self._ask = stub.ModelStatistics
+        addresses = addresses_of(target)
+        self._channels = (
+            []
+            if any(map(is_name, addresses))
+            else [credentials.channel(grpc, address, OPTIONS) for address in addresses]
+        )
+        stubs = map(grpc_service_pb2_grpc.GRPCInferenceServiceStub, self._channels)
+        self._asks = [stub.ModelStatistics for stub in stubs]
         self._request = oip.ModelStatisticsRequest(name=model, version=version)
         self._metadata = credentials.metadata
 
     def read(self) -> ServerCounters | None:
-        """The current counters; None if the server does not report them in time."""
+        """The current counters; None if a server does not report them in time."""
+        found = [self._read(ask) for ask in self._asks]
+        if not found or None in found:
+            return None
+        rows = [astuple(counters) for counters in found if counters is not None]
+        return ServerCounters(*(sum(numbers) for numbers in zip(*rows, strict=True)))
+
+    def _read(self, ask: Any) -> ServerCounters | None:
         try:
-            response = self._ask(self._request, timeout=ASK_SECONDS, metadata=self._metadata)
+            response = ask(self._request, timeout=ASK_SECONDS, metadata=self._metadata)
             (found,) = response.model_stats
         except (grpc.RpcError, ValueError):
             return None
@@ -101,4 +117,5 @@ class ServerStatistics:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._channel.close()
+        for channel in self._channels:
+            channel.close()

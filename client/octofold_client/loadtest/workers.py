@@ -7,6 +7,7 @@ closes, and leaves Ctrl-C to the process that started it.
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import time
 from collections.abc import Callable
@@ -34,8 +35,9 @@ from octofold_client.loadtest.loads import (
     generate,
     punctual_loop,
 )
+from octofold_client.rpc.channels import asyncio_channel
 from octofold_client.rpc.credentials import PLAINTEXT, Credentials
-from octofold_client.rpc.methods import CHANNEL_OPTIONS
+from octofold_client.rpc.targets import servers_of
 
 SLICE_SECONDS = 0.2
 CONNECT_SECONDS = 10.0
@@ -170,6 +172,8 @@ class Workers:
 
 def _work(pipe: Connection, task: Task) -> None:
     """Run in each process: generate one load after the other until the pipe closes."""
+    # A line of every process about a lost server would disturb the progress; the result counts the calls.
+    logging.getLogger("octofold_client").addHandler(logging.NullHandler())
     with asyncio.Runner(loop_factory=punctual_loop) as runner:
         runner.run(_serve(pipe, task))
 
@@ -185,12 +189,15 @@ async def _serve(pipe: Connection, task: Task) -> None:
             loop.remove_reader(pipe.fileno())
             orders.put_nowait(_END)
 
-    channel: grpc.aio.Channel = task.credentials.channel(grpc.aio, task.target, CHANNEL_OPTIONS)
+    channel: grpc.aio.Channel = asyncio_channel(task.target, task.credentials)
     async with channel:
         with suppress(TimeoutError):  # the calls will report the reason
             async with asyncio.timeout(CONNECT_SECONDS):
                 await channel.channel_ready()
-        to = Destination(task.model, task.version, task.timeout_seconds, task.credentials.metadata)
+        has_others = servers_of(task.target) > 1
+        to = Destination(
+            task.model, task.version, task.timeout_seconds, task.credentials.metadata, has_others=has_others
+        )
         asker = asker_of(task.form, channel, to)
         with suppress(OSError):  # the pipe is closed
             pipe.send("connected")

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from octofold_client.errors import ClientClosed
 from octofold_client.rpc.answers import Model, NextMove, NextMoves
+from octofold_client.rpc.channels import asyncio_channel
 from octofold_client.rpc.coalescing import AskedByTask, Coalescer
 from octofold_client.rpc.conversations import (
     DEFAULT_RETRY,
@@ -21,7 +22,8 @@ from octofold_client.rpc.conversations import (
     Wait,
 )
 from octofold_client.rpc.credentials import PLAINTEXT, Credentials
-from octofold_client.rpc.methods import CHANNEL_OPTIONS, methods_of
+from octofold_client.rpc.methods import methods_of
+from octofold_client.rpc.targets import servers_of
 
 T = TypeVar("T")
 
@@ -44,7 +46,7 @@ class AsyncClient:
         credentials: Credentials = PLAINTEXT,
     ) -> None:
         self._calls = Calls(target, model, version, timeout_seconds, retry, credentials.tls)
-        self._channel = credentials.channel(grpc.aio, target, CHANNEL_OPTIONS)
+        self._channel = asyncio_channel(target, credentials)
         self._metadata = credentials.metadata
         self._methods = methods_of(self._channel)
         self._coalescers: dict[tuple[str, str], Coalescer] = {}
@@ -52,7 +54,7 @@ class AsyncClient:
 
     @property
     def target(self) -> str:
-        """Address of the server."""
+        """Address of the server, or addresses."""
         return self._calls.target
 
     async def next_move(
@@ -128,7 +130,9 @@ class AsyncClient:
         coalescer = self._coalescers.get(asks_for)
         if coalescer is None:
             coalescer = self._coalescers[asks_for] = Coalescer(
-                self._calls.of_model(*asks_for), lambda step: asyncio.create_task(self._call(step))
+                self._calls.of_model(*asks_for),
+                lambda step: asyncio.create_task(self._call(step)),
+                servers_of(self.target),
             )
         coalescer.ask(asked)
         return await asked.result()

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from octofold_client.errors import ClientClosed
 from octofold_client.rpc.answers import Model, NextMove, NextMoves
+from octofold_client.rpc.channels import blocking_channel
 from octofold_client.rpc.coalescing import AskedByThread, Coalescer
 from octofold_client.rpc.conversations import (
     DEFAULT_RETRY,
@@ -26,7 +27,8 @@ from octofold_client.rpc.conversations import (
     Wait,
 )
 from octofold_client.rpc.credentials import PLAINTEXT, Credentials
-from octofold_client.rpc.methods import CHANNEL_OPTIONS, methods_of
+from octofold_client.rpc.methods import methods_of
+from octofold_client.rpc.targets import servers_of
 
 T = TypeVar("T")
 SLICE_SECONDS = 0.2
@@ -113,7 +115,8 @@ class Client:
     if the call fails; `octofold_client.errors` lists the kinds.
 
     Args:
-        target: address of the server, HOST:PORT.
+        target: address of the server, HOST:PORT; or a name of several servers, dns:///NAME:PORT; or several
+            of both with commas between them. Calls then go to each server that is ready in turn.
         model: model to ask; empty for the server's default.
         version: version of the model; empty for the newest ready version.
         timeout_seconds: deadline of every call, including its retries.
@@ -122,7 +125,7 @@ class Client:
         while_waiting: called every 0.2 s while a call waits; an exception from it ends the call.
 
     Raises:
-        InvalidRequest: the target is not HOST:PORT, or a token would be sent there in plaintext.
+        InvalidRequest: the target is malformed, or a token would be sent there in plaintext.
     """
 
     def __init__(
@@ -138,7 +141,7 @@ class Client:
     ) -> None:
         self._calls = Calls(target, model, version, timeout_seconds, retry, credentials.tls)
         self._while_waiting = while_waiting
-        self._channel = credentials.channel(grpc, target, CHANNEL_OPTIONS)
+        self._channel = blocking_channel(target, credentials)
         self._metadata = credentials.metadata
         self._methods = methods_of(self._channel)
         self._coalescers: dict[tuple[str, str], Coalescer] = {}
@@ -147,7 +150,7 @@ class Client:
 
     @property
     def target(self) -> str:
-        """Address of the server."""
+        """Address of the server, or addresses."""
         return self._calls.target
 
     def next_move(
@@ -240,7 +243,9 @@ class Client:
         coalescer = self._coalescers.get(asks_for)
         if coalescer is None:
             calls = self._calls.of_model(*asks_for)
-            coalescer = self._coalescers.setdefault(asks_for, Coalescer(calls, self._start_call))
+            coalescer = self._coalescers.setdefault(
+                asks_for, Coalescer(calls, self._start_call, servers_of(self.target))
+            )
         coalescer.ask(asked)
         return asked
 

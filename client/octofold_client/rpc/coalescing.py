@@ -2,8 +2,8 @@
 
 While nothing is in flight, a board is sent at once. Otherwise, boards gather until they are as many as those
 in flight, and are then sent together. A lone caller never waits, no timer is needed, and one half of many
-callers asks while the server works for the other half. Each caller gets its own answer or error, and a caller
-that leaves does not affect the others.
+callers asks while the server works for the other half; with several servers, each has two such parts. Each
+caller gets its own answer or error, and a caller that leaves does not affect the others.
 
 The calls are unary. A single stream was no faster, and a message on a stream can neither be canceled nor have
 a deadline that the server knows.
@@ -153,9 +153,11 @@ class Coalescer:
     Args:
         calls: makes the requests.
         start: begins a call, or raises.
+        servers: number of servers to which `start` spreads the calls.
     """
 
-    def __init__(self, calls: Calls, start: Callable[[Send], OpenCall]) -> None:
+    def __init__(self, calls: Calls, start: Callable[[Send], OpenCall], servers: int = 1) -> None:
+        self._most_others = 2 * servers - 1  # calls in flight while another one gathers
         self._calls = calls
         self._start = start
         self._boards: deque[Asked] = deque()
@@ -173,7 +175,7 @@ class Coalescer:
 
     def _is_due(self) -> bool:
         # With half as many, calls were smaller (16 instead of 22 boards for 64 callers) and cost more.
-        return bool(self._groups) or len(self._boards) >= max(1, self._on_their_way)
+        return bool(self._groups) or len(self._boards) >= max(1, self._on_their_way // self._most_others)
 
     def _send(self) -> None:
         """Begin all calls that are due."""

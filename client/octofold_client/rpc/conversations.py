@@ -6,7 +6,6 @@ output itself, so tests can run it without a server.
 """
 
 import random
-import re
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +25,6 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_client.errors import (
     BrokenAnswer,
     DeadlinePassed,
-    InvalidRequest,
     NotOctofold,
     OctofoldError,
     QueueFull,
@@ -34,6 +32,7 @@ from octofold_client.errors import (
     error_of_call,
 )
 from octofold_client.rpc.answers import Model, ModelVersion, NextMove, NextMoves
+from octofold_client.rpc.targets import addresses_of
 from octofold_client.rpc.unreachable import explain
 
 T = TypeVar("T")
@@ -68,8 +67,6 @@ class Wait:
 
     seconds: float
 
-
-_TARGET = re.compile(r"([^\s/:\[\]]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
 
 Step = Send | SendBoard | Wait
 Conversation = Generator[Step, Any, T]
@@ -109,11 +106,11 @@ class Calls:
     """Makes the conversations of one client.
 
     Raises:
-        InvalidRequest: the target is not HOST:PORT. gRPC would fail later, with a long message.
+        InvalidRequest: the target is malformed.
     """
 
     target: str
-    """Address of the server, HOST:PORT."""
+    """As in `targets`."""
     model: str = ""
     """Empty for the server's default model."""
     version: str = ""
@@ -125,11 +122,7 @@ class Calls:
     """Whether the connection uses TLS; only for error messages."""
 
     def __post_init__(self) -> None:
-        match = _TARGET.fullmatch(self.target)
-        if match is None or not 1 <= int(match["port"]) <= 65_535:
-            raise InvalidRequest(
-                f"the target must be HOST:PORT, such as 127.0.0.1:50051, got {self.target!r}"
-            )
+        addresses_of(self.target)
 
     def of_model(self, model: str | None, version: str | int | None) -> "Calls":
         """The same calls to another model or version; None keeps the model or version.

@@ -15,6 +15,7 @@ from typing import Any
 import grpc
 
 from octofold_client.errors import InvalidRequest
+from octofold_client.rpc.targets import host_and_port, is_name
 
 TOKEN_VARIABLE = "OCTOFOLD_TOKEN"
 """Environment variable with the token, used if no token file is given."""
@@ -66,18 +67,19 @@ class Credentials:
             token=environment.get(TOKEN_VARIABLE, "") if token is None else _token(token),
         )
 
-    def channel(self, api: Any, target: str, options: Any) -> Any:
-        """A channel to `target`, HOST:PORT, made by `api`, which is `grpc` or `grpc.aio`.
+    def channel(self, api: Any, address: str, options: Any) -> Any:
+        """A channel to one address of `targets`, made by `api`, which is `grpc` or `grpc.aio`.
 
         Raises:
             InvalidRequest: the token would leave this machine in plaintext.
         """
         if self.tls:
             files = grpc.ssl_channel_credentials(self.authorities, self.key, self.certificate)
-            return api.secure_channel(target, files, options=options)
-        if self.token and not _is_loopback(target.rpartition(":")[0]):
-            raise InvalidRequest(f"{target}: a token needs TLS, except on this machine")
-        return api.insecure_channel(target, options=options)
+            return api.secure_channel(address, files, options=options)
+        # What a resolver answers for a name may be any machine.
+        if self.token and (is_name(address) or not _is_loopback(host_and_port(address)[0])):
+            raise InvalidRequest(f"{address}: a token needs TLS, except on this machine")
+        return api.insecure_channel(address, options=options)
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
@@ -99,6 +101,6 @@ def _is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
     try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
+        return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False

@@ -24,15 +24,20 @@ LOG_LINES = 12
 
 
 class LocalServer:
-    """`octofold-serve` on 127.0.0.1; a context manager. `target` is its address inside the block.
+    """`octofold-serve` on a loopback address; a context manager. `target` is its address inside the block.
 
     Args:
         models: model repository to serve.
         options: further arguments of `octofold-serve`.
+        host: the loopback address, such as 127.0.0.2 on Linux.
+        port: the gRPC port; 0 for a free one.
     """
 
-    def __init__(self, models: Path, options: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, models: Path, options: tuple[str, ...] = (), host: str = "127.0.0.1", port: int = 0
+    ) -> None:
         self._models = models
+        self._host, self._port = host, port
         self._options = options
         self._folder = tempfile.TemporaryDirectory(prefix="octofold-")
         self._log = Path(self._folder.name) / "server.log"
@@ -76,8 +81,17 @@ class LocalServer:
     def _start(self) -> None:
         program = Path(sys.executable).with_name("octofold-serve")
         port_file = Path(self._folder.name) / "port"
-        command = [str(program), "--host", "127.0.0.1", "--port", "0", "--port-file", str(port_file)]
-        command += ["--models", str(self._models), "--grace", "0", "--stop-with-input", *self._options]
+        command = [str(program), "--host", self._host, "--port", str(self._port)]
+        command += [
+            "--port-file",
+            str(port_file),
+            "--models",
+            str(self._models),
+            "--grace",
+            "0",
+            "--stop-with-input",
+            *self._options,
+        ]
         try:
             with self._log.open("wb") as log:
                 # In a new session, Ctrl-C reaches only this program, which then stops the server. The pipe
@@ -94,7 +108,7 @@ class LocalServer:
             if time.monotonic() > end:
                 raise ServerDied(f"the server was not ready after {START_SECONDS:.0f} s{self._last_words()}")
             time.sleep(0.02)
-        self.target = f"127.0.0.1:{port_file.read_text().strip()}"
+        self.target = f"{self._host}:{port_file.read_text().strip()}"
         with Client(self.target) as client:
             client.wait_until_ready(START_SECONDS)
 

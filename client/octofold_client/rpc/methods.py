@@ -1,4 +1,4 @@
-"""The gRPC methods that both clients call, and the options of their channels."""
+"""The gRPC methods that both clients call."""
 
 from typing import Any
 
@@ -6,17 +6,9 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from octofold_proto.inference import grpc_service_pb2_grpc
 from octofold_proto.octofold.v1 import inference_pb2_grpc
 
-CHANNEL_OPTIONS = (
-    # An answer is as long as its question, whose length the caller chooses.
-    ("grpc.max_receive_message_length", -1),
-    # Reconnect to a restarted server within two seconds, not within gRPC's default of two minutes.
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 2000),
-)
-
 
 def methods_of(channel: Any) -> dict[str, Any]:
-    """The methods that a `Send` names, on a channel of `grpc` or `grpc.aio`."""
+    """The methods that a `Send` names, on a channel of `channels`."""
     service = inference_pb2_grpc.OctofoldServiceStub(channel)
     open_inference = grpc_service_pb2_grpc.GRPCInferenceServiceStub(channel)
     return {

@@ -4,6 +4,8 @@ import re
 import socket
 import ssl
 
+from octofold_client.rpc.targets import host_and_port
+
 PROBE_SECONDS = 2.0
 _VERIFY = re.compile(r"CERTIFICATE_VERIFY_FAILED: (?P<reason>.*?)(: OK)?$")
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST")
@@ -13,9 +15,11 @@ _CLOSED = ("Socket closed", "Connection reset")
 
 def explain(details: str, target: str, *, tls: bool) -> str | None:
     """A message for the `details` of a call that could not connect to `target`; None for other details."""
+    if "backend unhealthy" in details:
+        return f"{target}: no server there is ready"
     if "errors resolving" in details or "DNS resolution failed" in details:
         return f"{target}: the host name cannot be resolved"
-    if "failed to connect" not in details:
+    if "failed to connect" not in details and "backends failing" not in details:
         return None
     if match := _VERIFY.search(details):
         return _not_verified(target, match["reason"])
@@ -69,10 +73,9 @@ def speaks_tls(target: str) -> bool:
 
 
 def _shake_hands(target: str, context: ssl.SSLContext) -> None:
-    host, _, port = target.rpartition(":")
-    host = host.strip("[]")
+    host, port = host_and_port(target)
     with (
-        socket.create_connection((host, int(port)), PROBE_SECONDS) as connection,
+        socket.create_connection((host, port), PROBE_SECONDS) as connection,
         context.wrap_socket(connection, server_hostname=host),
     ):
         pass

@@ -20,6 +20,7 @@ from octofold_proto.errors import InvalidRequest, QueueFull, Unavailable
 from octofold_proto.status import CODES
 
 from octofold_server.admission.byte_budget import ByteBudget
+from octofold_server.admission.load import LoadReport
 from octofold_server.admission.request import TRACE_HEADERS, Headers, Request
 from octofold_server.batching.call import Call
 from octofold_server.batching.statistics import Refusals
@@ -104,6 +105,7 @@ class Admission:
         tracing: records every finished call; None without tracing.
         refusals: counts the calls that failed before a model was found for them.
         budget: the budget for the bytes of all messages in progress, from all protocols.
+        load: the load that unary calls report; nothing until somebody updates it.
         refusal: the reason why calls are refused; empty while they are admitted.
         ready: whether the server wants new clients: from `open` until `leave`.
         is_alive: returns whether the transport works; the owner of the transport sets it.
@@ -115,6 +117,7 @@ class Admission:
         self.limits = limits or Limits()
         self.refusals = Refusals()
         self.budget = ByteBudget(self.limits.message_bytes, self.refusals)
+        self.load = LoadReport(models)
         self.refusal = "the server is starting"
         self.ready = False
         self.is_alive: Callable[[], bool] = lambda: True

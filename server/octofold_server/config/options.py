@@ -261,6 +261,24 @@ class Config:
         "close a gRPC connection that has no call for this many seconds; clients reconnect when they call; 0 "
         "disables",
     )
+    max_connection_age: float = _option(
+        0.0,
+        _SECONDS,
+        "close a gRPC connection after this many seconds, up to a tenth sooner or later, so that clients "
+        "look for new servers; 0 disables",
+    )
+    max_connection_age_grace: float = _option(
+        30.0,
+        _SECONDS,
+        "time for the calls of a connection to finish after --max-connection-age; streams that are still "
+        "open then end with UNAVAILABLE",
+    )
+    load_report: bool = _option(
+        False,
+        SWITCH,
+        "report the load of the server with the answer to every unary gRPC call (ORCA), for proxies and "
+        "clients that balance by it",
+    )
     transport: str = _option(
         "auto",
         _one_of("auto", "direct", "public"),

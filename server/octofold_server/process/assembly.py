@@ -36,7 +36,7 @@ from octofold_server.transport.access import Access
 from octofold_server.transport.arrivals import Arrivals
 from octofold_server.transport.aside import Aside
 from octofold_server.transport.choice import new_server
-from octofold_server.transport.interface import Server
+from octofold_server.transport.interface import Server, nothing
 from octofold_server.transport.methods import Methods
 from octofold_server.transport.unread import UnreadReplies
 
@@ -159,7 +159,8 @@ def _methods(
     )
     checked = None if access.open else access
     unread = UnreadReplies(config.message_timeout, config.max_bytes_in_flight // 2, admission.refusals)
-    methods = Methods(arrivals, admission.refusals, checked, small_arrivals, unread)
+    on_tick = admission.load.update if config.load_report else nothing
+    methods = Methods(arrivals, admission.refusals, checked, small_arrivals, unread, on_tick)
     aside = Aside(ASIDE_THREADS, config.max_calls, admission.refusals, "aside")
     slow = Aside(SLOW_THREADS, config.max_calls, admission.refusals, "loading")
     idle_seconds = config.stream_idle or math.inf
@@ -205,6 +206,9 @@ def _options(config: Config) -> list[tuple[str, int]]:
     ]
     if config.connection_idle:
         options.append(("grpc.max_connection_idle_ms", round(config.connection_idle * 1000)))
+    if config.max_connection_age:
+        options.append(("grpc.max_connection_age_ms", round(config.max_connection_age * 1000)))
+        options.append(("grpc.max_connection_age_grace_ms", round(config.max_connection_age_grace * 1000)))
     return options
 
 

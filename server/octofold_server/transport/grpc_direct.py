@@ -83,14 +83,14 @@ class DirectRpc:
             operations.insert(0, cygrpc.SendInitialMetadataOperation(_NOTHING, _NO_FLAGS))
         self._start(_SENT, operations, self._was_sent)
 
-    def reply(self, message: bytes) -> None:
-        """End the call with its only message."""
+    def reply(self, message: bytes, trailing: Metadata = ()) -> None:
+        """End the call with its only message, and with trailing metadata."""
         if self._ended:
             return
         operations = (
             cygrpc.SendInitialMetadataOperation(_NOTHING, _NO_FLAGS),
             cygrpc.SendMessageOperation(message, _NO_FLAGS),
-            cygrpc.SendStatusFromServerOperation(_NOTHING, *_OK, _NO_FLAGS),
+            cygrpc.SendStatusFromServerOperation(trailing, *_OK, _NO_FLAGS),
         )
         self._owed.add(_STATUS)  # first: else `_closed` may take the call for over
         self._ended = True

@@ -71,9 +71,9 @@ class PublicRpc:
         """Send one of several messages."""
         self._on_loop(self._start_sending, message)
 
-    def reply(self, message: bytes) -> None:
-        """End the call with its only message."""
-        self._on_loop(self._set_end, 0, "", (), message)
+    def reply(self, message: bytes, trailing: Metadata = ()) -> None:
+        """End the call with its only message, and with trailing metadata."""
+        self._on_loop(self._set_end, 0, "", trailing, message)
 
     def cut_off(self, code: int, details: str) -> None:  # noqa: ARG002 -- a status would wait for the message
         """End the call for the client at once."""

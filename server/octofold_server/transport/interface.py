@@ -68,8 +68,8 @@ class Rpc(Protocol):
         """
         ...
 
-    def reply(self, message: bytes) -> None:
-        """End the call with its only message."""
+    def reply(self, message: bytes, trailing: Metadata = ()) -> None:
+        """End the call with its only message, and with trailing metadata."""
         ...
 
     def cut_off(self, code: int, details: str) -> None:

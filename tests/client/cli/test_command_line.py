@@ -148,11 +148,39 @@ def test_a_corrupt_replay_file_is_named(target: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "target", ["", "localhost", ":50051", "here:port", "here:65536", "http://here:1", "::1"]
+    ("target", "got"),
+    [
+        *((text, repr(text)) for text in ("", "localhost", ":50051", "here:port", "here:65536", "::1")),
+        ("http://here:1", "'http://here:1'"),
+        ("dns:///here", "'dns:///here'"),
+        ("here:1,there", "'there' in 'here:1,there'"),
+        ("here:1,", "'' in 'here:1,'"),
+    ],
 )
-def test_a_malformed_address_is_one_line_before_anything_is_connected(tmp_path: Path, target: str) -> None:
-    message = failure("models", "--target", target, folder=tmp_path)
-    assert message == f"the target must be HOST:PORT, such as 127.0.0.1:50051, got {target!r}"
+def test_a_malformed_address_is_one_line_before_anything_is_connected(
+    tmp_path: Path, target: str, got: str
+) -> None:
+    done = octofold("models", "--target", target, folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    forms = "HOST:PORT, such as 127.0.0.1:50051, or dns:///NAME:PORT, or several with commas between them"
+    assert done.stderr == (
+        f"octofold models: --target: must be {forms}, got {got} (see octofold models --help)\n"
+    )
+
+
+def test_a_dead_address_among_living_ones_is_named_and_the_others_answer(
+    target: str, nobody: str, tmp_path: Path
+) -> None:
+    move = ("move", *CORNER.split(), "--target")
+    done = octofold(*move, f"{nobody},{target},nowhere.invalid:1", folder=tmp_path)
+    assert done.returncode == 0, done
+    refused, unknown = done.stderr.splitlines()
+    assert refused.startswith(f"continuing without {nobody}: ")
+    assert "refused" in refused
+    assert unknown == "continuing without nowhere.invalid:1: the host name cannot be resolved"
+    assert failure(*move, f"dns:///{nobody}", folder=tmp_path).startswith(
+        "no Octofold server answers at dns:"
+    )
 
 
 def test_ready_is_told_by_the_exit_code_alone(target: str, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from octofold_client import Client
 from octofold_client.errors import LoadTestError
 from octofold_client.loadtest.boards import Recorded, played_boards
-from octofold_client.loadtest.forms import Asker, CallFailed, Destination, Form, asker_of
+from octofold_client.loadtest.forms import RETRY, Asker, CallFailed, Destination, Form, asker_of
 from octofold_client.loadtest.loads import Closed, Counts, Open, Schedule, Share, generate, punctual_loop
 from octofold_client.loadtest.statistics import ServerStatistics, Split
 from octofold_client.loadtest.steps import Plan
@@ -30,6 +30,9 @@ BOARDS = played_boards(15, 64)
 
 class FakeAsker:
     """Answers after `seconds`; while one call blocks, the whole event loop stands still."""
+
+    to = Destination("", "", 10.0)
+    retry = RETRY
 
     def __init__(self, seconds: float = 0.01, block_call: int = -1, fail_call: int = -1) -> None:
         self._seconds = seconds

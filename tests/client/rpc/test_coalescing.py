@@ -33,9 +33,9 @@ LOST = Failed(grpc.StatusCode.UNAVAILABLE)
 class ByHand:
     """Begins calls that end when a test says so; the answer to a board is its first cell."""
 
-    def __init__(self) -> None:
+    def __init__(self, servers: int = 1) -> None:
         self.begun: list[tuple[bytes, Future[Any]]] = []
-        self.coalescer = Coalescer(Calls(HERE), self)
+        self.coalescer = Coalescer(Calls(HERE), self, servers)
 
     def __call__(self, send: Send) -> Future[Any]:
         call: Future[Any] = Future()
@@ -205,3 +205,9 @@ async def test_a_cancelled_task_leaves_and_the_others_get_their_answers() -> Non
     answers = await asyncio.gather(*tasks, return_exceptions=True)
     assert isinstance(answers[2], asyncio.CancelledError)
     assert [answer.move for answer in answers if isinstance(answer, NextMove)] == [1, 2, 4]
+
+
+def test_with_several_servers_calls_are_smaller_so_that_each_server_has_some() -> None:
+    hand = ByHand(servers=2)
+    hand.ask(*range(8))
+    assert hand.calls == [[0], [1], [2], [3], [4], [5], [6, 7]]

@@ -25,7 +25,16 @@ def test_a_token_does_not_show(token_file: Path) -> None:
     assert "sesame" not in repr(Credentials.from_files(token=token_file))
 
 
-@pytest.mark.parametrize("target", ["example.org:50051", "10.0.0.1:50051", "[2001:db8::1]:50051"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        "example.org:50051",
+        "10.0.0.1:50051",
+        "[2001:db8::1]:50051",
+        "127.0.0.1:50051,10.0.0.1:50051",
+        "dns://10.0.0.1:53/localhost:50051",
+    ],
+)
 def test_a_token_leaves_this_machine_over_tls_only(target: str) -> None:
     with pytest.raises(InvalidRequest, match="a token needs TLS"):
         Client(target, credentials=Credentials(token="open-sesame"))

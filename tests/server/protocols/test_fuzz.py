@@ -73,7 +73,7 @@ class Wire:
         self.replies.append(message)
         self._events.put("sent")
 
-    def reply(self, message: bytes) -> None:
+    def reply(self, message: bytes, trailing: object = ()) -> None:  # noqa: ARG002 -- the method's
         self.replies.append(message)
         self.end()
 

@@ -80,7 +80,7 @@ class Wire:
     def cut_off(self, code: int, details: str) -> None:
         raise AssertionError(f"nothing cuts these streams off: {code}, {details}")
 
-    def reply(self, _: bytes) -> None:
+    def reply(self, message: bytes, trailing: object = ()) -> None:  # noqa: ARG002 -- the method's
         raise AssertionError("a stream has many replies")
 
     def give(self, message: bytes | None) -> None:

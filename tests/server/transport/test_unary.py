@@ -33,7 +33,7 @@ class Wire:
     def peer(self) -> str:
         return "test"
 
-    def reply(self, _: bytes) -> None:
+    def reply(self, message: bytes, trailing: object = ()) -> None:  # noqa: ARG002 -- the method's
         if self._error is not None:
             raise self._error
         self.codes.put(0)

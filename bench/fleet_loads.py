@@ -1,0 +1,125 @@
+"""Loads on several servers: every way in which our clients ask for moves, until they are stopped.
+
+A call counts as failed only if the client has given it up after its retries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+from octofold_client import AsyncClient, Client
+from octofold_client.loadtest.boards import Recorded
+from octofold_client.loadtest.forms import Destination, Form, asker_of
+from octofold_client.loadtest.loads import Closed, Counts, Schedule, Share, generate
+from octofold_client.rpc.channels import asyncio_channel
+from octofold_client.rpc.credentials import PLAINTEXT
+
+BOARDS = np.random.default_rng(1).integers(0, 6, (256, 16), dtype=np.uint8)
+CALLERS = 8
+PACKED = 16
+WINDOW_SECONDS = 0.1
+TIMEOUT_SECONDS = 20.0
+
+
+@dataclass
+class Calls:
+    """The calls of a load so far."""
+
+    answered: int = 0
+    failures: list[str] = field(default_factory=list)
+    is_over: bool = False
+    """Set when the load shall end."""
+
+
+Load = Callable[[str, Calls], Awaitable[None]]
+"""Calls the servers of a target until `is_over`."""
+
+
+async def by_tasks(target: str, calls: Calls) -> None:
+    """Single boards of many tasks, which share calls."""
+    async with AsyncClient(target, timeout_seconds=TIMEOUT_SECONDS) as client:
+        await _repeat(calls, lambda: client.next_move(BOARDS[0]))
+
+
+async def packed(target: str, calls: Calls) -> None:
+    """Calls of several boards each."""
+    async with AsyncClient(target, timeout_seconds=TIMEOUT_SECONDS) as client:
+        await _repeat(calls, lambda: client.next_moves(BOARDS[:PACKED]))
+
+
+async def by_threads(target: str, calls: Calls) -> None:
+    """Single boards of many threads, which share calls."""
+    with Client(target, timeout_seconds=TIMEOUT_SECONDS) as client:
+        await _repeat(calls, lambda: asyncio.to_thread(client.next_move, BOARDS[0]))
+
+
+async def streamed(target: str, calls: Calls) -> None:
+    """Messages on streams, by the load generator of `octofold loadtest`."""
+    await _generated("stream", target, calls)
+
+
+async def unary(target: str, calls: Calls) -> None:
+    """Calls of one board each, by the load generator of `octofold loadtest`."""
+    await _generated("unary", target, calls)
+
+
+LOADS: Mapping[str, Load] = {
+    "AsyncClient, one board": by_tasks,
+    "Client, one board": by_threads,
+    f"AsyncClient, {PACKED} boards": packed,
+    "loadtest, unary": unary,
+    "loadtest, streams": streamed,
+}
+
+
+@asynccontextmanager
+async def under(load: Load, target: str) -> AsyncIterator[Calls]:
+    """Run a load until the block ends, and then until its last calls have ended."""
+    calls = Calls()
+    task = asyncio.create_task(_ensure(load(target, calls)))
+    try:
+        yield calls
+    finally:
+        calls.is_over = True
+        await task
+
+
+async def _ensure(work: Awaitable[None]) -> None:
+    await work
+
+
+async def _repeat(calls: Calls, ask: Callable[[], Awaitable[object]]) -> None:
+    async def caller() -> None:
+        while not calls.is_over:
+            try:
+                await ask()
+            except Exception as error:  # whatever it is, the caller has no answer
+                calls.failures.append(f"{type(error).__name__}: {error}")
+            else:
+                calls.answered += 1
+
+    await asyncio.gather(*(caller() for _ in range(CALLERS)))
+
+
+async def _generated(form: str, target: str, calls: Calls) -> None:
+    def count(counts: Counts) -> None:
+        calls.answered += counts.answered
+        calls.failures += [counts.last_error] * counts.errors.total()
+
+    async with asyncio_channel(target, PLAINTEXT) as channel:
+        asker = asker_of(Form.parse(form), channel, Destination("", "", TIMEOUT_SECONDS, has_others=True))
+        schedule = Schedule(time.monotonic(), 0.0, WINDOW_SECONDS)
+        share = Share(Closed(CALLERS))
+        generating = asyncio.create_task(
+            generate(asker, lambda caller: Recorded(BOARDS, 1, caller), share, schedule, count)
+        )
+        while not (calls.is_over or generating.done()):
+            await asyncio.sleep(WINDOW_SECONDS)
+        generating.cancel()
+        await asyncio.wait([generating])
+        await asker.close()

@@ -1,0 +1,188 @@
+"""The channels of a client: one for each address of its target, and what makes several look like one.
+
+Each address has a channel of its own, so that names are looked up again and certificates are checked for
+their own host. gRPC spreads the calls of a channel over the servers of a name; `_Several` spreads calls over
+channels. Both use only servers whose health is SERVING, which gRPC watches on every connection.
+"""
+
+import asyncio
+import itertools
+import json
+import logging
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from octofold_client.rpc.credentials import Credentials
+from octofold_client.rpc.targets import addresses_of, is_name
+
+LONGEST = 2**31 - 1
+
+OPTIONS = (
+    # An answer is as long as its question, whose length the caller chooses.
+    ("grpc.max_receive_message_length", -1),
+    # Reconnect to a restarted server within two seconds, not within gRPC's default of two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2000),
+)
+BALANCED_OPTIONS = (
+    *OPTIONS,
+    (
+        "grpc.service_config",
+        json.dumps({"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": ""}}),
+    ),
+    # Look a name up again as soon as a connection ends, not within gRPC's default of half a minute.
+    ("grpc.dns_min_time_between_resolutions_ms", 2000),
+    # A machine that does not even refuse a connection must not hold up a call for gRPC's default of 20 s.
+    ("grpc.min_reconnect_backoff_ms", 5000),
+    # A channel that failed for long must still connect when its server is back.
+    ("grpc.client_idle_timeout_ms", LONGEST),
+)
+
+_READY = grpc.ChannelConnectivity.READY
+_FAILED = (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.SHUTDOWN)
+
+_log = logging.getLogger(__name__)
+
+
+def blocking_channel(target: str, credentials: Credentials) -> Any:
+    """A channel to all servers of a target.
+
+    Raises:
+        InvalidRequest: the target is malformed, or a token would be sent there in plaintext.
+    """
+    addresses, channels = _channels(grpc, target, credentials)
+    if len(channels) == 1:
+        return channels[0]
+    return _BlockingSeveral(addresses, channels)
+
+
+def asyncio_channel(target: str, credentials: Credentials) -> Any:
+    """The same for asyncio; call this inside a running event loop."""
+    addresses, channels = _channels(grpc.aio, target, credentials)
+    if len(channels) == 1:
+        return channels[0]
+    return _AsyncSeveral(addresses, channels)
+
+
+def _channels(api: Any, target: str, credentials: Credentials) -> tuple[tuple[str, ...], list[Any]]:
+    addresses = addresses_of(target)
+    is_balanced = len(addresses) > 1 or is_name(addresses[0])
+    options = BALANCED_OPTIONS if is_balanced else OPTIONS
+    return addresses, [credentials.channel(api, address, options) for address in addresses]
+
+
+class Turns:
+    """Chooses one address after the other among those that are ready.
+
+    If none is ready, it chooses among those that may become so; if all have failed, among all.
+
+    Args:
+        addresses: the addresses, for the log.
+    """
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        self._addresses = addresses
+        self._states = [grpc.ChannelConnectivity.IDLE] * len(addresses)
+        self._failed = [False] * len(addresses)  # since it was last ready
+        self._choices: Sequence[int] = range(len(addresses))
+        self._turn = itertools.count()
+        self._lock = threading.Lock()  # guards the states; the choices are replaced, never changed
+
+    def next(self) -> int:
+        """The number of the address to use next."""
+        choices = self._choices
+        return choices[next(self._turn) % len(choices)]
+
+    def set_state(self, number: int, state: grpc.ChannelConnectivity) -> None:
+        """Take note of the state of an address."""
+        with self._lock:
+            self._states[number] = state
+            states = list(enumerate(self._states))
+            ready = [one for one, state in states if state is _READY]
+            hopeful = [one for one, state in states if state not in _FAILED]
+            self._choices = tuple(ready or hopeful) or range(len(states))
+            was_failed, has_failed = self._failed[number], state in _FAILED
+            self._failed[number] = has_failed or (was_failed and state is not _READY)
+        if has_failed and not was_failed:
+            _log.warning(
+                "%s is not ready or not reachable; calls go to other servers", self._addresses[number]
+            )
+        elif was_failed and state is _READY:
+            _log.warning("%s is ready again", self._addresses[number])
+
+
+class _Method:
+    """One method of several channels; each call takes the next one."""
+
+    def __init__(self, methods: Sequence[Any], turns: Turns) -> None:
+        self._methods = methods
+        self._turns = turns
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return self._methods[self._turns.next()](*arguments, **options)
+
+    def future(self, *arguments: Any, **options: Any) -> Any:
+        return self._methods[self._turns.next()].future(*arguments, **options)
+
+
+class _Several:
+    """Several channels that look like one to the stubs."""
+
+    def __init__(self, addresses: Sequence[str], channels: Sequence[Any]) -> None:
+        self.turns = Turns(addresses)
+        self.channels = channels
+
+    def unary_unary(self, *arguments: Any, **options: Any) -> _Method:
+        return _Method([one.unary_unary(*arguments, **options) for one in self.channels], self.turns)
+
+    def stream_stream(self, *arguments: Any, **options: Any) -> _Method:
+        return _Method([one.stream_stream(*arguments, **options) for one in self.channels], self.turns)
+
+
+class _BlockingSeveral(_Several):
+    def __init__(self, addresses: Sequence[str], channels: Sequence[Any]) -> None:
+        super().__init__(addresses, channels)
+        for number, channel in enumerate(channels):
+            self._watch(number, channel)
+
+    def _watch(self, number: int, channel: Any) -> None:
+        channel.subscribe(lambda state: self.turns.set_state(number, state), try_to_connect=True)
+
+    def close(self) -> None:
+        for channel in self.channels:
+            channel.close()
+
+
+class _AsyncSeveral(_Several):
+    def __init__(self, addresses: Sequence[str], channels: Sequence[Any]) -> None:
+        super().__init__(addresses, channels)
+        self._watching = [
+            asyncio.create_task(self._watch(number, channel)) for number, channel in enumerate(channels)
+        ]
+
+    async def _watch(self, number: int, channel: Any) -> None:
+        while True:
+            state = channel.get_state(try_to_connect=True)
+            self.turns.set_state(number, state)
+            await channel.wait_for_state_change(state)
+
+    async def channel_ready(self) -> None:
+        """Wait until every channel is ready."""
+        await asyncio.gather(*(channel.channel_ready() for channel in self.channels))
+
+    async def close(self, grace: float | None = None) -> None:
+        for watching in self._watching:
+            watching.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
+        for channel in self.channels:
+            await channel.close(grace)
+
+    async def __aenter__(self) -> "_AsyncSeveral":
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.close()

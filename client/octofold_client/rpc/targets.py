@@ -1,0 +1,53 @@
+"""The target of a client: the address of a server, a name of several servers, or several of both.
+
+HOST:PORT is one server. dns:///NAME:PORT is every server whose address the name has, and the client follows
+the name when its addresses change; dns://RESOLVER/NAME:PORT asks that resolver. Commas separate several.
+"""
+
+import re
+from functools import lru_cache
+
+from octofold_client.errors import InvalidRequest
+
+SERVERS_OF_A_NAME = 4
+"""Servers that we expect behind a name. gRPC does not say how many it has; of more, some wait at times."""
+
+_DNS = r"dns://[^\s/,]*/"
+_ADDRESS = re.compile(rf"(?P<dns>{_DNS})?(?P<host>[^\s/:,\[\]]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{{1,5}})")
+
+
+@lru_cache
+def addresses_of(target: str) -> tuple[str, ...]:
+    """The addresses of a target, at least one.
+
+    Raises:
+        InvalidRequest: an address is malformed or there twice. gRPC would fail later, with a long message.
+    """
+    addresses = tuple(target.split(","))
+    for address in addresses:
+        match = _ADDRESS.fullmatch(address)
+        if match is None or not 1 <= int(match["port"]) <= 65_535:
+            place = f" in {target!r}" if len(addresses) > 1 else ""
+            raise InvalidRequest(
+                "the target must be HOST:PORT, such as 127.0.0.1:50051, or dns:///NAME:PORT, or several with "
+                f"commas between them, got {address!r}{place}"
+            )
+        if addresses.count(address) > 1:
+            raise InvalidRequest(f"the target contains {address} twice: {target!r}")
+    return addresses
+
+
+def is_name(address: str) -> bool:
+    """Whether an address stands for every server that has a name."""
+    return address.startswith("dns://")
+
+
+def servers_of(target: str) -> int:
+    """Number of servers to expect behind a target."""
+    return sum(SERVERS_OF_A_NAME if is_name(address) else 1 for address in addresses_of(target))
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    """The host without brackets, and the port; for a name, the name and the port."""
+    host, _, port = address.rpartition("/")[2].rpartition(":")
+    return host.strip("[]"), int(port)

@@ -1,0 +1,71 @@
+"""Clients of several servers: real server processes that join and die while calls are on their way."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fleet_loads import LOADS, under
+from fleet_servers import Fleet
+from octofold_client import evaluate
+
+OPTIONS = ("--max-connection-age", "1", "--max-connection-age-grace", "1", "--load-report")
+SECONDS = 30
+
+
+@pytest.fixture(scope="module")
+def fleet(repository: Path) -> Iterator[Fleet]:
+    """Two servers whose connections live for a second, and a name for both."""
+    with Fleet(repository, "small", "1", OPTIONS) as fleet:
+        fleet.add()
+        fleet.add()
+        yield fleet
+
+
+async def more(fleet: Fleet, calls: int) -> list[int]:
+    """Wait until the servers have answered so many more calls; return those of each server."""
+    before = fleet.calls()
+    async with asyncio.timeout(SECONDS):
+        while sum(now := fleet.calls()) - sum(before) < calls:
+            await asyncio.sleep(0.1)
+    return [after - earlier for after, earlier in zip(now, before, strict=True)]
+
+
+@pytest.mark.parametrize("kind", LOADS)
+@pytest.mark.parametrize("by", ["name", "listed"])
+async def test_every_kind_of_call_spreads_over_the_servers(fleet: Fleet, kind: str, by: str) -> None:
+    async with under(LOADS[kind], getattr(fleet, by)) as calls, asyncio.timeout(SECONDS):
+        while min(shares := await more(fleet, 100)) < 0.3 * sum(shares):
+            pass  # the server whose connection was ready first had more
+    assert not calls.failures
+
+
+def test_an_evaluation_by_name_plays_the_games_that_one_server_would(fleet: Fleet, tmp_path: Path) -> None:
+    before = fleet.calls()
+    by_name = evaluate(fleet.name, tmp_path / "name", games=10, seed=3)
+    assert all(after > earlier for after, earlier in zip(fleet.calls(), before, strict=True))
+    alone = evaluate(fleet.servers[0].target, tmp_path / "alone", games=10, seed=3)
+    assert by_name.games == alone.games
+
+
+async def test_a_server_that_joins_is_found_by_old_clients_and_one_that_is_killed_costs_no_call(
+    fleet: Fleet,
+) -> None:
+    async with under(LOADS["AsyncClient, one board"], fleet.name) as by_name:
+        third = await asyncio.to_thread(fleet.add)
+        async with asyncio.timeout(SECONDS):
+            while not fleet.calls_of(third):
+                await asyncio.sleep(0.1)
+        shares = await more(fleet, 300)
+        assert shares[2] >= 0.2 * sum(shares)
+        async with (
+            under(LOADS["Client, one board"], fleet.listed) as by_threads,
+            under(LOADS["loadtest, unary"], fleet.listed) as unary,
+            under(LOADS["loadtest, streams"], fleet.name) as streamed,
+        ):
+            await more(fleet, 300)
+            fleet.kill()
+            await more(fleet, 1000)
+    loads = (by_name, by_threads, unary, streamed)
+    assert [calls.failures for calls in loads] == [[], [], [], []]
+    assert all(calls.answered > 100 for calls in loads)
