@@ -9,13 +9,13 @@ from octofold_client.errors import EvaluationError
 
 
 def pictures_of(module: str) -> ModuleType:
-    """Import a module that draws with matplotlib.
+    """Import a module that draws with matplotlib or Pillow.
 
     Raises:
-        EvaluationError: matplotlib is not installed.
+        EvaluationError: the library is not installed.
     """
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        missing = (error.name or "matplotlib").partition(".")[0]
+        missing = (error.name or "matplotlib").partition(".")[0].replace("PIL", "Pillow")
         raise EvaluationError(f"pictures need {missing}: run {install_command('plots')}") from None

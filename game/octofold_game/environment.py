@@ -12,8 +12,9 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from octofold_game.board_text import board_text
 from octofold_game.episodes import Episodes
-from octofold_game.rendering import FRAMES_PER_SECOND, Window, check_mode, pixels_of, text_of
+from octofold_game.rendering import FRAMES_PER_SECOND, Window, check_mode, pixels_of
 from octofold_game.rules import LARGEST_EXPONENT
 
 ENVIRONMENT_ID = "octofold/2048-v0"
@@ -140,7 +141,7 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
     def render(self) -> Any:
         """The board: four lines in mode "ansi", pixels `[height, width, 3]` in "rgb_array", else None."""
         if self.render_mode == "ansi":
-            return text_of(self._board)
+            return board_text(self._board)
         if self.render_mode == "rgb_array":
             return pixels_of(self._board)
         self._show()

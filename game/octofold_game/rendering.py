@@ -25,12 +25,6 @@ def check_mode(render_mode: str | None, modes: list[str]) -> None:
         raise ValueError(f"unknown render mode {render_mode!r}; allowed are None, {', '.join(modes)}")
 
 
-def text_of(board: NDArray[np.uint8]) -> str:
-    """A board `[16]` as four lines."""
-    tiles = [str(1 << exponent) if exponent else "." for exponent in board.tolist()]
-    return "\n".join("".join(f"{tile:>7}" for tile in tiles[row : row + 4]) for row in range(0, 16, 4))
-
-
 def pixels_of(board: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """A board `[16]` as a picture `[height, width, 3]`.
 

@@ -16,8 +16,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
+from octofold_game.board_text import board_text
 from octofold_game.environment import Game2048Env, observation, observation_space
-from octofold_game.rendering import check_mode, pixels_of, text_of
+from octofold_game.rendering import check_mode, pixels_of
 from octofold_game.rules import afterstates
 from octofold_game.spawns import STARTING_TILES, SpawnStreams, spawn, starting_boards
 
@@ -162,7 +163,7 @@ class Game2048VectorEnv(VectorEnv[NDArray[np.uint8], NDArray[np.int64], NDArray[
         """A text or a picture for each game, or None without a render mode."""
         if self.render_mode is None:
             return None
-        render = text_of if self.render_mode == "ansi" else pixels_of
+        render = board_text if self.render_mode == "ansi" else pixels_of
         return tuple(render(board) for board in self._boards)
 
     def _mask(self, mask: Any) -> NDArray[np.bool_]:

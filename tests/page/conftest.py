@@ -1,4 +1,4 @@
-"""One browser and one server for all tests of the page in a module."""
+"""One browser and one server for all tests of the page in a process."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from support.browsers import Visit, chromium, visit
 from support.page_server import ROOT, TOKEN, Server, Visitor
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     with chromium() as found:
         yield found
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server(
     browser: Browser,  # noqa: ARG001  # without one, no server is needed
     publish_model: Callable[..., Path],

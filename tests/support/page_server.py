@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from support.browsers import Visit
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "friend-of-the-house"
+ADMIN_TOKEN = "owner-of-the-house"
 
 
 class Visitor(Protocol):
@@ -31,6 +33,7 @@ class Server:
         self.results = folder / "results"
         self.results.mkdir()
         (folder / "tokens").write_text(TOKEN)
+        (folder / "admin-tokens").write_text(ADMIN_TOKEN)
         self.rest_port = self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -50,6 +53,7 @@ class Server:
         command = [sys.executable, "-m", "octofold_server.cli", "--grace", "0", "--default-model", "small"]
         command += ["--models", str(self.folder / "models"), "--results", str(self.results)]
         command += ["--tokens", str(self.folder / "tokens"), "--precision", "fp32"]
+        command += ["--admin-tokens", str(self.folder / "admin-tokens")]
         command += ["--port", str(self.port), "--port-file", str(files[0])]
         command += ["--rest-port", str(self.rest_port), "--rest-port-file", str(files[1])]
         with (self.folder / "log").open("ab") as log:
@@ -60,6 +64,11 @@ class Server:
             assert time.monotonic() < give_up, (self.folder / "log").read_text()
             time.sleep(0.02)
         self.port, self.rest_port = (int(file.read_text()) for file in files)
+
+    def reload(self) -> None:
+        """Have the server read its repository again."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGHUP)
 
     def stop(self) -> None:
         """Stop, and wait for the end."""

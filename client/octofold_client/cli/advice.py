@@ -2,7 +2,6 @@
 
 import argparse
 from argparse import Namespace
-from collections.abc import Callable
 from contextlib import ExitStack
 
 import numpy as np
@@ -30,8 +29,8 @@ def add_adviser(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
 
 
-def adviser_of(options: Namespace, stack: ExitStack) -> Callable[[NDArray[np.uint8]], Thought] | None:
-    """A function that asks the adviser of the flags once about each board; None if no flag names one.
+def adviser_of(options: Namespace, stack: ExitStack) -> "Asked | None":
+    """The adviser of the flags; None if no flag names one.
 
     Raises:
         EvaluationError: the player is unknown, or both a player and a model are named.
@@ -41,26 +40,40 @@ def adviser_of(options: Namespace, stack: ExitStack) -> Callable[[NDArray[np.uin
     if options.player and served:
         raise EvaluationError("--player and a model of a server exclude each other")
     if options.player:
-        return _Memory(local_adviser(options.player)).ask
+        return Asked(local_adviser(options.player))
     if not served:
         return None
     options.targets = options.targets or [DEFAULT_TARGET]
     found = stack.enter_context(servers(options))
     model = found.select(*asked_for(options.model, options.version))
-    return _Memory(served_adviser(found.client, model)).ask
+    return Asked(served_adviser(found.client, model))
 
 
-class _Memory:
+class Asked:
+    """An adviser that is asked once about each board, and whose errors are texts."""
+
     def __init__(self, adviser: Adviser) -> None:
         self._adviser = adviser
         self._known: dict[bytes, Advice] = {}
 
-    def ask(self, board: NDArray[np.uint8]) -> Thought:
-        """The advice on a board, or the message of the error."""
+    @property
+    def boards_at_once(self) -> int:
+        """Number of boards for one call of `choices`."""
+        return self._adviser.boards_at_once
+
+    def __call__(self, board: NDArray[np.uint8]) -> Thought:
+        """The advice on a board `[16]`, or the message of the error."""
         key = board.tobytes()
         try:
             if key not in self._known:
-                self._known[key] = self._adviser(board)
+                self._known[key] = self._adviser.advise(board)
         except (OctofoldError, BoardError) as error:
             return str(error)
         return self._known[key]
+
+    def choices(self, boards: NDArray[np.uint8]) -> NDArray[np.int64] | str:
+        """The choices `[N]` for boards `[N, 16]`, or the message of the error."""
+        try:
+            return self._adviser.choose(boards)
+        except (OctofoldError, BoardError) as error:
+            return str(error)

@@ -1,37 +1,45 @@
-"""`octofold replay`: steps through a recorded game on a terminal; `terminal/viewer.py` is its screen."""
+"""`octofold replay`: steps through recorded games on a terminal, or writes one as a GIF or text.
+
+`terminal/viewer.py` is its screen, and `replay_export.py` writes the files.
+"""
 
 import functools
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.episodes import Episode
 from octofold_game.replays import read_replays
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 
 from octofold_client.analysis.trajectories import Walk
-from octofold_client.cli.advice import add_adviser, adviser_of
+from octofold_client.cli.advice import Asked, add_adviser, adviser_of
 from octofold_client.cli.arguments import MOST_GAMES, Subcommands, count
+from octofold_client.cli.replay_export import add_export, check_export, export
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import replays_of
 from octofold_client.terminal.boards import Look, full_screen
 from octofold_client.terminal.keyboard import Keyboard
-from octofold_client.terminal.viewer import Cursor, Thought, draw
+from octofold_client.terminal.viewer import Cursor, draw
+
+_LOOK_SECONDS = 0.5
+"""How often the size of the terminal is looked at."""
 
 
 def add(subcommands: "Subcommands") -> None:
     """Add the subcommand."""
     parser = subcommands.add_parser(
         "replay",
-        help="step through a game on the terminal",
+        help="step through a game on the terminal, or write it as a GIF or text",
         description="Shows a game move by move, forwards and backwards. With --player, --model "
-        "or --target, also shows what a player or model thinks of each move.",
+        "or --target, also shows what a player or model thinks of each move, and steps to the moves "
+        "that it would make otherwise. With --export, writes the game to a file instead.",
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="replay file or result folder")
     parser.add_argument(
@@ -48,12 +56,18 @@ def add(subcommands: "Subcommands") -> None:
         metavar="N",
         help="start after N moves (default: 0)",
     )
+    add_export(parser)
     add_adviser(parser)
-    parser.set_defaults(run=replay)
+    parser.set_defaults(run=functools.partial(_run, parser.error))
+
+
+def _run(refuse: Callable[[str], object], options: Namespace) -> None:
+    check_export(refuse, options)
+    replay(options)
 
 
 def replay(options: Namespace) -> None:
-    """Step through one game of a replay file; if a model is named, show its probabilities and votes.
+    """Step through the games of a replay file, or export one.
 
     Raises:
         EvaluationError: the file does not contain the game, or this is not a terminal.
@@ -61,13 +75,12 @@ def replay(options: Namespace) -> None:
     """
     file = replays_of(options.file)
     episode = chosen(file, options.game)
-    console = full_screen("replay", "; octofold verify works without one")
-    title = f"{file}: game {episode.game} of seed {episode.seed}"
-    walk = Walk.of(episode)
     with ExitStack() as stack:
-        ask = adviser_of(options, stack)
-        cursor = Cursor(len(episode), at=min(options.move, len(episode)))
-        _step_through(console, title, walk, cursor, ask)
+        if options.export is not None:
+            export(options, titled(file, episode), Walk.of(episode), adviser_of(options, stack))
+            return
+        console = full_screen("replay", "; --export FILE.txt writes the game as text", dumb_too=True)
+        _Viewer(console, file, episode, adviser_of(options, stack)).run(options.move)
 
 
 def chosen(file: Path, which: str | int) -> Episode:
@@ -95,31 +108,117 @@ def chosen(file: Path, which: str | int) -> Episode:
     return found
 
 
-def _step_through(
-    console: Console,
-    title: str,
-    walk: Walk,
-    cursor: Cursor,
-    ask: Callable[[NDArray[np.uint8]], Thought] | None,
-) -> None:
-    screen = Live(console=console, screen=True, auto_refresh=False)
-    with Keyboard(sys.stdin.fileno()) as keyboard, screen as live:
-        due = time.monotonic()
-        while not cursor.left:
-            thought = None if ask is None else ask(walk.boards[cursor.at])
-            live.update(draw(title, walk, cursor, thought, Look.of(console)), refresh=True)
-            pause = cursor.pause_seconds
-            keys = keyboard.read(None if pause is None else max(0.0, due - time.monotonic()))
-            if keys is None:
-                return
-            for key in keys:
-                cursor.press(key)
-            now = time.monotonic()
-            if cursor.playing and now >= due:
-                cursor.advance()
-            # Do not catch up on moves that were late.
-            if not cursor.playing or now >= due:
-                due = now + (cursor.pause_seconds or 0.0)
+def neighbor(file: Path, game: int, direction: int) -> Episode | None:
+    """The game with the next index after `game` (`direction` 1) or before it (-1); None if there is none."""
+    found: Episode | None = None
+    for episode in read_replays(file):
+        distance = (episode.game - game) * direction
+        if distance > 0 and (found is None or distance < (found.game - game) * direction):
+            found = episode
+    return found
+
+
+def titled(file: Path, episode: Episode) -> str:
+    """The name of a game."""
+    return f"{file}: game {episode.game} of seed {episode.seed}"
+
+
+class _Viewer:
+    """The screen, the keys, and the game that is shown."""
+
+    def __init__(self, console: Console, file: Path, episode: Episode, ask: Asked | None) -> None:
+        self._console = console
+        self._file = file
+        self._ask = ask
+        self._open(episode)
+
+    def run(self, start: int) -> None:
+        """Show the game after `start` moves, and do what the keys say until they end it."""
+        self._cursor.at = min(start, self._cursor.last)
+        with Keyboard(sys.stdin.fileno()) as keyboard, self._screen() as show:
+            due = time.monotonic()
+            while not self._cursor.left:
+                look = self._draw(show)
+                keys = self._read(keyboard, look, due)
+                if keys is None:
+                    return
+                for key in keys:
+                    self._cursor.press(key)
+                    self._change_game()
+                now = time.monotonic()
+                if self._cursor.playing and now >= due:
+                    self._cursor.advance()
+                # Do not catch up on moves that were late.
+                if not self._cursor.playing or now >= due:
+                    due = now + (self._cursor.pause_seconds or 0.0)
+                self._seek()
+
+    @contextmanager
+    def _screen(self) -> Iterator[Callable[[Group], None]]:
+        """What shows a drawing: in place, or on a dumb terminal below the one before."""
+        if self._console.is_dumb_terminal:
+            yield self._console.print
+            return
+        with Live(console=self._console, screen=True, auto_refresh=False) as live:
+            yield lambda drawing: live.update(drawing, refresh=True)
+
+    def _open(self, episode: Episode) -> None:
+        self._episode = episode
+        self._walk = Walk.of(episode)
+        self._cursor = Cursor(len(episode))
+
+    def _draw(self, show: Callable[[Group], None]) -> Look:
+        look = Look.of(self._console)
+        cursor = self._cursor
+        thought = None if self._ask is None or cursor.seeking else self._ask(self._walk.boards[cursor.at])
+        show(draw(titled(self._file, self._episode), self._walk, cursor, thought, look))
+        return look
+
+    def _read(self, keyboard: Keyboard, look: Look, due: float) -> list[str] | None:
+        """The next keys; none if it is time for the next move or the terminal has another size."""
+        if self._cursor.seeking:
+            return keyboard.read(0.0)
+        if self._cursor.playing:
+            return keyboard.read(max(0.0, due - time.monotonic()))
+        while not (keys := keyboard.read(_LOOK_SECONDS)):
+            if keys is None or Look.of(self._console) != look:
+                break
+        return keys
+
+    def _seek(self) -> None:
+        """Go on looking for a disagreement, at some boards at a time, so that any key ends it."""
+        cursor, direction = self._cursor, self._cursor.seeking
+        if not direction:
+            return
+        if self._ask is None:
+            cursor.seeking, cursor.note = 0, "d needs --player, --model or --target"
+            return
+        rows = disputable(cursor.at, cursor.last, direction)[: self._ask.boards_at_once]
+        choices = self._ask.choices(self._walk.boards[rows]) if len(rows) else "no other disagreement"
+        if isinstance(choices, str):
+            cursor.at, cursor.seeking, cursor.note = cursor.sought_from, 0, choices
+            return
+        disputed = np.flatnonzero(choices != self._walk.moves[rows])
+        cursor.at = int(rows[disputed[0]] if len(disputed) else rows[-1])
+        cursor.seeking = 0 if len(disputed) else direction
+        cursor.note = "" if len(disputed) else "looking for a disagreement; any key stops"
+
+    def _change_game(self) -> None:
+        cursor, direction = self._cursor, self._cursor.other_game
+        if not direction:
+            return
+        cursor.other_game = 0
+        episode = neighbor(self._file, self._episode.game, direction)
+        if episode is None:
+            cursor.note = f"this is the {'last' if direction > 0 else 'first'} game"
+            return
+        self._open(episode)
+        self._cursor.speed = cursor.speed
+
+
+def disputable(at: int, last: int, direction: int) -> NDArray[np.int64]:
+    """The numbers of the moves after move `at` (`direction` 1) or before it (-1), the nearest first."""
+    return np.arange(at + 1, last) if direction > 0 else np.arange(at - 1, -1, -1)
 
 
 def _game(text: str) -> str | int:

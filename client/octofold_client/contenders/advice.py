@@ -12,6 +12,8 @@ from octofold_client.contenders.player_specs import local_player
 from octofold_client.contenders.served_model import ServedModel
 from octofold_client.rpc.client import Client
 
+_SERVED_BOARDS, _LOCAL_BOARDS = 256, 8
+
 
 @dataclass(frozen=True)
 class Advice:
@@ -33,19 +35,31 @@ class Advice:
         return self.unit == PROBABILITY
 
 
-Adviser = Callable[[NDArray[np.uint8]], Advice]
-"""Gives advice on a board `[16]`; raises `OctofoldError` or `BoardError`."""
+@dataclass(frozen=True)
+class Adviser:
+    """A player or model that is asked about boards; its functions raise `OctofoldError` or `BoardError`."""
+
+    advise: Callable[[NDArray[np.uint8]], Advice]
+    """Advice on a board `[16]`."""
+    choose: Callable[[NDArray[np.uint8]], NDArray[np.int64]]
+    """The choices `[N]` for boards `[N, 16]`, -1 if the game is over."""
+    boards_at_once: int
+    """Boards that are worth one question, which takes well below a second."""
 
 
 def served_adviser(client: Client, served: ServedModel) -> Adviser:
     """A served model version, as an adviser."""
+    model, version = served.model, served.version.version
 
     def advise(board: NDArray[np.uint8]) -> Advice:
-        answer = client.next_move(board, model=served.model, version=served.version.version)
+        answer = client.next_move(board, model=model, version=version)
         values = answer.probabilities.astype(np.float64)
         return Advice(served.title, answer.move, values, PROBABILITY, answer.votes)
 
-    return advise
+    def choose(boards: NDArray[np.uint8]) -> NDArray[np.int64]:
+        return client.next_moves(boards, model=model, version=version).moves.astype(np.int64)
+
+    return Adviser(advise, choose, _SERVED_BOARDS)
 
 
 def local_adviser(spec: str) -> Adviser:
@@ -64,4 +78,10 @@ def local_adviser(spec: str) -> Adviser:
         choice = int(values.argmax()) if np.isfinite(values).any() else -1
         return Advice(contender.title, choice, values, player.value_unit, None)
 
-    return advise
+    def choose(boards: NDArray[np.uint8]) -> NDArray[np.int64]:
+        if not isinstance(player, ValuingPlayer):
+            return player.next_moves(boards).astype(np.int64)
+        values = player.action_values(boards)
+        return np.where(np.isfinite(values).any(axis=1), values.argmax(axis=1), -1)
+
+    return Adviser(advise, choose, _LOCAL_BOARDS)

@@ -24,6 +24,10 @@ _SIDE_BY_SIDE = 78
 """Columns for a board of tall cells and an opinion beside it."""
 _TALL = 22
 """Lines for a board of tall cells, and a few lines above and below."""
+_LOW = 11
+"""With fewer lines, the rows of a board have no lines between them."""
+_SMALLEST = (29, 7)
+"""Columns and lines for a low board of the smallest cells, and a line below."""
 _LONGEST_BAR = 20
 _NEW = "red"
 
@@ -70,6 +74,21 @@ class Look:
         return self.beside and self.lines >= _TALL
 
     @property
+    def low(self) -> bool:
+        """Whether there is no room for lines between the rows of a board."""
+        return self.lines < _LOW
+
+    @property
+    def board_lines(self) -> int:
+        """The height of a board."""
+        return 17 if self.tall else 6 if self.low else 9
+
+    @property
+    def too_small(self) -> bool:
+        """Whether not even a board fits."""
+        return self.columns < _SMALLEST[0] or self.lines < _SMALLEST[1]
+
+    @property
     def cell_columns(self) -> int:
         """The width of a cell."""
         if self.tall:
@@ -77,28 +96,34 @@ class Look:
         return _SMALL_CELL if self.columns > 4 * _SMALL_CELL + 5 else _SMALLEST_CELL
 
     @property
+    def board_columns(self) -> int:
+        """The width of a board."""
+        return 4 * self.cell_columns + 5
+
+    @property
     def text_columns(self) -> int:
         """The width of the text beside a board, or below it."""
-        return self.columns - (4 * self.cell_columns + 5) - 3 if self.beside else self.columns
+        return self.columns - self.board_columns - 6 if self.beside else self.columns
 
 
-def full_screen(command: str, hint: str = "") -> Console:
+def full_screen(command: str, hint: str = "", *, dumb_too: bool = False) -> Console:
     """The console of a command that uses the whole screen and reads keys.
 
     Raises:
-        EvaluationError: there is no terminal, or it cannot move its cursor; the message ends with `hint`.
+        EvaluationError: there is no terminal, or it cannot move its cursor, unless `dumb_too`; the message
+            ends with `hint`.
     """
     console = Console()
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise EvaluationError(f"{command} needs a terminal{hint}")
-    if console.is_dumb_terminal:
+    if console.is_dumb_terminal and not dumb_too:
         raise EvaluationError(f"{command} needs a terminal that can move its cursor; TERM is dumb{hint}")
     return console
 
 
 def board_picture(board: NDArray[np.uint8], look: Look, new_cell: int | None = None) -> Table:
     """The board, with lines around all cells; the tile in `new_cell` is put in brackets, and red."""
-    table = Table(box=box.SQUARE, show_header=False, show_lines=True, padding=0, pad_edge=False)
+    table = Table(box=box.SQUARE, show_header=False, show_lines=not look.low, padding=0, pad_edge=False)
     for _ in range(4):
         table.add_column(width=look.cell_columns, no_wrap=True)
     cells = [_cell(int(exponent), look, cell == new_cell) for cell, exponent in enumerate(board)]
@@ -131,15 +156,71 @@ def _style(exponent: int, colors: str | None) -> str:
 
 
 def with_board(picture: Table, text: Sequence[Text], look: Look, title: str, keys: str) -> Group:
-    """A screen: a title, which may be empty, a board, text beside or below it, and the keys."""
-    parts: list[RenderableType] = [Text(title, style="bold")] if title else []
+    """A screen that fits: a title, which may be empty, a board, text beside or below it, and the keys.
+
+    If there is too little room, the title is left out, then keys, then the last lines of the text.
+
+    Args:
+        picture: the board.
+        text: the lines, the most important ones first.
+        look: the terminal.
+        title: a line above the board.
+        keys: the keys, the most important ones first, with three spaces between two of them.
+    """
+    if look.too_small:
+        return Group(Text("The terminal needs {} columns and {} lines.".format(*_SMALLEST)))
+    room = look.lines - look.board_lines
+    lines = _wrapped(keys.split("   "), look.columns)
+    if look.beside:
+        kept = _fitting(text, look.text_columns, look.board_lines)
+    else:
+        kept = _fitting(
+            text, look.columns, max(1, room - 1)
+        )  # at least one line for the keys, if there are two
+        room -= sum(_height(line, look.columns) for line in kept)
+    lines = lines[:room]
+    parts: list[RenderableType] = []
+    if title and room > len(lines):
+        parts.append(one_line(title, "bold"))
     if look.beside:
         screen = Table.grid(padding=(0, 3, 0, 0))
-        screen.add_row(picture, Group(*text))
+        screen.add_column(min_width=look.board_columns)
+        screen.add_row(picture, Group(*kept))
         parts.append(screen)
     else:
-        parts += [picture, *text]
-    return Group(*parts, Text(keys, style="dim"))
+        parts += [picture, *kept]
+    return Group(*parts, *(one_line(line, "dim") for line in lines))
+
+
+def _wrapped(words: Sequence[str], columns: int) -> list[str]:
+    """Lines of words with three spaces between two of them; a word is never broken."""
+    lines: list[str] = []
+    for word in words:
+        if lines and len(lines[-1]) + 3 + len(word) <= columns:
+            lines[-1] += f"   {word}"
+        else:
+            lines.append(word)
+    return lines
+
+
+def _fitting(text: Sequence[Text], columns: int, room: int) -> list[Text]:
+    """The first lines that need at most `room` lines of a terminal."""
+    kept = []
+    for line in text:
+        room -= _height(line, columns)
+        if room < 0:
+            break
+        kept.append(line)
+    return kept
+
+
+def one_line(text: str, style: str = "") -> Text:
+    """A text that is cut at the edge of the terminal."""
+    return Text(text, style, no_wrap=True, overflow="ellipsis")
+
+
+def _height(line: Text, columns: int) -> int:
+    return 1 if line.no_wrap else max(1, -(-line.cell_len // columns))
 
 
 def opinion(advice: Advice, made: int | None, look: Look) -> list[Text]:

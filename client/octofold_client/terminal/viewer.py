@@ -11,19 +11,23 @@ from rich.text import Text
 
 from octofold_client.analysis.trajectories import Walk
 from octofold_client.contenders.advice import Advice
-from octofold_client.terminal.boards import ARROWS, Look, board_picture, opinion, with_board
+from octofold_client.terminal.boards import ARROWS, Look, board_picture, one_line, opinion, remark, with_board
 
 Thought = Advice | str | None
 """The answer of a model or player, the message of an error, or None if none is asked."""
 SPEEDS = (1, 2, 5, 10, 20, 50, 100)
 """Moves per second of the autoplay."""
 _PAGE = 100
-_KEYS = "←/→ move   PgUp/PgDn 100   Home/End   number Enter: jump   space: play   +/-: speed   q: quit"
+_KEYS = (
+    "←/→ move   q: quit   space: play   d/D: disagreement   g/G: game   number Enter: jump   "
+    "PgUp/PgDn 100   Home/End   +/-: speed"
+)
+_OPINION_LINES = 5
 
 
 @dataclass
 class Cursor:
-    """The current position in a game of `last` moves, and the state of the autoplay."""
+    """The current position in a game of `last` moves, the state of the autoplay, and what is wanted next."""
 
     last: int
     at: int = 0
@@ -31,8 +35,16 @@ class Cursor:
     playing: bool = False
     speed: int = SPEEDS.index(5)
     """Index into `SPEEDS`."""
+    seeking: int = 0
+    """1 while the next disagreement is looked for, -1 while the one before is."""
+    sought_from: int = 0
+    """Where the search began."""
+    note: str = ""
+    """What the last key led to, if the screen does not show it otherwise."""
     typed: str = field(default="", init=False)
     """Typed digits of a jump; Enter makes the jump."""
+    other_game: int = field(default=0, init=False)
+    """1 if the next game is wanted, -1 if the one before is."""
     left: bool = field(default=False, init=False)
     """Whether the viewer must end."""
 
@@ -47,7 +59,8 @@ class Cursor:
         self.playing = self.at < self.last
 
     def press(self, key: str) -> None:
-        """Apply a key; unknown keys do nothing."""
+        """Apply a key; unknown keys only end what is under way."""
+        self.seeking, self.other_game, self.note = 0, 0, ""
         if key.isdecimal():
             self.typed += key
             return
@@ -68,6 +81,13 @@ class Cursor:
                 self._stop_at(0)
             case "end":
                 self._stop_at(self.last)
+            case "d" | "D":
+                self._stop_at(self.at)
+                self.sought_from = self.at
+                self.seeking = 1 if key == "d" else -1
+            case "g" | "G":
+                self._stop_at(self.at)
+                self.other_game = 1 if key == "g" else -1
             case " ":
                 self.playing = not self.playing and self.at < self.last
             case "+" | "up":
@@ -88,19 +108,38 @@ class Cursor:
 def draw(title: str, walk: Walk, cursor: Cursor, thought: Thought, look: Look) -> Group:
     """The screen: the board, the position, the move that was made, and the model's answer."""
     made = None if cursor.at == cursor.last else int(walk.moves[cursor.at])
-    coming = "the game is over" if made is None else f"next {ARROWS[made]} {MOVE_NAMES[made]}"
-    where = Text.assemble(
-        ("move ", "dim"),
-        (f"{cursor.at:,}", "bold"),
-        (f" of {cursor.last:,}   score ", "dim"),
-        (f"{walk.scores[cursor.at]:,}", "bold"),
-        (f"   {coming}", "cyan"),
-    )
-    pace = f"{'playing at ' if cursor.playing else ''}{SPEEDS[cursor.speed]} moves/s"
-    text = [where, Text(f"jump to {cursor.typed}" if cursor.typed else pace, style="dim"), Text()]
-    if isinstance(thought, str):
-        text.append(Text(thought, style="red"))
-    elif thought is not None:
-        unit = "" if thought.shares or not thought.unit else f", {thought.unit}"
-        text += [Text(f"{thought.adviser}{unit}", style="bold"), *opinion(thought, made, look)]
+    text = [*_state(walk, cursor, made, look), *_opinion(thought, made, look)]
     return with_board(board_picture(walk.boards[cursor.at], look), text, look, title, _KEYS)
+
+
+def _state(walk: Walk, cursor: Cursor, made: int | None, look: Look) -> list[Text]:
+    where = Text.assemble(("move ", "dim"), (f"{cursor.at:,}", "bold"), (f" of {cursor.last:,}", "dim"))
+    score = Text.assemble(("score ", "dim"), (f"{walk.scores[cursor.at]:,}", "bold"))
+    coming = "the game is over" if made is None else f"next {ARROWS[made]} {MOVE_NAMES[made]}"
+    parts = [where, score, Text(coming, "cyan" if look.colors else "bold")]
+    pace = f"{'playing at ' if cursor.playing else ''}{SPEEDS[cursor.speed]} moves/s"
+    if cursor.typed:
+        pace = f"jump to {cursor.typed}"
+    note = Text(cursor.note, "yellow" if look.colors else "bold") if cursor.note else Text(pace, "dim")
+    if look.beside:
+        return [*parts, note]
+    # Below a board, lines are rare: the pace is told only while something happens.
+    line = Text("   ").join(parts)
+    if line.cell_len > look.columns:
+        arrow = "over" if made is None else ARROWS[made]
+        line = one_line(f"{cursor.at:,}/{cursor.last:,}  {arrow}  {walk.scores[cursor.at]:,} points")
+    return [line, note] if cursor.note or cursor.typed or cursor.playing else [line]
+
+
+def _opinion(thought: Thought, made: int | None, look: Look) -> list[Text]:
+    if thought is None:
+        return []
+    blank = [Text()] if look.tall else []
+    if isinstance(thought, str):
+        return [*blank, Text(thought, "red" if look.colors else "bold")]
+    if made is not None and not look.beside and look.lines - look.board_lines < _OPINION_LINES + 2:
+        return [one_line(remark(thought, made))]
+    unit = "" if thought.shares or not thought.unit else f", {thought.unit}"
+    name = f"{thought.adviser}{unit}"
+    title = Text(name, "bold") if look.tall else one_line(name, "bold")
+    return [*blank, title, *opinion(thought, made, look)]

@@ -1,10 +1,15 @@
 """`octofold replay`: a game on a real terminal, stepped through by real keys, with a real model's opinion."""
 
+import re
 import termios
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from octofold_client import Client
+from octofold_client.analysis.trajectories import Walk
 from octofold_client.cli.replay import chosen
 from octofold_client.errors import EvaluationError
 from octofold_game.replays import read_replays
@@ -16,8 +21,8 @@ from support.terminals import END, HOME, LEFT, PAGE_DOWN, RIGHT, SECONDS, Screen
 def open_screen() -> Iterator[Callable[..., Screen]]:
     screens: list[Screen] = []
 
-    def open_screen(*arguments: str | Path) -> Screen:
-        screens.append(Screen("replay", *arguments))
+    def open_screen(*arguments: str | Path, **terminal: Any) -> Screen:
+        screens.append(Screen("replay", *arguments, **terminal))
         return screens[-1]
 
     yield open_screen
@@ -31,7 +36,7 @@ def test_a_game_is_stepped_through_forwards_backwards_and_by_jumps(
     best = max(read_replays(games / "games.replay"), key=lambda episode: episode.score)
     last = f"{len(best):,}"
     screen = open_screen(games)
-    screen.shows(rf"game {best.game} of seed 7[\s\S]*move 0 of {last}   score 0   next [↑→↓←]")
+    screen.shows(rf"game {best.game} of seed 7[\s\S]*move 0 of {last}[\s\S]*score 0[\s\S]*next [↑→↓←]")
     screen.type(RIGHT)
     screen.shows(f"move 1 of {last}")
     screen.type(RIGHT + RIGHT + LEFT)
@@ -41,7 +46,7 @@ def test_a_game_is_stepped_through_forwards_backwards_and_by_jumps(
     screen.type(PAGE_DOWN)
     screen.shows(f"move 157 of {last}")
     screen.type(END)
-    screen.shows(rf"move {last} of {last}   score {best.score:,}   the game is over")
+    screen.shows(rf"move {last} of {last}[\s\S]*score {best.score:,}[\s\S]*the game is over")
     screen.type(HOME)
     screen.shows(f"move 0 of {last}")
     screen.type("q")
@@ -99,7 +104,55 @@ def test_ctrl_c_leaves_and_puts_the_terminal_back(games: Path, open_screen: Call
 def test_without_a_terminal_it_says_that_it_needs_one(games: Path) -> None:
     done = octofold("replay", games)
     assert done.returncode == 1
-    assert done.stderr == "octofold: replay needs a terminal; octofold verify works without one\n"
+    assert done.stderr == "octofold: replay needs a terminal; --export FILE.txt writes the game as text\n"
+
+
+def test_it_steps_to_the_moves_that_the_model_would_make_otherwise(
+    games: Path, target: str, open_screen: Callable[..., Screen]
+) -> None:
+    walk = Walk.of(chosen(games / "games.replay", 3))
+    with Client(target) as client:
+        choices = client.next_moves(walk.boards[:-1]).moves
+    first, second, *_, last = np.flatnonzero(choices != walk.moves)[1:].tolist()
+    screen = open_screen(games, "--game", "3", "--move", str(first - 1), "--target", target)
+    screen.shows(f"move {first - 1} of ")
+    for key, move in [("d", first), ("d", second), ("D", first), (END + "D", last)]:
+        screen.type(key)
+        screen.shows(rf"move {move} of [\s\S]*its choice")
+    screen.type("d")
+    screen.shows("no other disagreement")
+    screen.type("q")
+    screen.ends()
+
+
+def test_it_steps_to_the_next_game_and_the_one_before_also_without_colors(
+    games: Path, open_screen: Callable[..., Screen]
+) -> None:
+    screen = open_screen(games, "--game", "37", columns=80, lines=24, NO_COLOR="1")
+    screen.shows("game 37 of seed 7[\\s\\S]*┌────────┬[\\s\\S]*├────────┼[\\s\\S]*└────────┴")
+    screen.type("gg")
+    screen.shows("game 39 of seed 7")
+    screen.type("g")
+    screen.shows("this is the last game")
+    screen.type("G")
+    screen.shows("game 38 of seed 7[\\s\\S]*move 0 of")
+    screen.type("d")
+    screen.shows("d needs --player, --model or --target")
+    screen.type("q")
+    screen.ends()
+    assert re.search(r"\x1b\[[\d;]*[34]8?;[\d;]*m", screen.raw) is None  # no color is set
+
+
+def test_a_dumb_terminal_gets_one_board_below_the_other(
+    games: Path, open_screen: Callable[..., Screen]
+) -> None:
+    screen = open_screen(games, TERM="dumb")
+    screen.shows("┌────────┬[\\s\\S]*move 0 of")
+    screen.type(RIGHT)
+    screen.shows("┌────────┬[\\s\\S]*move 1 of")
+    screen.type("q")
+    screen.ends()
+    assert "\x1b" not in screen.raw
 
 
 def test_best_and_worst_and_a_number_name_a_game(games: Path) -> None:

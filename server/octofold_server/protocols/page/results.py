@@ -5,10 +5,15 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 import re
 import stat
 import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +31,10 @@ MAX_BYTES = 4 << 20
 MAX_RESULTS = 200
 """Most results in a list: the newest."""
 
+MAX_DEPTH, MAX_FOLDERS, MAX_ENTRIES = 4, 5_000, 20_000
+"""How deep results may lie, 1 for the folder itself; how many folders a search reads at most, and how many
+entries of each."""
+
 MAX_CONDITIONS_BYTES = 65_536
 
 _NAME = re.compile(r"[\w.,=-]{1,200}", re.ASCII)
@@ -41,23 +50,24 @@ class Piece(NamedTuple):
 class Results:
     """Reads the results below a folder, which need not exist.
 
+    A result is named by its path below the folder, such as `monday/evaluate-swift`. Links are not followed.
+
     Args:
         folder: the folder; None for no results.
+        max_folders: how many folders a search for results reads at most.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, max_folders: int = MAX_FOLDERS) -> None:
         self._folder = folder
+        self._max_folders = max_folders
 
     def list(self) -> list[dict[str, Any]]:
         """The results that changed last: name, conditions, and the seconds since the last game finished."""
         if self._folder is None:
             return []
-        try:
-            names = [each.name for each in self._folder.iterdir() if _is_name(each.name)]
-        except OSError:
-            return []
-        ages = [(age, name) for name in names if (age := self._age(name)) is not None]
-        described = (self._described(name, age) for age, name in sorted(ages)[:MAX_RESULTS])
+        now = time.time()
+        newest = heapq.nlargest(MAX_RESULTS, _found(self._folder, self._max_folders))
+        described = (self._described(name, max(0.0, now - changed)) for changed, name in newest)
         return [each for each in described if each is not None]
 
     def piece(self, result: str, file: str, start: int) -> Piece | None:
@@ -69,22 +79,16 @@ class Results:
         Raises:
             InvalidRequest: the name of the result or of the file is not one of a result.
         """
-        if not _is_name(result) or file not in FILES:
+        parts = result.split("/")
+        if len(parts) > MAX_DEPTH or not all(map(_is_name, parts)) or file not in FILES:
             raise InvalidRequest(f"results have names and the files {', '.join(FILES)}")
-        if self._folder is None or _read(self._folder / result / CONDITIONS, 0, 1) is None:
+        if self._folder is None or _read(self._folder, f"{result}/{CONDITIONS}", 0, 1) is None:
             return None
-        return _read(self._folder / result / file, start, MAX_BYTES) or Piece(b"", 0.0)
-
-    def _age(self, name: str) -> float | None:
-        assert self._folder is not None
-        try:
-            return max(0.0, time.time() - (self._folder / name / GAMES).stat().st_mtime)
-        except OSError:
-            return None
+        return _read(self._folder, f"{result}/{file}", start, MAX_BYTES) or Piece(b"", 0.0)
 
     def _described(self, name: str, age: float) -> dict[str, Any] | None:
         assert self._folder is not None
-        text = _read(self._folder / name / CONDITIONS, 0, MAX_CONDITIONS_BYTES)
+        text = _read(self._folder, f"{name}/{CONDITIONS}", 0, MAX_CONDITIONS_BYTES)
         try:
             conditions = msgspec.json.decode(text.content if text else b"", type=dict[str, Any])
         except ValueError:
@@ -92,14 +96,49 @@ class Results:
         return {"name": name, "conditions": conditions, "age_seconds": round(age, 1)}
 
 
+def _found(root: Path, max_folders: int) -> Iterator[tuple[float, str]]:
+    """The results below a folder, the upper ones first: when their games changed, and their names.
+
+    A result holds no others.
+    """
+    waiting = deque([(0, "")])
+    for _ in range(max_folders):
+        if not waiting:
+            return
+        depth, name = waiting.popleft()
+        changed, below = _inside(root / name)
+        if changed is not None and name:
+            yield changed, name
+        elif depth < MAX_DEPTH:
+            below = below[: max_folders - len(waiting)]
+            waiting.extend((depth + 1, f"{name}/{each}" if name else each) for each in below)
+
+
+def _inside(folder: Path) -> tuple[float | None, list[str]]:
+    """When the games in a folder changed, or None if it has none, and the names of the folders in it."""
+    changed, below = None, []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in islice(entries, MAX_ENTRIES):
+                if entry.name == GAMES and entry.is_file(follow_symlinks=False):
+                    changed = entry.stat(follow_symlinks=False).st_mtime
+                elif _is_name(entry.name) and entry.is_dir(follow_symlinks=False):
+                    below.append(entry.name)
+    except OSError:  # it has gone meanwhile, or may not be read
+        return None, []
+    return changed, sorted(below)
+
+
 def _is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None and not text.startswith(".")
 
 
-def _read(path: Path, start: int, most_bytes: int) -> Piece | None:
-    """A part of a regular file; a link or a pipe is none."""
+def _read(root: Path, path: str, start: int, most_bytes: int) -> Piece | None:
+    """A part of the regular file `path` below a folder; what is behind a link, and a pipe, is none."""
+    *folders, name = path.split("/")
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with _opened(root, folders) as folder:
+            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     except OSError:
         return None
     with os.fdopen(descriptor, "rb") as file:
@@ -109,3 +148,15 @@ def _read(path: Path, start: int, most_bytes: int) -> Piece | None:
         file.seek(start)
         age = max(0.0, time.time() - status.st_mtime)
         return Piece(file.read(most_bytes), age)
+
+
+@contextmanager
+def _opened(root: Path, folders: list[str]) -> Iterator[int]:
+    """A folder below `root`, each folder on the way opened in the one before: no link can lead out."""
+    with ExitStack() as stack:
+        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+        stack.callback(os.close, folder)
+        for name in folders:
+            folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+            stack.callback(os.close, folder)
+        yield folder

@@ -54,7 +54,7 @@ def routes(config: Config, admission: Admission) -> list[Route]:
             Route("GET", "/page/about", answers.about),
             Route("GET", "/page/views", answers.views),
             Route("GET", "/page/results", answers.results),
-            Route("GET", "/page/results/{result}/{file}", answers.result),
+            Route("GET", "/page/results/{result:.+}/{file}", answers.result),
             Route("GET", "/page/{name:.+}", file, Right.NOTHING),
         ]
     return found
@@ -113,6 +113,7 @@ class _Answers:
                 "votes": answer.votes[0].tolist(),
                 "legal": answer.legal[0].tolist(),
                 "views": None if views is None else views[0].tolist(),
+                "why_no_views": None if views is not None else self._views.why_not(call.served),
             }
         )
 

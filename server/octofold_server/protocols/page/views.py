@@ -61,17 +61,22 @@ class Views:
             raise ModelError(f"{served.name} version {served.version}: {error}") from error
 
     def are_told(self, served: ServedModel) -> bool:
-        """Whether the model may have a second session: people who look must not use up the server's memory.
+        """Whether the model may have a second session: looking must not use up the server's memory."""
+        return self._objection(served) is None
 
-        The graph of compact tables takes gigabytes for some seconds when it is loaded.
-        """
+    def why_not(self, served: ServedModel) -> str:
+        """Why there are no views of the model, as a clause after its name."""
+        return self._objection(served) or "its graph keeps no answers of single views"
+
+    def _objection(self, served: ServedModel) -> str | None:
         if served.card.compact_tables is not None:
-            return False
+            return "a second copy of its compact tables takes gigabytes of memory while it is unpacked"
         file = self._repository / served.name / served.version / served.card.precisions[served.precision].file
         try:
-            return file.stat().st_size <= MAX_MEGABYTES << 20
+            size = file.stat().st_size
         except OSError:
-            return False
+            return "its file cannot be read any more"
+        return f"its graph has more than {MAX_MEGABYTES} MB" if size > MAX_MEGABYTES << 20 else None
 
     def _new_session(self, served: ServedModel) -> ViewsSession | None:
         folder = self._repository / served.name / served.version

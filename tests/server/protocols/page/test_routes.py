@@ -11,6 +11,7 @@ import pytest
 from octofold_game.rules import MOVE_NAMES
 from octofold_server.backends.fakes import FakeBackend, fake_moves
 from octofold_server.protocols.page.boards import DIGITS, parse_board
+from octofold_server.protocols.page.results import Results
 from support.servers import Ask, ServeAll, Served
 
 BOARD = "0112033400120001"
@@ -118,6 +119,7 @@ def test_the_page_learns_which_models_are_ready(ask: Ask, page: Served) -> None:
 def test_views_are_asked_for_like_moves(ask: Ask, page: Served) -> None:
     reply = ask(page, "GET", f"/page/views?board={BOARD}").json
     assert (reply["move"], reply["model"], reply["views"]) == (2, "fake", None)
+    assert reply["why_no_views"]
     assert ask(page, "GET", "/page/views?board=1").status == 400
 
 
@@ -142,3 +144,47 @@ def test_nothing_else_of_the_results_is_served(ask: Ask, page: Served, results: 
     assert ask(page, "GET", "/page/results/..%2f..%2fetc/games.replay").status in (400, 404)
     assert ask(page, "GET", "/page/results/../games.replay").status in (400, 404)
     assert ask(page, "GET", f"/page/results/{results.name}/games.replay?start=-1").status == 400
+
+
+def add_result(folder: Path, seed: int) -> None:
+    folder.mkdir(parents=True)
+    (folder / "conditions.json").write_text(json.dumps({**RESULT, "seed": seed}))
+    (folder / "games.replay").write_bytes(b"%d" % seed)
+
+
+def test_results_in_folders_are_found_and_read_down_to_a_depth(ask: Ask, page: Served, results: Path) -> None:
+    for name, seed in [
+        ("monday/one", 1),
+        ("monday/a/b/two", 2),
+        ("monday/a/b/c/too-deep", 3),
+        (".hidden/x", 4),
+    ]:
+        add_result(results.parent / name, seed)
+    add_result(results / "inside-a-result", 5)
+    listed = {each["name"]: each["conditions"]["seed"] for each in ask(page, "GET", "/page/results").json}
+    assert listed == {results.name: 7, "monday/one": 1, "monday/a/b/two": 2}
+    assert ask(page, "GET", "/page/results/monday/a/b/two/games.replay").body == b"2"
+    assert ask(page, "GET", "/page/results/monday%2Fone/games.replay").body == b"1"
+    assert ask(page, "GET", "/page/results/monday/a/b/c/too-deep/games.replay").status == 400
+    assert ask(page, "GET", "/page/results/monday/../monday/one/games.replay?start=0").status in (200, 400)
+    assert ask(page, "GET", "/page/results/monday/%2e%2e/one/games.replay").status in (400, 404)
+    assert ask(page, "GET", "/page/results/.hidden/x/games.replay").status == 400
+
+
+def test_no_link_leads_out_of_the_results(ask: Ask, page: Served, results: Path, tmp_path: Path) -> None:
+    add_result(tmp_path / "elsewhere" / "secret", 9)
+    folder = results.parent
+    (folder / "link").symlink_to(tmp_path / "elsewhere")
+    (folder / "straight").symlink_to(tmp_path / "elsewhere" / "secret")
+    (folder / "folder").mkdir()
+    (folder / "folder" / "deep").symlink_to(tmp_path / "elsewhere" / "secret")
+    (folder / "around").symlink_to(folder)
+    assert [each["name"] for each in ask(page, "GET", "/page/results").json] == [results.name]
+    for name in ("link/secret", "straight", "folder/deep", f"around/{results.name}"):
+        assert ask(page, "GET", f"/page/results/{name}/games.replay").status == 404
+
+
+def test_a_search_for_results_ends(tmp_path: Path) -> None:
+    for number in range(9):
+        add_result(tmp_path / f"result-{number}", number)
+    assert len(Results(tmp_path, max_folders=6).list()) == 5  # and the folder itself

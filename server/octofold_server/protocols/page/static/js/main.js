@@ -1,5 +1,6 @@
 /** Starts the page: connects to its source of moves, and shows one tab at a time. */
 
+import { Models } from "./ask/models.js";
 import { newSource } from "./ask/source.js";
 import { byId } from "./dom.js";
 import { parseBoard } from "./game/board_text.js";
@@ -22,10 +23,8 @@ async function start() {
   const about = await firstAnswer(source);
   byId("about").textContent = `Octofold ${about.version}`;
   document.querySelector('[data-tab="watch"]').hidden = !source.hasResults;
-  // First the models that tell their views, which are what there is to see; of these, the default.
-  const rank = ({ default: isDefault, views }) => 2 * Number(views && isDefault) + Number(views);
-  const strength = ({ average }) => average ?? 0;
-  const models = [...about.models].sort((a, b) => rank(b) - rank(a) || strength(b) - strength(a));
+  const models = new Models(source, about.models);
+  models.watch().catch((error) => showProblem(error.message));
   const page = { source, models, handed: null };
   page.open = (games, title) => handToReplay(page, { games, title });
   onDrop((file) => handToReplay(page, { file }));

@@ -15,7 +15,7 @@ export class Advice {
   /**
    * @param {HTMLElement} root
    * @param {object} source of moves
-   * @param {object[]} models that are ready, the default first
+   * @param {import("../ask/models.js").Models} models that are ready
    * @param {{onModels?: () => void}} listeners told when another model or judge is chosen
    */
   constructor(root, source, models, { onModels = () => {} } = {}) {
@@ -102,12 +102,13 @@ export class Advice {
       if (number !== this._number) return;
       this._show(answer, judged, played);
       const over = answer.move < 0;
-      this._views.show(views, answer.move, views || over ? "" : "This model does not tell how each view votes.");
+      this._views.show(views, answer.move, views || over ? "" : withoutViews(model, answer));
       if (aloud) announce(this._verdict.textContent);
     } catch (error) {
       if (number !== this._number) return;
       if (!(error instanceof Refused || error instanceof Gone)) throw error;
       this._say(error.message);
+      if (error.status === 404) this._models.refresh().catch(() => {}); // the model has gone
       if (error instanceof Gone) this._source.whenBack().then(() => number === this._number && this.ask(board, played));
     } finally {
       clearTimeout(slow);
@@ -141,6 +142,18 @@ export class Advice {
     if (judged) parts.push(judgement(this.judge, answer, judged));
     this._verdict.replaceChildren(...parts);
   }
+}
+
+/** What there is to say about the views of a model that does not tell them. */
+function withoutViews(model, { votes, why_no_views: why }) {
+  const count = votes.reduce((sum, each) => sum + each, 0);
+  const voted = votes.map((each, move) => [each, MOVE_NAMES[move]]).filter(([each]) => each);
+  const listed = voted.sort(([a], [b]) => b - a).map(([each, name]) => `${each} ${name}`);
+  return (
+    `Of ${model.name}'s ${count} views, ${listed.join(", ")}. Which view voted how is not shown: ` +
+    `${why ?? "its graph keeps no answers of single views"}. Turned boards would not show it either, ` +
+    "because each answer merges all views."
+  );
 }
 
 function judgement(judge, answer, judged) {

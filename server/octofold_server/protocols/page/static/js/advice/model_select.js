@@ -1,33 +1,55 @@
 /** A chooser of models. */
 
-import { grouped, make } from "../dom.js";
+import { keyOf } from "../ask/models.js";
+import { announce, grouped, make } from "../dom.js";
 
 let count = 0;
 
-/** The identity of a model, for an `<option>`: its name and version. */
-export const keyOf = (model) => `${model.name}/${model.version}`;
-
 /**
- * Make a labelled chooser.
+ * Make a labelled chooser, which follows the list.
  *
  * @param {string} title
- * @param {object[]} models the first one is chosen at the start, unless `none` is given
- * @param {{none?: string, on: () => void, first?: number}} options the text for no model; the listener; which
- *   model is chosen at the start
+ * @param {import("../ask/models.js").Models} models the first one is chosen at the start, unless `none` is given
+ * @param {{none?: string, on: () => void, first?: number}} options the text for no model; the listener, told of
+ *   every other choice, also if a model has gone; which model is chosen at the start
  * @returns {{label: HTMLElement, chosen: object|undefined}}
  */
 export function modelSelect(title, models, { none, on, first = 0 }) {
   const id = `model-${(count += 1)}`;
-  const options = models.map((model, i) =>
-    make("option", { value: keyOf(model), selected: none === undefined && i === first }, titleOf(model)),
-  );
-  if (none !== undefined) options.unshift(make("option", { value: "" }, none));
-  if (!options.length) options.push(make("option", { value: "" }, "no model is ready"));
-  const select = make("select", { id, on: { change: on } }, ...options);
+  let chosen = none === undefined ? models.all[Math.min(first, models.all.length - 1)] : undefined;
+  const select = make("select", { id, on: { change: choose } });
+
+  function choose() {
+    chosen = models.all.find((model) => keyOf(model) === select.value);
+    on();
+  }
+
+  function show() {
+    const options = models.all.map((model) => make("option", { value: keyOf(model) }, titleOf(model)));
+    if (none !== undefined) options.unshift(make("option", { value: "" }, none));
+    if (!options.length) options.push(make("option", { value: "" }, "no model is ready"));
+    select.replaceChildren(...options);
+    select.value = chosen ? keyOf(chosen) : "";
+  }
+
+  function follow() {
+    const before = chosen;
+    const fallback = none === undefined ? models.all[0] : undefined;
+    chosen = before ? (models.successorOf(before) ?? fallback) : fallback;
+    show();
+    if (JSON.stringify(chosen) === JSON.stringify(before)) return;
+    if (before && (!chosen || keyOf(chosen) !== keyOf(before))) {
+      announce(`${before.name} ${before.version} is no longer served.`);
+    }
+    on();
+  }
+
+  show();
+  models.addEventListener("change", follow);
   return {
     label: make("label.picker", { for: id }, make("span", {}, title), select),
     get chosen() {
-      return models.find((model) => keyOf(model) === select.value);
+      return chosen;
     },
   };
 }

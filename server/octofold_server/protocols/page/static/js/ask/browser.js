@@ -14,6 +14,7 @@ export class Browser {
     this._waiting = new Map();
     this._count = 0;
     this.hasResults = false;
+    this.mayReload = false;
     this._worker = new Worker(new URL("browser_worker.js", import.meta.url), { type: "module" });
     this._worker.addEventListener("message", ({ data }) => this._receive(data));
     this._worker.addEventListener("error", (event) => this._fail(event.message ?? "The worker has failed."));

@@ -30,6 +30,7 @@ export class Gone extends Error {}
  * @property {number[]} votes the number of views for each move
  * @property {boolean[]} legal
  * @property {number[][]|null} [views] each view's probabilities of the board's own moves
+ * @property {string|null} [why_no_views] a clause, if there are none
  */
 
 /** A source of moves: the server. `browser.js` has the same methods without one. */
@@ -44,6 +45,7 @@ export class Server {
     this._asking = null; // the question for a token that is open
     this._return = null; // the wait for the server to come back
     this.hasResults = true;
+    this.mayReload = true; // other models
   }
 
   /** @returns {Promise<{version: string, models: object[]}>} the models that are ready */
@@ -92,14 +94,14 @@ export class Server {
   }
 
   /**
-   * Read a file of a result from byte `start`.
+   * Read a file of a result from byte `start`. The name of a result is its path, with slashes.
    *
    * @returns {Promise<{bytes: Uint8Array, age: number}|null>} the next bytes, none if the file is not there yet,
    *   and the seconds since it was written; null without the result
    */
   async resultFile(name, file, start = 0) {
     try {
-      const path = `page/results/${encodeURIComponent(name)}/${file}?start=${start}`;
+      const path = `page/results/${name.split("/").map(encodeURIComponent).join("/")}/${file}?start=${start}`;
       const reply = await this._fetch(path);
       return { bytes: new Uint8Array(await reply.arrayBuffer()), age: Number(reply.headers.get("X-File-Age")) };
     } catch (error) {

@@ -24,7 +24,7 @@ class DuelTab {
     );
     const controls = make("div.controls");
     this._speed = new SpeedControl(controls, this._autoplay, {
-      hasModel: models.length > 0,
+      models,
       verb: "Let both play",
     });
     this._seedField = make("input", {
@@ -134,7 +134,7 @@ class DuelTab {
 function newSide(number, models, on) {
   const board = make("div");
   const side = {
-    model: modelSelect(number ? "Right" : "Left", models, { on, first: Math.min(number, models.length - 1) }),
+    model: modelSelect(number ? "Right" : "Left", models, { on, first: number }),
     score: make("span.big"),
     state: make("span.note"),
     study: make("button", { type: "button" }, "Study this game"),

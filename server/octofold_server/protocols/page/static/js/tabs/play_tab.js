@@ -18,7 +18,7 @@ const PANEL_MS = 90; // between two updates of the advice while a model plays fa
 export class PlayTab {
   /**
    * @param {object} source of moves
-   * @param {object[]} models that are ready
+   * @param {import("../ask/models.js").Models} models that are ready
    * @param {{board?: number[], onStudy: (record: object) => void}} options a board to begin with; opens a game in
    *   the replay tab
    */
@@ -30,7 +30,7 @@ export class PlayTab {
       () => this._stepOfModel(),
       (isRunning) => this._runs(isRunning),
     );
-    this._speed = new SpeedControl(byId("play-controls"), this._autoplay, { hasModel: models.length > 0 });
+    this._speed = new SpeedControl(byId("play-controls"), this._autoplay, { models });
     this._best = Number(stored(BEST_KEY)) || 0;
     this._shown = 0; // time of the last update of the advice
     this._connect(onStudy);

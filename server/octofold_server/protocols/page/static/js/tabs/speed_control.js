@@ -9,14 +9,14 @@ export class SpeedControl {
   /**
    * @param {HTMLElement} root
    * @param {import("../ask/autoplay.js").Autoplay} autoplay
-   * @param {{hasModel?: boolean, verb?: string}} options whether there is a model to play; what the button says
+   * @param {{models?: import("../ask/models.js").Models, verb?: string}} options the models, if one must play; what
+   *   the button says
    */
-  constructor(root, autoplay, { hasModel = true, verb = "Let the model play" } = {}) {
+  constructor(root, autoplay, { models, verb = "Let the model play" } = {}) {
     this._autoplay = autoplay;
     this._verb = verb;
     this._button = make("button.primary", {
       type: "button",
-      disabled: !hasModel,
       on: { click: () => autoplay.toggle() },
     });
     const id = `speed-${(count += 1)}`;
@@ -35,6 +35,9 @@ export class SpeedControl {
       make("label.speed", { for: id }, make("span.said", {}, "Speed"), this._slider, this._text),
     );
     this.update();
+    const enable = () => (this._button.disabled = models?.all.length === 0);
+    models?.addEventListener("change", enable);
+    enable();
   }
 
   /** Show whether it runs, and how fast. */

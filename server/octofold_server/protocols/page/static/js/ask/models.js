@@ -1,0 +1,60 @@
+/** The models that are ready: a list that follows the server when it reloads its repository. */
+
+import { Gone } from "./server.js";
+
+const LOOK_MS = 3000;
+
+/** The identity of a model: its name and version. */
+export const keyOf = (model) => `${model.name}/${model.version}`;
+
+/** A list of models, which dispatches `change` when it changes. */
+export class Models extends EventTarget {
+  /**
+   * @param {object} source of moves
+   * @param {object[]} models that are ready now
+   */
+  constructor(source, models) {
+    super();
+    this._source = source;
+    /** The models, the first one to choose first. */
+    this.all = sorted(models);
+  }
+
+  /** Ask the source again. */
+  async refresh() {
+    const { models } = await this._source.about();
+    const all = sorted(models);
+    if (JSON.stringify(all) === JSON.stringify(this.all)) return;
+    this.all = all;
+    this.dispatchEvent(new Event("change"));
+  }
+
+  /** Ask again and again, while the page is visible. A server that is gone is waited for. */
+  async watch() {
+    if (!this._source.mayReload) return;
+    for (;;) {
+      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+      if (document.hidden) continue;
+      try {
+        await this.refresh();
+      } catch (error) {
+        if (error.status === 401) return; // without a token, the page would ask for one again and again
+        if (error instanceof Gone) await this._source.whenBack();
+      }
+    }
+  }
+
+  /** What takes the place of a model in the list: itself, else the newest version of it; undefined for none. */
+  successorOf(model) {
+    const same = this.all.filter(({ name }) => name === model.name);
+    const newest = same.sort((a, b) => Number(b.version) - Number(a.version))[0];
+    return same.find((each) => keyOf(each) === keyOf(model)) ?? newest;
+  }
+}
+
+/** First the models that tell their views, which are what there is to see; of these, the default, then the strongest. */
+function sorted(models) {
+  const rank = ({ default: isDefault, views }) => 2 * Number(views && isDefault) + Number(views);
+  const strength = ({ average }) => average ?? 0;
+  return [...models].sort((a, b) => rank(b) - rank(a) || strength(b) - strength(a));
+}
