@@ -31,6 +31,7 @@ class Calls:
     """The calls of a load so far."""
 
     answered: int = 0
+    slowest_ms: float = 0.0
     failures: list[str] = field(default_factory=list)
     is_over: bool = False
     """Set when the load shall end."""
@@ -96,12 +97,14 @@ async def _ensure(work: Awaitable[None]) -> None:
 async def _repeat(calls: Calls, ask: Callable[[], Awaitable[object]]) -> None:
     async def caller() -> None:
         while not calls.is_over:
+            begin = time.monotonic()
             try:
                 await ask()
             except Exception as error:  # whatever it is, the caller has no answer
                 calls.failures.append(f"{type(error).__name__}: {error}")
             else:
                 calls.answered += 1
+                calls.slowest_ms = max(calls.slowest_ms, 1e3 * (time.monotonic() - begin))
 
     await asyncio.gather(*(caller() for _ in range(CALLERS)))
 
@@ -109,6 +112,7 @@ async def _repeat(calls: Calls, ask: Callable[[], Awaitable[object]]) -> None:
 async def _generated(form: str, target: str, calls: Calls) -> None:
     def count(counts: Counts) -> None:
         calls.answered += counts.answered
+        calls.slowest_ms = max(calls.slowest_ms, counts.latencies.max / 1e3)
         calls.failures += [counts.last_error] * counts.errors.total()
 
     async with asyncio_channel(target, PLAINTEXT) as channel:

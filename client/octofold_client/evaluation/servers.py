@@ -78,6 +78,9 @@ class Servers:
                     missing.append((target, error))
                 else:
                     self._answering.append((client, models))
+            if len(missing) > 1 and not self._answering:
+                reasons = "; ".join(str(reason) for _, reason in missing)
+                raise Unavailable(f"none of {len(missing)} servers answers: {reasons}")
             if not self._answering:
                 raise missing[0][1]
             for target, reason in missing:

@@ -81,6 +81,9 @@ RETRY = RetryPolicy(attempts=8, first_wait_seconds=0.02)
 NO_RETRY = RetryPolicy(attempts=1)
 STREAMS = 12
 """Streams for several servers: each begins at the next server, so 2, 3, 4 or 6 servers get equal shares."""
+CLOSE_SECONDS = 1.0
+LOST_BY_CORE = "Internal error from Core"
+"""How grpcio reports, with INTERNAL, that a connection ended while a stream began on it."""
 STREAM_SECONDS = 0.5
 """Age at which one of several streams is replaced. A stream stays with its server, even if others join."""
 
@@ -190,8 +193,7 @@ class Streamed:
 
     async def close(self) -> None:
         """End the streams."""
-        for stream in (*self._streams, *self._replaced):
-            await stream.close()
+        await asyncio.gather(*(stream.close() for stream in (*self._streams, *self._replaced)))
 
 
 class _Stream:
@@ -238,6 +240,8 @@ class _Stream:
 
     async def close(self) -> None:
         if self._reading is not None:
+            self.finish()
+            await asyncio.wait([self._reading], timeout=CLOSE_SECONDS)
             self._reading.cancel()
             await asyncio.wait([self._reading])
 
@@ -258,6 +262,10 @@ class _Stream:
             ended = CallFailed(UNAVAILABLE, "the server ended the stream")
         except grpc.aio.AioRpcError as error:
             ended = _failure(error)
+            if error.details() == LOST_BY_CORE:
+                ended = CallFailed(UNAVAILABLE, "the connection of the stream has ended")
+        finally:
+            questions.put_nowait(None)  # gRPC awaits the next question even of a call that has ended
         for answer in self._open.values():
             if not answer.done():
                 answer.set_exception(ended)
