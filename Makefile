@@ -86,7 +86,7 @@ format: $(VENV)/dev ## write the code in the house style
 	$(BIN)/ruff format .
 
 clean: ## remove the environment and everything that tools keep; models, checkpoints and runs stay
-	rm -rf $(VENV) .*_cache .hypothesis site page/node_modules
+	rm -rf $(VENV) .*_cache .hypothesis site page/node_modules octofold.cdx.json
 	find . -name __pycache__ -type d -not -path './runs/*' -prune -exec rm -rf {} +
 
 # Where the newest is the installed one, `make test` has run these tests with it.
@@ -102,6 +102,15 @@ transports: $(VENV)/dev ## the tests of both gRPC transports with the oldest and
 
 proto: $(VENV)/dev ## generate the stubs from the .proto files
 	$(BIN)/python -m octofold_proto.generate
+
+sbom: $(VENV)/bin/pip ## octofold.cdx.json: what a server's environment holds, as CycloneDX
+	rm -rf $(VENV)/sbom
+	$(PYTHON) -m venv $(VENV)/sbom/tool
+	$(PIP:$(VENV)/%=$(VENV)/sbom/tool/%) cyclonedx-bom
+	$(PYTHON) -m venv $(VENV)/sbom/server
+	$(PIP:$(VENV)/%=$(VENV)/sbom/server/%) '.[$(SERVER)]'
+	$(VENV)/sbom/tool/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+		--output-file octofold.cdx.json $(VENV)/sbom/server/bin/python
 
 docker: ## an image that serves models/ (with CUDA: SERVER=server-gpu)
 	docker build --tag octofold $(if $(BASE),--build-arg BASE=$(BASE)) --build-arg SERVER=$(SERVER) .
@@ -125,4 +134,4 @@ $(VENV)/dev: $(VENV)/light
 	$(PIP) --editable '.[server,plots,gymnasium-window,logs,tracing,training,export]' --group dev
 	@touch $@
 
-.PHONY: help setup play serve train first export teacher bench table keys lint test failed transports format clean proto docker page browser
+.PHONY: help setup play serve train first export teacher bench table keys lint test failed transports format clean proto docker page browser sbom
