@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version as installed_version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from octofold_game.model import (
     CARD_FORMAT,
     PRECISIONS,
+    SIGNATURE_FILE,
     Card,
     CheckedBoards,
     Evidence,
@@ -45,6 +47,7 @@ from octofold_export.errors import ExportError, GateError
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import Evaluator, head
 from octofold_export.publishing.files import Agreement, version_files
+from octofold_export.publishing.signing import signature_of
 from octofold_export.publishing.triton import config
 from octofold_export.publishing.versions import (
     VersionExistsError,
@@ -54,6 +57,9 @@ from octofold_export.publishing.versions import (
     publish,
 )
 from octofold_export.sources.source import Source
+
+if TYPE_CHECKING:  # an optional extra
+    from octofold_game.signatures import SigningKey
 
 _CALIBRATION_BOARDS = 2_048  # or a quarter of a smaller recording
 _MEASURED_BOARDS = 10_240
@@ -83,6 +89,8 @@ class ExportOptions:
     "published version that the description is held against; None: the strongest at hand"
     accept: bool = False
     "publish a network even if its description makes no sense"
+    sign: SigningKey | None = None
+    "signs the version; None: no signature"
 
 
 @dataclass(frozen=True)
@@ -152,6 +160,8 @@ def _publish(plan: Plan, card: Card, made: Made) -> Path:
     source, options = plan.source, plan.options
     while True:
         files = version_files(card, made.graphs, made.agreement, source.tensors, source.locate_tables)
+        if options.sign is not None:
+            files[SIGNATURE_FILE] = signature_of(options.sign, str(card.version), files)
         try:
             return publish(options.models, options.name, card.version, files, config(options.name))
         except VersionExistsError:

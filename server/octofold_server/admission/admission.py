@@ -23,7 +23,8 @@ from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.admission.request import TRACE_HEADERS, Headers, Request
 from octofold_server.batching.call import Call
 from octofold_server.batching.statistics import Refusals
-from octofold_server.models.registry import Models, ServedModel
+from octofold_server.models.loading import ServedModel
+from octofold_server.models.registry import Models
 
 if TYPE_CHECKING:  # an optional extra
     from octofold_server.admission.tracing import Tracing
