@@ -73,9 +73,13 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parsed, unknown = parser.parse_known_args(arguments)
     if unknown:
         parser.refuse(unknown)
-    if all(getattr(parsed, task) is None for task in (*_SOURCES, "record_strength")):
+    has_task = any(getattr(parsed, task) is not None for task in (*_SOURCES, "record_strength"))
+    parsed.only_signs = parsed.sign is not None and parsed.version is not None and not has_task
+    if not has_task and not parsed.only_signs:
         flags = ", ".join(f"--{task.replace('_', '-')}" for task in _SOURCES)
-        parser.error(f"nothing to export: use one of {flags} (or --record-strength)")
+        parser.error(
+            f"nothing to export: use one of {flags} (or --record-strength, or --sign with --version)"
+        )
     if parsed.name is None:
         parser.error("--name is required: the name of the model")
     if parsed.record_strength is not None and parsed.version is None:
@@ -85,6 +89,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     if parsed.no_worse_than is not None and (parsed.extend or parsed.record_strength is not None):
         task = "--extend" if parsed.extend else "--record-strength"
         parser.error(f"--no-worse-than is for a new version; {task} publishes none")
+    if parsed.sign_password_file is not None and parsed.sign is None:
+        parser.error("--sign-password-file needs --sign")
     if parsed.weights is not None and parsed.module is None:
         parser.error(f"--weights {parsed.weights} needs --module package.module:callable")
     if parsed.max_megabytes is not None and parsed.ntuple is None:
@@ -289,6 +295,19 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.npy",
         help="recorded boards [M, 16] uint8 to calibrate and check on (default: boards from the network's "
         "games)",
+    )
+    group.add_argument(
+        "--sign",
+        type=Path,
+        metavar="KEY.pem",
+        help="sign the version with this private key, for octofold-serve --verify-models; without a source, "
+        "sign the published --version",
+    )
+    group.add_argument(
+        "--sign-password-file",
+        type=Path,
+        metavar="FILE",
+        help="file with the password of an encrypted key (default: the variable OCTOFOLD_SIGN_PASSWORD)",
     )
 
 

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from octofold_game.extras import install_command
+from octofold_game.files import read_regular
 
 from octofold_export.description.hints import Hints, hints_from_flags, merged, read_hints
 from octofold_export.errors import ExportError
 from octofold_export.export import ExportOptions, export
 from octofold_export.extension import extend
 from octofold_export.publishing.contest import Contest
+from octofold_export.publishing.signing import sign_published
 from octofold_export.publishing.strength import record_strength
+from octofold_export.publishing.versions import check_name
 from octofold_export.sources.checkpoint import from_checkpoint
 from octofold_export.sources.compact_ntuple import from_ntuple_compactly
 from octofold_export.sources.described import (
@@ -25,16 +32,28 @@ from octofold_export.sources.described import (
 from octofold_export.sources.ntuple import from_ntuple
 from octofold_export.sources.source import Source
 
+if TYPE_CHECKING:  # an optional extra
+    from octofold_game.signatures import SigningKey
+
+PASSWORD_VARIABLE = "OCTOFOLD_SIGN_PASSWORD"
+MAX_PASSWORD_BYTES = 1024
+
 
 def run(parsed: argparse.Namespace) -> int:
     """Do what the flags ask for and return the exit code: 0, 1 for a failure, 130 after Ctrl-C."""
     try:
+        key = _signing_key(parsed)
         if parsed.record_strength is not None:
-            folder = record_strength(parsed.models, parsed.name, parsed.version, parsed.record_strength)
+            folder = record_strength(parsed.models, parsed.name, parsed.version, parsed.record_strength, key)
+        elif parsed.only_signs:
+            assert key is not None
+            check_name(parsed.name)
+            folder = parsed.models / parsed.name / str(parsed.version)
+            sign_published(folder, key)
         elif parsed.extend:
-            folder = extend(_source(parsed), _options(parsed), _report)
+            folder = extend(_source(parsed), _options(parsed, key), _report)
         else:
-            folder = export(_source(parsed), _options(parsed), _report)
+            folder = export(_source(parsed), _options(parsed, key), _report)
     except KeyboardInterrupt:
         print("octofold-export: interrupted; nothing was published", file=sys.stderr)
         return 130
@@ -81,7 +100,32 @@ def _hints(parsed: argparse.Namespace, file: Path | None) -> Hints:
     return merged(flags, read_hints(beside)) if beside.exists() else flags
 
 
-def _options(parsed: argparse.Namespace) -> ExportOptions:
+def _signing_key(parsed: argparse.Namespace) -> SigningKey | None:
+    """The key of --sign. It is read at once: a wrong one is found before any work.
+
+    Raises:
+        ExportError: it cannot be read, or the extra for signing is missing.
+    """
+    if parsed.sign is None:
+        return None
+    try:
+        from octofold_game.signatures import SignatureError, SigningKey
+    except ModuleNotFoundError as error:
+        remedy = f"run {install_command('signing')}"
+        raise ExportError(f"--sign: {error.name} is not installed; {remedy}") from None
+    password = os.environ.get(PASSWORD_VARIABLE, "").encode() or None
+    if (file := parsed.sign_password_file) is not None:
+        try:
+            password = read_regular(file, MAX_PASSWORD_BYTES).rstrip(b"\r\n")
+        except OSError as error:
+            raise ExportError(f"--sign-password-file: {file} cannot be read: {error.strerror}") from error
+    try:
+        return SigningKey(parsed.sign, password)
+    except SignatureError as error:
+        raise ExportError(f"--sign: {error}") from error
+
+
+def _options(parsed: argparse.Namespace, key: SigningKey | None) -> ExportOptions:
     return ExportOptions(
         name=parsed.name,
         models=parsed.models,
@@ -94,4 +138,5 @@ def _options(parsed: argparse.Namespace) -> ExportOptions:
         judge=parsed.judge,
         accept=parsed.accept,
         contest=None if parsed.no_worse_than is None else Contest(parsed.no_worse_than, parsed.limit),
+        sign=key,
     )

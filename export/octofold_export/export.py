@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version as installed_version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from octofold_game.model import (
     CARD_FORMAT,
     PRECISIONS,
+    SIGNATURE_FILE,
     Card,
     CheckedBoards,
     Evidence,
@@ -46,6 +48,7 @@ from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import Evaluator, head
 from octofold_export.publishing.contest import Contest, hold
 from octofold_export.publishing.files import Agreement, version_files
+from octofold_export.publishing.signing import signature_of
 from octofold_export.publishing.triton import config
 from octofold_export.publishing.versions import (
     VersionExistsError,
@@ -55,6 +58,9 @@ from octofold_export.publishing.versions import (
     publish,
 )
 from octofold_export.sources.source import Source
+
+if TYPE_CHECKING:  # an optional extra
+    from octofold_game.signatures import SigningKey
 
 _CALIBRATION_BOARDS = 2_048  # or a quarter of a smaller recording
 _MEASURED_BOARDS = 10_240
@@ -86,6 +92,8 @@ class ExportOptions:
     "publish a network even if its description makes no sense"
     contest: Contest | None = None
     "what the new version must show against the published one; None: nothing"
+    sign: SigningKey | None = None
+    "signs the version; None: no signature"
 
 
 @dataclass(frozen=True)
@@ -160,6 +168,8 @@ def _publish(plan: Plan, card: Card, made: Made, report: Report) -> Path:
         if contest is not None:
             hold(contest, options.models, options.name, card.version, files, report)
             contest = None  # the same graphs need not play again under another number
+        if options.sign is not None:
+            files[SIGNATURE_FILE] = signature_of(options.sign, str(card.version), files)
         try:
             return publish(options.models, options.name, card.version, files, config(options.name))
         except VersionExistsError:

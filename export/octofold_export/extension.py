@@ -30,6 +30,7 @@ from octofold_export.export import (
 )
 from octofold_export.publishing.card_files import read_published, write_card
 from octofold_export.publishing.files import graph_file, with_agreement, write_metadata
+from octofold_export.publishing.signing import check_signable
 from octofold_export.publishing.versions import check_name, replace_file
 from octofold_export.sources.source import Source
 
@@ -40,13 +41,15 @@ def extend(load: Callable[[], Source], options: ExportOptions, report: Report) -
     An error leaves the version unchanged.
 
     Raises:
-        ExportError: the version is missing or was made from another checkpoint.
+        ExportError: the version is missing, was made from another checkpoint, or is signed and there is no
+            key to sign it again.
         GateError: one of its graphs fails a check.
     """
     check_name(options.name)
     assert options.version is not None
     folder = options.models / options.name / str(options.version)
     card = read_published(folder)
+    check_signable(folder, options.sign)
     source = load()
     if card.checkpoint_sha256 != source.checkpoint_sha256:
         raise ExportError(f"{folder}: made from another checkpoint than {source.checkpoint_sha256}")
@@ -70,7 +73,7 @@ def extend(load: Callable[[], Source], options: ExportOptions, report: Report) -
         elif precision in (options.precisions or ()):
             reduce(plan, precision, player, boards, reference, made, report)
     card = with_checks(card, reference, boards, options, calibrated="int8" in card.precisions)
-    _publish(folder, card, made)
+    _publish(folder, card, made, options)
     return folder
 
 
@@ -86,7 +89,7 @@ def _published(folder: Path, card: Card, precision: Precision) -> FoldedGraph:
     return FoldedGraph(onnx.load_from_string(content))
 
 
-def _publish(folder: Path, card: Card, made: Made) -> None:
+def _publish(folder: Path, card: Card, made: Made, options: ExportOptions) -> None:
     """Write new graphs, and then the card that lists them."""
     listed = dict(card.precisions)
     for precision, agreement in made.agreement.items():
@@ -99,4 +102,4 @@ def _publish(folder: Path, card: Card, made: Made) -> None:
             listed[precision] = with_agreement(listed[precision], agreement)
     precisions = {name: listed[name] for name in PRECISIONS if name in listed}
     refused: dict[str, str] = card.not_published | dict(made.refused)
-    write_card(folder, replace(card, precisions=precisions, not_published=refused))
+    write_card(folder, replace(card, precisions=precisions, not_published=refused), options.sign)

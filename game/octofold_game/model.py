@@ -65,6 +65,8 @@ GRAPH_FILES: dict[Precision, str] = {
     "int8": "model.int8.onnx",
     "fp16": "model.fp16.onnx",
 }
+SIGNATURE_FILE = "model.sig"
+"""Optional: the signature of all other files, which `octofold_game.signatures` makes and checks."""
 TRITON_FILE = "config.pbtxt"
 """Beside the versions: with it, Triton serves the model's folder as it is."""
 

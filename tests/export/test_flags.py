@@ -18,6 +18,8 @@ from octofold_export.cli import main
         (["--checkpoint", "a", "--name", "b", "--precisions", "fp32,fp8"], "'fp32,fp8'"),
         (["--record-strength", "a", "--name", "b"], "--record-strength needs --version"),
         (["--record-strength", "a", "--checkpoint", "b", "--name", "c"], "cannot be combined with"),
+        (["--sign", "key.pem", "--name", "a"], "or --sign with --version"),
+        (["--sign-password-file", "a", "--onnx", "b", "--name", "c"], "--sign-password-file needs --sign"),
         (["--chekpoint", "a", "--name", "b"], "there is no option --chekpoint; did you mean --checkpoint?"),
         (
             ["--checkpoint", "a", "--name", "b", "--zzz=1"],

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from octofold_server.backends.backend import Layout, Moves
 from octofold_server.backends.fakes import FakeBackend, RecordingBackend
 from octofold_server.batching.call import Call
-from octofold_server.models.registry import Models, ServedModel
+from octofold_server.models.loading import ServedModel
+from octofold_server.models.registry import Models
 
 NewModels = Callable[..., Models]
 BOARD = np.ones((1, 16), np.uint8)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -24,6 +25,9 @@ from octofold_game.structures import StructureError, structured
 from octofold_export.errors import ExportError
 from octofold_export.publishing.card_files import read_published, write_card
 from octofold_export.publishing.versions import check_name
+
+if TYPE_CHECKING:  # an optional extra
+    from octofold_game.signatures import SigningKey
 
 _ROUNDING = 1e-12
 _SCHEMA = 2  # version of the evaluation's result
@@ -51,8 +55,12 @@ class _Result(msgspec.Struct, frozen=True):
     statistics: _Statistics
 
 
-def record_strength(models: Path, name: str, version: int, result_file: Path) -> Path:
+def record_strength(
+    models: Path, name: str, version: int, result_file: Path, key: SigningKey | None = None
+) -> Path:
     """Write the figures of an evaluation into card.json and README.md; return the version's folder.
+
+    A signed version is signed again with `key`.
 
     Raises:
         ExportError: a file is missing or damaged, or the games were not played by a graph of this version.
@@ -67,7 +75,7 @@ def record_strength(models: Path, name: str, version: int, result_file: Path) ->
             f"{result_file}: games of {result.model} version {result.version} "
             f"({result.precision}, SHA-256 {result.sha256}), which is no file of {folder}"
         )
-    write_card(folder, replace(card, strength=_strength(result, card.largest_exponent)))
+    write_card(folder, replace(card, strength=_strength(result, card.largest_exponent)), key)
     return folder
 
 

@@ -24,7 +24,8 @@ from octofold_server.admission.load import LoadReport
 from octofold_server.admission.request import TRACE_HEADERS, Headers, Request
 from octofold_server.batching.call import Call
 from octofold_server.batching.statistics import Refusals
-from octofold_server.models.registry import Models, ServedModel
+from octofold_server.models.loading import ServedModel
+from octofold_server.models.registry import Models
 
 if TYPE_CHECKING:  # an optional extra
     from octofold_server.admission.tracing import Tracing

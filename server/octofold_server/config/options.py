@@ -133,6 +133,12 @@ class Config:
         _POLICIES,
         'versions to serve: all, the newest N, or a list; "latest:1;cnn5=1,3" gives cnn5 another rule',
     )
+    verify_models: Path | None = _option(
+        None,
+        _PATH,
+        "serve only versions that are signed by a public key in this file (PEM), and none of whose files was "
+        "changed; the file is read again when it changes. Needs the extra signing",
+    )
     watch: float = _option(
         0.0,
         _SECONDS,
@@ -341,6 +347,10 @@ def check_together(config: Config) -> None:
     ):
         if getattr(config, present) and not getattr(config, needed):
             raise ConfigError(f"{flag_of(present)} needs {flag_of(needed)}")
+    if config.tune and config.verify_models:
+        raise ConfigError(
+            "--tune writes beside models, and would break their signatures: tune before signing"
+        )
     if config.max_bytes_in_flight < 2 * config.max_message_bytes:
         raise ConfigError(
             f"{flag_of('max_bytes_in_flight')} must be at least twice {flag_of('max_message_bytes')} "

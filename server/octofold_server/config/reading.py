@@ -33,7 +33,8 @@ from octofold_server.config.options import (
     variable_of,
 )
 
-CLIENTS_VARIABLES = {"OCTOFOLD_TOKEN"}
+OTHER_VARIABLES = {"OCTOFOLD_TOKEN", "OCTOFOLD_SIGN_PASSWORD"}
+"""Of `octofold` and `octofold-export`."""
 FILE_OPTION = "config"
 MAX_FILE_BYTES = 1 << 20
 PRINT_OPTION = "print_config"
@@ -83,7 +84,7 @@ def unknown_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
     """Variables with our prefix that neither the server nor the client reads."""
     prefix = variable_of("")
     ours = {name for name in environment if name.startswith(prefix)}
-    return sorted(ours - _variables() - CLIENTS_VARIABLES)
+    return sorted(ours - _variables() - OTHER_VARIABLES)
 
 
 def as_toml(config: Config) -> str:

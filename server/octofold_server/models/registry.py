@@ -8,52 +8,31 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from octofold_game.model import CARD_FILE, Card, GraphFile, Precision
+from octofold_game.model import CARD_FILE
 from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 
-from octofold_server.backends.backend import Backend, BackendError, BackendFactory, Layout
+from octofold_server.backends.backend import BackendFactory
 from octofold_server.backends.onnx_backend import onnx_lanes
-from octofold_server.batching.batcher import Batcher
 from octofold_server.batching.statistics import ModelStatistics
 from octofold_server.config.options import Config
-from octofold_server.models.layouts import choose_batch_size, choose_device, choose_layout
-from octofold_server.models.repository import (
-    VersionFolder,
-    choose_precision,
-    cpu_has_vnni,
-    find_versions,
-    read_card,
-    read_model,
-    read_tensors,
-    versions_by_name,
-)
-from octofold_server.models.tuning_file import read_tuning
+from octofold_server.models.loading import Loader, ServedModel
+from octofold_server.models.repository import VersionFolder, find_versions, read_card, versions_by_name
 from octofold_server.models.unloaded import Unloaded
 from octofold_server.models.version_index import State, VersionIndex, VersionStatus
 from octofold_server.system.quoting import quoted
+
+if TYPE_CHECKING:  # an optional extra
+    from octofold_server.models.signatures import Signatures
 
 BY_REQUEST = "unloaded by request"
 FOLDER_GONE = "its folder is gone; it serves until there is another version"
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, eq=False)
-class ServedModel:
-    """A model version that answers calls."""
-
-    name: str
-    version: str
-    largest_exponent: int
-    card: Card
-    card_text: str
-    precision: Precision
-    batcher: Batcher
-    statistics: ModelStatistics
 
 
 OnChange = Callable[[str, bool], None]
@@ -68,6 +47,7 @@ class Models:
         on_change: called with the name of a model and whether any of its versions is ready, whenever that may
             have changed.
         unloaded: the models that were unloaded by request, here or in another process.
+        signatures: checks every version; None to serve versions without a signature, too.
 
     Attributes:
         ready: every version that answers calls, by the name and version that a call may ask for; the empty
@@ -84,11 +64,11 @@ class Models:
         new_backends: BackendFactory = onnx_lanes,
         on_change: OnChange = lambda _name, _ready: None,
         unloaded: Unloaded | None = None,
+        signatures: Signatures | None = None,
     ) -> None:
         self._config = config
-        self._new_backends = new_backends
+        self._loader = Loader(config, new_backends, signatures)
         self._on_change = on_change
-        self._device = choose_device(config.device)
         self.ready: Mapping[tuple[str, str], ServedModel] = {}
         self._index = VersionIndex()
         self._unloaded = unloaded or Unloaded()  # by request, until a request loads them again
@@ -289,10 +269,11 @@ class Models:
         try:
             card, text = read_card(folder)
             if current is not None and text == current.card_text:
+                self._loader.check_again(folder, text)
                 return current, ""
             if current is None:
                 self._index.set(VersionStatus(name, version, card_text=text))
-            return self._load(folder, card, text), ""
+            return self._loader.load(folder, card, text, self._index.statistics_of(name, version)), ""
         except ModelError as error:
             reason = str(error)
             _log.error("%s/%d cannot be served: %s", name, version, reason)
@@ -303,41 +284,6 @@ class Models:
             reason = f"unexpected {error!r}"
             _log.exception("%s/%d cannot be served", name, version)
         return current, reason if current is None else f"its newer files cannot be served: {reason}"
-
-    def _load(self, folder: VersionFolder, card: Card, text: str) -> ServedModel:
-        precision = choose_precision(card, self._config.precision, device=self._device, vnni=cpu_has_vnni())
-        file = card.precisions[precision]
-        tuned = read_tuning(folder.path, self._device, file.sha256)
-        layout = choose_layout(self._config, self._device, precision, tuned)
-        backends = self._new_warm_backends(folder.path, file, layout)
-        batch_size = layout.max_batch_size
-        if self._device == "cpu" and not self._config.max_batch_size and tuned is None:
-            batch_size = choose_batch_size(layout, backends[0].batch_seconds)
-        statistics = self._index.statistics_of(folder.name, folder.version)
-        name, version = folder.name, str(folder.version)
-        batcher = Batcher(
-            backends,
-            max_batch_size=batch_size,
-            queue_capacity=self._config.queue_capacity,
-            name=f"{name}-{version}",
-            statistics=statistics,
-        )
-        lanes = f"{len(backends)} lane{'s' * (len(backends) > 1)}"
-        _log.info(
-            "%s/%s is ready: %s on %s, %s, batches of up to %d",
-            name, version, precision, self._device, lanes, batch_size,
-        )  # fmt: skip
-        return ServedModel(name, version, card.largest_exponent, card, text, precision, batcher, statistics)
-
-    def _new_warm_backends(self, folder: Path, file: GraphFile, layout: Layout) -> Sequence[Backend]:
-        try:
-            # The bytes of the files are freed as soon as the sessions have their copies.
-            backends = self._new_backends(read_model(folder, file), layout, read_tensors(folder, file))
-            for backend in backends:
-                backend.warm_up()
-        except BackendError as error:
-            raise ModelError(f"{file.file}: {error}") from error
-        return backends
 
     def _serving(self, name: str) -> dict[int, ServedModel]:
         return {int(served.version): served for served in self.served() if served.name == name}

@@ -7,7 +7,8 @@ import logging
 import socket
 
 from octofold_server.config.options import Config
-from octofold_server.models.registry import Models, ServedModel
+from octofold_server.models.loading import ServedModel
+from octofold_server.models.registry import Models
 from octofold_server.system.sockets import address_of
 
 _log = logging.getLogger(__name__)

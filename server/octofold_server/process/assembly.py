@@ -42,6 +42,7 @@ from octofold_server.transport.unread import UnreadReplies
 
 if TYPE_CHECKING:  # most servers do not need these modules
     from octofold_server.admission.tracing import Tracing
+    from octofold_server.models.signatures import Signatures
     from octofold_server.transport.http_server import RestServer
 
 LAST_BYTES_SECONDS = 1.0
@@ -121,15 +122,15 @@ def build(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
         place: the place among processes that serve the same port; None if there is only this one.
 
     Raises:
-        StartupError: a file of certificates or tokens is not what it should be, something that the
+        StartupError: a file of certificates, keys or tokens is not what it should be, something that the
             configuration asks for is not installed, or the transport cannot serve with this grpcio.
         ModelError: the model repository cannot be read.
     """
     health = Health(SERVICES)
     unloaded = Unloaded(None if place is None else place.folder / "unloaded")
-    models = Models(config, new_backends, health.set_model, unloaded)
-    admission = Admission(models, _limits(config), _tracing() if config.tracing else None)
     try:
+        models = Models(config, new_backends, health.set_model, unloaded, _signatures(config))
+        admission = Admission(models, _limits(config), _tracing() if config.tracing else None)
         tls = _tls(config)
         access = Access(config.tokens, config.admin_tokens, admin=config.admin, refusals=admission.refusals)
     except FileError as error:
@@ -222,14 +223,26 @@ def _limits(config: Config) -> Limits:
     )
 
 
+def _signatures(config: Config) -> Signatures | None:
+    if config.verify_models is None:
+        return None
+    try:
+        from octofold_server.models.signatures import Signatures
+    except ModuleNotFoundError as error:
+        raise _missing(error, "signing") from None
+    return Signatures(config.verify_models)
+
+
 def _tracing() -> Tracing:
     try:
         from octofold_server.admission.tracing import Tracing
     except ModuleNotFoundError as error:
-        raise StartupError(
-            f"{error.name} is missing; install it with: {install_command('tracing')}"
-        ) from None
+        raise _missing(error, "tracing") from None
     return Tracing()
+
+
+def _missing(error: ModuleNotFoundError, extra: str) -> StartupError:
+    return StartupError(f"{error.name} is missing; install it with: {install_command(extra)}")
 
 
 def _tls(config: Config) -> Tls | None:

@@ -18,7 +18,7 @@ from octofold_server.admission.admission import Admission
 from octofold_server.backends.fakes import RecordingBackend
 from octofold_server.batching.batcher import Batcher
 from octofold_server.batching.call import Call
-from octofold_server.models.registry import ServedModel
+from octofold_server.models.loading import ServedModel
 from octofold_server.protocols.octofold_v1.codecs import StreamNextMoves
 from octofold_server.transport.idle_streams import IdleStreams
 from octofold_server.transport.interface import Metadata

@@ -10,7 +10,7 @@ from importlib.metadata import version as installed_version
 from typing import Any
 
 from octofold_server.batching.statistics import ModelStatistics, Snapshot, Total
-from octofold_server.models.registry import ServedModel
+from octofold_server.models.loading import ServedModel
 from octofold_server.models.version_index import State, VersionStatus
 from octofold_server.protocols.open_inference.tensors import BOARDS, OUTPUTS, TensorSpec
 

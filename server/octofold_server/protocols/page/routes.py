@@ -24,7 +24,7 @@ from octofold_server.admission.admission import AcceptedCall, Admission
 from octofold_server.admission.refusals import failure_status, usable_request_id
 from octofold_server.admission.request import Request
 from octofold_server.config.options import Config
-from octofold_server.models.registry import ServedModel
+from octofold_server.models.loading import ServedModel
 from octofold_server.protocols.http_calls import HTTP_STATUSES, Route
 from octofold_server.protocols.page.boards import parse_board
 from octofold_server.protocols.page.files import INDEX, SECURITY_HEADERS, PageFiles

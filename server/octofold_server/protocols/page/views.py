@@ -15,7 +15,7 @@ from octofold_proto.errors import ModelError
 
 from octofold_server.backends.backend import BackendError, Layout
 from octofold_server.backends.onnx_views import NoViews, ViewsSession
-from octofold_server.models.registry import ServedModel
+from octofold_server.models.loading import ServedModel
 from octofold_server.models.repository import read_model, read_tensors
 
 MAX_SESSIONS = 3

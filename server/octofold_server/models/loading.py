@@ -1,0 +1,124 @@
+"""Loads a version: chooses its precision and layout, checks its files, makes its lanes and its batcher."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from octofold_game.model import Card, GraphFile, Precision
+from octofold_proto.errors import ModelError
+
+from octofold_server.backends.backend import Backend, BackendError, BackendFactory, Layout
+from octofold_server.batching.batcher import Batcher
+from octofold_server.batching.statistics import ModelStatistics
+from octofold_server.config.options import Config
+from octofold_server.models.layouts import choose_batch_size, choose_device, choose_layout
+from octofold_server.models.repository import (
+    VersionFolder,
+    choose_precision,
+    cpu_has_vnni,
+    read_model,
+    read_tensors,
+)
+from octofold_server.models.tuning_file import FILE, read_tuning
+
+if TYPE_CHECKING:  # an optional extra
+    from octofold_server.models.signatures import Signatures
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class ServedModel:
+    """A model version that answers calls."""
+
+    name: str
+    version: str
+    largest_exponent: int
+    card: Card
+    card_text: str
+    precision: Precision
+    batcher: Batcher
+    statistics: ModelStatistics
+
+
+class Loader:
+    """Loads versions of one repository.
+
+    Args:
+        config: the configuration of the server.
+        new_backends: makes the lanes of a version.
+        signatures: checks every version; None to load versions without a signature, too.
+    """
+
+    def __init__(
+        self, config: Config, new_backends: BackendFactory, signatures: Signatures | None = None
+    ) -> None:
+        self._config = config
+        self._new_backends = new_backends
+        self._signatures = signatures
+        self._device = choose_device(config.device)
+
+    def check_again(self, folder: VersionFolder, card_text: str) -> None:
+        """Check the signature of a version that was loaded before and has the same card.
+
+        Raises:
+            ModelError: it does not hold for the files that are there now.
+        """
+        if self._signatures is not None:
+            self._signatures.check(folder.path, card_text)
+
+    def load(
+        self, folder: VersionFolder, card: Card, card_text: str, statistics: ModelStatistics
+    ) -> ServedModel:
+        """Load and warm up a version.
+
+        Args:
+            folder: the folder of the version.
+            card: its card.
+            card_text: the text of the card.
+            statistics: the statistics that the version continues.
+
+        Raises:
+            ModelError: the version cannot be served.
+        """
+        precision = choose_precision(card, self._config.precision, device=self._device, vnni=cpu_has_vnni())
+        file = card.precisions[precision]
+        tuning_digest = None
+        if self._signatures is not None:
+            tuning_digest = self._signatures.check(folder.path, card_text, file).digests.get(FILE, "")
+        tuned = read_tuning(folder.path, self._device, file.sha256, tuning_digest)
+        layout = choose_layout(self._config, self._device, precision, tuned)
+        backends = self._new_warm_backends(folder.path, file, layout)
+        batch_size = layout.max_batch_size
+        if self._device == "cpu" and not self._config.max_batch_size and tuned is None:
+            batch_size = choose_batch_size(layout, backends[0].batch_seconds)
+        name, version = folder.name, str(folder.version)
+        batcher = Batcher(
+            backends,
+            max_batch_size=batch_size,
+            queue_capacity=self._config.queue_capacity,
+            name=f"{name}-{version}",
+            statistics=statistics,
+        )
+        lanes = f"{len(backends)} lane{'s' * (len(backends) > 1)}"
+        _log.info(
+            "%s/%s is ready: %s on %s, %s, batches of up to %d",
+            name, version, precision, self._device, lanes, batch_size,
+        )  # fmt: skip
+        return ServedModel(
+            name, version, card.largest_exponent, card, card_text, precision, batcher, statistics
+        )
+
+    def _new_warm_backends(self, folder: Path, file: GraphFile, layout: Layout) -> Sequence[Backend]:
+        try:
+            # The bytes of the files are freed as soon as the sessions have their copies.
+            backends = self._new_backends(read_model(folder, file), layout, read_tensors(folder, file))
+            for backend in backends:
+                backend.warm_up()
+        except BackendError as error:
+            raise ModelError(f"{file.file}: {error}") from error
+        return backends
