@@ -109,7 +109,7 @@ class Contest:
         return self.pairs[0].answer
 
     def to_json(self) -> dict[str, Any]:
-        """The content of `comparison.json`, which docs/results.md describes."""
+        """The content of `comparison.json`, which docs/compare.md describes."""
         first = self.pairs[0]
         question = first.question
         return {
