@@ -194,6 +194,7 @@ def test_a_margin_is_for_two_sides(games: Path, worse_games: Path, other_games: 
     message = failure(games, worse_games, other_games, "--no-worse-than", "2%")
     assert message == "--no-worse-than 2% compares two sides, got 3"
     assert failure("one").startswith("compare needs two sides or more")
+    assert failure(games, worse_games, games) == f"{games} is given twice"
 
 
 def test_a_server_of_its_own_serves_the_models_of_a_repository(repository: Path, tmp_path: Path) -> None:
