@@ -42,7 +42,7 @@ first: $(VENV)/dev ## a first network of your own in five minutes: trained, expo
 	@awk '/^```sh run$$/ {on = 1; next} /^```$$/ {on = 0} on' examples/first-network/README.md | \
 		PATH="$(abspath $(BIN)):$$PATH" sh -ev
 
-export: $(VENV)/dev ## publish CHECKPOINT (or SOURCE, such as "--onnx net.onnx") as the next version of models/NAME; with NO_WORSE_THAN=2% only if games show it
+export: $(VENV)/dev ## publish CHECKPOINT (or SOURCE, such as "--onnx net.onnx") as the next version of models/NAME, if it is at most NO_WORSE_THAN=X% worse
 	$(BIN)/octofold-export $(SOURCE) --name $(NAME) $(if $(NO_WORSE_THAN),--no-worse-than $(NO_WORSE_THAN))
 
 teacher: $(VENV)/dev ## models/teacher: a large n-tuple network, trained from nothing or on from where it stopped

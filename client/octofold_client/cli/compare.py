@@ -167,6 +167,9 @@ def _check(options: Namespace, question: Question | None) -> None:
             f"cannot compare the result folder {existing(folders[0])} with {other}: give result folders "
             "or players"
         )
+    for number, folder in enumerate(folders):
+        if folder.resolve() in (other.resolve() for other in folders[:number]):
+            raise EvaluationError(f"{folder} is given twice")
     if folders and options.until_decided:
         raise EvaluationError("--until-decided plays games and needs players, not result folders")
     if folders and options.models:

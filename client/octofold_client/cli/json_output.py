@@ -1,4 +1,4 @@
-"""`--json`: one JSON object on standard output, for programs. docs/results.md describes the objects."""
+"""`--json`: one JSON object on standard output, for programs. docs/commands.md describes the objects."""
 
 import argparse
 import json
@@ -14,7 +14,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json",
         action="store_true",
-        help="print one JSON object on standard output and nothing else there (docs/results.md)",
+        help="print one JSON object on standard output and nothing else there (docs/commands.md)",
     )
 
 

@@ -1,4 +1,4 @@
-"""`octofold move`: prints the next move for a board, or for each line of a file of boards."""
+"""`octofold move`: prints the next move for a board, or for each board of a file."""
 
 import sys
 from argparse import Namespace

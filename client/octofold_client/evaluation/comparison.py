@@ -63,7 +63,8 @@ class Comparison:
             looked_at_on_the_way: whether the interval must be valid at any stop; only for paired games.
             paired: whether equal indices mean equal games.
             question: what is asked.
-            pairs: number of comparisons that are looked at on the way.
+            pairs: number of comparisons that are made. If there are more than one, and they are not looked at
+                on the way, the interval is left to `simultaneous.differences`.
 
         Raises:
             EvaluationError: the players have no game in common.
@@ -75,9 +76,10 @@ class Comparison:
             np.array([scores[game] for game in (games or sorted(scores))])
             for scores in (first_scores, second_scores)
         )
+        interval: Interval | None = None
         if looked_at_on_the_way:
             interval = sequential.interval(theirs - ours, sequential.ERROR_RATE / pairs)
-        else:
+        elif pairs == 1:
             interval = bootstrap_interval(theirs - ours) if paired else _welch_interval(ours, theirs)
         return cls(
             first, second, ours, theirs, interval, looked_at_on_the_way, paired, question, corrected_for=pairs

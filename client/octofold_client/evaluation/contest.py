@@ -77,7 +77,7 @@ class Contest:
                 looked_at_on_the_way,
                 paired=first.conditions.seed == second.conditions.seed,
                 question=question,
-                pairs=number if looked_at_on_the_way else 1,
+                pairs=number,
             )
             for first, second in combinations(sides, 2)
         ]
@@ -109,7 +109,7 @@ class Contest:
         return self.pairs[0].answer
 
     def to_json(self) -> dict[str, Any]:
-        """The content of `comparison.json`, which docs/results.md describes."""
+        """The content of `comparison.json`, which docs/compare.md describes."""
         first = self.pairs[0]
         question = first.question
         return {
@@ -152,7 +152,7 @@ def _corrected(sides: Sequence[Side], pairs: Sequence[Comparison]) -> list[Compa
         [np.array([list(sides[place].scores.values()) for place in group], float) for group in members]
     )
     if found is None:
-        return [replace(pair, interval=None, corrected_for=len(pairs)) for pair in pairs]
+        return list(pairs)
     order = [place for group in members for place in group]
     known = dict(zip(combinations(order, 2), found, strict=True))
     corrected = []
@@ -161,9 +161,7 @@ def _corrected(sides: Sequence[Side], pairs: Sequence[Comparison]) -> list[Compa
         difference = known[places[::-1] if turned else places]
         low, high = difference.interval
         interval = (-high, -low) if turned else (low, high)
-        corrected.append(
-            replace(pair, interval=interval, corrected_for=len(pairs), p_value=difference.p_value)
-        )
+        corrected.append(replace(pair, interval=interval, p_value=difference.p_value))
     return corrected
 
 

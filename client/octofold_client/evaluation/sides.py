@@ -41,6 +41,14 @@ def read_side(path: Path) -> Side:
 
 
 def named_apart(sides: Sequence[Side]) -> list[Side]:
-    """The same sides; those that have their name in common are named by their folders."""
+    """The same sides; those that have their name in common also by their seeds, or else by their folders."""
     names = Counter(side.name for side in sides)
-    return [replace(side, name=str(side.folder)) if names[side.name] > 1 else side for side in sides]
+    seeds = Counter((side.name, side.conditions.seed) for side in sides)
+
+    def name(side: Side) -> str:
+        if names[side.name] == 1:
+            return side.name
+        seed = side.conditions.seed
+        return f"{side.name} seed {seed}" if seeds[side.name, seed] == 1 else str(side.folder)
+
+    return [replace(side, name=name(side)) for side in sides]

@@ -149,7 +149,7 @@ def test_three_players_get_a_league_table_and_every_pair(
     done = compare(worse_games, games, other_games, "--out", tmp_path / "out", "--plots")
     assert done.returncode == 0, done
     assert "| greedy version 1  " in done.stdout
-    assert f"greedy version 1 over {worse_games}" in done.stdout  # two players have one name
+    assert "greedy version 1 over timid version 1 seed 7" in done.stdout
     assert "valid together, corrected by the largest of all differences" in done.stdout
     found = kept(tmp_path / "out")
     assert [pair["paired"] for pair in found["pairs"]] == [True, False, False]
@@ -194,6 +194,7 @@ def test_a_margin_is_for_two_sides(games: Path, worse_games: Path, other_games: 
     message = failure(games, worse_games, other_games, "--no-worse-than", "2%")
     assert message == "--no-worse-than 2% compares two sides, got 3"
     assert failure("one").startswith("compare needs two sides or more")
+    assert failure(games, worse_games, games) == f"{games} is given twice"
 
 
 def test_a_server_of_its_own_serves_the_models_of_a_repository(repository: Path, tmp_path: Path) -> None:

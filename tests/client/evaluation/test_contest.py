@@ -113,7 +113,7 @@ def test_one_game_has_no_interval() -> None:
     assert Comparison.of("a", {0: 1}, "b", {0: 2}, paired=False).interval is None
 
 
-def test_players_with_one_name_are_named_by_their_folders() -> None:
-    same = [side("a", {0: 1}), side("b", {0: 2}), side("a", {0: 3})]
+def test_players_with_one_name_are_named_by_their_seeds_or_else_by_their_folders() -> None:
+    same = [side("a", {0: 1}), side("b", {0: 2}), side("a", {0: 3}), side("a", {0: 3}, seed=2)]
     folders = [Side(each.name, each.conditions, Path(f"run-{n}"), each.scores) for n, each in enumerate(same)]
-    assert [each.name for each in named_apart(folders)] == ["run-0", "b", "run-2"]
+    assert [each.name for each in named_apart(folders)] == ["run-0", "b", "run-2", "a seed 2"]
