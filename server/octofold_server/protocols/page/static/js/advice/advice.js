@@ -148,9 +148,11 @@ export class Advice {
 function withoutViews(model, { votes, why_no_views: why }) {
   const count = votes.reduce((sum, each) => sum + each, 0);
   const voted = votes.map((each, move) => [each, MOVE_NAMES[move]]).filter(([each]) => each);
-  const listed = voted.sort(([a], [b]) => b - a).map(([each, name]) => `${each} ${name}`);
+  const [most, ...others] = voted.sort(([a], [b]) => b - a);
+  if (!most) return `${model.name} does not tell how its views vote.`;
+  const rest = others.map(([each, name]) => `, ${each} ${name}`).join("");
   return (
-    `Of ${model.name}'s ${count} views, ${listed.join(", ")}. Which view voted how is not shown: ` +
+    `${most[0]} of ${model.name}'s ${count} views vote ${most[1]}${rest}. Which view votes how is not shown: ` +
     `${why ?? "its graph keeps no answers of single views"}. Turned boards would not show it either, ` +
     "because each answer merges all views."
   );
