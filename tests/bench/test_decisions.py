@@ -10,7 +10,7 @@ from octofold_client.evaluation.sequential import ERROR_RATE
 from octofold_game.model import read_card
 
 MODEL = Path(__file__).parents[2] / "models" / "swift" / "1"
-RUNS, GAMES = 600, 1_500
+RUNS, GAMES = 400, 1_500
 TEN_PERCENT = Fraction(10, 100)
 
 

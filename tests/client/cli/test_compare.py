@@ -86,13 +86,15 @@ def test_games_of_different_seeds_are_compared_unpaired_which_the_report_says(
     assert not kept(tmp_path / "results" / "compare-greedy-other")["paired"]
 
 
-def test_folders_that_are_none_and_pairs_of_two_kinds_are_named(games: Path, tmp_path: Path) -> None:
+def test_folders_that_are_none_and_pairs_of_two_kinds_are_named(
+    games: Path, worse_games: Path, tmp_path: Path
+) -> None:
     (tmp_path / "empty").mkdir()
     assert failure(games, tmp_path / "empty") == f"{tmp_path / 'empty'} is not a result folder"
     assert failure("cnn5", games) == (
         f"cannot compare the result folder {games} with cnn5: give result folders or players"
     )
-    assert failure(games, games, "--until-decided").startswith("--until-decided plays games")
+    assert failure(games, worse_games, "--until-decided").startswith("--until-decided plays games")
 
 
 def test_two_models_play_the_same_games_into_folders_of_their_own(two_models: str, tmp_path: Path) -> None:
