@@ -65,6 +65,9 @@ browser: ## install Debian's Chromium, which the tests of the page drive (needs 
 table: ## rebuild the README's table of results from the model cards
 	$(PYTHON) bench/table.py
 
+cards: $(VENV)/dev ## rebuild the pages of the models, models/*/*/README.md, from their cards
+	$(BIN)/python bench/pages.py
+
 keys: $(VENV)/dev ## rebuild the list of recipe keys in docs/training.md
 	$(BIN)/python -m octofold_training.recipe_keys docs/training.md
 
@@ -134,4 +137,4 @@ $(VENV)/dev: $(VENV)/light
 	$(PIP) --editable '.[server,plots,gymnasium-window,logs,tracing,training,export]' --group dev
 	@touch $@
 
-.PHONY: help setup play serve train first export teacher bench table keys lint test failed transports format clean proto docker page browser sbom
+.PHONY: help setup play serve train first export teacher bench table cards keys lint test failed transports format clean proto docker page browser sbom

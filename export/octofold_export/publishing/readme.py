@@ -9,6 +9,7 @@ from octofold_game.model import Card, Strength
 
 from octofold_export.description.description import Description
 from octofold_export.graph.heads import TEMPERATURE
+from octofold_export.publishing.front_matter import front_matter
 
 _RULES = {
     "vote": "each view of the board votes for its best legal move, ties go to the larger probability",
@@ -21,6 +22,7 @@ _ONE_VIEW = "the best legal move, from the board as it is"
 def describe(card: Card) -> bytes:
     """Write README.md of a card, as Markdown."""
     lines = [
+        *front_matter(card),
         f"# {card.name}, version {card.version}",
         "",
         "A network that plays 2048, folded into one graph: raw boards in, legal moves out.",

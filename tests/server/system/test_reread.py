@@ -41,6 +41,20 @@ def test_a_file_is_read_again_when_it_has_changed_and_only_then(read: Number) ->
     assert read.reads == 2
 
 
+def test_a_file_of_a_secret_is_read_again_when_kubernetes_swaps_the_folder_behind_it(tmp_path: Path) -> None:
+    for number in ("1", "22"):
+        (tmp_path / f"..{number}").mkdir()
+        (tmp_path / f"..{number}" / "number").write_text(number, encoding="utf-8")
+    (tmp_path / "..data").symlink_to("..1")
+    (tmp_path / "number").symlink_to("..data/number")
+    read = Number(tmp_path / "number")
+    number_of = Reread([read.path], read)
+    assert number_of.current() == 1
+    (tmp_path / "..data_tmp").symlink_to("..22")
+    (tmp_path / "..data_tmp").replace(tmp_path / "..data")
+    assert number_of.current() == 22
+
+
 def test_what_cannot_be_used_is_told_once_and_the_last_good_content_stays(
     read: Number, caplog: pytest.LogCaptureFixture
 ) -> None:

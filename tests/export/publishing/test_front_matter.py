@@ -1,0 +1,48 @@
+"""The metadata of a version's page: YAML, with the figures of the card."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from octofold_export.publishing.readme import describe
+from octofold_game.model import Card, read_card
+
+SWIFT = Path(__file__).parents[3] / "models" / "swift" / "1"
+
+
+@pytest.fixture
+def card() -> Card:
+    return read_card(SWIFT)
+
+
+def metadata(card: Card) -> Any:
+    """What hubs read, and nothing of the text below."""
+    nothing, header, text = describe(card).decode().split("---\n", 2)
+    assert nothing == ""
+    assert text.startswith(f"\n# {card.name}, version {card.version}\n")
+    return yaml.safe_load(header)
+
+
+def test_a_hub_finds_the_kind_of_model_and_its_figures(card: Card) -> None:
+    found = metadata(card)
+    assert found["library_name"] == "onnx"
+    assert found["pipeline_tag"] == "reinforcement-learning"
+    assert "2048" in found["tags"]
+    (index,) = found["model-index"]
+    (result,) = index["results"]
+    assert index["name"] == "swift"
+    assert result["task"] == {"type": found["pipeline_tag"]}
+    assert card.strength is not None
+    (goal,) = [row.share for row in card.strength.reached if row.tile == 2048]
+    figures = {metric["type"]: metric["value"] for metric in result["metrics"]}
+    assert figures == {
+        "mean_reward": round(card.strength.average),
+        "median_reward": round(card.strength.median),
+        "success_rate": goal,
+    }
+
+
+def test_without_an_evaluation_there_is_no_index_of_results(card: Card) -> None:
+    assert "model-index" not in metadata(msgspec.structs.replace(card, strength=None))
