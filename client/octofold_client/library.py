@@ -26,6 +26,7 @@ from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.evaluation.servers import Servers
 from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_client.extras import pictures_of
+from octofold_client.provenance import recorded
 from octofold_client.rpc.credentials import PLAINTEXT, Credentials
 from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_client.wording import counted
@@ -123,6 +124,7 @@ def evaluate(
             sources = [stack.enter_context(PlayerThread(local))]
         title = f"{contender.title}: {counted(games, 'game')}, seed {seed}"
         progress = stack.enter_context(_progress(games, title))
+        stack.enter_context(recorded(kept.path, command=False))
         evaluation = run(
             sources,
             contender,

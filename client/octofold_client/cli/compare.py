@@ -20,6 +20,7 @@ from octofold_client.cli.arguments import (
     count,
     credentials_of,
 )
+from octofold_client.cli.html_report import HTML_FILE, add_html, check_html, write_html
 from octofold_client.cli.playing import Games, Players
 from octofold_client.errors import EvaluationError, Unavailable, UnknownModel
 from octofold_client.evaluation.comparison import Comparison, markdown
@@ -58,6 +59,7 @@ def add(subcommands: "Subcommands") -> None:
         metavar="N",
         help="maximum number of games with --until-decided (default: %(default)s)",
     )
+    add_html(parser)
     parser.set_defaults(run=compare)
 
 
@@ -71,6 +73,7 @@ def compare(options: Namespace) -> None:
     if len(sides) != 2:
         raise EvaluationError(f"compare needs two sides, such as A B or A --player SPEC, got {len(sides)}")
     folders = [Path(side) for side in options.sides if _means_folder(side)]
+    check_html(options)
     if len(folders) == 2:
         if options.until_decided:
             raise EvaluationError("--until-decided plays games and needs two players, not two result folders")
@@ -82,8 +85,11 @@ def compare(options: Namespace) -> None:
             "or two players"
         )
     else:
-        comparison = _of_contenders(options)
+        comparison, folders = _of_contenders(options)
     print(markdown(comparison))
+    if options.html:
+        name = HTML_FILE.replace("report", "comparison")
+        print(f"\n{write_html((options.out or folders[0]) / name, folders, [comparison.sentence])}")
 
 
 def _means_folder(side: str) -> bool:
@@ -107,7 +113,7 @@ def _of_folders(first: Path, second: Path) -> Comparison:
     return Comparison.of(names[0], scores[0], names[1], scores[1])
 
 
-def _of_contenders(options: Namespace) -> Comparison:
+def _of_contenders(options: Namespace) -> tuple[Comparison, list[Path]]:
     games = Games.of(options)
     models = [asked_for(side) for side in options.sides]
     try:
@@ -132,7 +138,7 @@ def _of_contenders(options: Namespace) -> Comparison:
             scores = [{game.game: game.score for game in evaluation.games} for evaluation in evaluations]
             comparison = Comparison.of(first.title, scores[0], second.title, scores[1], options.until_decided)
             if not options.until_decided or comparison.decided or number == options.limit:
-                return comparison
+                return comparison, [folder.path for folder in folders]
             number = next_look(number, options.limit)
 
 
