@@ -29,12 +29,14 @@ from octofold_client.analysis.shown import Shown
 from octofold_client.analysis.tile_marks import mark_moves, mark_scores, mark_scores_upright
 from octofold_client.analysis.trajectories import Climb
 from octofold_client.evaluation.result import Evaluation
+from octofold_client.evaluation.summary import TileShare
 
 _FEW = 10
 """A curve ends where fewer games than this are left, because it would then show single games."""
 _BINS = (20, 72)
 _NICE = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.5, 10.0)
 _ROW_INCHES = 1.15
+_NAME_INCHES = 0.18
 _HEADROOM = 1.4
 """The height of the axes over the highest bar, for the words above the bars."""
 _MOST_VALUES = 40
@@ -156,8 +158,7 @@ def _survival(results: Sequence[Shown], size: Size) -> Figure:
     axes.set_xlabel("moves made")
     axes.set_ylabel("games that are not over yet")
     axes.grid(axis="y")
-    if len(results) > 1:
-        axes.legend(loc="upper right")
+    _name(figure, axes, results)
     return figure
 
 
@@ -165,10 +166,12 @@ def _tiles(results: Sequence[Shown], size: Size) -> Figure:
     figure = _figure(results, size, "How many games make each tile")
     axes = figure.add_subplot()
     most = max(game.largest_tile for shown in results for game in shown.evaluation.games)
-    tiles = [row.tile for row in results[0].evaluation.summary.reached if row.tile <= max(2 * most, 2048)]
+    smallest = 512 if most >= 1024 else 16  # a weak player makes none of the larger ones
+    tiles = [tile for tile in (1 << exponent for exponent in range(4, 18)) if smallest <= tile <= 2 * most]
     width = 0.84 / len(results)
     for number, shown in enumerate(results):
-        reached = shown.evaluation.summary.reached[: len(tiles)]
+        made = np.array([game.largest_tile for game in shown.evaluation.games])
+        reached = [TileShare.of(tile, int((made >= tile).sum()), len(made)) for tile in tiles]
         shares = np.array([row.share for row in reached])
         limits = np.array([row.interval for row in reached])
         margins = np.maximum(0.0, [shares - limits[:, 0], limits[:, 1] - shares])
@@ -196,8 +199,7 @@ def _tiles(results: Sequence[Shown], size: Size) -> Figure:
     axes.set_xlabel("tile")
     axes.set_ylabel("games that make it")
     axes.grid(axis="y")
-    if len(results) > 1:
-        axes.legend(loc="upper right")
+    _name(figure, axes, results)
     return figure
 
 
@@ -235,14 +237,24 @@ def _climb(results: Sequence[Shown], size: Size) -> Figure:
     axes.set_xlabel("moves made")
     axes.set_ylabel("score so far, of games not over yet")
     axes.grid(axis="y")
-    axes.legend(loc="lower right")
+    if len(results) == 1:
+        axes.legend(loc="lower right")
+    _name(figure, axes, results)
     return figure
+
+
+def _name(figure: Figure, axes: Axes, results: Sequence[Shown]) -> None:
+    """Name the results above the axes, where no name can hide a curve."""
+    if len(results) > 1:
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=1 if len(results) == 3 else 2)
 
 
 def _legend(shown: Shown) -> str:
     return label_of(shortened(shown.name))
 
 
-def _figure(results: Sequence[Shown], size: Size, title: str, height: float | None = None) -> Figure:
+def _figure(results: Sequence[Shown], size: Size, title: str, height: float = 0.0) -> Figure:
     subtitle = "; ".join(shown.evaluation.title for shown in results)
-    return figure_of(size, title, shortened(subtitle, 110), height)
+    names = 0.0 if height or len(results) == 1 else _NAME_INCHES * (len(results) + 1) / 2
+    return figure_of(size, title, shortened(subtitle, 110), (height or size.height) + names)

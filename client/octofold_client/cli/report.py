@@ -73,6 +73,10 @@ def report(options: Namespace, refuse: Callable[[str], NoReturn]) -> None:
         refuse("several folders need --html, which shows them in one report")
     if options.out is not None and not options.html:
         refuse("--out names the file of --html, which is missing")
+    if options.out is not None and not options.out.parent.is_dir():
+        refuse(f"--out: there is no folder {options.out.parent}")
+    if options.out is not None and options.out.is_dir():
+        refuse(f"--out: {options.out} is a folder, not a file")
     # Fail before minutes of work, not after them.
     check_html(options)
     draw = pictures_of("octofold_client.analysis.pictures").draw if options.plots else None

@@ -34,6 +34,7 @@ _FEW_LINES = {"p50": ("half of the calls", "-"), "p99": ("99 of 100", "--")}
 """What several tests in one picture show, with the style of the line."""
 _NINES = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999)
 _MOST_CURVES = 6
+_NAME_INCHES = 0.17
 
 
 def draw(folder: Path, test: LoadTest) -> list[str]:
@@ -81,7 +82,10 @@ def _against_rate(tests: dict[str, LoadTest], size: Size) -> Figure:
     axes.set_xlabel("answered calls per second")
     axes.set_ylabel("milliseconds until the answer")
     axes.grid()
-    axes.legend(title="answered within" if alone else None, loc="best")
+    if alone:
+        axes.legend(title="answered within", loc="best")
+    else:
+        _name(figure, axes)
     return figure
 
 
@@ -141,7 +145,7 @@ def _percentiles(tests: dict[str, LoadTest], size: Size) -> Figure:
     for number, (name, test) in enumerate(tests.items()):
         steps = [step for step in test.steps if step.counts.latencies.count]
         if len(tests) > 1:
-            steps = steps[-1:]
+            steps = sorted(steps, key=lambda step: step.counts.sent / step.counts.seconds)[-1:]
         elif len(steps) > _MOST_CURVES:
             places = np.linspace(0, len(steps) - 1, _MOST_CURVES).round().astype(int)
             steps = [steps[place] for place in places]
@@ -165,7 +169,10 @@ def _percentiles(tests: dict[str, LoadTest], size: Size) -> Figure:
     axes.set_xlabel("share of the calls answered by then")
     axes.set_ylabel("milliseconds until the answer")
     axes.grid()
-    axes.legend(loc="best")
+    if len(tests) == 1:
+        axes.legend(loc="best")
+    else:
+        _name(figure, axes)
     return figure
 
 
@@ -181,6 +188,13 @@ def _curve(latencies: Histogram) -> tuple[list[float], list[float]]:
     most = int(np.searchsorted(nines, 100))
     rows = [*thinned(most), *range(most, len(nines))] if most else range(len(nines))
     return [nines[row] for row in rows], [milliseconds[row] for row in rows]
+
+
+def _name(figure: Figure, axes: Axes) -> None:
+    """Name the tests above the axes, where no name can hide a curve."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.set_figheight(figure.get_figheight() + _NAME_INCHES * len(labels))
+    figure.legend(handles, labels, loc="outside upper left")
 
 
 def _milliseconds(axes: Axes) -> None:

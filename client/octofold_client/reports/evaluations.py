@@ -103,9 +103,11 @@ def _with_interval(row: Row) -> Child:
 def _comparisons(parts: list[EvaluationPart]) -> list[str]:
     """Each result compared with the first one, if they have the same games."""
     first, *others = parts
+    named = len(others) > 1  # a sentence names only the better one
     scores = {id(part): {game.game: game.score for game in part.evaluation.games} for part in parts}
     return [
-        Comparison.of(first.name, scores[id(first)], other.name, scores[id(other)]).sentence
+        (f"{other.name} and {first.name}: " if named else "")
+        + Comparison.of(first.name, scores[id(first)], other.name, scores[id(other)]).sentence
         for other in others
         if first.evaluation.conditions.seed == other.evaluation.conditions.seed
         and scores[id(first)].keys() & scores[id(other)].keys()
