@@ -28,6 +28,7 @@ from octofold_client.evaluation.servers import Servers
 from octofold_client.evaluation.slices import Slice
 from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_client.extras import pictures_of
+from octofold_client.provenance import recorded
 from octofold_client.rpc.credentials import PLAINTEXT, Credentials
 from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_client.wording import counted
@@ -130,6 +131,7 @@ def evaluate(
         number = len(wanted.range) if isinstance(wanted, Slice) else wanted
         title = f"{contender.title}: {counted(number, 'game')}, seed {seed}"
         progress = stack.enter_context(_progress(number, title))
+        stack.enter_context(recorded(kept.path, command=False))
         evaluation = run(
             sources,
             contender,

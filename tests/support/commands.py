@@ -60,6 +60,7 @@ def _run(arguments: list[str], folder: Path, streams: list[Path], environment: d
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
+    sys.argv = ["octofold", *arguments]
     for number, stream in enumerate(streams):
         opened = os.open(stream, os.O_RDWR | os.O_APPEND)
         os.dup2(opened, number)

@@ -7,12 +7,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+from numpy.typing import NDArray
 from octofold_game.files import whole_file
 
-_POINTS = 200
+_POINTS = 400
+_SMOOTHED_OVER = 0.04
+"""The smooth curve averages over this share of the reports, with weights that fall toward both ends."""
+_COLOR, _INK = "#3f76c9", "#22262e"
+_STYLE: dict[Any, Any] = {
+    "font.size": 9.5,
+    "text.color": _INK,
+    "axes.edgecolor": _INK,
+    "axes.labelcolor": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": _INK,
+    "grid.alpha": 0.16,
+    "grid.linewidth": 0.6,
+}
 
 
 @dataclass(frozen=True)
@@ -27,23 +47,63 @@ def draw_curves(history: Sequence[dict[str, Any]], file: Path, curves: Curves) -
     """Draw a panel for each field of `curves` against the positions learned from, as a PNG.
 
     `history` contains the reports of a run in order, each with `positions` and those fields; a missing value
-    is None. A panel is 600 x 500 pixels. Each point is the average of neighboring reports, so that a long run
-    stays readable.
+    is None. A panel is 750 x 570 pixels. Behind the smooth curve are the averages of neighboring reports, so
+    that a long run stays readable; the last value of the smooth curve is written beside it.
     """
     if not history:
         return
-    groups = np.array_split(np.arange(len(history)), min(_POINTS, len(history)))
-    figure = Figure(figsize=(6 * len(curves.titles), 5), dpi=100, layout="constrained")
-    FigureCanvasAgg(figure)
-    panels = figure.subplots(1, len(curves.titles), squeeze=False)[0]
-    millions = [np.mean([history[i]["positions"] for i in group]) / 1e6 for group in groups]
-    for panel, (name, title) in zip(panels, curves.titles.items(), strict=True):
-        values = np.array([report[name] for report in history], float)  # None, for no value, becomes NaN
-        known = [values[group][~np.isnan(values[group])] for group in groups]
-        panel.plot(millions, [each.mean() if len(each) else np.nan for each in known])
-        panel.set_title(title)
-        panel.set_xlabel("positions (millions)")
-        panel.grid(alpha=0.3)
-    panels[0].set_yscale(curves.scale)
-    with whole_file(file) as partial:
-        figure.savefig(partial, format="png")
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(5 * len(curves.titles), 3.8), dpi=150, layout="constrained")
+        FigureCanvasAgg(figure)
+        panels = figure.subplots(1, len(curves.titles), squeeze=False)[0]
+        positions = np.array([report["positions"] for report in history], float)
+        for number, (panel, (name, title)) in enumerate(zip(panels, curves.titles.items(), strict=True)):
+            values = np.array([report[name] for report in history], float)  # None, for no value, becomes NaN
+            if number == 0:
+                panel.set_yscale(curves.scale)
+            _draw(panel, positions, values, is_share=name == "accuracy")
+            panel.set_title(title, loc="left", fontsize="medium")
+        with whole_file(file) as partial:
+            figure.savefig(partial, format="png")
+
+
+def _draw(
+    panel: Axes, positions: NDArray[np.float64], values: NDArray[np.float64], *, is_share: bool
+) -> None:
+    known = ~np.isnan(values)
+    positions, values = positions[known], values[known]
+    divisor, unit = (1e6, "millions") if positions.max(initial=0) >= 1e6 else (1e3, "thousands")
+    panel.set_xlabel(f"positions learned from ({unit})")
+    panel.grid()
+    if panel.get_yscale() == "linear":
+        panel.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+        panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _shown(value, is_share)))
+    if not len(values):
+        return
+    groups = np.array_split(np.arange(len(values)), min(_POINTS, len(values)))
+    places = np.array([positions[group].mean() for group in groups]) / divisor
+    panel.plot(places, [values[group].mean() for group in groups], color=_COLOR, alpha=0.35, linewidth=0.9)
+    smooth = smoothed(values)
+    panel.plot(places, [smooth[group].mean() for group in groups], color=_COLOR, linewidth=1.8)
+    panel.annotate(
+        _shown(float(smooth[-1]), is_share),
+        (float(places[-1]), float(smooth[groups[-1]].mean())),
+        (5, 0),
+        textcoords="offset points",
+        va="center",
+        fontweight="bold",
+        annotation_clip=False,
+    )
+
+
+def smoothed(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The values `[N]`, each averaged with its neighbors; there are fewer of them near both ends."""
+    reach = int(len(values) * _SMOOTHED_OVER)
+    weights = np.hanning(2 * reach + 3)[1:-1]
+    return np.convolve(values, weights, "same") / np.convolve(np.ones(len(values)), weights, "same")
+
+
+def _shown(value: float, is_share: bool) -> str:
+    if is_share:
+        return f"{value:.1%}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

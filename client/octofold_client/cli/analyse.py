@@ -17,6 +17,7 @@ from rich.console import Console
 
 from octofold_client.analysis.endings import SCHEMA, Analysis, Ending, Verdicts
 from octofold_client.analysis.judging import judge_positions, readable
+from octofold_client.analysis.kept import FILE, KeptAnalysis
 from octofold_client.analysis.report import analysis_report
 from octofold_client.analysis.trajectories import GAMES_AT_ONCE, Positions, batched, last_positions
 from octofold_client.cli.arguments import (
@@ -27,6 +28,7 @@ from octofold_client.cli.arguments import (
     count,
     servers,
 )
+from octofold_client.cli.html_report import HTML_FILE, add_html, check_html, write_html
 from octofold_client.contenders.judges import Judge, local_judge, served_judge
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.report import missing_note
@@ -37,7 +39,7 @@ from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_client.terminal.markdown import print_markdown
 from octofold_client.wording import counted
 
-FILE, REPORT = "analysis.json", "analysis.md"
+REPORT = "analysis.md"
 COSTLIEST_KEPT = 100
 """Number of costly moves in the JSON file."""
 
@@ -79,6 +81,7 @@ def add(subcommands: "Subcommands") -> None:
     parser.add_argument(
         "--plots", action="store_true", help="save a picture beside the report (needs the extra plots)"
     )
+    add_html(parser)
     parser.set_defaults(run=analyse)
 
 
@@ -93,7 +96,8 @@ def analyse(options: Namespace) -> None:
     """
     folder, conditions = ResultFolder.of_evaluation(options.folder)
     # Fail before minutes of work, not after them.
-    pictures = pictures_of("octofold_client.analysis.pictures") if options.plots else None
+    check_html(options)
+    pictures = pictures_of("octofold_client.analysis.ending_pictures") if options.plots else None
     with ExitStack() as stack:
         judge = _judge_of(options, stack)
         endings, positions = _read(folder, options.last)
@@ -115,19 +119,19 @@ def analyse(options: Namespace) -> None:
             file=sys.stderr,
         )
     else:
-        names = [] if pictures is None else [pictures.draw_analysis(folder.path, analysis, title, judge)]
-        _write(folder.path, f"{text}{_links(names)}\n", _described(conditions, judge, options.last), analysis)
+        found = _described(conditions, judge, options.last) | analysis.to_json(COSTLIEST_KEPT)
+        kept = KeptAnalysis.of(found)
+        names = [] if pictures is None else [pictures.draw_analysis(folder.path, kept, title)]
+        write_text(folder.path / REPORT, f"{text}{_links(names)}\n")
+        write_text(folder.path / FILE, json.dumps(found, indent=2) + "\n")
         for name in (FILE, REPORT, *names):
             print(f"written: {folder.path / name}")
+    if options.html:
+        print(write_html(folder.path / HTML_FILE, [folder.path]))
     if judge is None and before is None:
         print("To see which moves cost most, name a judge with --player or --model.", file=sys.stderr)
     if interrupted:
         raise KeyboardInterrupt
-
-
-def _write(folder: Path, report: str, described: dict[str, Any], analysis: Analysis) -> None:
-    write_text(folder / REPORT, report)
-    write_text(folder / FILE, json.dumps(described | analysis.to_json(COSTLIEST_KEPT), indent=2) + "\n")
 
 
 def _links(pictures: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
@@ -28,6 +28,7 @@ from octofold_client.cli.arguments import (
     count,
     credentials_of,
 )
+from octofold_client.cli.html_report import add_html, check_html, write_html
 from octofold_client.cli.json_output import add_json, print_json
 from octofold_client.cli.playing import Games, Players
 from octofold_client.errors import EvaluationError, OctofoldError, Unavailable, UnknownModel
@@ -39,12 +40,14 @@ from octofold_client.evaluation.result_folder import Conditions, check_writable,
 from octofold_client.evaluation.sequential import next_look
 from octofold_client.evaluation.sides import Side, named_apart, read_side
 from octofold_client.extras import pictures_of
+from octofold_client.reports.page import MOST_RESULTS
 from octofold_client.rpc.credentials import PLAINTEXT
 from octofold_client.rpc.local_server import LocalServer
 from octofold_client.terminal.markdown import print_markdown
 
 NOT_SHOWN = 3
 """Exit code if the answer to `--no-worse-than` or `--equal-within` is no, or not yet decided."""
+_HTML_FILE = "comparison.html"
 _MOST_SIDES = 50
 _PERCENT = re.compile(r"([0-9]{1,2}(?:\.[0-9]{1,6})?)%")
 _LONGEST_NAME = 100
@@ -80,6 +83,7 @@ def add(subcommands: "Subcommands") -> None:
     parser.add_argument(
         "--plots", action="store_true", help="save a picture beside the report (needs the extra plots)"
     )
+    add_html(parser)
     add_json(parser)
     parser.set_defaults(run=compare)
 
@@ -142,7 +146,12 @@ def compare(options: Namespace) -> int:
         contest, folder = _play(options, question)
     pictures = [] if drawing is None else [drawing.draw(folder, contest)]
     write_files(contest, folder, pictures)
-    _show(contest, folder, pictures, options.json)
+    files = {"result": JSON_FILE, "report": REPORT_FILE} | ({"picture": pictures[0]} if pictures else {})
+    if options.html:
+        files["page"] = _HTML_FILE
+        results = [standing.side.folder for standing in contest.standings]
+        write_html(folder / _HTML_FILE, results, [pair.sentence for pair in contest.pairs])
+    _show(contest, {kind: folder / name for kind, name in files.items()}, options.json)
     return 0 if question is None or contest.answer else NOT_SHOWN
 
 
@@ -158,6 +167,9 @@ def _check(options: Namespace, question: Question | None) -> None:
             f"compare needs two sides or more, at most {_MOST_SIDES}, such as A B or A --player SPEC, "
             f"got {len(sides)}"
         )
+    if options.html and len(sides) > MOST_RESULTS:
+        raise EvaluationError(f"--html shows at most {MOST_RESULTS} sides, got {len(sides)}")
+    check_html(options)
     if question is not None and len(sides) > 2:
         raise EvaluationError(f"{question.flag} compares two sides, got {len(sides)}")
     folders = [Path(side) for side in options.sides if _means_folder(side)]
@@ -231,14 +243,13 @@ def _played(options: Namespace, games: Games, players: Players, question: Questi
         number = next_look(number, options.limit)
 
 
-def _show(contest: Contest, folder: Path, pictures: Sequence[str], as_json: bool) -> None:
-    files = {"result": JSON_FILE, "report": REPORT_FILE} | ({"picture": pictures[0]} if pictures else {})
+def _show(contest: Contest, files: Mapping[str, Path], as_json: bool) -> None:
     if as_json:
-        print_json(contest.to_json() | {"files": {kind: str(folder / name) for kind, name in files.items()}})
+        print_json(contest.to_json() | {"files": {kind: str(file) for kind, file in files.items()}})
         return
     print_markdown(markdown(contest), Console())
-    for kind, name in files.items():
-        print(f"{kind + ':':<9}{folder / name}", file=sys.stderr)
+    for kind, file in files.items():
+        print(f"{kind + ':':<9}{file}", file=sys.stderr)
 
 
 def _question_of(options: Namespace) -> Question | None:

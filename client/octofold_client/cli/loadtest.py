@@ -22,10 +22,12 @@ from octofold_client.cli.arguments import (
     credentials_of,
     servers,
 )
+from octofold_client.cli.html_report import HTML_FILE, add_html, check_html, write_html
 from octofold_client.cli.load_levels import add_arguments, options_of
 from octofold_client.contenders.served_model import ServedModel
 from octofold_client.evaluation.result_folder import check_writable
 from octofold_client.extras import pictures_of
+from octofold_client.loadtest.kept import FILE
 from octofold_client.loadtest.options import LoadTestOptions
 from octofold_client.loadtest.progress import LoadTestProgress
 from octofold_client.loadtest.report import markdown, print_report
@@ -34,6 +36,7 @@ from octofold_client.loadtest.running import Run
 from octofold_client.loadtest.statistics import ServerStatistics
 from octofold_client.loadtest.steps import Step
 from octofold_client.loadtest.workers import Task, Workers
+from octofold_client.provenance import Provenance
 from octofold_client.terminal.display import display_on
 from octofold_client.terminal.interrupts import DeferredInterrupts
 
@@ -49,6 +52,7 @@ def add(subcommands: "Subcommands") -> None:
     add_servers(parser)
     add_model(parser)
     add_arguments(parser)
+    add_html(parser)
     parser.set_defaults(run=loadtest)
 
 
@@ -64,6 +68,7 @@ def loadtest(flags: Namespace) -> None:
     """
     options = options_of(flags)
     # Fail before minutes of work, not after them.
+    check_html(flags)
     draw = pictures_of("octofold_client.loadtest.pictures").draw if flags.plots else None
     credentials = credentials_of(flags)
     with servers(flags) as found:
@@ -85,7 +90,7 @@ def loadtest(flags: Namespace) -> None:
         timeout_seconds=options.timeout_seconds,
         credentials=credentials,
     )
-    test = LoadTest(setup, options.limit)
+    test = LoadTest(setup, options.limit, run=Provenance.now())
     progress = _KeepingProgress(test, folder, None if options.limit else len(options.loads))
     try:
         with (
@@ -102,6 +107,8 @@ def loadtest(flags: Namespace) -> None:
     finally:
         if test.steps:
             _show(test, folder, draw)
+            if flags.html:
+                print(write_html(folder / HTML_FILE, [folder]))
 
 
 class _KeepingProgress(LoadTestProgress):
@@ -132,7 +139,7 @@ def _show(test: LoadTest, folder: Path, draw: Callable[[Path, LoadTest], list[st
 
 
 def _write_result(test: LoadTest, folder: Path) -> Path:
-    file = folder / "loadtest.json"
+    file = folder / FILE
     write_text(file, json.dumps(test.to_json(), indent=1) + "\n")
     return file
 

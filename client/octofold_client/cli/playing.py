@@ -24,6 +24,7 @@ from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder, check_writable
 from octofold_client.evaluation.servers import Servers
 from octofold_client.evaluation.slices import Slice
+from octofold_client.provenance import recorded
 from octofold_client.rpc.client import Client
 from octofold_client.rpc.credentials import Credentials
 from octofold_client.terminal.interrupts import DeferredInterrupts
@@ -138,7 +139,7 @@ class Players:
         title = f"{contender.title}: {counted(number, 'game')}, seed {games.seed}"
         progress = progress_on(Console(stderr=True), number, title)
         try:
-            with ExitStack() as stack, progress:
+            with recorded(folder.path), ExitStack() as stack, progress:
                 observer: ProgressObserver = progress
                 if games.watch:
                     live = LiveFile(

@@ -1,23 +1,30 @@
 """`octofold report`: rebuilds result, report and pictures of a result folder from its replays."""
 
+import functools
 import sys
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 from rich.console import Console
 
 from octofold_client.analysis import scores
-from octofold_client.analysis.trajectories import GAMES_AT_ONCE, Climb, batched
+from octofold_client.analysis.trajectories import Climb
 from octofold_client.cli.arguments import Subcommands
+from octofold_client.cli.html_report import HTML_FILE, add_html, check_html, write_html
 from octofold_client.errors import EvaluationError
-from octofold_client.evaluation.game_table import GameSummary, GameTable
 from octofold_client.evaluation.report import missing_note
 from octofold_client.evaluation.report import report as write_report
-from octofold_client.evaluation.result import Evaluation, earlier_run
+from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
-from octofold_client.evaluation.summary import Summary
 from octofold_client.extras import pictures_of
+from octofold_client.loadtest.kept import FILE as LOAD_TEST_FILE
+from octofold_client.reports.page import MOST_RESULTS
+from octofold_client.reports.results import read_evaluation
 from octofold_client.terminal.tables import print_report
+
+OVERLAY_FILE = "report-of-several.html"
 
 
 def add(subcommands: "Subcommands") -> None:
@@ -26,9 +33,16 @@ def add(subcommands: "Subcommands") -> None:
         "report",
         help="rebuild the result, report and pictures of a result folder",
         description="Rebuilds result.json and report.md from the replays in a result folder, and prints the "
-        "table. Also works for unfinished evaluations.",
+        "table. Also works for unfinished evaluations. With --html, also shows several results in one "
+        "report, and load tests.",
     )
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="result folder")
+    parser.add_argument(
+        "folders",
+        nargs="+",
+        type=Path,
+        metavar="FOLDER",
+        help=f"result folder; with --html also the folder of a load test, and at most {MOST_RESULTS} folders",
+    )
     parser.add_argument(
         "--plots", action="store_true", help="save pictures beside the report (needs the extra plots)"
     )
@@ -37,32 +51,63 @@ def add(subcommands: "Subcommands") -> None:
         action="store_true",
         help=f"save the scores as {scores.FILE} beside the report (needs the extra logs)",
     )
-    parser.set_defaults(run=report)
+    add_html(parser)
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help=f"file of --html (default: {HTML_FILE} in the folder; {OVERLAY_FILE} in the first of several)",
+    )
+    parser.set_defaults(run=functools.partial(report, refuse=parser.error))
 
 
-def report(options: Namespace) -> None:
+def report(options: Namespace, refuse: Callable[[str], NoReturn]) -> None:
     """Rebuild the result, the report and, if asked, the pictures of a folder, and print the table.
 
+    Several folders, and load tests, are only shown in an HTML file.
+
     Raises:
-        EvaluationError: the folder is not a result folder, or contains no finished games.
-        ReplayError: the replay file is damaged.
+        EvaluationError: a folder is not a result folder, or contains no finished games.
+        ReplayError: a replay file is damaged.
     """
-    folder, conditions = ResultFolder.of_evaluation(options.folder)
-    earlier = earlier_run(folder)
+    first = options.folders[0]
+    several = len(options.folders) > 1
+    if len(options.folders) > MOST_RESULTS:
+        refuse(f"a report shows at most {MOST_RESULTS} folders, got {len(options.folders)}")
+    if several and options.plots:
+        refuse("--plots saves the pictures of one folder; --html shows several in one report")
+    if several and options.parquet:
+        refuse("--parquet saves the scores of one folder")
+    if several and not options.html:
+        refuse("several folders need --html, which shows them in one report")
+    if options.out is not None and not options.html:
+        refuse("--out names the file of --html, which is missing")
+    if options.out is not None and not options.out.parent.is_dir():
+        refuse(f"--out: there is no folder {options.out.parent}")
+    if options.out is not None and options.out.is_dir():
+        refuse(f"--out: {options.out} is a folder, not a file")
     # Fail before minutes of work, not after them.
+    check_html(options)
     draw = pictures_of("octofold_client.analysis.pictures").draw if options.plots else None
     write_scores = scores.parquet_writer() if options.parquet else None
+    is_load_test = (first / LOAD_TEST_FILE).exists()
+    if is_load_test and not options.html:
+        raise EvaluationError(f"{first} contains a load test, which only --html shows")
+    if not several and not is_load_test:
+        _rebuild(first, draw, write_scores)
+    if options.html:
+        file = options.out or first / (OVERLAY_FILE if several else HTML_FILE)
+        print(write_html(file, options.folders))
+
+
+def _rebuild(
+    path: Path,
+    draw: Callable[..., list[str]] | None,
+    write_scores: Callable[[Evaluation, Path], None] | None,
+) -> None:
+    folder, _ = ResultFolder.of_evaluation(path)
     climb = Climb()
-    games = GameTable()
-    for episodes in batched(folder.finished(), GAMES_AT_ONCE):
-        for episode in episodes:
-            games.append(GameSummary.of(episode))
-        if draw is not None:
-            climb.add(episodes)
-    if not games:
-        raise EvaluationError(f"{folder.replays} contains no finished games")
-    games = games.in_order()
-    evaluation = Evaluation(conditions, games, Summary.of(games), *earlier)
+    evaluation = read_evaluation(folder, *([climb.add] if draw is not None else []))
     drawn = [] if draw is None else draw(folder.path, evaluation, climb)
     evaluation.write(folder, write_report(evaluation, drawn))
     if write_scores is not None:
@@ -73,7 +118,7 @@ def report(options: Namespace) -> None:
     print()
     print(f"result:  {folder.result}")
     print(f"report:  {folder.report}")
-    if options.parquet:
+    if write_scores is not None:
         print(f"scores:  {folder.path / scores.FILE}")
     for name in drawn:
         print(f"picture: {folder.path / name}")

@@ -75,6 +75,20 @@ class Histogram:
         """The histogram as plain JSON values."""
         return {"count": self.count, "sum": self.sum, "max": self.max, "buckets": self.rows()}
 
+    @classmethod
+    def of_json(cls, found: dict[str, Any]) -> Histogram:
+        """The histogram that `to_json` wrote.
+
+        Raises:
+            KeyError, TypeError, ValueError: the values are not those of a histogram.
+        """
+        histogram = cls()
+        histogram._counts = Counter({int(largest): int(count) for largest, count in found["buckets"]})
+        histogram.count, histogram.sum, histogram.max = (int(found[name]) for name in ("count", "sum", "max"))
+        if histogram.count != histogram._counts.total():
+            raise ValueError("the buckets of a histogram do not add up to its count")
+        return histogram
+
 
 def merged(histograms: Iterable[Histogram]) -> Histogram:
     """The sum of several histograms."""

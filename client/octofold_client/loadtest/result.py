@@ -7,6 +7,7 @@ from typing import Any
 
 from octofold_client.loadtest.loads import Closed, Counts, Load
 from octofold_client.loadtest.steps import Limit, Plan, Step
+from octofold_client.provenance import Provenance
 
 SCHEMA = 1
 """Version of the JSON form; it grows when a field is removed or changes its meaning."""
@@ -47,6 +48,8 @@ class LoadTest:
     highest_rate: float | None = None
     """The highest rate that keeps the limit; None if no rate does, or the search has not ended."""
     finished: bool = False
+    run: Provenance | None = None
+    """The command, the machine and the time of the test."""
 
     @property
     def title(self) -> str:
@@ -61,6 +64,7 @@ class LoadTest:
             **{name: value for name, value in setup.items() if name != "plan"},
             **setup["plan"],
             "finished": self.finished,
+            "run": None if self.run is None else self.run.to_json(),
             "limit": None if self.limit is None else self._search(),
             "steps": [_step(step, self.limit) for step in self.steps],
         }

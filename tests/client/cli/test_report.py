@@ -97,7 +97,9 @@ def test_pictures_are_drawn_when_asked_for_and_named_in_the_markdown(folder: Pat
     ]
     text = (folder / "report.md").read_text()
     for name in pictures:
-        assert (folder / name).read_bytes().startswith(PNG)
+        content = (folder / name).read_bytes()
+        assert content.startswith(PNG)
+        assert int.from_bytes(content[16:20]) == 8 * 150  # pixels: 8 inches at 150 dots per inch
         assert f"]({name})" in text
         assert f"picture: {folder / name}\n" in done.stdout
     assert not list(folder.glob("*.partial"))
@@ -106,10 +108,13 @@ def test_pictures_are_drawn_when_asked_for_and_named_in_the_markdown(folder: Pat
 def test_without_matplotlib_only_the_pictures_are_missing(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "matplotlib.py").write_text("raise ModuleNotFoundError(name=__name__)")
     command = [str(Path(sys.executable).with_name("octofold")), "report", str(folder)]
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run([*command, "--plots"], env=environment, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1
-    assert done.stderr.startswith("octofold: pictures need matplotlib: run ")
+    before = os.environ.get("PYTHONPATH", "")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *before.split(os.pathsep)])}
+    for flag in ("--plots", "--html"):
+        done = subprocess.run([*command, flag], env=environment, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 1
+        assert done.stderr.startswith("octofold: pictures need matplotlib: run ")
+    assert not (folder / "report.html").exists()
     assert subprocess.run(command, env=environment, capture_output=True, timeout=60).returncode == 0
 
 

@@ -1,0 +1,85 @@
+"""The figures of an analysis as its file keeps them, for pictures and reports."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from octofold_game.files import read_regular
+
+from octofold_client.analysis.endings import QUARTERS, SCHEMA, CostlyMove, Group
+from octofold_client.errors import EvaluationError
+
+FILE = "analysis.json"
+_MAX_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class JudgeName:
+    """The judge of an analysis."""
+
+    name: str
+    unit: str
+    """Unit of its values."""
+    sha256: str | None
+
+
+@dataclass(frozen=True)
+class EndedAt:
+    """The games that ended with one largest tile."""
+
+    largest_tile: int
+    games: int
+    quarters: list[int]
+    """The same games by the sum of their other tiles, as `endings.QUARTERS` names the groups."""
+
+
+@dataclass(frozen=True)
+class KeptAnalysis:
+    """The figures of an analysis; docs/results.md describes its file."""
+
+    schema: int
+    last_moves: int
+    games: int
+    judged: int
+    """Number of judged positions."""
+    judge: JudgeName | None
+    all: Group
+    by_stage: list[Group]
+    by_distance: list[Group]
+    endings: list[EndedAt]
+    costliest: list[CostlyMove]
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> "KeptAnalysis":
+        """The figures from the content of the file.
+
+        Raises:
+            ValueError: a field is missing or has another type.
+        """
+        kept = msgspec.convert(dict(found), cls)
+        if kept.schema != SCHEMA:
+            raise ValueError(f"schema {kept.schema}, but this program reads schema {SCHEMA}")
+        if any(len(row.quarters) != len(QUARTERS) for row in kept.endings):
+            raise ValueError(f"a row of endings has not {len(QUARTERS)} quarters")
+        if any(len(move.board) != 16 or not 0 <= max(move.board) <= 17 for move in kept.costliest):
+            raise ValueError("a costly move has no board of 16 exponents")
+        return kept
+
+
+def read_analysis(folder: Path) -> KeptAnalysis | None:
+    """The analysis in a result folder; None without one.
+
+    Raises:
+        EvaluationError: the file is damaged, or its version is unknown.
+        OSError: the file cannot be read, or is too large.
+    """
+    file = folder / FILE
+    try:
+        return KeptAnalysis.of(json.loads(read_regular(file, _MAX_BYTES)))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError) as error:
+        raise EvaluationError(f"{file} is damaged: {error}") from None

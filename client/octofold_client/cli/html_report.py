@@ -1,0 +1,44 @@
+"""The flag `--html` of report, compare, analyse and loadtest, and the file that it writes."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from octofold_client.extras import pictures_of
+from octofold_client.reports.page import write_report
+
+HTML_FILE = "report.html"
+
+
+def add_html(parser: argparse.ArgumentParser) -> None:
+    """Add `--html`."""
+    parser.add_argument(
+        "--html",
+        action="store_true",
+        help=f"write {HTML_FILE}: one file with pictures, tables, conditions and games to click through, "
+        "which needs no network (needs the extra plots)",
+    )
+
+
+def check_html(options: argparse.Namespace) -> None:
+    """Fail before minutes of work, not after them.
+
+    Raises:
+        EvaluationError: `--html` is given, but matplotlib is not installed.
+    """
+    if options.html:
+        pictures_of("octofold_client.analysis.drawing")
+
+
+def write_html(file: Path, folders: Sequence[Path], remarks: Sequence[str] = ()) -> str:
+    """Write the report of some result folders and return a line that names it.
+
+    `remarks` are sentences about the comparison of evaluations, which the report otherwise makes itself.
+
+    Raises:
+        OctofoldError: a folder contains no result, or there are too many.
+        ReplayError: a replay file is damaged.
+        OSError: a file cannot be read or written.
+    """
+    write_report(file, folders, remarks)
+    return f"page:    {file}"

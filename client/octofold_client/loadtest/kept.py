@@ -1,0 +1,110 @@
+"""Reads the result file of a load test, as `result.py` writes it, back into a load test."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from octofold_game.files import read_regular
+
+from octofold_client.errors import LoadTestError
+from octofold_client.loadtest.histogram import Histogram
+from octofold_client.loadtest.loads import Closed, Counts, Load, Open
+from octofold_client.loadtest.result import SCHEMA, LoadTest, Setup
+from octofold_client.loadtest.statistics import Split
+from octofold_client.loadtest.steps import Limit, Plan, Step
+from octofold_client.provenance import Provenance
+
+FILE = "loadtest.json"
+_MAX_BYTES = 64 << 20
+
+
+@dataclass
+class KeptStep(Step):
+    """A step of a file: one window with the figures of its last three, and what it found out then."""
+
+    kept_server: Split | None = None
+    kept_agreed: bool = False
+    kept_warnings: list[str] = field(default_factory=list)
+
+    @property
+    def server(self) -> Split | None:
+        """The server's own times."""
+        return self.kept_server
+
+    @property
+    def agreed(self) -> bool:
+        """Whether the last three windows agreed."""
+        return self.kept_agreed
+
+    @property
+    def warnings(self) -> list[str]:
+        """Reasons why the figures may not describe the server."""
+        return self.kept_warnings
+
+
+def read_load_test(folder: Path) -> LoadTest:
+    """The load test of a folder.
+
+    Raises:
+        LoadTestError: the file is damaged, or its version is unknown.
+        OSError: the file cannot be read, or is too large.
+    """
+    file = folder / FILE
+    try:
+        found: Any = json.loads(read_regular(file, _MAX_BYTES))
+    except ValueError:
+        raise LoadTestError(f"{file} is damaged: not JSON") from None
+    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+        raise LoadTestError(f"{file} is not the result of a load test of schema {SCHEMA}")
+    try:
+        return _test(found)
+    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
+        raise LoadTestError(f"{file} is damaged: {error!r}") from None
+
+
+def _test(found: Mapping[str, Any]) -> LoadTest:
+    plan = Plan(**{each.name: found[each.name] for each in fields(Plan)})
+    setup = {each.name: found[each.name] for each in fields(Setup) if each.name != "plan"}
+    limit, rate = None, None
+    if found["limit"] is not None:
+        limit = Limit(float(found["limit"]["percentile"]), float(found["limit"]["milliseconds"]))
+        rate = found["limit"]["highest_rate"]
+    steps: list[Step] = [_step(step) for step in found["steps"]]
+    run = Provenance.of(found.get("run"))  # older programs did not write it
+    return LoadTest(Setup(**setup, plan=plan), limit, steps, rate, bool(found["finished"]), run)
+
+
+def _step(found: Mapping[str, Any]) -> KeptStep:
+    seconds = float(found["seconds"])
+    counts = Counts(
+        seconds=seconds,
+        sent=round(found["offered_per_second"] * seconds),
+        late=int(found["late_sends"]),
+        boards=round(found["boards_per_second"] * seconds),
+        latencies=Histogram.of_json(found["histogram_us"]),
+        errors=Counter({str(code): int(count) for code, count in found["errors"].items()}),
+        last_error=str(found["last_error"] or ""),
+        cpu_shares=(float(found["client_cpu_cores"]),),
+    )
+    counts.calls_per_second / seconds  # fails for a step without a duration
+    server = found["server"]
+    names = [each.name for each in fields(Split)]
+    return KeptStep(
+        _load(found),
+        [counts],
+        complete=bool(found["complete"]),
+        kept_server=None if server is None else Split(**{name: server[name] for name in names}),
+        kept_agreed=bool(found["agreed"]),
+        kept_warnings=[str(warning) for warning in found["warnings"]],
+    )
+
+
+def _load(found: Mapping[str, Any]) -> Load:
+    if found["loop"] == "closed":
+        return Closed(int(found["concurrency"]), float(found["think_seconds"]))
+    return Open(float(found["rate"]), found["arrivals"] == "poisson")

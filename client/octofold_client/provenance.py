@@ -1,0 +1,131 @@
+"""Where results come from: the command, the machine and the time of each run.
+
+A result folder keeps one line of JSON for each run that added to it, because a run may continue on another
+machine. Results of older programs have no such file.
+"""
+
+import json
+import os
+import platform
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from octofold_game.files import read_regular
+
+RUNS_FILE = "runs.jsonl"
+_MAX_BYTES = 1 << 20
+_MAX_RUNS = 50
+"""Runs that a reader gets: the last ones."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """The circumstances of one run."""
+
+    command: str
+    """Empty if a program called the library."""
+    machine: str
+    """The machine that ran the command; a server may be another one."""
+    started: str
+    """Date and time, such as `2026-11-22 13:37 UTC`."""
+    octofold: str
+    """Version of the program."""
+
+    @classmethod
+    def now(cls, *, command: bool = True) -> "Provenance":
+        """The circumstances of a run that begins now; `command` tells whether `sys.argv` started it."""
+        return cls(
+            command=command_line() if command else "",
+            machine=machine(),
+            started=when(datetime.now(UTC)),
+            octofold=version("octofold"),
+        )
+
+    @classmethod
+    def of(cls, found: Any) -> "Provenance | None":
+        """The circumstances that `to_json` wrote; None for anything else."""
+        try:
+            return msgspec.convert(found, cls)
+        except msgspec.ValidationError:
+            return None
+
+    def append(self, folder: Path) -> None:
+        """Add the run to the file of a result folder.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        with (folder / RUNS_FILE).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(self)) + "\n")
+
+    def to_json(self) -> dict[str, Any]:
+        """The circumstances as plain JSON values."""
+        return asdict(self)
+
+
+@contextmanager
+def recorded(folder: Path, *, command: bool = True) -> Iterator[None]:
+    """Add the run in the block to the result folder if it changed the folder's games, whatever ends it."""
+    run, before = Provenance.now(command=command), _games(folder)
+    try:
+        yield
+    finally:
+        if _games(folder) != before:
+            run.append(folder)
+
+
+def _games(folder: Path) -> list[tuple[int, int]]:
+    """The sizes and the times of the replay files."""
+    found = (file.stat() for file in sorted(folder.glob("*.replay")))
+    return [(status.st_size, status.st_mtime_ns) for status in found]
+
+
+def runs_of(folder: Path) -> list[Provenance]:
+    """The last runs that added to a result folder, in their order; lines that are not runs are left out."""
+    try:
+        lines = read_regular(folder / RUNS_FILE, _MAX_BYTES).splitlines()
+    except OSError:
+        return []
+    found = []
+    for line in lines[-_MAX_RUNS:]:
+        try:
+            found.append(Provenance.of(json.loads(line)))
+        except ValueError:  # cut short by a full disk
+            continue
+    return [run for run in found if run is not None]
+
+
+def when(moment: datetime) -> str:
+    """A moment in UTC to the minute."""
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def command_line() -> str:
+    """The command that runs, as one would type it."""
+    program, *arguments = sys.argv or ["octofold"]
+    return shlex.join([Path(program).name, *arguments])
+
+
+def machine() -> str:
+    """The processor, the usable cores, the system and Python's version, in words."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    system = f"{platform.system()} {platform.release()}"
+    plural = "" if cores == 1 else "s"
+    return f"{_processor()}, {cores} core{plural}, {system}, Python {platform.python_version()}"
+
+
+def _processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    try:
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "") or platform.processor() or platform.machine() or "unknown processor"

@@ -1,0 +1,179 @@
+"""What a report reads: which games it chooses, where runs are recorded, load tests, colors."""
+
+import json
+import re
+from contextlib import suppress
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from octofold_client.analysis.palette import TILE_COLORS, TILE_TEXT
+from octofold_client.errors import LoadTestError
+from octofold_client.loadtest.kept import read_load_test
+from octofold_client.loadtest.loads import Closed, Counts, Load, Open
+from octofold_client.loadtest.report import markdown
+from octofold_client.loadtest.result import LoadTest, Setup
+from octofold_client.loadtest.statistics import ServerCounters
+from octofold_client.loadtest.steps import Limit, Plan, Step
+from octofold_client.provenance import Provenance, recorded, runs_of
+from octofold_client.reports.elements import html, make, raw
+from octofold_client.reports.results import ChosenGames
+from octofold_game.replays import read_replays
+from support.commands import octofold
+
+ROOT = Path(__file__).parents[3]
+RUN = Provenance("octofold loadtest", "a machine", "2026-01-02 03:04 UTC", "0.2.0")
+
+
+def test_a_report_chooses_the_worst_and_the_best_games_whatever_their_order(games: Path) -> None:
+    episodes = list(read_replays(games / "games.replay"))
+    by_score = sorted(episodes, key=lambda each: (each.score, each.game))
+    for order in (episodes, episodes[::-1], by_score):
+        chosen = ChosenGames({11})
+        for start in range(0, len(order), 7):
+            chosen.add(order[start : start + 7])
+        assert [each.score for each in chosen.worst] == [each.score for each in by_score[:3]]
+        assert [each.score for each in chosen.best] == [each.score for each in by_score[:-4:-1]]
+        assert [each.game for each in chosen.others] == [11]
+
+
+def test_a_run_that_plays_no_game_leaves_no_record(tmp_path: Path) -> None:
+    with recorded(tmp_path):
+        pass
+    assert runs_of(tmp_path) == []
+    with suppress(KeyboardInterrupt), recorded(tmp_path):
+        (tmp_path / "unfinished.replay").write_bytes(b"a game")
+        raise KeyboardInterrupt
+    with recorded(tmp_path, command=False):
+        (tmp_path / "games.replay").write_bytes(b"a game")
+    first, second = runs_of(tmp_path)
+    assert first.command
+    assert not second.command
+    assert first.machine == second.machine
+
+
+def load_test(limit: Limit | None) -> LoadTest:
+    setup = Setup("a:1", "m", "1", "int8", "ab", "0.2.0", "packed:4", 4, "games", 1, 0, 5.0, Plan())
+    test = LoadTest(setup, limit, highest_rate=90.0 if limit else None, finished=True, run=RUN)
+    loads: list[Load] = [Closed(1), Closed(4, 0.1), Open(100.0)]
+    for number, load in enumerate(loads):
+        step = Step(load, complete=True)
+        for window in range(3):
+            counts = Counts(seconds=2.0, sent=40, boards=160, late=3 * number, cpu_shares=(0.9,))
+            for value in range(40):
+                counts.latencies.record(1000 + 731 * value * (number + 1))
+            counts.errors["UNAVAILABLE"], counts.last_error = number, "gone"
+            step.windows.append(counts)
+            step.counters.append(ServerCounters(*(1000 * (window + 1) * scale for scale in range(1, 7))))
+        step.counters.append(ServerCounters(*(5000 * scale for scale in range(1, 7))))
+        test.steps.append(step)
+    return test
+
+
+@pytest.mark.parametrize("limit", [None, Limit(99.0, 20.0)])
+def test_a_load_test_is_read_as_it_was_written(limit: Limit | None, tmp_path: Path) -> None:
+    test = load_test(limit)
+    (tmp_path / "loadtest.json").write_text(json.dumps(test.to_json()))
+    kept = read_load_test(tmp_path)
+    assert markdown(kept) == markdown(test)
+    assert kept.run == RUN
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"schema": 9}, "is not the result of a load test of schema 1"),
+        ({"steps": [{}]}, "is damaged"),
+        ({"setup": None, "target": None, "steps": 5}, "is damaged"),
+    ],
+)
+def test_a_damaged_load_test_is_named(change: dict[str, object], message: str, tmp_path: Path) -> None:
+    (tmp_path / "loadtest.json").write_text(json.dumps(load_test(None).to_json() | change))
+    with pytest.raises(LoadTestError, match=message) as raised:
+        read_load_test(tmp_path)
+    assert str(tmp_path / "loadtest.json") in str(raised.value)
+
+
+def test_tiles_have_the_colors_of_the_page() -> None:
+    page = ROOT / "server" / "octofold_server" / "protocols" / "page" / "static" / "css" / "board.css"
+    text, ours = page.read_text(), ROOT / "client" / "octofold_client" / "reports" / "static" / "report.css"
+    dark = dict(re.findall(r"^\.(t\d) \{ background: (light-dark\(.*?\));", ours.read_text(), re.MULTILINE))
+    for exponent, (color, letters) in enumerate(zip(TILE_COLORS, TILE_TEXT, strict=True), 1):
+        (theirs,) = re.findall(rf"--t{exponent}: (.*);", text)
+        assert theirs == dark.get(f"t{exponent}", color)
+        assert color in theirs
+        (theirs,) = re.findall(rf"\.t{exponent} {{.*; color: (.*); }}", text)
+        assert letters.replace("#ffffff", "#fff") in theirs
+
+
+class Tags(HTMLParser):
+    """The elements of a page and its text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags, self.text, self.titles = list[str](), "", list[str | None]()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.titles += [value for name, value in attrs if name == "title"]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_no_text_becomes_markup() -> None:
+    text = "</p><script>x</script>\"'&amp;"
+    found = Tags(html(make("head"), make("body", make("p", text, title=text))))
+    assert found.tags == ["html", "head", "body", "p"]
+    assert (found.text.strip(), found.titles) == (text, [text])
+    strange = html(make("head"), make("body", "a\x00b\x1bc\ud800d"))
+    assert "a\ufffdb\ufffdc\ufffdd" in strange
+    with pytest.raises(ValueError, match="neither"):
+        raw("script", "'</script>'")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["one", "two"], "several folders need --html"),
+        (["one", "two", "--html", "--plots"], "--plots saves the pictures of one folder"),
+        (["one", "--out", "x.html"], "--out names the file of --html"),
+        (["one", "--html", "--out", "gone/x.html"], "--out: there is no folder gone"),
+        (["one", "--html", "--out", "/"], "--out: / is a folder, not a file"),
+        (["one"] * 9 + ["--html"], "a report shows at most 8 folders, got 9"),
+    ],
+)
+def test_flags_that_do_not_fit_are_refused_in_a_line(arguments: list[str], message: str) -> None:
+    done = octofold("report", *arguments)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert message in line
+
+
+def test_a_command_names_the_page_that_it_wrote_and_what_is_not_there(
+    games: Path, worse_games: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "loadtest.json").write_text(json.dumps(load_test(None).to_json()))
+    file = tmp_path / "all.html"
+    done = octofold("report", games, worse_games, tmp_path, "--html", "--out", file)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"page:    {file}\n", "")
+    text = file.read_text()
+    for said in (
+        "greedy version 1",
+        "timid version 1",
+        "m version 1, packed:4",
+        "octofold report",
+        RUN.machine,
+    ):
+        assert said in text
+    assert not list(tmp_path.glob("*.partial"))
+    assert octofold("report", tmp_path).stderr == (
+        f"octofold: {tmp_path} contains a load test, which only --html shows\n"
+    )
+    compared = octofold("compare", games, worse_games, "--html", "--out", tmp_path)
+    assert compared.stderr.endswith(f"page:    {tmp_path / 'comparison.html'}\n")
+    file.unlink()
+    gone = octofold("report", games, tmp_path / "gone", "--html", "--out", file)
+    assert (gone.returncode, gone.stderr) == (1, f"octofold: there is no {tmp_path / 'gone'}\n")
+    assert not file.exists()
