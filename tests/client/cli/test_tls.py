@@ -13,6 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from octofold_client import Client
 from octofold_client.errors import Unavailable
 from octofold_client.evaluation.servers import diagnose
 from octofold_client.rpc.credentials import Credentials
@@ -130,3 +131,17 @@ def test_with_the_certificate_it_works(tls_port: int, certificate: Path) -> None
     done = octofold("models", "--target", f"127.0.0.1:{tls_port}", "--tls-ca", certificate)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("small")
+
+
+def test_each_address_of_a_list_is_held_to_its_own_certificate(tls_port: int, certificate: Path) -> None:
+    right, wrong = f"127.0.0.1:{tls_port}", f"localhost:{tls_port}"
+    done = octofold("models", "--target", f"{wrong},{right}", "--tls-ca", certificate)
+    assert done.returncode == 0, done
+    assert done.stdout.startswith("small")
+    (line,) = done.stderr.splitlines()
+    assert line == f"continuing without {wrong}: the certificate of {wrong} is not for this host name"
+    credentials = Credentials.from_files(authorities=certificate)
+    with Client(f"{wrong},{right}", credentials=credentials) as client:
+        assert {client.next_move([0] * 15 + [1]).model for _ in range(10)} == {"small"}
+    with Client(f"dns:///{right}", credentials=credentials) as client:
+        assert client.next_move([0] * 15 + [1]).model == "small"
