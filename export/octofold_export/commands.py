@@ -109,18 +109,20 @@ def _signing_key(parsed: argparse.Namespace) -> SigningKey | None:
     if parsed.sign is None:
         return None
     try:
-        from octofold_game.signatures import SignatureError, SigningKey
+        from octofold_game.signatures import PasswordMissing, SignatureError, SigningKey
     except ModuleNotFoundError as error:
         remedy = f"run {install_command('signing')}"
         raise ExportError(f"--sign: {error.name} is not installed; {remedy}") from None
     password = os.environ.get(PASSWORD_VARIABLE, "").encode() or None
     if (file := parsed.sign_password_file) is not None:
         try:
-            password = read_regular(file, MAX_PASSWORD_BYTES).rstrip(b"\r\n")
+            password = read_regular(file, MAX_PASSWORD_BYTES).rstrip(b"\r\n") or None
         except OSError as error:
             raise ExportError(f"--sign-password-file: {file} cannot be read: {error.strerror}") from error
     try:
         return SigningKey(parsed.sign, password)
+    except PasswordMissing as error:
+        raise ExportError(f"--sign: {error}; use --sign-password-file or {PASSWORD_VARIABLE}") from error
     except SignatureError as error:
         raise ExportError(f"--sign: {error}") from error
 

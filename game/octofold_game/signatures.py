@@ -56,6 +56,10 @@ class SignatureError(ValueError):
     """A signature, a signed file or a key that cannot be accepted; the message is one line that names it."""
 
 
+class PasswordMissing(SignatureError):
+    """A private key is encrypted, and no password was given."""
+
+
 class _Named(msgspec.Struct, rename="camel"):
     """The parts of a bundle. Unknown fields are passed over."""
 
@@ -134,6 +138,7 @@ class SigningKey:
         password: the password of the file; None if it is not encrypted.
 
     Raises:
+        PasswordMissing: the file is encrypted, and there is no password.
         SignatureError: the file cannot be read, the password is wrong, or the key is of another kind.
     """
 
@@ -142,8 +147,9 @@ class SigningKey:
         try:
             key = serialization.load_pem_private_key(content, password)
         except TypeError:
-            problem = "is encrypted: its password is missing" if password is None else "is not encrypted"
-            raise SignatureError(f"{file} {problem}") from None
+            if password is None:
+                raise PasswordMissing(f"{file} is encrypted: its password is missing") from None
+            raise SignatureError(f"{file} is not encrypted, but there is a password") from None
         except (ValueError, UnsupportedAlgorithm):
             wrong = "" if password is None else ", or the password is wrong"
             raise SignatureError(f"{file} is not a private key in PEM{wrong}") from None

@@ -87,7 +87,8 @@ class AcceptedCall(Call):
             self.served.statistics.failure(code_name(self.error), time.monotonic() - self.submitted)
         if admission.tracing is not None:
             headers = {name: str(value) for name, value in self._headers if name in TRACE_HEADERS}
-            admission.tracing.record(self, self.served.name, self.served.version, headers)
+            served = self.served
+            admission.tracing.record(self, served.name, served.version, served.statistics, headers)
         when_answered, self._when_answered = self._when_answered, None  # breaks a reference cycle
         try:
             if when_answered is not None:

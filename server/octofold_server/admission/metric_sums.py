@@ -1,11 +1,10 @@
-"""Sums of several processes' metrics, and the counters of a process that has ended.
-
-The text format is the one that `octofold_server.admission.metrics` writes.
-"""
+"""Sums of several processes' metrics, and the counters of a process that has ended."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+
+from octofold_server.admission.metric_families import Family, Sample, parse, write
 
 _Combine = Callable[[Iterable[float]], float]
 
@@ -16,51 +15,31 @@ _NO_SUMS: dict[str, _Combine] = {
 }
 
 
-class _Family:
-    """The comments of one metric family, and its samples by name and labels."""
-
-    def __init__(self) -> None:
-        self.comments: list[str] = []
-        self.samples: dict[str, list[float]] = {}
-
-
 def summed(pages: Sequence[str]) -> str:
     """Combine the pages of several processes, in the order in which families and samples first appear."""
-    families: dict[str, _Family] = {}
+    families: dict[str, Family] = {}
+    samples: dict[str, dict[str, list[Sample]]] = {}
     for page in pages:
-        name = ""
-        seen = False  # whether an earlier page had this family's comments
-        for line in page.splitlines():
-            if line.startswith("#"):
-                if line.startswith("# HELP "):
-                    name = line.split(" ", 3)[2]
-                    seen = name in families
-                family = families.setdefault(name, _Family())
-                if not seen:
-                    family.comments.append(line)
-                continue
-            sample, _, value = line.rpartition(" ")
-            number = float(value) if any(mark in value for mark in ".einf") else int(value)
-            families[name].samples.setdefault(sample, []).append(number)
-    lines: list[str] = []
+        for family in parse(page):
+            families.setdefault(family.name, family)
+            collected = samples.setdefault(family.name, {})
+            for name, sample in family.samples.items():
+                collected.setdefault(name, []).append(sample)
     for name, family in families.items():
         combine = _NO_SUMS.get(name, sum)
-        lines += family.comments
-        lines += [f"{sample} {combine(values)!r}" for sample, values in family.samples.items()]
-    return "\n".join(lines) + "\n"
+        family.samples = {
+            sample: Sample(combine(one.value for one in found), _newest(found))
+            for sample, found in samples[name].items()
+        }
+    return write(families.values())
 
 
 def counters_of(page: str) -> str:
     """The counters and histograms of a page: the part that stays valid after its process has ended."""
-    kept: list[str] = []
-    comments: list[str] = []
-    counts = False
-    for line in page.splitlines():
-        if line.startswith("# HELP "):
-            comments, counts = [line], False
-        elif line.startswith("# TYPE "):
-            counts = line.rpartition(" ")[2] in ("counter", "histogram")
-            kept += [*comments, line] if counts else []
-        elif counts:
-            kept.append(line)
-    return "".join(f"{line}\n" for line in kept)
+    return write(family for family in parse(page) if family.kind in ("counter", "histogram"))
+
+
+def _newest(samples: Sequence[Sample]) -> str:
+    """The newest exemplar, which ends with its time; empty if there is none."""
+    exemplars = [sample.exemplar for sample in samples if sample.exemplar]
+    return max(exemplars, key=lambda exemplar: float(exemplar.rpartition(" ")[2]), default="")

@@ -1,4 +1,4 @@
-"""The page of metrics for Prometheus.
+"""The page of metrics, in the form of `octofold_server.admission.metric_families`.
 
 The models' statistics have Triton's metric names, so that dashboards for Triton work. Other metrics have
 Octofold's own names. The page reads all values when it is requested, so it adds no work to calls. It does not
@@ -18,10 +18,8 @@ from pathlib import Path
 
 from octofold_proto.status import CODES
 
-from octofold_server.batching.statistics import Histogram, Refusals, Snapshot, Total
+from octofold_server.batching.statistics import Exemplar, Histogram, Refusals, Snapshot, Total
 from octofold_server.models.registry import Models
-
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _REASONS = {
     "RESOURCE_EXHAUSTED": "REJECTED",
@@ -35,12 +33,13 @@ _NO_FAILURES = dict.fromkeys(["CANCELLED", "UNIMPLEMENTED", *(code.name for code
 """Initial counters: Prometheus would miss the step from 0 of a counter that first appears as 1."""
 
 Labels = Mapping[str, str]
-Sample = tuple[str, Labels, float]  # suffix of the name, labels, value
+Sample = tuple[str, Labels, float] | tuple[str, Labels, float, str]
+"""Suffix of the name, labels, value, and the exemplar, if any."""
 _Row = tuple[Labels, Snapshot]
 
 
 def exposition(models: Models, refusals: Refusals, *, ready: bool, open_calls: int) -> str:
-    """Write the metrics in Prometheus' text format.
+    """Write the page.
 
     Args:
         models: the models of the server.
@@ -185,12 +184,16 @@ def _by_reason(failures: Mapping[str, int]) -> dict[str, int]:
 
 
 def _histogram_samples(labels: Labels, histogram: Histogram) -> Iterator[Sample]:
-    total = sum(histogram.counts)
-    for bound, count in zip(histogram.bounds, accumulate(histogram.counts), strict=False):
-        yield "_bucket", {**labels, "le": f"{bound:g}"}, count
-    yield "_bucket", {**labels, "le": "+Inf"}, total
+    bounds = [*(f"{bound:g}" for bound in histogram.bounds), "+Inf"]
+    for number, (bound, count) in enumerate(zip(bounds, accumulate(histogram.counts), strict=True)):
+        exemplar = histogram.exemplars.get(number)
+        yield "_bucket", {**labels, "le": bound}, count, "" if exemplar is None else _written(exemplar)
     yield "_sum", labels, histogram.sum
-    yield "_count", labels, total
+    yield "_count", labels, sum(histogram.counts)
+
+
+def _written(exemplar: Exemplar) -> str:
+    return f'{{trace_id="{exemplar.trace_id}"}} {exemplar.value!r} {exemplar.at:.3f}'
 
 
 def _gauge(name: str, text: str, value: float) -> str:
@@ -199,9 +202,10 @@ def _gauge(name: str, text: str, value: float) -> str:
 
 def _family(name: str, kind: str, text: str, samples: Iterable[Sample]) -> str:
     lines = [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
-    for suffix, labels, value in samples:
+    for suffix, labels, value, *exemplar in samples:
         written = ",".join(f'{key}="{_escaped(label)}"' for key, label in labels.items())
-        lines.append(f"{name}{suffix}{{{written}}} {value!r}" if written else f"{name}{suffix} {value!r}")
+        line = f"{name}{suffix}{{{written}}} {value!r}" if written else f"{name}{suffix} {value!r}"
+        lines.append(" # ".join([line, *filter(None, exemplar)]))
     return "\n".join(lines) + "\n"
 
 

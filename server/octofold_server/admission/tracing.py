@@ -18,10 +18,18 @@ from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
+from opentelemetry.trace import (
+    Span,
+    SpanKind,
+    Status,
+    StatusCode,
+    format_trace_id,
+    set_span_in_context,
+)
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from octofold_server.batching.call import Call
+from octofold_server.batching.statistics import ModelStatistics
 
 MAX_WAITING = 4096
 """Maximum number of finished calls that wait for their spans."""
@@ -32,6 +40,7 @@ class _Done(NamedTuple):
     at: float
     model: str
     version: str
+    statistics: ModelStatistics
     headers: Mapping[str, str]
 
 
@@ -53,17 +62,25 @@ class Tracing:
         self._thread = threading.Thread(target=self._make_spans, name="tracing", daemon=True)
         self._thread.start()
 
-    def record(self, call: Call, model: str, version: str, headers: Mapping[str, str]) -> None:
+    def record(
+        self,
+        call: Call,
+        model: str,
+        version: str,
+        statistics: ModelStatistics,
+        headers: Mapping[str, str],
+    ) -> None:
         """Schedule the spans of a call: `call` contains `queue` and each `batch`, which contains `inference`.
 
         Args:
             call: the finished call.
             model: name of its model.
             version: version of the model.
+            statistics: the statistics of the version, which get the trace of an answered call as an example.
             headers: the caller's trace, named as in `octofold_server.admission.request.TRACE_HEADERS`.
         """
         with suppress(Full):  # drop the spans rather than delay calls
-            self._done.put_nowait(_Done(call, time.monotonic(), model, version, headers))
+            self._done.put_nowait(_Done(call, time.monotonic(), model, version, statistics, headers))
 
     def close(self, limit_seconds: float) -> None:
         """Export the remaining spans.
@@ -121,6 +138,9 @@ class Tracing:
             span("inference", of_batch, batch.started, batch.ended)
         if call.error is not None:
             root.set_status(Status(StatusCode.ERROR, str(call.error) or type(call.error).__name__))
+        elif (context := root.get_span_context()).trace_flags.sampled:
+            total_s = max(batch.ended for batch in batches) - call.submitted
+            done.statistics.traced(format_trace_id(context.trace_id), call.queue_seconds, total_s)
         root.end(unix_ns(done.at))
 
 

@@ -10,8 +10,9 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from octofold_server.batching.call import Batch, Call
@@ -33,12 +34,26 @@ class Total:
     seconds: float
 
 
+class Exemplar(NamedTuple):
+    """An observation whose trace shows more about it."""
+
+    trace_id: str
+    value: float
+    at: float
+    """Unix time in seconds."""
+
+
+NO_EXEMPLARS: Mapping[int, Exemplar] = MappingProxyType({})
+
+
 class Histogram(NamedTuple):
     """Observations by bucket; the additional last count is for values above all bounds."""
 
     bounds: tuple[float, ...]
     counts: tuple[int, ...]
     sum: float
+    exemplars: Mapping[int, Exemplar] = NO_EXEMPLARS
+    """The newest traced observation of each bucket that has one."""
 
 
 class Work(NamedTuple):
@@ -126,6 +141,19 @@ class ModelStatistics:
         self._overhead.add(max(0.0, total_s - queue_s - inference_s))
         self._queue_seconds.add(queue_s)
         self._call_seconds.add(total_s)
+
+    def traced(self, trace_id: str, queue_s: float, total_s: float) -> None:
+        """Keep the trace of an answered call as an example of its times.
+
+        Args:
+            trace_id: the trace, in hexadecimal.
+            queue_s: seconds in the queue.
+            total_s: seconds from arrival to answer.
+        """
+        now = time.time()
+        with self._lock:
+            self._queue_seconds.exemplify(Exemplar(trace_id, queue_s, now))
+            self._call_seconds.exemplify(Exemplar(trace_id, total_s, now))
 
     def failure(self, code: str, total_s: float = 0.0) -> None:
         """Record a failed call.
@@ -215,6 +243,7 @@ class _Buckets:
     bounds: tuple[float, ...]
     counts: list[int] = field(init=False)
     sum: float = 0.0
+    exemplars: dict[int, Exemplar] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.counts = [0] * (len(self.bounds) + 1)
@@ -223,5 +252,8 @@ class _Buckets:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.sum += value
 
+    def exemplify(self, exemplar: Exemplar) -> None:
+        self.exemplars[bisect_left(self.bounds, exemplar.value)] = exemplar
+
     def histogram(self) -> Histogram:
-        return Histogram(self.bounds, tuple(self.counts), self.sum)
+        return Histogram(self.bounds, tuple(self.counts), self.sum, dict(self.exemplars))

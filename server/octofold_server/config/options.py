@@ -328,6 +328,12 @@ class Config:
         "send OpenTelemetry spans of calls and batches to the collector in the standard OTEL_EXPORTER_OTLP_* "
         "variables",
     )
+    push_metrics: float = _option(
+        0.0,
+        _SECONDS,
+        "interval for sending the metrics of /metrics to the same collector; 0 disables. Needs the extra "
+        "tracing, as --tracing does",
+    )
 
     def effective(self) -> dict[str, str]:
         """The value of every option as text, by its name in a file."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -41,6 +42,7 @@ from octofold_server.transport.methods import Methods
 from octofold_server.transport.unread import UnreadReplies
 
 if TYPE_CHECKING:  # most servers do not need these modules
+    from octofold_server.admission.metrics_push import MetricsPush
     from octofold_server.admission.tracing import Tracing
     from octofold_server.models.signatures import Signatures
     from octofold_server.transport.http_server import RestServer
@@ -77,6 +79,7 @@ class Parts:
     operations: OpenInference
     tls: Tls | None
     grpc: Server
+    metrics_push: MetricsPush | None
 
     @property
     def models(self) -> Models:
@@ -142,7 +145,8 @@ def build(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         raise StartupError(f"--transport {config.transport} cannot serve here: {reason}") from error
-    return Parts(config, admission, health, access, operations, tls, grpc)
+    push = _metrics_push(config, operations, place)
+    return Parts(config, admission, health, access, operations, tls, grpc, push)
 
 
 def _methods(
@@ -239,6 +243,27 @@ def _tracing() -> Tracing:
     except ModuleNotFoundError as error:
         raise _missing(error, "tracing") from None
     return Tracing()
+
+
+def _metrics_push(config: Config, operations: OpenInference, place: Place | None) -> MetricsPush | None:
+    """Of several processes, the first one sends the metrics of all."""
+    if not config.push_metrics or (place is not None and place.number > 0):
+        return None
+    try:
+        from octofold_server.admission.metrics_push import MetricsPush
+    except ModuleNotFoundError as error:
+        raise _missing(error, "tracing") from None
+    return MetricsPush(operations.metrics, config.push_metrics, _since_ns(place))
+
+
+def _since_ns(place: Place | None) -> int:
+    """Unix time of the start; a process that replaces another continues its counters."""
+    if place is None:
+        return time.time_ns()
+    mark = place.folder / "since"
+    if not mark.exists():
+        mark.touch()
+    return mark.stat().st_mtime_ns
 
 
 def _missing(error: ModuleNotFoundError, extra: str) -> StartupError:

@@ -37,7 +37,7 @@ LAST_LOAD_SECONDS = 1.0
 """Time for a thread that loads a model to stop. Reading a file or making a session may take longer."""
 
 LAST_SPANS_SECONDS = 2.0
-"""Time for a collector to receive the last spans."""
+"""Time for a collector to receive the last spans, and as much for the last metrics."""
 
 
 _log = logging.getLogger(__name__)
@@ -92,6 +92,9 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
             ports.open()
             if ports.rest is not None:
                 ending.enter_context(port_written(config.rest_port_file, ports.rest.port))
+            if parts.metrics_push is not None:
+                parts.metrics_push.start(ports.grpc)
+                ending.callback(parts.metrics_push.close, LAST_SPANS_SECONDS)
             ready_file = ReadyFile(config.ready_file, lambda: parts.operations.ready)
             with port_written(config.port_file, ports.grpc), ready_file:
                 if place is None or (place.number == 0 and not joins):

@@ -157,7 +157,7 @@ def test_a_key_that_cannot_be_used_is_found_before_any_work(
     for key, secret, why in (
         (keys.public, PASSWORD, "is not a private key in PEM"),
         (tmp_path / "none", PASSWORD, "No such file"),
-        (keys.private, "", "its password is missing"),
+        (keys.private, "", "its password is missing; use --sign-password-file or OCTOFOLD_SIGN_PASSWORD"),
         (keys.private, "hunter2", "or the password is wrong"),
     ):
         monkeypatch.setenv(PASSWORD_VARIABLE, secret)

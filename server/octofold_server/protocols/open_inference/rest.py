@@ -21,7 +21,13 @@ from octofold_proto.errors import InvalidRequest, QueueFull, Unauthenticated
 from octofold_proto.status import grpc_code
 
 from octofold_server.admission.admission import AcceptedCall, Admission, code_name
-from octofold_server.admission.metrics import CONTENT_TYPE
+from octofold_server.admission.metric_families import (
+    OPENMETRICS_TYPE,
+    PLAIN_TYPE,
+    openmetrics,
+    plain,
+    prefers_openmetrics,
+)
 from octofold_server.admission.refusals import failure_status, usable_request_id
 from octofold_server.admission.request import TRACE_HEADERS
 from octofold_server.batching.statistics import Refusals
@@ -158,12 +164,15 @@ class _Routes:
         loop = asyncio.get_running_loop()
         return _yes_or_no(await loop.run_in_executor(self._probes, self._is_grpc_answering))
 
-    async def metrics(self, _: web.Request) -> web.Response:
+    async def metrics(self, request: web.Request) -> web.Response:
         if self._page is None or self._page.done():
             loop = asyncio.get_running_loop()
             self._page = loop.run_in_executor(self._pages, self._service.metrics)
         text = await asyncio.shield(self._page)  # other requests wait for the same page
-        return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
+        kind, form = PLAIN_TYPE, plain
+        if prefers_openmetrics(", ".join(request.headers.getall("Accept", []))):
+            kind, form = OPENMETRICS_TYPE, openmetrics
+        return web.Response(body=form(text).encode(), headers={"Content-Type": kind, "Vary": "Accept"})
 
     async def server_metadata(self, _: web.Request) -> web.Response:
         return _json(self._service.server_metadata())
