@@ -14,8 +14,6 @@ from octofold_game.play_logs.streams import extra_module
 from octofold_client.evaluation.game_table import GameSummary, GameTable
 from octofold_client.evaluation.result import Evaluation
 
-FILE = "scores.parquet"
-
 
 def parquet_writer() -> Callable[[Evaluation, Path], None]:
     """A function that writes the scores of an evaluation to a file: a row for each game, as in `result.json`.
