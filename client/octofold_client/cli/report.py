@@ -4,10 +4,9 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from octofold_game.play_logs.reading import SCORES
 from rich.console import Console
 
-from octofold_client.analysis.scores import parquet_writer
+from octofold_client.analysis import scores
 from octofold_client.analysis.trajectories import GAMES_AT_ONCE, Climb, batched
 from octofold_client.cli.arguments import Subcommands
 from octofold_client.errors import EvaluationError
@@ -36,7 +35,7 @@ def add(subcommands: "Subcommands") -> None:
     parser.add_argument(
         "--parquet",
         action="store_true",
-        help=f"save the scores as {SCORES} beside the report (needs the extra logs)",
+        help=f"save the scores as {scores.FILE} beside the report (needs the extra logs)",
     )
     parser.set_defaults(run=report)
 
@@ -52,7 +51,7 @@ def report(options: Namespace) -> None:
     earlier = earlier_run(folder)
     # Fail before minutes of work, not after them.
     draw = pictures_of("octofold_client.analysis.pictures").draw if options.plots else None
-    write_scores = parquet_writer() if options.parquet else None
+    write_scores = scores.parquet_writer() if options.parquet else None
     climb = Climb()
     games = GameTable()
     for episodes in batched(folder.finished(), GAMES_AT_ONCE):
@@ -67,7 +66,7 @@ def report(options: Namespace) -> None:
     drawn = [] if draw is None else draw(folder.path, evaluation, climb)
     evaluation.write(folder, write_report(evaluation, drawn))
     if write_scores is not None:
-        write_scores(evaluation, folder.path / SCORES)
+        write_scores(evaluation, folder.path / scores.FILE)
     print_report(evaluation.summary, evaluation.title, Console())
     if evaluation.missing_games:
         print(missing_note(evaluation.missing_games), file=sys.stderr)
@@ -75,6 +74,6 @@ def report(options: Namespace) -> None:
     print(f"result:  {folder.result}")
     print(f"report:  {folder.report}")
     if options.parquet:
-        print(f"scores:  {folder.path / SCORES}")
+        print(f"scores:  {folder.path / scores.FILE}")
     for name in drawn:
         print(f"picture: {folder.path / name}")

@@ -1,7 +1,7 @@
 """How many servers a load needs, what a lost server costs, and how fast an autoscaler follows a step.
 
-    python bench/fleet.py --model swift
-    python bench/fleet.py --model cnn5 --cores 8
+    python bench/fleet_size.py --model swift
+    python bench/fleet_size.py --model cnn5 --cores 8
 
 The time that a lane needs for a batch is measured here, as CPU time, so that a busy machine disturbs it
 little. What a process needs to decode calls was measured before. Everything else is simulated by
