@@ -19,6 +19,7 @@ from harness import report
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder
 from octofold_client.evaluation.slices import Slice
 from octofold_game.episodes import Episode
+from octofold_game.files import write_text
 from octofold_game.replays import ReplayWriter
 
 SLICES = 4
@@ -26,7 +27,7 @@ COMMAND = "import sys; from octofold_client.cli import main; sys.exit(main())"
 
 
 def write_slice(folder: ResultFolder, part: Slice, moves: int) -> None:
-    """Write the games of a slice, of about `moves` moves each."""
+    """Write the games of a slice, of about `moves` moves each, and a result without a run."""
     random = np.random.default_rng(part.number)
     folder.path.mkdir()
     folder.write_conditions(Conditions("made up", "1", "fp32", "ab" * 32, 0, part))
@@ -39,6 +40,8 @@ def write_slice(folder: ResultFolder, part: Slice, moves: int) -> None:
             writer.append(
                 Episode(game, 0, 17, start, random.bytes(length).translate(_SEVEN_BITS), score, final)
             )
+
+    write_text(folder.result, '{"schema": 2, "run": null, "card": null}')
 
 
 _SEVEN_BITS = bytes(byte & 0x7F for byte in range(256))
@@ -73,8 +76,6 @@ def main() -> None:
             folder = ResultFolder(Path(name) / str(number))
             write_slice(folder, Slice(number, SLICES, options.games), options.moves)
             folders.append(folder.path)
-        for folder_path in folders:
-            measured("report", folder_path)
         merged = Path(name) / "merged"
         figures = {
             "merge": measured("merge", *folders, "--to", merged),

@@ -9,12 +9,13 @@ from dataclasses import fields
 from pathlib import Path
 
 from octofold_game.files import whole_file
+from octofold_game.play_logs.reading import SCORES
 from octofold_game.play_logs.streams import extra_module
 
 from octofold_client.evaluation.game_table import GameSummary, GameTable
 from octofold_client.evaluation.result import Evaluation
 
-FILE = "scores.parquet"
+FILE = SCORES
 
 
 def parquet_writer() -> Callable[[Evaluation, Path], None]:

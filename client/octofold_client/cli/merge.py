@@ -37,4 +37,5 @@ def merge(options: Namespace) -> None:
     """
     with count_on(display_on(Console(stderr=True)), None, f"merging into {options.to}", "games") as count:
         evaluation = merge_slices(options.folders, options.to, on_read=count)
-    show(ResultFolder(options.to), evaluation)
+    # The slices may have run at the same time, so their moves per second are none of the whole.
+    show(ResultFolder(options.to), evaluation, pace=False)

@@ -175,11 +175,12 @@ class Players:
             raise
 
 
-def show(folder: ResultFolder, evaluation: Evaluation) -> None:
-    """Print the table of an evaluation and the paths of its files."""
+def show(folder: ResultFolder, evaluation: Evaluation, *, pace: bool = True) -> None:
+    """Print the table of an evaluation, its pace and the paths of its files."""
     print_report(evaluation.summary, evaluation.title, Console())
     print()
-    print(_pace(evaluation))
+    if pace:
+        print(_pace(evaluation))
     print(f"replays: {folder.replays}")
     print(f"result:  {folder.result}")
     print(f"report:  {folder.report}")

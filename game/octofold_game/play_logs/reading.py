@@ -15,6 +15,8 @@ from octofold_game.play_logs.streams import is_parquet, line_blocks
 from octofold_game.play_logs.text import parse
 
 SUFFIXES = (".txt", ".txt.gz", ".txt.zst", ".parquet")
+SCORES = "scores.parquet"
+"""The file that `octofold report --parquet` writes beside the games; it is no log."""
 """What the names of log files end in."""
 
 
@@ -64,7 +66,7 @@ def log_files(path: Path) -> list[Path]:
         if not path.exists():
             raise LogError(f"there is no {path}")
         return [path]
-    files = sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES) and file.is_file())
+    files = sorted(file for file in path.iterdir() if is_log(file) and file.is_file())
     if not files:
         raise LogError(f"{path} contains no play log: no file whose name ends in {', '.join(SUFFIXES)}")
     return files
@@ -72,7 +74,7 @@ def log_files(path: Path) -> list[Path]:
 
 def is_log(path: Path) -> bool:
     """Whether the name of the file is one of a play log."""
-    return path.name.endswith(SUFFIXES)
+    return path.name.endswith(SUFFIXES) and path.name != SCORES
 
 
 def _read_text(path: Path) -> Iterator[tuple[Moves, NDArray[np.int64], list[tuple[int, str]]]]:

@@ -83,6 +83,7 @@ def test_the_scores_are_also_a_parquet_file_when_asked_for(folder: Path) -> None
     assert table.to_pylist() == result_of(folder)["scores"]
     conditions = json.loads((folder / "conditions.json").read_text())
     assert json.loads(table.schema.metadata[b"octofold"]) == conditions
+    assert octofold("verify", folder).returncode == 0  # it is no play log
 
 
 def test_pictures_are_drawn_when_asked_for_and_named_in_the_markdown(folder: Path) -> None:
