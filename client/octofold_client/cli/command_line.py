@@ -28,6 +28,7 @@ from octofold_client.cli import (
     models,
     move,
     play,
+    ray,
     ready,
     record,
     replay,
@@ -53,6 +54,7 @@ SUBCOMMANDS = (
     loadtest,
     models,
     ready,
+    ray,
 )
 
 
