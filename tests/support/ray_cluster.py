@@ -4,19 +4,38 @@ A line `kill N` kills node N. In a process of its own, Ray leaves neither thread
 """
 
 import sys
+from typing import Any
 
 CPUS = (1, 1, 1)
 """The CPUs that each node declares; node 0 is the head."""
 STORE_BYTES = 80 * 2**20
 
 
-def main() -> None:
+TRIES = 3
+"""Ray gives a node thirty seconds to start, which a busy machine may not keep."""
+
+
+def started() -> tuple[Any, list[Any]]:
+    """The cluster and its nodes."""
     from ray.cluster_utils import Cluster
 
-    first, *others = ({"num_cpus": cpus, "object_store_memory": STORE_BYTES} for cpus in CPUS)
-    cluster = Cluster(initialize_head=True, head_node_args={**first, "include_dashboard": False})
-    nodes = [cluster.head_node, *(cluster.add_node(wait=False, **options) for options in others)]
-    cluster.wait_for_nodes()
+    options = [{"num_cpus": cpus, "object_store_memory": STORE_BYTES} for cpus in CPUS]
+    for attempt in range(1, TRIES + 1):
+        cluster = Cluster()
+        try:
+            nodes = [cluster.add_node(include_dashboard=False, **options[0])]
+            nodes += [cluster.add_node(wait=False, **node) for node in options[1:]]
+            cluster.wait_for_nodes()
+            return cluster, nodes
+        except Exception:
+            cluster.shutdown()
+            if attempt == TRIES:
+                raise
+    raise AssertionError
+
+
+def main() -> None:
+    cluster, nodes = started()
     print(cluster.address, flush=True)
     for line in sys.stdin:
         cluster.remove_node(nodes[int(line.removeprefix("kill "))], allow_graceful=False)

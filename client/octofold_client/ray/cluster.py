@@ -7,11 +7,12 @@ import signal
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import grpc
 import ray
-from ray.exceptions import NodeDiedError, RayActorError, WorkerCrashedError
+from ray.exceptions import NodeDiedError, RayActorError, RayError, WorkerCrashedError
 
 from octofold_client.errors import ClusterError
 from octofold_client.wording import counted, listed
@@ -19,6 +20,8 @@ from octofold_client.wording import counted, listed
 NAMESPACE = "octofold"
 """Ray's namespace for the names of our actors."""
 ANSWER_SECONDS = 5.0
+TOKEN_FILE = "~/.ray/auth_token"
+"""Where Ray looks for the token of its clusters if the environment has none."""
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[\w.-]+):([0-9]{1,5})", re.ASCII)
 _CHECK_ALIVE = "/ray.rpc.NodeInfoGcsService/CheckAlive"
 
@@ -46,11 +49,13 @@ def connected(address: str) -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # hints for people who write programs for Ray
             ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
-    except ConnectionError:
+    except ConnectionError as error:
+        if address != "auto":
+            raise ClusterError(f"cannot join the Ray cluster at {address}: {reason(error)}") from None
         raise ClusterError(
             "no Ray cluster runs on this machine: name one as HOST:PORT, or start one with `ray start --head`"
         ) from None
-    except (RuntimeError, ValueError) as error:
+    except (RayError, RuntimeError, ValueError) as error:
         raise ClusterError(f"cannot join the Ray cluster at {address}: {reason(error)}") from None
     finally:
         signal.signal(signal.SIGTERM, on_termination)
@@ -111,11 +116,15 @@ def _check(address: str) -> None:
     with grpc.insecure_channel(address) as channel:
         try:
             ask: Any = channel.unary_unary(_CHECK_ALIVE)
-            ask(b"", timeout=ANSWER_SECONDS)  # an empty message is a valid request
+            # An empty message is a valid request.
+            ask(b"", timeout=ANSWER_SECONDS, metadata=_token())
         except grpc.RpcError as error:
             code = error.code()
             if code is grpc.StatusCode.UNAUTHENTICATED:
-                return  # a cluster that wants Ray's token
+                raise ClusterError(
+                    f"the Ray cluster at {address} wants its token: put that into RAY_AUTH_TOKEN or into "
+                    f"{TOKEN_FILE}, and do not set RAY_AUTH_MODE=disabled"
+                ) from None
             other = code is grpc.StatusCode.UNIMPLEMENTED
             what = (
                 "is a gRPC server, but no Ray cluster"
@@ -123,3 +132,14 @@ def _check(address: str) -> None:
                 else "is no Ray cluster, or it does not answer"
             )
             raise ClusterError(f"{address} {what}") from None
+
+
+def _token() -> tuple[tuple[str, str], ...]:
+    """The metadata with the token of the cluster, which Ray itself looks for in the same places."""
+    if os.environ.get("RAY_AUTH_MODE") == "disabled":
+        return ()
+    token = os.environ.get("RAY_AUTH_TOKEN", "")
+    file = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or TOKEN_FILE).expanduser()
+    if not token and file.is_file():
+        token = file.read_text().strip()
+    return (("authorization", f"Bearer {token}"),) if token else ()

@@ -17,7 +17,7 @@ from support.waiting import wait_for
 
 pytestmark = [
     pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed (the extra `ray`)"),
-    pytest.mark.timeout(300),  # a cluster starts a dozen processes
+    pytest.mark.timeout(600),  # a cluster starts a dozen processes
 ]
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
