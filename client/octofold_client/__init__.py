@@ -30,7 +30,7 @@ from octofold_client.errors import (
     UnexpectedStatus,
     UnknownModel,
 )
-from octofold_client.library import EvaluationResult, evaluate
+from octofold_client.library import EvaluationResult, evaluate, merge
 from octofold_client.rpc.aio import AsyncClient
 from octofold_client.rpc.answers import Model, ModelVersion, NextMove, NextMoves
 from octofold_client.rpc.client import Client, PendingAnswer
@@ -70,4 +70,5 @@ __all__ = [
     "UnexpectedStatus",
     "UnknownModel",
     "evaluate",
+    "merge",
 ]

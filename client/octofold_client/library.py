@@ -1,6 +1,6 @@
-"""`evaluate`: an evaluation as one call, for programs and notebooks.
+"""`evaluate` and `merge`: an evaluation as one call, and its slices put together, for programs and notebooks.
 
-The command `octofold evaluate` uses the same parts.
+The commands `octofold evaluate` and `octofold merge` use the same parts.
 """
 
 import sys
@@ -20,10 +20,12 @@ from octofold_client.contenders.player_thread import PlayerThread
 from octofold_client.errors import OctofoldError
 from octofold_client.evaluation.evaluate import MoveSource
 from octofold_client.evaluation.evaluate import evaluate as run
+from octofold_client.evaluation.merging import merge as merge_slices
 from octofold_client.evaluation.report import markdown
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.evaluation.servers import Servers
+from octofold_client.evaluation.slices import Slice
 from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_client.extras import pictures_of
 from octofold_client.rpc.credentials import PLAINTEXT, Credentials
@@ -85,6 +87,7 @@ def evaluate(
     model: str = "",
     version: str = "",
     credentials: Credentials = PLAINTEXT,
+    slice: tuple[int, int] | None = None,
 ) -> EvaluationResult:
     """Play full games and summarize them.
 
@@ -99,14 +102,16 @@ def evaluate(
         model: model of the server; empty for the server's default.
         version: version of the model; empty for the newest ready version.
         credentials: credentials for the servers.
+        slice: (K, N) plays only slice K of the games, cut into N slices; `merge` puts the slices together.
 
     Raises:
-        EvaluationError: the folder contains games of another evaluation.
+        EvaluationError: the folder contains games of another evaluation, or there is no such slice.
         BrokenAnswer: the player made an illegal move.
         OctofoldError: a call failed.
         OSError: the folder cannot be written.
     """
     kept = ResultFolder(Path(folder))
+    wanted = games if slice is None else Slice(*slice, games)
     with ExitStack() as stack:
         contender: Contender
         sources: Sequence[MoveSource]
@@ -121,19 +126,35 @@ def evaluate(
         else:
             contender = local = LocalPlayer(player)
             sources = [stack.enter_context(PlayerThread(local))]
-        title = f"{contender.title}: {counted(games, 'game')}, seed {seed}"
-        progress = stack.enter_context(_progress(games, title))
+        number = len(wanted.range) if isinstance(wanted, Slice) else wanted
+        title = f"{contender.title}: {counted(number, 'game')}, seed {seed}"
+        progress = stack.enter_context(_progress(number, title))
         evaluation = run(
             sources,
             contender,
             kept,
             seed=seed,
-            games=games,
+            games=wanted,
             parallel=parallel,
             progress=progress,
             while_waiting=check,
         )
     return EvaluationResult(evaluation, kept)
+
+
+def merge(folders: Sequence[str | Path], to: str | Path) -> EvaluationResult:
+    """Put the slices of an evaluation together, as if one program had played all games.
+
+    Args:
+        folders: result folders of all slices, in any order.
+        to: the new folder, which must be missing or empty.
+
+    Raises:
+        EvaluationError: the folders are not all slices of one finished evaluation, or `to` is not empty.
+        ReplayError: a replay file is damaged.
+        OSError: a file cannot be read or written.
+    """
+    return EvaluationResult(merge_slices(list(map(Path, folders)), Path(to)), ResultFolder(Path(to)))
 
 
 def _missing(target: str, reason: OctofoldError) -> None:

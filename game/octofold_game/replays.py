@@ -27,6 +27,9 @@ _VERSION = 1
 _HEAD = struct.Struct("<IQQQB16s16s")  # moves, game, seed, score, largest exponent, start, final board
 _CHECKSUM = struct.Struct("<I")
 
+FILE_HEADER = _HEADER.pack(_MAGIC, _VERSION)
+"""The first bytes of every replay file."""
+
 
 class ReplayInUse(ReplayError):
     """Another writer has opened the replay file."""
@@ -58,10 +61,12 @@ class ReplayWriter:
         self._file = path.open("ab", buffering=0)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(self._file.fileno()), path.stat()):
+                raise BlockingIOError  # its writer has just put another file in its place
             # Only with the lock: a torn record may be one that another writer is still writing.
             recover(path)
             if not self._file.seek(0, os.SEEK_END):
-                self._write(_HEADER.pack(_MAGIC, _VERSION))
+                self._write(FILE_HEADER)
         except BaseException as error:
             self._file.close()
             if isinstance(error, BlockingIOError):
@@ -108,6 +113,11 @@ class ReplayWriter:
         except BaseException:
             self._file.truncate(start)
             raise
+
+
+def record_bytes(episode: Episode) -> int:
+    """The size of the record of a game."""
+    return _HEAD.size + len(episode) + 2 * _CHECKSUM.size
 
 
 def read_replays(path: Path) -> Iterator[Episode]:
@@ -181,10 +191,9 @@ def recover(path: Path) -> int:
 
 def _read_header(file: BinaryIO, path: Path) -> None:
     header = file.read(_HEADER.size)
-    expected = _HEADER.pack(_MAGIC, _VERSION)
-    if header == expected:
+    if header == FILE_HEADER:
         return
-    if expected.startswith(header):
+    if FILE_HEADER.startswith(header):
         raise _TornReplayError(f"{path}: ends within the file header", 0)
     if header.startswith(_MAGIC):
         version = int.from_bytes(header[len(_MAGIC) :], "little")

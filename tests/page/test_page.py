@@ -367,7 +367,7 @@ def test_an_evaluation_is_watched_while_it_grows(go: Visitor, server: Server) ->
     folder.mkdir()
     conditions = {"model": "corner", "version": "", "precision": "", "sha256": None, "seed": 5}
     (folder / "conditions.json").write_text(json.dumps(conditions))
-    write_games(folder / "games.replay", games[:5])
+    write_games(folder / "games.replay", games[:6:-1])
     running = [{"game": 5, "board": games[5].start.tolist(), "score": 0, "moves": 0}]
     live = {"player": "corner", "seed": 5, "games": 12, "moves_per_second": 900, "running_scores": [0]}
     (folder / "live.json").write_text(json.dumps({**live, "updated": time.time(), "boards": running}))
@@ -377,7 +377,8 @@ def test_an_evaluation_is_watched_while_it_grows(go: Visitor, server: Server) ->
         expect(facts).to_contain_text("5 of 12")
         expect(visit.page.locator(".live")).to_have_count(1)
         expect(visit.page.locator("#tab-watch")).to_contain_text("Running, 900 moves a second")
-        write_games(folder / "games.replay", games[5:])
+        write_games(folder / "sorted", games)  # an evaluation that ends puts its games in order
+        (folder / "sorted").replace(folder / "games.replay")
         (folder / "live.json").write_text(json.dumps({**live, "updated": time.time(), "boards": []}))
         expect(facts).to_contain_text("12 of 12")
         scores = np.array([game.score for game in games])

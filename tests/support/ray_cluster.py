@@ -19,7 +19,7 @@ def started() -> tuple[Any, list[Any]]:
     """The cluster and its nodes."""
     from ray.cluster_utils import Cluster
 
-    options = [{"num_cpus": cpus, "object_store_memory": STORE_BYTES} for cpus in CPUS]
+    options: list[dict[str, Any]] = [{"num_cpus": cpus, "object_store_memory": STORE_BYTES} for cpus in CPUS]
     for attempt in range(1, TRIES + 1):
         cluster = Cluster()
         try:

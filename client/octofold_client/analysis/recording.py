@@ -37,6 +37,8 @@ class LogFile:
     file: str
     games: int
     moves: int
+    last_game: int = -1
+    """Index of its last game; -1 if an older release wrote it, when games were in no order."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,8 @@ def write_logs(
     files = _written_before(index, content)
     for number, episodes in enumerate(batched(folder.finished(), GAMES_PER_FILE)):
         path = folder.path / f"moves-{number:05}{content.suffix}"
-        if number < len(files) and files[number].games == len(episodes):
+        content_now = len(episodes), episodes[-1].game
+        if number < len(files) and (files[number].games, files[number].last_game) == content_now:
             on_written(files[number].moves)
             continue
         moves = 0
@@ -100,7 +103,7 @@ def write_logs(
                 moves += len(some)
                 on_written(len(some))
         # The last file of an earlier run had fewer games.
-        files[number:] = [LogFile(path.name, len(episodes), moves)]
+        files[number:] = [LogFile(path.name, len(episodes), moves, episodes[-1].game)]
         described = {"schema": _SCHEMA, **content.to_json(), "files": list(map(asdict, files))}
         write_text(index, json.dumps(described, indent=2) + "\n")
     return files

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from octofold_game.command_line import Parser
 
 from octofold_client.errors import EvaluationError
+from octofold_client.evaluation.slices import slice_numbers
 from octofold_client.rpc.credentials import Credentials
 
 Subcommands: TypeAlias = "argparse._SubParsersAction[Parser]"
@@ -146,6 +147,16 @@ def add_games(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_slice(parser: argparse.ArgumentParser) -> None:
+    """Add `--slice`."""
+    parser.add_argument(
+        "--slice",
+        type=slice_of_games,
+        metavar="K/N",
+        help="play only slice K of the games, cut into N slices; octofold merge puts them together",
+    )
+
+
 def asked_for(text: str, version: str = "") -> tuple[str, str]:
     """The name and version in NAME or NAME:VERSION; `version` if the text has no version.
 
@@ -180,3 +191,11 @@ def seed(text: str) -> int:
     if not text.isdecimal() or int(text) >= 2**64:
         raise argparse.ArgumentTypeError(f"{text} is not a number from 0 to 2**64 - 1")
     return int(text)
+
+
+def slice_of_games(text: str) -> tuple[int, int]:
+    """The numbers of a slice K/N."""
+    try:
+        return slice_numbers(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

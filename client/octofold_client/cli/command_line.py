@@ -25,6 +25,7 @@ from octofold_client.cli import (
     evaluate,
     hand,
     loadtest,
+    merge,
     models,
     move,
     play,
@@ -43,6 +44,7 @@ FAILURE, INTERRUPTED = 1, 130
 SUBCOMMANDS = (
     move,
     evaluate,
+    merge,
     compare,
     play,
     record,

@@ -8,6 +8,7 @@ from octofold_client.cli.arguments import (
     add_games,
     add_players,
     add_servers,
+    add_slice,
     asked_for,
     credentials_of,
     listed,
@@ -40,6 +41,7 @@ def add(subcommands: "Subcommands") -> None:
     )
     add_players(parser)
     add_games(parser)
+    add_slice(parser)
     add_cluster(parser)
     parser.set_defaults(run=evaluate)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from octofold_client.cli.arguments import RESULTS, Subcommands, add_games, add_model, asked_for
+from octofold_client.cli.arguments import RESULTS, Subcommands, add_games, add_model, add_slice, asked_for
 from octofold_client.cli.playing import Games, Players, folder_name, show
 from octofold_client.contenders.contender import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OctofoldError
@@ -37,6 +37,7 @@ def add(subcommands: "Subcommands") -> None:
     )
     add_model(parser)
     add_games(parser)
+    add_slice(parser)
     parser.set_defaults(run=play)
 
 
@@ -89,8 +90,8 @@ def _folders(contender: Contender, games: Games) -> Iterator[ResultFolder]:
     if games.out:
         yield ResultFolder(games.out)
         return
-    conditions = Conditions.of(contender, games.seed)
-    name = folder_name("play", contender, games.seed)
+    conditions = Conditions.of(contender, games.seed, games.wanted)
+    name = folder_name("play", contender, games.seed, games.slice)
     for number in count(1):
         folder = ResultFolder(RESULTS / (name if number == 1 else f"{name}-{number}"))
         if not folder.result.exists() and folder.conditions() in (None, conditions):

@@ -23,6 +23,7 @@ from octofold_client.evaluation.live import LiveFile
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder, check_writable
 from octofold_client.evaluation.servers import Servers
+from octofold_client.evaluation.slices import Slice
 from octofold_client.rpc.client import Client
 from octofold_client.rpc.credentials import Credentials
 from octofold_client.terminal.interrupts import DeferredInterrupts
@@ -42,21 +43,30 @@ class Games:
     out: Path | None
     watch: bool = False
     """Whether to write the running games for the page."""
+    slice: Slice | None = None
+    """The only games to play, of `number`."""
 
     @classmethod
     def of(cls, options: Namespace) -> Self:
         """The games from the flags of `add_games`.
 
         Raises:
-            EvaluationError: the folder of --out cannot be written.
+            EvaluationError: the folder of --out cannot be written, or there are fewer games than slices.
         """
+        numbers: tuple[int, int] | None = getattr(options, "slice", None)
+        part = Slice(*numbers, options.games) if numbers else None
         if options.out:
             check_writable(options.out)
-        return cls(options.games, options.seed, options.parallel, options.out, options.watch)
+        return cls(options.games, options.seed, options.parallel, options.out, options.watch, part)
+
+    @property
+    def wanted(self) -> int | Slice:
+        """The games to play, for `evaluate`."""
+        return self.slice or self.number
 
     def folder_of(self, contender: Contender, *, alone: bool) -> ResultFolder:
         """The folder for the games of a contender; a subfolder of --out unless it is `alone`."""
-        name = folder_name("evaluate", contender, self.seed)
+        name = folder_name("evaluate", contender, self.seed, self.slice)
         if not self.out:
             return ResultFolder(RESULTS / name)
         return ResultFolder(self.out if alone else self.out / name)
@@ -139,7 +149,8 @@ class Players:
             OctofoldError: the evaluation failed; a line on standard error has reported the kept games.
             KeyboardInterrupt: as for any other error.
         """
-        number = number or games.number
+        wanted = number or games.wanted
+        number = len(wanted.range) if isinstance(wanted, Slice) else wanted
         title = f"{contender.title}: {counted(number, 'game')}, seed {games.seed}"
         progress = progress_on(Console(stderr=True), number, title)
         try:
@@ -168,7 +179,7 @@ class Players:
                     contender,
                     folder,
                     seed=games.seed,
-                    games=number,
+                    games=wanted,
                     parallel=parallel,
                     progress=observer,
                     while_waiting=self.check,
@@ -196,14 +207,15 @@ def show(folder: ResultFolder, evaluation: Evaluation) -> None:
     print(f"report:  {folder.report}")
 
 
-def folder_name(command: str, contender: Contender, seed: int) -> str:
+def folder_name(command: str, contender: Contender, seed: int, part: Slice | None = None) -> str:
     """A folder name such as "evaluate-cnn5-v3-seed1"."""
     # A local player's name may contain a path.
     model = re.sub(r"[^\w.,=-]+", "-", contender.model)
     version = f"v{contender.version.version}"
     if isinstance(contender, LocalPlayer) and not contender.names_itself and contender.sha256:
         version += f"-{contender.sha256[:8]}"  # a changed player gets a folder of its own
-    return f"{command}-{model}-{version}-seed{seed}"
+    suffix = f"-slice{part.number}of{part.of}" if part else ""
+    return f"{command}-{model}-{version}-seed{seed}{suffix}"
 
 
 def _missing(target: str, reason: OctofoldError) -> None:

@@ -17,6 +17,7 @@ from octofold_client.evaluation.lockstep import Answer, Step, play
 from octofold_client.evaluation.report import report
 from octofold_client.evaluation.result import Evaluation, Run
 from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder
+from octofold_client.evaluation.slices import Slice
 from octofold_client.evaluation.summary import GameSummary, Summary
 
 
@@ -66,13 +67,13 @@ def evaluate(
     folder: ResultFolder,
     *,
     seed: int,
-    games: int,
+    games: int | Slice,
     parallel: int,
     progress: ProgressObserver,
     while_waiting: Callable[[], None] = lambda: None,
     elsewhere: PlayGames | None = None,
 ) -> Evaluation:
-    """Play the games 0 to `games` - 1 that are not yet in `folder`, and write the result.
+    """Play the games 0 to `games` - 1, or those of a slice, that are not yet in `folder`; write the result.
 
     Games that an earlier run left unfinished continue. The `sources` share the games; each must answer with
     the moves of `contender`. If a source fails, its games continue at the others. At most `parallel` games
@@ -87,27 +88,29 @@ def evaluate(
         ReplayError: a replay file of the folder is damaged.
         OSError: the folder cannot be written.
     """
-    conditions = Conditions.of(contender, seed)
+    conditions = Conditions.of(contender, seed, games)
+    wanted = games.range if isinstance(games, Slice) else range(games)
     largest = contender.largest_exponent or LARGEST_EXPONENT
     programs = sorted({program for source in sources if (program := source.server_version()) is not None})
     with folder.open(conditions) as kept:
-        done = {game.game: game for game in kept.games if game.game < games}
+        done = {game.game: game for game in kept.games if game.game in wanted}
         # If the player can now play with larger tiles, its unfinished games begin again.
         unfinished = [episode for episode in kept.unfinished if episode.largest_exponent == largest]
-        begun = {episode.game: episode for episode in unfinished if episode.game < games}
-        beyond = [episode for episode in unfinished if episode.game >= games]
+        begun = {episode.game: episode for episode in unfinished if episode.game in wanted}
+        beyond = [episode for episode in unfinished if episode.game not in wanted]
         progress.resume(list(done.values()))
         known = done.keys() | begun.keys()
         play_games = elsewhere or _play_here(sources, seed, parallel, progress, while_waiting)
         steps = play_games(
-            [*begun.values(), *(game for game in range(games) if game not in known)],
+            [*begun.values(), *(game for game in wanted if game not in known)],
             largest,
             lambda left: kept.leave(left + beyond),
         )
         run = _follow(steps, kept, done, progress, while_waiting)
+        kept.put_in_order(while_waiting)
     evaluation = Evaluation(
         conditions=conditions,
-        games=tuple(done[game] for game in range(games)),
+        games=tuple(done[game] for game in wanted),
         summary=Summary.of(list(done.values())),
         card=contender.version.card,
         server_version=", ".join(programs) or None,

@@ -1,6 +1,7 @@
 """The result of an evaluation and its JSON form, which docs/results.md describes field by field."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,10 @@ _READABLE = (1, SCHEMA)
 
 @dataclass(frozen=True)
 class Run:
-    """The figures of the run that finished the evaluation, without the moves of earlier runs."""
+    """The figures of the run that finished the evaluation, without the moves of earlier runs.
+
+    Those of merged slices are the sum of their runs.
+    """
 
     moves: int
     seconds: float
@@ -29,6 +33,13 @@ class Run:
     queue_us: int
     """Sum over the requests, as measured by the server."""
     inference_us: int
+
+    @classmethod
+    def sum(cls, runs: Sequence["Run"]) -> "Run | None":
+        """The sum of runs, also of their seconds; None without any."""
+        if not runs:
+            return None
+        return cls(**{name: sum(getattr(run, name) for run in runs) for name in cls.__dataclass_fields__})
 
     @property
     def moves_per_second(self) -> float | None:
@@ -64,9 +75,10 @@ class Evaluation:
 
     @property
     def title(self) -> str:
-        """Player, number of games and seed."""
+        """Player, number of games, seed and slice."""
         games = counted(self.summary.games, "game")
-        return f"{self.conditions.player}: {games}, seed {self.conditions.seed}"
+        part = f", slice {self.conditions.slice}" if self.conditions.slice else ""
+        return f"{self.conditions.player}: {games}, seed {self.conditions.seed}{part}"
 
     @property
     def missing_games(self) -> int:
@@ -74,7 +86,8 @@ class Evaluation:
 
         The missing games are long, because they were still running. Averages over the others are too low.
         """
-        return self.games[-1].game + 1 - len(self.games)
+        part = self.conditions.slice
+        return (len(part.range) if part else self.games[-1].game + 1) - len(self.games)
 
     @property
     def decision_rule(self) -> str | None:
@@ -86,6 +99,7 @@ class Evaluation:
         return {
             "schema": SCHEMA,
             **self.conditions.to_json(),
+            "slice": self.conditions.slice and asdict(self.conditions.slice),
             "decision_rule": self.decision_rule,
             "server_version": self.server_version,
             "games": len(self.games),

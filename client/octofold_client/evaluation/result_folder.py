@@ -6,20 +6,22 @@ kept in a second replay file. All other files are written under another name and
 
 import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from octofold_game.episodes import Episode
 from octofold_game.files import whole_file, write_text
 from octofold_game.referee import ReplayError
+from octofold_game.replay_order import ReplayOrder, write_in_order
 from octofold_game.replays import ReplayInUse, ReplayWriter, read_replays
 from octofold_game.suggestions import did_you_mean
 
 from octofold_client.contenders.contender import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OtherEvaluation
+from octofold_client.evaluation.slices import Slice
 from octofold_client.evaluation.summary import GameSummary
 from octofold_client.wording import described
 
@@ -37,12 +39,26 @@ class Conditions:
     sha256: str | None
     """Digest of the model file from the card, or of a local player (`contenders/identity.py`)."""
     seed: int
+    slice: Slice | None = None
+    """The only games of the folder; None if they may be any games of the seed."""
 
     @classmethod
-    def of(cls, contender: Contender, seed: int) -> "Conditions":
-        """The conditions of games by this contender."""
+    def of(cls, contender: Contender, seed: int, games: int | Slice = 0) -> "Conditions":
+        """The conditions of games by this contender, or of a slice of them."""
         version = contender.version
-        return cls(contender.model, version.version, version.precision, contender.sha256, seed)
+        part = games if isinstance(games, Slice) else None
+        return cls(contender.model, version.version, version.precision, contender.sha256, seed, part)
+
+    @classmethod
+    def of_json(cls, content: dict[str, Any]) -> "Conditions":
+        """The conditions that `to_json` gave.
+
+        Raises:
+            TypeError: these are no conditions.
+            EvaluationError: its slice does not exist.
+        """
+        part = content.get("slice")
+        return cls(**{**content, "slice": part and Slice(**part)})
 
     @property
     def player(self) -> str:
@@ -55,8 +71,11 @@ class Conditions:
         return not self.precision and self.sha256 is None
 
     def to_json(self) -> dict[str, Any]:
-        """The conditions as plain JSON values."""
-        return asdict(self)
+        """The conditions as plain JSON values; without a slice if there is none."""
+        content = asdict(self)
+        if self.slice is None:
+            del content["slice"]
+        return content
 
 
 class ResultFolder:
@@ -90,10 +109,10 @@ class ResultFolder:
             EvaluationError: the file of conditions is damaged.
         """
         try:
-            return Conditions(**json.loads(self._conditions.read_text()))
+            return Conditions.of_json(json.loads(self._conditions.read_text()))
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, AttributeError, EvaluationError):
             raise EvaluationError(
                 f"{self._conditions} is damaged; it should contain the conditions of the games"
             ) from None
@@ -114,14 +133,17 @@ class ResultFolder:
         except ReplayInUse:
             raise FolderInUse(f"another program is playing games into {self.path}; {_ELSEWHERE}") from None
         with writer:
-            games = [GameSummary.of(episode) for episode in read_replays(self.replays)]
+            games, order = list[GameSummary](), ReplayOrder()
+            for episode in read_replays(self.replays):
+                games.append(GameSummary.of(episode))
+                order.add(episode)
             before = self.conditions()
             if before is None:
                 if games:
                     raise EvaluationError(
                         f"{self.replays} contains games, but {self._conditions} is missing; {_ELSEWHERE}"
                     )
-                _write_json(self._conditions, conditions.to_json())
+                self.write_conditions(conditions)
             elif before != conditions:
                 raise OtherEvaluation(
                     f"{self.path} contains games of {differences(before, conditions)}; {_ELSEWHERE}"
@@ -131,7 +153,7 @@ class ResultFolder:
                     f"{self.path} contains games of a player named {conditions.player}, but it may have been "
                     f"another one: give the player an attribute sha256 that identifies it, or {_ELSEWHERE}"
                 )
-            yield KeptGames(games, writer, self.unfinished)
+            yield KeptGames(games, order, writer, self)
 
     def finished(self) -> Iterator[Episode]:
         """Yield the finished games in the order in which they finished.
@@ -156,6 +178,14 @@ class ResultFolder:
         except (FileNotFoundError, NotADirectoryError):
             raise EvaluationError(f"{self.path} is not a result folder: {self.replays} is missing") from None
 
+    def write_conditions(self, conditions: Conditions) -> None:
+        """Write the conditions of games that another folder had.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        _write_json(self._conditions, conditions.to_json())
+
     def write_result(self, result: dict[str, Any], report: str) -> None:
         """Replace the result and the report, each in one step.
 
@@ -169,19 +199,22 @@ class ResultFolder:
 class KeptGames:
     """The games of an open folder."""
 
-    def __init__(self, games: list[GameSummary], writer: ReplayWriter, unfinished: Path) -> None:
+    def __init__(
+        self, games: list[GameSummary], order: ReplayOrder, writer: ReplayWriter, folder: ResultFolder
+    ) -> None:
         self.games = games
         """The finished games, in the order in which they finished."""
         # A run that was killed may have finished games that are still in the file of unfinished ones.
         finished = {game.game for game in games}
         self.unfinished = [
             episode
-            for episode in (read_replays(unfinished) if unfinished.exists() else ())
+            for episode in (read_replays(folder.unfinished) if folder.unfinished.exists() else ())
             if episode.game not in finished
         ]
         """The games that the last run left unfinished."""
+        self._order = order
         self._writer = writer
-        self._unfinished_file = unfinished
+        self._folder = folder
 
     def append(self, episodes: list[Episode]) -> list[GameSummary]:
         """Write finished games to the replay file, unbuffered, and return their summaries.
@@ -191,7 +224,23 @@ class KeptGames:
         """
         for episode in episodes:
             self._writer.append(episode)
+            self._order.add(episode)
         return [GameSummary.of(episode) for episode in episodes]
+
+    def put_in_order(self, check: Callable[[], None]) -> None:
+        """Put the games in the order of their indices, in one step; no game can be appended after it.
+
+        Games finish in an order that depends on time. In order, equal games make equal files.
+
+        Args:
+            check: called often; an exception from it leaves the games in the order in which they finished.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        if not self._order.is_kept:
+            with whole_file(self._folder.replays) as partial:
+                write_in_order([(self._folder.replays, self._order)], partial, check)
 
     def leave(self, episodes: Sequence[Episode]) -> None:
         """Keep unfinished games for the next run, in place of those of the last run.
@@ -200,9 +249,9 @@ class KeptGames:
             OSError: the games cannot be written.
         """
         if not episodes:
-            self._unfinished_file.unlink(missing_ok=True)
+            self._folder.unfinished.unlink(missing_ok=True)
             return
-        with whole_file(self._unfinished_file) as partial:
+        with whole_file(self._folder.unfinished) as partial:
             partial.unlink(missing_ok=True)  # left by a killed run; the writer would append to it
             with ReplayWriter(partial) as writer:
                 for episode in episodes:
@@ -253,13 +302,15 @@ def differences(before: Conditions, now: Conditions) -> str:
 
     def shown(name: str, value: Any) -> str:
         if value is None:
-            return "unknown"
+            return "none" if name == "slice" else "unknown"
         return f"{value[:12]}..." if name == "sha256" else str(value)
 
     return ", ".join(
         f"{name} {shown(name, old)}, not {shown(name, new)}"
         + (" (the player or its files have changed)" if name == "sha256" else "")
-        for (name, old), new in zip(before.to_json().items(), now.to_json().values(), strict=True)
+        for name, old, new in (
+            (field.name, *(getattr(each, field.name) for each in (before, now))) for field in fields(before)
+        )
         if old != new
     )
 

@@ -70,7 +70,7 @@ def reason(error: BaseException) -> str:
     if isinstance(error, NodeDiedError):
         return "its node died"
     if isinstance(error, WorkerCrashedError | RayActorError):
-        return "its node or its process there died"
+        return "its node or its worker process died"
     # The last line of a message names the cause.
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__

@@ -137,8 +137,8 @@ def display_on(console: Console) -> Display:
 
 
 @contextmanager
-def count_on(display: Display, total: int, title: str, unit: str) -> Iterator[Callable[[int], None]]:
-    """Show how many of `total` are done; the block calls the yielded function with each further number."""
+def count_on(display: Display, total: int | None, title: str, unit: str) -> Iterator[Callable[[int], None]]:
+    """Show how many of `total` are done (None: unknown); the block calls it with further numbers."""
     done = 0
 
     def status() -> Status:

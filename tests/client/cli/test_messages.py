@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[3]
 SUBCOMMANDS = (
     "move",
     "evaluate",
+    "merge",
     "compare",
     "play",
     "hand",

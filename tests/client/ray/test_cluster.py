@@ -10,8 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from octofold_game.referee import verify
-from octofold_game.replays import read_replays
+from octofold_game.replays import check_replays
 from support.commands import octofold
 from support.waiting import wait_for
 
@@ -49,13 +48,11 @@ def cluster() -> Iterator[RealCluster]:
         yield RealCluster(process)
 
 
-def replays_of(folder: Path) -> dict[int, tuple[bytes, int]]:
-    games = {}
-    for episode in read_replays(folder / "games.replay"):
-        verify(episode)
-        assert episode.game not in games, "a game was played twice"
-        games[episode.game] = episode.moves, episode.score
-    return games
+def games_of(folder: Path) -> bytes:
+    """The file of all games, which are in order."""
+    for _, error in check_replays(folder / "games.replay"):
+        assert error is None
+    return (folder / "games.replay").read_bytes()
 
 
 def servers_of(repository: Path) -> list[psutil.Process]:
@@ -101,7 +98,7 @@ def test_games_are_the_same_when_a_server_and_a_node_die(
         _, errors = playing.communicate(timeout=START_SECONDS)
         assert playing.returncode == 0, errors
         assert octofold("evaluate", *GAMES, "--out", tmp_path / "alone", "--target", target).returncode == 0
-        assert replays_of(tmp_path / "spread") == replays_of(tmp_path / "alone")
+        assert games_of(tmp_path / "spread") == games_of(tmp_path / "alone")
 
         wait_for(lambda: len(serving()) == 2 and serving() != before, START_SECONDS)
         assert "lost the replica" in log.read_text()
@@ -116,12 +113,21 @@ def test_games_are_the_same_when_a_server_and_a_node_die(
         service.wait()
 
 
-def test_a_local_player_plays_the_same_games_on_the_cluster(cluster: RealCluster, tmp_path: Path) -> None:
-    options = ["evaluate", "--player", "random", "--games", "3"]
-    done = octofold(*options, "--out", tmp_path / "spread", "--ray", cluster.address)
-    assert done.returncode == 0, done
-    assert octofold(*options, "--out", tmp_path / "alone").returncode == 0
-    assert replays_of(tmp_path / "spread") == replays_of(tmp_path / "alone")
+def test_a_slice_of_a_local_player_on_the_cluster_merges_with_one_played_here(
+    cluster: RealCluster, tmp_path: Path
+) -> None:
+    options: list[str | Path] = ["evaluate", "--player", "random", "--games", "4", "--out"]
+    spread, here, merged, alone = (tmp_path / name for name in ("spread", "here", "merged", "alone"))
+    commands: list[list[str | Path]] = [
+        [*options, spread, "--slice", "1/2", "--ray", cluster.address],
+        [*options, here, "--slice", "2/2"],
+        ["merge", spread, here, "--to", merged],
+        [*options, alone],
+    ]
+    for arguments in commands:
+        done = octofold(*arguments)
+        assert done.returncode == 0, done
+    assert games_of(merged) == games_of(alone)
 
 
 def test_what_cannot_be_placed_is_one_line(cluster: RealCluster, repository: Path, tmp_path: Path) -> None:

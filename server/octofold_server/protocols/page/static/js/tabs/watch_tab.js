@@ -106,9 +106,14 @@ class WatchTab {
 
   /** Begin to read a result; returns what reads the rest of it. */
   _begin(name) {
-    const reader = new ReplayReader();
-    this._scores = [];
-    this._tiles = [];
+    let reader;
+    let begunAgain = false;
+    const begin = () => {
+      reader = new ReplayReader();
+      this._scores = [];
+      this._tiles = [];
+    };
+    begin();
     this._live = null;
     this._title.textContent = name;
     this._games.href = `#replay/${encodeURIComponent(name)}`;
@@ -120,11 +125,21 @@ class WatchTab {
         if (!isWanted()) return;
         if (!piece) throw new Refused(`There is no result ${name}.`, 404);
         if (!piece.bytes.length) break;
-        for (const game of reader.push(piece.bytes)) {
+        let games;
+        try {
+          games = reader.push(piece.bytes);
+        } catch (error) {
+          if (begunAgain) throw error;
+          begunAgain = true; // an evaluation that ends puts its games in order
+          begin();
+          continue;
+        }
+        for (const game of games) {
           this._scores.push(game.score);
           this._tiles.push(Math.max(...game.finalBoard));
         }
       }
+      begunAgain = false;
       const live = await source.resultFile(name, "live.json");
       if (!isWanted()) return;
       this._live = live?.bytes.length ? JSON.parse(new TextDecoder().decode(live.bytes)) : null;

@@ -1,0 +1,40 @@
+"""`octofold merge`: puts the slices of an evaluation together."""
+
+from argparse import Namespace
+from pathlib import Path
+
+from rich.console import Console
+
+from octofold_client.cli.arguments import Subcommands
+from octofold_client.cli.playing import show
+from octofold_client.evaluation.merging import merge as merge_slices
+from octofold_client.evaluation.result_folder import ResultFolder
+from octofold_client.terminal.display import count_on, display_on
+
+
+def add(subcommands: "Subcommands") -> None:
+    """Add the subcommand."""
+    parser = subcommands.add_parser(
+        "merge",
+        help="put the slices of an evaluation together",
+        description="Puts the result folders of all slices (octofold evaluate --slice K/N) together, as if "
+        "one program had played all games, and prints the table. Refuses folders of different conditions, "
+        "games that are missing, and games that are in two folders.",
+    )
+    parser.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="result folder of a slice")
+    parser.add_argument(
+        "--to", type=Path, required=True, metavar="DIR", help="new folder for the whole evaluation"
+    )
+    parser.set_defaults(run=merge)
+
+
+def merge(options: Namespace) -> None:
+    """Write the whole evaluation into a new folder, and print its table.
+
+    Raises:
+        EvaluationError: the folders are not all slices of one finished evaluation, or --to is not empty.
+        ReplayError: a replay file is damaged.
+    """
+    with count_on(display_on(Console(stderr=True)), None, f"merging into {options.to}", "games") as count:
+        evaluation = merge_slices(options.folders, options.to, on_read=count)
+    show(ResultFolder(options.to), evaluation)

@@ -1,0 +1,65 @@
+"""Slices of an evaluation: several programs play one each, and `merging.py` puts them together."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from octofold_client.errors import EvaluationError
+from octofold_client.wording import counted
+
+_TOLD = 5
+"""Ranges of games that a message names."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Slice `number` of the games 0 to `games` - 1 of a seed, cut into `of` slices of almost equal size."""
+
+    number: int
+    """1 to `of`."""
+    of: int
+    games: int
+    """Games of all slices together."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            EvaluationError: there is no such slice, or it would be empty.
+        """
+        if not 1 <= self.number <= self.of:
+            raise EvaluationError(f"there is no slice {self.number}/{self.of}: K of K/N is 1 to N")
+        if self.of > self.games:
+            raise EvaluationError(f"{counted(self.games, 'game')} cannot be cut into {self.of:,} slices")
+
+    @property
+    def range(self) -> range:
+        """The indices of its games."""
+        first, end = (self.games * number // self.of for number in (self.number - 1, self.number))
+        return range(first, end)
+
+    def __str__(self) -> str:
+        """In words, such as "2/4 of 1,000 games"."""
+        return f"{self.number}/{self.of} of {counted(self.games, 'game')}"
+
+
+def slice_numbers(text: str) -> tuple[int, int]:
+    """The numbers K and N of a slice K/N.
+
+    Raises:
+        ValueError: the text is not a slice.
+    """
+    match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise ValueError(f"{text} is not a slice K/N such as 1/4: K is 1 to N")
+    return int(match[1]), int(match[2])
+
+
+def named(games: Iterable[range]) -> str:
+    """Ranges of games in words, such as "game 7" or "games 0 to 9, 12 and 20 to 29"."""
+    ranges = list(games)
+    words = [str(each[0]) if len(each) == 1 else f"{each[0]:,} to {each[-1]:,}" for each in ranges[:_TOLD]]
+    if len(ranges) > _TOLD:
+        words.append(f"{sum(map(len, ranges[_TOLD:])):,} more")
+    listed = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    return f"game{'' if len(ranges) == len(ranges[0]) == 1 else 's'} {listed}"

@@ -1,0 +1,231 @@
+"""Slices of an evaluation: merged, they are the single run byte for byte; what does not fit is refused."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from octofold_client import EvaluationError, OtherEvaluation, evaluate, merge
+from octofold_client.evaluation.merging import merge as merge_folders
+from octofold_client.evaluation.slices import Slice
+from octofold_game.replays import ReplayWriter, read_replays
+from octofold_game.rules import legal_moves
+from support.commands import octofold
+
+GAMES, SEED = 14, 3
+KEPT = {"conditions.json", "games.replay", "report.md", "result.json"}
+
+
+class FirstLegal:
+    def __init__(self, name: str = "first legal") -> None:
+        self.name = name
+
+    def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+        moves: NDArray[np.int8] = legal_moves(boards).argmax(axis=1).astype(np.int8)
+        return moves
+
+
+def play(folder: Path, part: tuple[int, int] | None = None, **changed: Any) -> Path:
+    options = {"games": GAMES, "seed": SEED, "parallel": 5, **changed}
+    evaluate(options.pop("player", FirstLegal()), folder, slice=part, **options)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def single(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The single run."""
+    return play(tmp_path_factory.mktemp("single") / "single")
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Three slices."""
+    folder = tmp_path_factory.mktemp("slices")
+    return [play(folder / f"s{number}", (number, 3), parallel=number) for number in (1, 2, 3)]
+
+
+@pytest.fixture
+def slices(played: list[Path], tmp_path: Path) -> list[Path]:
+    """Copies of the three, to be changed by a test: a to c."""
+    return [Path(shutil.copytree(each, tmp_path / name)) for each, name in zip(played, "abc", strict=True)]
+
+
+def content_of(folder: Path) -> dict[str, Any]:
+    """Everything in the files of a result, without what depends on time."""
+    assert {path.name for path in folder.iterdir()} == KEPT
+    content: dict[str, Any] = {path.name: path.read_bytes() for path in folder.iterdir()}
+    content["report.md"] = re.sub(rb"\| moves/s .*\n", b"", content["report.md"])
+    before, _, rest = content["result.json"].partition(b'  "run": {')
+    content["result.json"] = before + rest.partition(b"}")[2]
+    return content
+
+
+@given(st.integers(1, 300), st.integers(1, 300))
+def test_every_game_is_in_one_slice_and_slices_differ_by_at_most_one_game(games: int, of: int) -> None:
+    if of > games:
+        with pytest.raises(EvaluationError, match=r"cannot be cut into"):
+            Slice(1, of, games)
+        return
+    ranges = [Slice(number, of, games).range for number in range(1, of + 1)]
+    assert [game for each in ranges for game in each] == list(range(games))
+    assert max(map(len, ranges)) - min(map(len, ranges)) <= 1
+
+
+def test_merged_slices_are_the_single_run_byte_for_byte(
+    single: Path, slices: list[Path], tmp_path: Path
+) -> None:
+    result = merge([slices[2], slices[0], slices[1]], tmp_path / "merged")
+    assert content_of(tmp_path / "merged") == content_of(single)
+    assert result.summary.games == GAMES
+    run = json.loads((tmp_path / "merged" / "result.json").read_text())["run"]
+    assert run["moves"] == sum(map(len, read_replays(single / "games.replay")))
+
+
+def test_a_single_run_has_the_same_bytes_however_many_games_run_at_once(single: Path, tmp_path: Path) -> None:
+    for parallel in (1, 14):
+        again = play(tmp_path / str(parallel), parallel=parallel)
+        assert (again / "games.replay").read_bytes() == (single / "games.replay").read_bytes()
+    assert [episode.game for episode in read_replays(single / "games.replay")] == list(range(GAMES))
+
+
+def test_slices_that_were_cut_in_different_ways_fit_if_each_game_is_in_one(
+    single: Path, slices: list[Path], tmp_path: Path
+) -> None:
+    finer = [play(tmp_path / str(number), (number, 6)) for number in (1, 2)]
+    merge([*finer, *slices[1:]], tmp_path / "merged")
+    assert content_of(tmp_path / "merged") == content_of(single)
+
+
+def test_a_slice_continues_where_it_stopped_and_its_folder_refuses_other_games(slices: list[Path]) -> None:
+    whole = (slices[1] / "games.replay").read_bytes()
+    (slices[1] / "games.replay").write_bytes(whole[:-200])
+    play(slices[1], (2, 3))
+    assert (slices[1] / "games.replay").read_bytes() == whole
+    for part, games, told in (
+        ((3, 3), GAMES, "2/3 of 14 games, not 3/3 of 14 games"),
+        ((2, 3), 20, "2/3 of 14 games, not 2/3 of 20 games"),
+        (None, GAMES, "2/3 of 14 games, not none"),
+    ):
+        with pytest.raises(OtherEvaluation, match=f"slice {told}"):
+            play(slices[1], part, games=games)
+
+
+def refused(folders: list[Path], told: str, to: Path) -> None:
+    """Merging is refused in one line that contains `told`, and leaves nothing behind."""
+    before = sorted(to.parent.iterdir())
+    with pytest.raises(EvaluationError) as raised:
+        merge(folders, to)
+    assert told in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert sorted(to.parent.iterdir()) == before
+
+
+def test_missing_games_are_named_with_their_slices(slices: list[Path], tmp_path: Path) -> None:
+    to = tmp_path / "merged"
+    a, b, c = slices
+    refused([a, c], "no folder contains games 4 to 8 (slice 2/3 of 14 games)", to)
+    refused([a, b], "no folder contains games 9 to 13 (slice 3/3 of 14 games)", to)
+    refused([c], "no folder contains games 0 to 8 (slices 1/3, 2/3 of 14 games)", to)
+    refused([b], "no folder contains games 0 to 3 and 9 to 13 (slices 1/3, 3/3", to)
+
+
+def test_games_in_two_folders_are_named_with_both(slices: list[Path], tmp_path: Path) -> None:
+    to = tmp_path / "merged"
+    half = play(tmp_path / "half", (1, 2))
+    refused([*slices, half], f"{slices[0]} and {half} both contain games 0 to 3", to)
+    refused([half, *slices[1:]], f"{half} and {slices[1]} both contain games 4 to 6", to)
+    refused([*slices, slices[2]], f"{slices[2]} and {slices[2]} both contain games 9 to 13", to)
+
+
+def test_games_of_other_conditions_are_named_with_the_difference(slices: list[Path], tmp_path: Path) -> None:
+    a, _, c = slices
+    to = tmp_path / "merged"
+    seed = play(tmp_path / "seed", (2, 3), seed=4)
+    refused([a, seed, c], f"{seed} and {a} are not of one evaluation: seed 4, not 3", to)
+    player = play(tmp_path / "player", (2, 3), player=FirstLegal("second"))
+    refused([a, player, c], f"{player} and {a} are not of one evaluation: model second, not first legal", to)
+    more = play(tmp_path / "more", (2, 3), games=15)
+    refused([a, more, c], f"{more} is a part of 15 games, not of 14", to)
+
+
+def test_what_is_no_finished_result_is_named(slices: list[Path], tmp_path: Path) -> None:
+    a, b, c = slices
+    to = tmp_path / "merged"
+    (tmp_path / "empty").mkdir()
+    refused([a, tmp_path / "empty", c], f"{tmp_path / 'empty'} is not a result folder", to)
+    refused([a, b, tmp_path / "d"], f"there is no {tmp_path / 'd'}", to)
+    whole = (b / "games.replay").read_bytes()
+    with ReplayWriter(tmp_path / "some") as writer:
+        for episode in read_replays(b / "games.replay"):
+            if episode.game not in (5, 6, 8):
+                writer.append(episode)
+    (tmp_path / "some").replace(b / "games.replay")
+    refused([a, b, c], f"{b} is not finished: it lacks games 5 to 6 and 8; run its command again", to)
+    (b / "games.replay").write_bytes(whole)
+    (b / "result.json").unlink()
+    refused([a, b, c], f"{b} is not finished: it has no result; run its command again", to)
+    shutil.copy(a / "games.replay", b / "games.replay")
+    shutil.copy(a / "result.json", b / "result.json")
+    refused([a, b, c], f"{b} contains game 0, which is not one of its slice (games 4 to 8)", to)
+
+
+def test_a_folder_that_is_not_empty_keeps_its_files(slices: list[Path], single: Path, tmp_path: Path) -> None:
+    before = content_of(slices[0])
+    refused(slices, f"{slices[0]} is not empty; choose another folder", slices[0])
+    assert content_of(slices[0]) == before
+    (tmp_path / "made").mkdir()
+    merge(slices, tmp_path / "made")
+    assert content_of(tmp_path / "made") == content_of(single)
+
+
+def test_a_merge_that_is_interrupted_leaves_no_folder(slices: list[Path], tmp_path: Path) -> None:
+    calls = 0
+
+    def interrupt() -> None:
+        nonlocal calls
+        calls += 1
+        if calls > GAMES:  # while the games are written
+            assert (tmp_path / "merged.partial").exists()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        merge_folders(slices, tmp_path / "merged", check=interrupt)
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "c"}
+
+
+def test_slices_and_merge_on_the_command_line(tmp_path: Path) -> None:
+    options = ("evaluate", "--player", "random", "--games", "5", "--seed", "2")
+    for part in ("1/2", "2/2"):
+        done = octofold(*options, "--slice", part, folder=tmp_path)
+        assert done.returncode == 0, done
+        assert f"slice {part} of 5 games" in done.stdout
+    octofold(*options, "--out", "single", folder=tmp_path)
+    parts = sorted(str(path) for path in (tmp_path / "results").iterdir())
+    assert [part[-10:] for part in parts] == ["-slice1of2", "-slice2of2"]
+    done = octofold("merge", *parts, "--to", "merged", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "5 games, seed 2**" in done.stdout
+    assert content_of(tmp_path / "merged") == content_of(tmp_path / "single")
+    done = octofold("merge", parts[0], "--to", "none", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "octofold: no folder contains games 2 to 4 (slice 2/2 of 5 games)\n"
+
+
+@pytest.mark.parametrize("part", ["3/2", "0/4", "1/0", "half", "1/", "-1/2", "1/2/3"])
+def test_a_slice_that_does_not_exist_is_one_line(part: str, tmp_path: Path) -> None:
+    done = octofold("evaluate", "--player", "random", f"--slice={part}", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"octofold evaluate: --slice: {part} is not a slice K/N")
+    assert not list(tmp_path.iterdir())
+
+
+def test_more_slices_than_games_are_one_line(tmp_path: Path) -> None:
+    done = octofold("evaluate", "--player=random", "--slice=1/3", "--games=2", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (1, "octofold: 2 games cannot be cut into 3 slices\n")
+    assert not list(tmp_path.iterdir())

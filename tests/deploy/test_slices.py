@@ -1,0 +1,113 @@
+"""The examples of deploy/slices: their commands play every game once, and put the slices together."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from octofold_game.replays import read_replays
+from support.commands import octofold
+
+EXAMPLES = Path(__file__).parents[2] / "deploy" / "slices"
+GAMES = 5
+RECORDER = """#!/usr/bin/env python3
+import json, sys
+with open("commands.jsonl", "a") as file:
+    print(json.dumps(sys.argv[1:]), file=file)
+"""
+RAY = """
+init = lambda: None
+get = list
+
+def remote(**options):
+    def task(function):
+        function.remote = function
+        return function
+    return task
+"""
+
+
+@pytest.fixture(autouse=True)
+def recorder(tmp_path: Path) -> None:
+    """A command `octofold` where the container has it, and on the path, that writes down its arguments."""
+    program = tmp_path / ".venv" / "bin" / "octofold"
+    program.parent.mkdir(parents=True)
+    program.write_text(RECORDER)
+    program.chmod(0o755)
+
+
+def run(command: list[str], folder: Path, **variables: str) -> None:
+    """Run a script as its scheduler does, and then, for real, the command that it ended in."""
+    path = f"{folder / '.venv' / 'bin'}:{os.environ['PATH']}"
+    subprocess.run(command, cwd=folder, env={**os.environ, **variables, "PATH": path}, check=True, timeout=30)
+    words = json.loads((folder / "commands.jsonl").read_text().splitlines()[-1])
+    done = octofold(*words, folder=folder)
+    assert done.returncode == 0, done
+
+
+def is_whole(folder: Path) -> None:
+    assert [episode.game for episode in read_replays(folder / "games.replay")] == list(range(GAMES))
+
+
+def test_the_tasks_of_slurm_play_every_game_also_if_some_start_again(
+    repository: Path, tmp_path: Path
+) -> None:
+    settings = {"MODELS": str(repository), "MODEL": "small", "GAMES": str(GAMES), "SLICES": "2"}
+    for task in ("2", "1"):
+        # As in an array of one task, which starts again alone.
+        array = {"SLURM_ARRAY_TASK_ID": task, "SLURM_ARRAY_TASK_COUNT": "1", "OUT": "shared"}
+        run(["bash", str(EXAMPLES / "evaluate.slurm")], tmp_path, **settings, **array)
+    run(["bash", str(EXAMPLES / "merge.slurm")], tmp_path, OUT="shared")
+    is_whole(tmp_path / "shared" / "merged")
+
+
+def test_slurm_starts_as_many_tasks_as_there_are_slices() -> None:
+    script = (EXAMPLES / "evaluate.slurm").read_text()
+    array, slices = re.search(r"--array=1-(\d+)\n", script), re.search(r"SLICES:-(\d+)}", script)
+    assert array is not None
+    assert slices is not None
+    assert array[1] == slices[1]
+
+
+def job_of(name: str) -> tuple[dict[str, Any], list[str], dict[str, str]]:
+    """The specification of a job, the command of its container, and its variables."""
+    (job,) = (each for each in yaml.safe_load_all((EXAMPLES / name).read_text()) if each["kind"] == "Job")
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    variables = {each["name"]: each["value"] for each in container["env"]}
+    return job["spec"], [*container["command"], *container["args"]], variables
+
+
+def test_the_tasks_of_kubernetes_play_every_game(target: str, tmp_path: Path) -> None:
+    spec, command, variables = job_of("job.yaml")
+    assert spec["completionMode"] == "Indexed"
+    assert str(spec["completions"]) == variables["SLICES"]
+    out = str(tmp_path / "results")
+    variables |= {"TARGET": target, "MODEL": "small", "GAMES": str(GAMES), "SLICES": "2", "OUT": out}
+    for index in ("0", "1"):
+        run(command, tmp_path, **variables, JOB_COMPLETION_INDEX=index)
+    _, command, variables = job_of("merge.yaml")
+    run(command, tmp_path, **{**variables, "OUT": out})
+    is_whole(tmp_path / "results" / "merged")
+
+
+def test_the_tasks_of_ray_play_every_game(target: str, tmp_path: Path) -> None:
+    (tmp_path / "ray.py").write_text(RAY)
+    flags = ["--target", target, "--games", str(GAMES), "--slices", "2", "--out", "results"]
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "with_ray.py", *flags],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "5 games, seed 1**" in done.stdout
+    is_whole(tmp_path / "results" / "merged")
