@@ -9,6 +9,7 @@ import asyncio
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -188,7 +189,7 @@ class _Count:
 
     moves = 0
 
-    def resume(self, _finished: list[GameSummary]) -> None:
+    def resume(self, _finished: Sequence[GameSummary]) -> None:
         pass
 
     def update(self, step: Step, _finished: list[GameSummary]) -> None:

@@ -52,7 +52,7 @@ class EvaluationResult:
         return self.evaluation.summary
 
     @property
-    def games(self) -> tuple[GameSummary, ...]:
+    def games(self) -> Sequence[GameSummary]:
         """Score, largest tile and number of moves of each game, in the order of the games' indices."""
         return self.evaluation.games
 

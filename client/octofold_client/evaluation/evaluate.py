@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from functools import partial
-from typing import Protocol
+from typing import Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,18 +13,19 @@ from octofold_game.rules import LARGEST_EXPONENT
 
 from octofold_client.contenders.contender import Contender
 from octofold_client.errors import OctofoldError
+from octofold_client.evaluation.game_table import GameSummary, GameTable
 from octofold_client.evaluation.lockstep import Answer, Step, play
 from octofold_client.evaluation.report import report
 from octofold_client.evaluation.result import Evaluation, Run
 from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder
 from octofold_client.evaluation.slices import Slice
-from octofold_client.evaluation.summary import GameSummary, Summary
+from octofold_client.evaluation.summary import Summary
 
 
 class ProgressObserver(Protocol):
     """Observes the progress of an evaluation."""
 
-    def resume(self, finished: list[GameSummary], /) -> None:
+    def resume(self, finished: Sequence[GameSummary], /) -> None:
         """Called once, before the first step, with the games that earlier runs finished."""
 
     def update(self, step: Step, finished: list[GameSummary], /) -> None:
@@ -61,6 +62,28 @@ class MoveSource(Protocol):
         """Begin to choose moves for boards `[N, 16]`, and return at once."""
 
 
+class _ToPlay(Sequence[int | Episode]):
+    """The games that are left: first those that have begun, then the indices of new ones."""
+
+    def __init__(self, begun: Sequence[Episode], new: NDArray[np.int64]) -> None:
+        self._begun = begun
+        self._new = new
+
+    def __len__(self) -> int:
+        return len(self._begun) + len(self._new)
+
+    @overload
+    def __getitem__(self, index: int) -> int | Episode: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[int | Episode]: ...
+    def __getitem__(self, index: int | slice) -> int | Episode | Sequence[int | Episode]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(len(self))[index]]
+        if index < len(self._begun):
+            return self._begun[index]
+        return int(self._new[index - len(self._begun)])
+
+
 def evaluate(
     sources: Sequence[MoveSource],
     contender: Contender,
@@ -93,30 +116,33 @@ def evaluate(
     largest = contender.largest_exponent or LARGEST_EXPONENT
     programs = sorted({program for source in sources if (program := source.server_version()) is not None})
     with folder.open(conditions) as kept:
-        done = {game.game: game for game in kept.games if game.game in wanted}
+        done = kept.games.within(wanted)
         # If the player can now play with larger tiles, its unfinished games begin again.
         unfinished = [episode for episode in kept.unfinished if episode.largest_exponent == largest]
         begun = {episode.game: episode for episode in unfinished if episode.game in wanted}
         beyond = [episode for episode in unfinished if episode.game not in wanted]
-        progress.resume(list(done.values()))
-        known = done.keys() | begun.keys()
+        progress.resume(done)
+        new = np.ones(len(wanted), bool)
+        new[done.column("game") - wanted.start] = False
+        new[[game - wanted.start for game in begun]] = False
         play_games = elsewhere or _play_here(sources, seed, parallel, progress, while_waiting)
         steps = play_games(
-            [*begun.values(), *(game for game in wanted if game not in known)],
+            _ToPlay(list(begun.values()), np.flatnonzero(new) + wanted.start),
             largest,
             lambda left: kept.leave(left + beyond),
         )
         run = _follow(steps, kept, done, progress, while_waiting)
         kept.put_in_order(while_waiting)
+    done = done.in_order()
     evaluation = Evaluation(
         conditions=conditions,
-        games=tuple(done[game] for game in wanted),
-        summary=Summary.of(list(done.values())),
+        games=done,
+        summary=Summary.of(done),
         card=contender.version.card,
         server_version=", ".join(programs) or None,
         run=run,
     )
-    folder.write_result(evaluation.to_json(), report(evaluation))
+    evaluation.write(folder, report(evaluation))
     return evaluation
 
 
@@ -141,7 +167,7 @@ def _play_here(
 def _follow(
     steps: Generator[Step, None, None],
     kept: KeptGames,
-    done: dict[int, GameSummary],
+    done: GameTable,
     progress: ProgressObserver,
     while_waiting: Callable[[], None],
 ) -> Run:
@@ -151,7 +177,8 @@ def _follow(
     with closing(steps):
         for step in steps:
             finished = kept.append(step.finished)
-            done.update((game.game, game) for game in finished)
+            for game in finished:
+                done.append(game)
             moves += step.moves
             requests += step.requests
             queue_us += step.queue_us

@@ -10,8 +10,10 @@ exponential (Brown, Hollander and Korwar, "Nonparametric tests of independence f
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from math import log
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +25,9 @@ SURE = 0.9
 """The probability that no game lasts longer than `Lengths.longest_left` estimates."""
 MOST_AGES = 512
 """The number of running games to compute with; a sample of this size represents more games."""
+
+Finished: TypeAlias = "ArrayLike | Counter[int]"
+"""The lengths of finished games, or how many games had each length."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class Lengths:
     """Beyond the last of `moves`: the share of the remaining games that end with each move."""
 
     @classmethod
-    def of(cls, finished: ArrayLike, running: ArrayLike) -> tuple[Lengths, Lengths] | None:
+    def of(cls, finished: Finished, running: ArrayLike) -> tuple[Lengths, Lengths] | None:
         """Two estimates from the lengths of finished games and the moves of running games: short and long.
 
         They differ beyond the longest finished game. Two rates at which games end there are possible: the
@@ -46,15 +51,17 @@ class Lengths:
 
         None if too few games have ended.
         """
-        ended, ages = np.sort(np.asarray(finished, np.int64)), np.sort(np.asarray(running, np.int64))
-        begun = len(ended) + len(ages)
-        if len(ended) < max(FEWEST_FINISHED, ENOUGH_ENDED * begun):
+        counts = finished if isinstance(finished, Counter) else Counter(np.asarray(finished).tolist())
+        moves, ends = np.array(sorted(counts.items()), np.int64).reshape(-1, 2).T
+        ages, up_to = np.sort(np.asarray(running, np.int64)), np.cumsum(ends)
+        ended = int(ends.sum())
+        begun = ended + len(ages)
+        if ended < max(FEWEST_FINISHED, ENOUGH_ENDED * begun):
             return None
-        moves, ends = np.unique(ended, return_counts=True)
-        as_long = begun - np.searchsorted(ended, moves) - np.searchsorted(ages, moves)
+        as_long = begun - (up_to - ends) - np.searchsorted(ages, moves)
         # If the longest of all games has ended, half a game stands for longer ones not yet observed.
         lasting = np.maximum(np.cumprod(1 - ends / as_long), 0.5 / begun)
-        half = int(np.searchsorted(moves, ended[len(ended) // 2]))
+        half = int(np.searchsorted(up_to, ended // 2, side="right"))
         hazards = [
             log(share / lasting[-1]) / max(1, int(moves[-1] - since))
             for since, share in ((0, 1.0), (moves[half], lasting[half]))
@@ -113,7 +120,7 @@ class Lengths:
 
 
 def seconds_left(
-    finished: ArrayLike, running: ArrayLike, waiting: int, moves_per_second: float
+    finished: Finished, running: ArrayLike, waiting: int, moves_per_second: float
 ) -> tuple[float, float] | None:
     """The shortest and the longest likely remaining time of an evaluation; None while it is unknown.
 

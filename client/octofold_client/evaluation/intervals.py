@@ -3,8 +3,7 @@
 An interval is `(low, high)`, or None if the sample is too small.
 """
 
-from collections.abc import Sequence
-from math import sqrt
+from math import comb, exp, pi, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,23 +16,26 @@ RESAMPLES = 2_000
 """Resamples of the bootstrap. With so many, another random generator moves the limits by about 0.02 standard
 errors."""
 _DRAWN_AT_ONCE = 1 << 20
+_MANY_TIMES = 8
+"""Values that occur so often on average are resampled by their counts, which is faster."""
+_FEW = 1_000
+"""Up to so many values, the probability of a middle rank is computed from whole numbers."""
 
 
-def standard_error(values: Sequence[float]) -> float | None:
-    """Standard error of the average; None for fewer than two values."""
-    n = len(values)
-    if n < 2:
+def standard_error(values: ArrayLike) -> float | None:
+    """Standard error of the average of `[N]` values; None for fewer than two."""
+    sample = np.asarray(values, np.float64)
+    if len(sample) < 2:
         return None
-    mean = sum(values) / n
-    return sqrt(sum((value - mean) ** 2 for value in values) / (n - 1) / n)
+    return float(sample.std(ddof=1)) / sqrt(len(sample))
 
 
-def average_interval(values: Sequence[float]) -> Interval | None:
+def average_interval(values: ArrayLike) -> Interval | None:
     """Normal interval of the average, mean ± 1.96 standard errors; None for fewer than two values."""
     error = standard_error(values)
     if error is None:
         return None
-    mean = sum(values) / len(values)
+    mean = float(np.asarray(values, np.float64).mean())
     return mean - Z * error, mean + Z * error
 
 
@@ -48,33 +50,57 @@ def bootstrap_interval(values: ArrayLike) -> Interval | None:
     if n < 2:
         return None
     generator = np.random.default_rng(0)
-    at_once = max(1, _DRAWN_AT_ONCE // n)
-    averages = [
-        sample[generator.integers(0, n, (min(at_once, RESAMPLES - done), n))].mean(axis=1)
-        for done in range(0, RESAMPLES, at_once)
-    ]
+    distinct, counts = np.unique(sample, return_counts=True)
+    if n < _MANY_TIMES * len(distinct):
+        at_once = max(1, _DRAWN_AT_ONCE // n)
+        averages = [
+            sample[generator.integers(0, n, (min(at_once, RESAMPLES - done), n))].mean(axis=1)
+            for done in range(0, RESAMPLES, at_once)
+        ]
+    else:  # the same distribution: how often each value is drawn
+        averages = [generator.multinomial(n, counts / n) @ distinct[:, None] / n for _ in range(RESAMPLES)]
     low, high = np.quantile(np.concatenate(averages), (0.025, 0.975))
     return float(low), float(high)
 
 
-def median_interval(values: Sequence[float]) -> Interval | None:
-    """Interval of the median between two order statistics, exact for any distribution.
+def median_interval(values: ArrayLike) -> Interval | None:
+    """Interval of the median of `[N]` values between two order statistics, for any distribution.
 
     The number of values below the true median is binomial(n, 1/2). The interval ends at the innermost ranks
     that leave at most 2.5% on each side (Conover, Practical Nonparametric Statistics, 1999). None for fewer
     than six values.
     """
-    n = len(values)
-    rank, tail = 0, 1  # tail: the number of the 2**n outcomes with at most `rank` values below the median
-    if 40 * tail > 2**n:
-        return None
-    more = n  # n over rank + 1, updated from rank to rank: computing it each time would take minutes
-    while 40 * (tail + more) <= 2**n:
-        rank += 1
-        tail += more
-        more = more * (n - rank) // (rank + 1)
-    ordered = sorted(values)
-    return ordered[rank], ordered[n - 1 - rank]
+    ordered = np.sort(np.asarray(values))
+    rank = _rank_of_median(len(ordered))
+    return None if rank < 0 else (ordered[rank].item(), ordered[-1 - rank].item())
+
+
+def _rank_of_median(n: int) -> int:
+    """The largest r with P(binomial(n, 1/2) <= r) at most 2.5%; -1 if there is none.
+
+    It sums from the middle, where half of the probability is known, so it takes about sqrt(n) steps.
+    """
+    if n < 1:
+        return -1
+    rank = n // 2
+    probability = _probability_of_middle(n)
+    # P(at most rank): a half, and for even n also half of the middle.
+    tail = 0.5 + (probability / 2 if n % 2 == 0 else 0.0)
+    while tail > 0.025:
+        tail -= probability
+        probability *= rank / (n - rank + 1)
+        rank -= 1
+    return rank
+
+
+def _probability_of_middle(n: int) -> float:
+    """P(binomial(n, 1/2) = n // 2), to about 15 digits."""
+    half = n // 2
+    if n <= _FEW:
+        return comb(n, half) / (1 << n)
+    # Stirling's series of the central binomial coefficient; the next term is below 1e-16.
+    even: float = exp(-1 / (8 * half) + 1 / (192 * half**3)) / sqrt(pi * half)
+    return even if n % 2 == 0 else even * n / (n + 1)
 
 
 def share_interval(successes: int, n: int) -> Interval:

@@ -7,7 +7,7 @@ so a reader never sees half of it.
 import json
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -76,7 +76,7 @@ class LiveFile:
         if self._file.exists():
             self._write([])
 
-    def resume(self, finished: list[GameSummary]) -> None:
+    def resume(self, finished: Sequence[GameSummary]) -> None:
         """Count the games that earlier runs finished."""
         self._finished = len(finished)
         self._observer.resume(finished)

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
@@ -150,7 +151,9 @@ class _Table:
         parallel: int,
         largest_exponent: int,
     ) -> None:
-        self._waiting = deque(games)
+        # Indices are taken one by one: a million of them may wait.
+        self._unfinished = deque(game for game in games if isinstance(game, Episode))
+        self._new = (game for game in games if not isinstance(game, Episode))
         self._servers = [_Server(ask, number) for number, ask in enumerate(asks)]
         self.free = self._servers * 2
         places, groups = min(parallel, len(games)), len(self.free)
@@ -167,10 +170,11 @@ class _Table:
         while self.ready and self.free:
             group = self.ready.popleft()
             room = group.places - len(group.episodes.running)
-            if room and self._waiting:
-                joining = [self._waiting.popleft() for _ in range(min(room, len(self._waiting)))]
-                group.episodes.resume([game for game in joining if isinstance(game, Episode)])
-                group.episodes.start([game for game in joining if not isinstance(game, Episode)])
+            if room:
+                begun = [self._unfinished.popleft() for _ in range(min(room, len(self._unfinished)))]
+                group.episodes.resume(begun)
+                if new := list(islice(self._new, room - len(begun))):
+                    group.episodes.start(new)
             if len(group.episodes.running):
                 server = max(self.free, key=lambda server: server.answered)
                 self.free.remove(server)
@@ -213,13 +217,10 @@ class _Table:
     def unfinished(self) -> list[Episode]:
         """The games that have begun and not finished."""
         left = [episode for group in self._groups for episode in group.episodes.unfinished()]
-        return left + self._begun()
-
-    def _begun(self) -> list[Episode]:
-        return [game for game in self._waiting if isinstance(game, Episode)]
+        return left + list(self._unfinished)
 
     def _standing(self) -> Standing:
-        begun = self._begun()
+        begun = self._unfinished
         lengths = [group.episodes.lengths for group in self._groups] + [list(map(len, begun))]
         scores = [group.episodes.scores for group in self._groups] + [[game.score for game in begun]]
         return Standing(np.concatenate(lengths).astype(np.int64), np.concatenate(scores).astype(np.int64))

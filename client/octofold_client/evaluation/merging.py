@@ -12,11 +12,12 @@ from octofold_game.model import Card
 from octofold_game.replay_order import ReplayOrder, write_in_order
 
 from octofold_client.errors import EvaluationError, OtherEvaluation
+from octofold_client.evaluation.game_table import GameSummary, GameTable
 from octofold_client.evaluation.report import report
 from octofold_client.evaluation.result import Evaluation, Run, earlier_run
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder, differences
 from octofold_client.evaluation.slices import Slice, named
-from octofold_client.evaluation.summary import GameSummary, Summary
+from octofold_client.evaluation.summary import Summary
 from octofold_client.wording import counted
 
 
@@ -82,7 +83,7 @@ def merge(
         raise EvaluationError(f"{to} is not empty; choose another folder for the merged games")
     parts = sorted((_Part.of_folder(path) for path in folders), key=lambda part: part.games.start)
     _check_together(parts)
-    orders, games = [], []
+    orders, games = [], GameTable()
     for part in parts:
         order = ReplayOrder()
         for episode in part.folder.finished():
@@ -92,10 +93,10 @@ def merge(
             on_read(1)
         _check_complete(part, games[part.games.start :])
         orders.append((part.folder.replays, order))
-    games.sort(key=lambda game: game.game)
+    games = games.in_order()
     evaluation = Evaluation(
         conditions=parts[0].conditions,
-        games=tuple(games),
+        games=games,
         summary=Summary.of(games),
         card=next((part.card for part in parts if part.card is not None), None),
         server_version=_versions(parts),
@@ -104,7 +105,7 @@ def merge(
     with _new_folder(to) as folder:
         folder.write_conditions(evaluation.conditions)
         write_in_order(orders, folder.replays, check)
-        folder.write_result(evaluation.to_json(), report(evaluation))
+        evaluation.write(folder, report(evaluation))
     return evaluation
 
 
@@ -150,16 +151,17 @@ def _slices(holes: Sequence[range], parts: Sequence[_Part]) -> str:
     return f" (slice{'' if len(missing) == 1 else 's'} {told} of {counted(games, 'game')})"
 
 
-def _check_complete(part: _Part, games: Sequence[GameSummary]) -> None:
+def _check_complete(part: _Part, games: GameTable) -> None:
     """Raise `EvaluationError` unless these are exactly the games of the part."""
-    found = np.sort(np.array([game.game for game in games], np.uint64))
+    found = np.sort(games.column("game"))
     if strange := [game for game in found[[0, -1]].tolist() if game not in part.games] if len(found) else []:
         raise EvaluationError(
             f"{part} contains game {strange[0]}, which is not one of its slice ({named([part.games])})"
         )
     if len(found) < len(part.games):
-        edges = [part.games.start - 1, *found.tolist(), part.games.stop]
-        missing = [range(low + 1, high) for low, high in pairwise(edges) if high - low > 1]
+        edges = np.array([part.games.start - 1, *found.tolist(), part.games.stop])
+        gaps = np.flatnonzero(np.diff(edges) > 1)
+        missing = [range(edges[gap] + 1, edges[gap + 1]) for gap in gaps.tolist()]
         raise EvaluationError(f"{part} is not finished: it lacks {named(missing)}; run its command again")
 
 

@@ -1,8 +1,7 @@
 """The result of an evaluation and its JSON form, which docs/results.md describes field by field."""
 
-import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from octofold_client.wording import counted
 
 SCHEMA = 2
 """Version of the JSON form; it grows when a field is removed or changes its meaning."""
+_FIELDS = tuple(field.name for field in fields(GameSummary))
 _READABLE = (1, SCHEMA)
 """Schema 1 had fewer figures, but conditions and run in the same fields."""
 
@@ -63,7 +63,7 @@ class Evaluation:
     """The result of an evaluation: its conditions, games and figures."""
 
     conditions: Conditions
-    games: tuple[GameSummary, ...]
+    games: Sequence[GameSummary]
     """In the order of their index, including those of earlier runs."""
     summary: Summary
     card: Card | None
@@ -96,6 +96,20 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """The content of the result file."""
+        return {**self._but_scores(), "scores": list(self._scores())}
+
+    def write(self, folder: ResultFolder, report: str) -> None:
+        """Write the result file and the report, without the content of both in memory.
+
+        Raises:
+            OSError: a file cannot be written.
+        """
+        folder.write_result(self._but_scores(), self._scores(), report)
+
+    def _scores(self) -> Iterator[dict[str, Any]]:
+        return ({name: getattr(game, name) for name in _FIELDS} for game in self.games)
+
+    def _but_scores(self) -> dict[str, Any]:
         return {
             "schema": SCHEMA,
             **self.conditions.to_json(),
@@ -106,7 +120,7 @@ class Evaluation:
             "missing_games": self.missing_games,
             "statistics": self.summary.to_json(),
             "run": None if self.run is None else self.run.to_json(),
-            "scores": [asdict(game) for game in self.games],
+            "scores": [],
             "card": None if self.card is None else msgspec.to_builtins(self.card),
         }
 
@@ -132,17 +146,21 @@ def earlier_run(folder: ResultFolder) -> tuple[Card | None, str | None, Run | No
 
 
 def read_result(file: Path) -> dict[str, Any]:
-    """The content of a result file.
+    """The content of a result file, without its scores.
 
     Raises:
         EvaluationError: the file is damaged, or its version is unknown.
         OSError: the file cannot be read.
     """
     try:
-        result: Any = json.loads(file.read_text(encoding="utf-8"))
+        # Most of the file are the scores, which would take gigabytes as objects.
+        raw: Any = msgspec.json.decode(file.read_bytes(), type=dict[str, msgspec.Raw])
+        result = {name: msgspec.json.decode(value) for name, value in raw.items() if name != "scores"}
+    except msgspec.ValidationError:
+        raise EvaluationError(f"{file} is not the result of an evaluation") from None
     except ValueError:
         raise EvaluationError(f"{file} is damaged: not JSON") from None
-    if not isinstance(result, dict) or "schema" not in result:
+    if "schema" not in result:
         raise EvaluationError(f"{file} is not the result of an evaluation")
     if result["schema"] not in _READABLE:
         raise EvaluationError(

@@ -6,7 +6,7 @@ kept in a second replay file. All other files are written under another name and
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -21,8 +21,9 @@ from octofold_game.suggestions import did_you_mean
 
 from octofold_client.contenders.contender import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OtherEvaluation
+from octofold_client.evaluation.game_set import GameSet
+from octofold_client.evaluation.game_table import GameSummary, GameTable
 from octofold_client.evaluation.slices import Slice
-from octofold_client.evaluation.summary import GameSummary
 from octofold_client.wording import described
 
 _ELSEWHERE = "choose another folder"
@@ -133,7 +134,7 @@ class ResultFolder:
         except ReplayInUse:
             raise FolderInUse(f"another program is playing games into {self.path}; {_ELSEWHERE}") from None
         with writer:
-            games, order = list[GameSummary](), ReplayOrder()
+            games, order = GameTable(), ReplayOrder()
             for episode in read_replays(self.replays):
                 games.append(GameSummary.of(episode))
                 order.add(episode)
@@ -163,17 +164,16 @@ class ResultFolder:
             ReplayError: the replay file is damaged, or contains a game twice, of another seed or without
                 moves.
         """
-        conditions, seen = self.conditions(), set[int]()
+        conditions, seen = self.conditions(), GameSet()
         try:
             for episode in read_replays(self.replays):
                 named = f"{self.replays}: game {episode.game} of seed {episode.seed}"
-                if episode.game in seen:
+                if not seen.add(episode.game):
                     raise ReplayError(f"{named} occurs twice", episode.game)
                 if conditions is not None and episode.seed != conditions.seed:
                     raise ReplayError(f"{named} has another seed than {conditions.seed}", episode.game)
                 if not episode.moves:
                     raise ReplayError(f"{named} has no moves", episode.game)
-                seen.add(episode.game)
                 yield episode
         except (FileNotFoundError, NotADirectoryError):
             raise EvaluationError(f"{self.path} is not a result folder: {self.replays} is missing") from None
@@ -186,13 +186,25 @@ class ResultFolder:
         """
         _write_json(self._conditions, conditions.to_json())
 
-    def write_result(self, result: dict[str, Any], report: str) -> None:
+    def write_result(self, result: dict[str, Any], scores: Iterable[dict[str, Any]], report: str) -> None:
         """Replace the result and the report, each in one step.
+
+        Args:
+            result: the content of the result file, with an empty list as `scores`.
+            scores: the rows of that list, which are written one by one.
+            report: the content of the report.
 
         Raises:
             OSError: a file cannot be written.
         """
-        _write_json(self.result, result)
+        before, empty, after = json.dumps(result, indent=2).partition('\n  "scores": []')
+        with whole_file(self.result) as partial, partial.open("w", encoding="utf-8") as file:
+            file.write(before + empty[:-1])
+            mark = "\n    "
+            for row in scores:
+                file.write(mark + json.dumps(row))
+                mark = ",\n    "
+            file.write(f"\n  ]{after}\n")
         write_text(self.report, report)
 
 
@@ -200,17 +212,14 @@ class KeptGames:
     """The games of an open folder."""
 
     def __init__(
-        self, games: list[GameSummary], order: ReplayOrder, writer: ReplayWriter, folder: ResultFolder
+        self, games: GameTable, order: ReplayOrder, writer: ReplayWriter, folder: ResultFolder
     ) -> None:
         self.games = games
         """The finished games, in the order in which they finished."""
         # A run that was killed may have finished games that are still in the file of unfinished ones.
-        finished = {game.game for game in games}
-        self.unfinished = [
-            episode
-            for episode in (read_replays(folder.unfinished) if folder.unfinished.exists() else ())
-            if episode.game not in finished
-        ]
+        unfinished = read_replays(folder.unfinished) if folder.unfinished.exists() else ()
+        finished = games.column("game")
+        self.unfinished = [episode for episode in unfinished if not (finished == episode.game).any()]
         """The games that the last run left unfinished."""
         self._order = order
         self._writer = writer
@@ -316,7 +325,4 @@ def differences(before: Conditions, now: Conditions) -> str:
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
-    # json.dump writes in pieces; the text of many games would need more memory than everything else.
-    with whole_file(path) as partial, partial.open("w", encoding="utf-8") as file:
-        json.dump(content, file, indent=2)
-        file.write("\n")
+    write_text(path, json.dumps(content, indent=2) + "\n")

@@ -4,14 +4,14 @@ The average has two intervals, a normal one (mean ± 1.96 standard errors) and a
 the median lies between order statistics, and those of shares are Wilson's. `report.py` formats the figures.
 """
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from statistics import fmean, median
 from typing import Any
 
-from octofold_game.episodes import Episode
+import numpy as np
+from numpy.typing import NDArray
 
+from octofold_client.evaluation.game_table import GameSummary, GameTable
 from octofold_client.evaluation.intervals import (
     Interval,
     average_interval,
@@ -21,25 +21,9 @@ from octofold_client.evaluation.intervals import (
     standard_error,
 )
 
+__all__ = ["TILES", "GameSummary", "Summary", "TileShare"]
+
 TILES = (512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
-
-
-@dataclass(frozen=True, slots=True)
-class GameSummary:
-    """One finished game."""
-
-    game: int
-    """Index among the games of the seed."""
-    score: int
-    largest_tile: int
-    moves: int
-    outgrown: bool
-    """Whether the game ended because it exceeded the model's largest tile."""
-
-    @classmethod
-    def of(cls, episode: Episode) -> "GameSummary":
-        """The summary of a finished game."""
-        return cls(episode.game, episode.score, episode.largest_tile, len(episode), episode.outgrown)
 
 
 @dataclass(frozen=True)
@@ -82,30 +66,30 @@ class Summary:
     outgrown_games: tuple[int, ...]
 
     @classmethod
-    def of(cls, games: Sequence[GameSummary]) -> "Summary":
+    def of(cls, games: Iterable[GameSummary]) -> "Summary":
         """Summarize at least one finished game, in any order."""
-        # Sorted, so that equal games give equal figures to the last bit.
-        games = sorted(games, key=lambda game: game.game)
-        scores = [game.score for game in games]
-        lengths = [game.moves for game in games]
-        counts = Counter(game.largest_tile for game in games)
+        # In order, so that equal games give equal figures to the last bit.
+        table = GameTable.of(games).in_order()
+        scores, lengths = table.column("score"), table.column("moves")
+        tiles, ends = np.unique(table.column("largest_tile"), return_counts=True)
+        counts = dict(zip(tiles.tolist(), ends.tolist(), strict=True))
         return cls(
-            games=len(games),
-            average=fmean(scores),
+            games=len(table),
+            average=_average(scores),
             average_standard_error=standard_error(scores),
             average_interval=average_interval(scores),
             average_bootstrap_interval=bootstrap_interval(scores),
-            median=float(median(scores)),
+            median=float(np.median(scores)),
             median_interval=median_interval(scores),
-            best=max(scores),
-            moves_per_game=fmean(lengths),
+            best=int(scores.max()),
+            moves_per_game=_average(lengths),
             moves_per_game_interval=average_interval(lengths),
             reached=tuple(
-                TileShare.of(tile, sum(n for made, n in counts.items() if made >= tile), len(games))
+                TileShare.of(tile, sum(n for made, n in counts.items() if made >= tile), len(table))
                 for tile in TILES
             ),
-            largest_tiles=tuple(TileShare.of(tile, n, len(games)) for tile, n in sorted(counts.items())),
-            outgrown_games=tuple(game.game for game in games if game.outgrown),
+            largest_tiles=tuple(TileShare.of(tile, n, len(table)) for tile, n in sorted(counts.items())),
+            outgrown_games=tuple(table.column("game")[table.column("outgrown")].tolist()),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -125,6 +109,10 @@ class Summary:
             "outgrown": len(self.outgrown_games),
             "outgrown_games": list(self.outgrown_games),
         }
+
+
+def _average(values: NDArray[np.integer[Any]]) -> float:
+    return int(values.sum(dtype=np.int64)) / len(values)  # exact, in any order
 
 
 def _pair(interval: Interval | None) -> list[float] | None:

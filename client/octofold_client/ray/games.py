@@ -7,8 +7,9 @@ whichever task continues it after its node has died.
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,10 @@ class Spread:
     check: Callable[[], None]
     _waiting: deque[_Slice] = field(default_factory=deque, init=False)
     _running: list[_Slice] = field(default_factory=list, init=False)
+    _begun: deque[Episode] = field(default_factory=deque, init=False)
+    _new: Iterator[int] = field(default_factory=lambda: iter(()), init=False)
+    _uncut: int = field(default=0, init=False)
+    _size: int = field(default=1, init=False)
     _shunned: dict[str, float] = field(default_factory=dict, init=False)
     _failures: int = field(default=0, init=False)
     _told: bool = field(default=False, init=False)
@@ -93,9 +98,14 @@ class Spread:
             EvaluationError: a node has another player.
             ClusterError: the cluster has no CPU for a local player, or tasks fail again and again.
         """
-        self._waiting.extend(self._cut(games))
+        # Indices are taken one by one: a million of them may wait.
+        self._begun = deque(game for game in games if isinstance(game, Episode))
+        self._new = (game for game in games if not isinstance(game, Episode))
+        self._uncut = len(games)
+        tasks = max(1, len(self._known_places()))
+        self._size = min(self.parallel, max(1, -(-len(games) // (SLICES_PER_TASK * tasks))))
         try:
-            while self._waiting or self._running:
+            while self._waiting or self._uncut or self._running:
                 self.check()
                 self._assign(largest_exponent)
                 self._tell_if_nothing_moves()
@@ -113,21 +123,23 @@ class Spread:
                 ray.cancel(each.answers, force=True)
             on_left(self._unfinished())
 
-    def _cut(self, games: Sequence[int | Episode]) -> list[_Slice]:
-        """Cut the games into slices, several for each task that can run at the same time."""
-        tasks = max(1, len(self._known_places()))
-        size = min(self.parallel, max(1, -(-len(games) // (SLICES_PER_TASK * tasks))))
-        slices = [games[start : start + size] for start in range(0, len(games), size)]
-        return [_Slice({_index(game): game for game in some}) for some in slices]
+    def _next_slice(self) -> _Slice | None:
+        """A slice that failed elsewhere, or else a new one; None if all games are in slices that run."""
+        if self._waiting:
+            return self._waiting.popleft()
+        begun = [self._begun.popleft() for _ in range(min(self._size, len(self._begun)))]
+        games = {episode.game: episode for episode in begun}
+        new = {game: game for game in islice(self._new, self._size - len(begun))}
+        self._uncut -= len(games) + len(new)
+        return _Slice({**games, **new}) if games or new else None
 
     def _assign(self, largest_exponent: int) -> None:
         """Give waiting slices to tasks: one for each server, or for each CPU of the cluster."""
-        if not self._waiting:
+        if not self._waiting and not self._uncut:
             return
         for place in self._free_places():
-            if not self._waiting:
+            if (each := self._next_slice()) is None:
                 return
-            each = self._waiting.popleft()
             games = tuple(each.games.values())
             work = Work(self.player, place, self.conditions, largest_exponent, games)
             # A task of a served model waits most of the time, for a server that has its own CPUs.
@@ -236,8 +248,5 @@ class Spread:
 
     def _unfinished(self) -> list[Episode]:
         slices = [*self._running, *self._waiting]
-        return [game for each in slices for game in each.games.values() if isinstance(game, Episode)]
-
-
-def _index(game: int | Episode) -> int:
-    return game.game if isinstance(game, Episode) else game
+        own = [game for each in slices for game in each.games.values() if isinstance(game, Episode)]
+        return own + list(self._begun)

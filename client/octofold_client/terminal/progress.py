@@ -1,7 +1,8 @@
 """Shows the progress of an evaluation: counts, averages and the remaining time."""
 
 import time
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -33,13 +34,14 @@ class EvaluationProgress:
         self._title = title
         self._display = display
         self._clock = clock
-        self._lengths: list[int] = []
+        self._lengths: Counter[int] = Counter()
+        self._done = 0
         self._score_sum = 0
         self._standing = Standing(np.zeros(0, np.int64), np.zeros(0, np.int64))
         self._moves = 0
         self._marks: deque[tuple[float, int]] = deque([(clock(), 0)])
 
-    def resume(self, finished: list[GameSummary]) -> None:
+    def resume(self, finished: Sequence[GameSummary]) -> None:
         """Count the games that earlier runs finished."""
         self._finish(finished)
         if finished:
@@ -61,7 +63,7 @@ class EvaluationProgress:
     @property
     def done(self) -> int:
         """Number of finished games, including those of earlier runs."""
-        return len(self._lengths)
+        return self._done
 
     @property
     def average_at_least(self) -> float | None:
@@ -134,9 +136,10 @@ class EvaluationProgress:
         self._standing = step.standing()
         return self.status
 
-    def _finish(self, finished: list[GameSummary]) -> None:
+    def _finish(self, finished: Sequence[GameSummary]) -> None:
         for game in finished:
-            self._lengths.append(game.moves)
+            self._lengths[game.moves] += 1
+            self._done += 1
             self._score_sum += game.score
             self.best_tile = max(self.best_tile, game.largest_tile)
 

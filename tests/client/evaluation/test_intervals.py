@@ -43,6 +43,27 @@ def test_a_share_of_all_games_ends_at_one() -> None:
     assert 0.7 < low < 1.0
 
 
+@pytest.mark.parametrize("n", [999, 1000, 1001, 1002, 2000])
+def test_the_median_of_thousands_lies_between_the_ranks_that_whole_numbers_give(n: int) -> None:
+    low, high = median_interval(range(n)) or (0, 0)
+    within = sum(comb(n, rank) for rank in range(int(low) + 1))
+    assert 40 * within <= 2**n < 40 * (within + comb(n, int(low) + 1))
+    assert low + high == n - 1
+
+
+def test_the_median_of_millions_has_ranks_as_the_normal_distribution_says() -> None:
+    n = 3_000_000
+    low, high = median_interval(np.arange(n)) or (0, 0)
+    assert high - low == pytest.approx(1.959964 * n**0.5, abs=2)
+
+
+def test_resampling_by_counts_gives_the_interval_of_resampling_by_values() -> None:
+    values = np.random.default_rng(4).gamma(3.0, 20.0, 4000) // 4 * 4
+    by_values = bootstrap_interval(values + np.linspace(0, 1e-3, 4000))  # all are different
+    error = standard_error(values) or 0
+    assert bootstrap_interval(values) == pytest.approx(by_values, abs=0.3 * error)
+
+
 @pytest.mark.parametrize(
     ("n", "rank"),
     # The largest rank r for which P(binomial(n, 1/2) < r) is at most 0.025.

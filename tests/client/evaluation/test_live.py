@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ class Silent:
     def __init__(self) -> None:
         self.updates = 0
 
-    def resume(self, finished: list[GameSummary]) -> None:
+    def resume(self, finished: Sequence[GameSummary]) -> None:
         pass
 
     def update(self, step: Step, finished: list[GameSummary]) -> None:  # noqa: ARG002
