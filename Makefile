@@ -134,7 +134,7 @@ $(VENV)/dev: $(VENV)/light
 		{ echo "SERVER=server-gpu serves and plays only; leave it out here" >&2; exit 1; }
 	$(PIP) $(TORCH)
 	$(PIP) 'pip>=25.1'
-	$(PIP) --editable '.[server,plots,gymnasium-window,logs,signing,tracing,training,export]' --group dev
+	$(PIP) --editable '.[server,plots,gymnasium-window,logs,ray,signing,tracing,training,export]' --group dev
 	@touch $@
 
 .PHONY: help setup play serve train first export teacher bench table cards keys lint test failed transports format clean proto docker page browser sbom

@@ -55,7 +55,8 @@ class Fleet:
     def add(self) -> LocalServer:
         """Start one more server, and give the name its address if it lacks it."""
         host = f"127.0.0.{2 + len(self.servers)}"
-        server = LocalServer(self._models, self._options, host, self._port if self.servers else 0)
+        port = self._port if self.servers else 0
+        server = LocalServer(self._models, self._options, host=host, port=port)
         self.servers.append(self._stack.enter_context(server))
         if host not in self._names.addresses[NAME]:
             self._names.addresses[NAME].append(host)

@@ -18,6 +18,7 @@
      │   ├─ OtherEvaluation   the folder contains games that were played under other conditions
      │   └─ FolderInUse       another program is playing games into the folder
      ├─ LoadTestError         a load test cannot start or continue
+     ├─ ClusterError          a Ray cluster does not answer, has no room or no replica that serves
      └─ ServerDied            a server that this program started has ended
 
 The server sends the first nine as statuses; `octofold_proto.status` maps them back. An invalid board raises
@@ -47,6 +48,7 @@ __all__ = [
     "BackendFailed",
     "BrokenAnswer",
     "ClientClosed",
+    "ClusterError",
     "DeadlinePassed",
     "EvaluationError",
     "FolderInUse",
@@ -93,6 +95,10 @@ class FolderInUse(EvaluationError):
 
 class LoadTestError(OctofoldError):
     """A load test cannot start or continue; everything measured so far is kept."""
+
+
+class ClusterError(OctofoldError):
+    """A Ray cluster does not answer, has no room for a replica, or no replica there serves."""
 
 
 class ServerDied(OctofoldError):

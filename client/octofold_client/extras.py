@@ -8,6 +8,20 @@ from octofold_game.extras import install_command
 from octofold_client.errors import EvaluationError
 
 
+def ray_part(module: str) -> ModuleType:
+    """Import a module of `octofold_client.ray`.
+
+    Raises:
+        EvaluationError: Ray is not installed.
+    """
+    try:
+        return import_module(f"octofold_client.ray.{module}")
+    except ModuleNotFoundError as error:
+        if error.name != "ray":
+            raise
+        raise EvaluationError(f"this needs Ray: run {install_command('ray')}") from None
+
+
 def pictures_of(module: str) -> ModuleType:
     """Import a module that draws with matplotlib or Pillow.
 

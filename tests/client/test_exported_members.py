@@ -40,7 +40,9 @@ def test_every_package_says_that_it_is_typed(package: str) -> None:
 def test_the_library_brings_nothing_large_along() -> None:
     code = "import sys, octofold_client; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert not {"torch", "numba", "matplotlib", "IPython", "gymnasium", "onnxruntime"} & set(loaded.split())
+    assert not {"torch", "numba", "matplotlib", "IPython", "gymnasium", "onnxruntime", "ray"} & set(
+        loaded.split()
+    )
 
 
 def test_the_library_loads_neither_the_command_line_nor_what_draws_on_terminals() -> None:

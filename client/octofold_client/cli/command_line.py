@@ -30,6 +30,7 @@ from octofold_client.cli import (
     models,
     move,
     play,
+    ray,
     ready,
     record,
     replay,
@@ -56,6 +57,7 @@ SUBCOMMANDS = (
     loadtest,
     models,
     ready,
+    ray,
 )
 
 

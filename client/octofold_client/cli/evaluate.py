@@ -1,6 +1,7 @@
 """`octofold evaluate`: plays full games with served models or local players, and prints the results."""
 
 from argparse import Namespace
+from contextlib import ExitStack
 
 from octofold_client.cli.arguments import (
     Subcommands,
@@ -14,6 +15,7 @@ from octofold_client.cli.arguments import (
 )
 from octofold_client.cli.json_output import add_json, print_json
 from octofold_client.cli.playing import Games, Players, as_json, show
+from octofold_client.cli.spreading import add_cluster, cluster_of
 from octofold_client.errors import EvaluationError
 
 
@@ -42,6 +44,7 @@ def add(subcommands: "Subcommands") -> None:
     add_games(parser)
     add_slice(parser)
     add_json(parser)
+    add_cluster(parser)
     parser.set_defaults(run=evaluate)
 
 
@@ -58,7 +61,11 @@ def evaluate(options: Namespace) -> None:
     if options.version and not models:
         raise EvaluationError("--version needs a model of a server, but only local players are named")
     wanted = [asked_for(model, options.version) for model in models]
-    with Players(options.targets, wanted, credentials_of(options), options.players) as players:
+    with ExitStack() as stack:
+        targets, cluster = stack.enter_context(cluster_of(options))
+        players = stack.enter_context(
+            Players(targets, wanted, credentials_of(options), options.players, cluster)
+        )
         alone = len(players.contenders) == 1
         described = []
         for number, contender in enumerate(players.contenders):

@@ -3,11 +3,11 @@
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from rich.console import Console
 
@@ -17,7 +17,7 @@ from octofold_client.contenders.player_specs import LocalPlayer, local_player
 from octofold_client.contenders.player_thread import PlayerThread
 from octofold_client.contenders.served_model import ServedModel
 from octofold_client.errors import OctofoldError
-from octofold_client.evaluation.evaluate import MoveSource, ProgressObserver
+from octofold_client.evaluation.evaluate import MoveSource, PlayGames, ProgressObserver
 from octofold_client.evaluation.evaluate import evaluate as run_evaluation
 from octofold_client.evaluation.live import LiveFile
 from octofold_client.evaluation.result import Evaluation
@@ -73,6 +73,20 @@ class Games:
         return ResultFolder(self.out if alone else self.out / name)
 
 
+class Cluster(Protocol):
+    """Plays games on other machines; `cli/spreading.py` has the one for Ray."""
+
+    def play(
+        self,
+        contender: ServedModel | LocalPlayer,
+        seed: int,
+        parallel: int,
+        remark: Callable[[str], None],
+        check: Callable[[], None],
+    ) -> PlayGames:
+        """Play games of this contender there."""
+
+
 class Players:
     """Served models and local players that are ready to play; a context manager.
 
@@ -85,7 +99,9 @@ class Players:
         models: Sequence[tuple[str, str]],
         credentials: Credentials,
         specs: Sequence[str] = (),
+        cluster: Cluster | None = None,
     ) -> None:
+        self._cluster = cluster
         self._targets = targets
         self._models = models
         self._credentials = credentials
@@ -153,15 +169,22 @@ class Players:
                 else:
                     sources = self._servers.sources(contender)
                     parallel = PARALLEL
+                parallel = games.parallel or parallel
+                elsewhere = None
+                if self._cluster is not None:
+                    elsewhere = self._cluster.play(
+                        contender, games.seed, parallel, progress.remark, self.check
+                    )
                 return run_evaluation(
                     sources,
                     contender,
                     folder,
                     seed=games.seed,
                     games=wanted,
-                    parallel=games.parallel or parallel,
+                    parallel=parallel,
                     progress=observer,
                     while_waiting=self.check,
+                    elsewhere=elsewhere,
                 )
         except (KeyboardInterrupt, OctofoldError):
             if progress.done or progress.running:

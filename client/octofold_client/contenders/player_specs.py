@@ -50,6 +50,7 @@ class LocalPlayer:
         self.names_itself = own is not None
         """Whether the player has its own digest; its name is then complete, too."""
         self.package_version = package_version
+        self.spec = spec
         # Before it plays, because a player may learn or cache something during its games.
         self.sha256: str | None = digest(player) if own is None else own
         """The player's own digest, or the digest of its code and data; None if unknown."""

@@ -12,6 +12,7 @@ from octofold_game.episodes import Episode
 from octofold_game.rules import LARGEST_EXPONENT
 
 from octofold_client.contenders.contender import Contender
+from octofold_client.errors import OctofoldError
 from octofold_client.evaluation.game_table import GameSummary, GameTable
 from octofold_client.evaluation.lockstep import Answer, Step, play
 from octofold_client.evaluation.report import report
@@ -32,6 +33,19 @@ class ProgressObserver(Protocol):
 
     def remark(self, text: str, /) -> None:
         """Called with a message for people."""
+
+
+class PlayGames(Protocol):
+    """Plays games as `lockstep.play` does, here or elsewhere."""
+
+    def __call__(
+        self,
+        games: Sequence[int | Episode],
+        largest_exponent: int,
+        on_left: Callable[[list[Episode]], None],
+        /,
+    ) -> Generator[Step, None, None]:
+        """Play games and yield steps; the arguments are those of `lockstep.play`."""
 
 
 class MoveSource(Protocol):
@@ -80,13 +94,15 @@ def evaluate(
     parallel: int,
     progress: ProgressObserver,
     while_waiting: Callable[[], None] = lambda: None,
+    elsewhere: PlayGames | None = None,
 ) -> Evaluation:
     """Play the games 0 to `games` - 1, or those of a slice, that are not yet in `folder`; write the result.
 
     Games that an earlier run left unfinished continue. The `sources` share the games; each must answer with
     the moves of `contender`. If a source fails, its games continue at the others. At most `parallel` games
     run at a time. `while_waiting` is called at least every 0.2 s; an exception from it ends the evaluation.
-    All games are kept whatever ends the evaluation, including the unfinished ones.
+    All games are kept whatever ends the evaluation, including the unfinished ones. If
+    `elsewhere` is given, it plays the games in place of the sources.
 
     Raises:
         OtherEvaluation: the folder contains games of other conditions.
@@ -109,14 +125,10 @@ def evaluate(
         new = np.ones(len(wanted), bool)
         new[done.column("game") - wanted.start] = False
         new[[game - wanted.start for game in begun]] = False
-        steps = play(
-            [partial(source.begin_next_moves, with_probabilities=False) for source in sources],
-            seed,
+        play_games = elsewhere or _play_here(sources, seed, parallel, progress, while_waiting)
+        steps = play_games(
             _ToPlay(list(begun.values()), np.flatnonzero(new) + wanted.start),
-            parallel,
             largest,
-            while_waiting,
-            lambda server, error: progress.remark(f"continuing without {sources[server].target}: {error}"),
             lambda left: kept.leave(left + beyond),
         )
         run = _follow(steps, kept, done, progress, while_waiting)
@@ -132,6 +144,24 @@ def evaluate(
     )
     evaluation.write(folder, report(evaluation))
     return evaluation
+
+
+def _play_here(
+    sources: Sequence[MoveSource],
+    seed: int,
+    parallel: int,
+    progress: ProgressObserver,
+    while_waiting: Callable[[], None],
+) -> PlayGames:
+    """Play games with the moves of the sources."""
+    asks = [partial(source.begin_next_moves, with_probabilities=False) for source in sources]
+
+    def tell(server: int, error: OctofoldError) -> None:
+        progress.remark(f"continuing without {sources[server].target}: {error}")
+
+    return lambda games, largest, on_left: play(
+        asks, seed, games, parallel, largest, while_waiting, tell, on_left
+    )
 
 
 def _follow(
@@ -150,7 +180,7 @@ def _follow(
             for game in finished:
                 done.append(game)
             moves += step.moves
-            requests += 1
+            requests += step.requests
             queue_us += step.queue_us
             inference_us += step.inference_us
             progress.update(step, finished)

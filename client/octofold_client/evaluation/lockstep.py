@@ -50,7 +50,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Step:
-    """The result of one answered batch."""
+    """The result of one answered batch, or of several."""
 
     moves: int
     """Moves made, one for each board of the batch."""
@@ -65,6 +65,8 @@ class Step:
     inference_us: int
     unfinished: Callable[[], list[Episode]] = list
     """Copies the games that have begun and not finished; valid until the next step."""
+    requests: int = 1
+    """Answered calls; several if the step sums up the steps of another program."""
 
 
 @dataclass(eq=False)

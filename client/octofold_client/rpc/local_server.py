@@ -1,4 +1,4 @@
-"""Runs a server of our own: started on a free loopback port when a block begins, stopped when it ends.
+"""Runs a server of our own: started on a free port when a block begins, stopped when it ends.
 
 It starts the installed `octofold-serve` as a process. The client does not import it.
 """
@@ -16,6 +16,7 @@ from octofold_game.extras import install_command
 
 from octofold_client.errors import ServerDied
 from octofold_client.rpc.client import Client
+from octofold_client.rpc.credentials import PLAINTEXT, Credentials
 
 START_SECONDS = 120.0
 """Loading and warming up a model takes seconds, and longer on a busy machine."""
@@ -24,21 +25,32 @@ LOG_LINES = 12
 
 
 class LocalServer:
-    """`octofold-serve` on a loopback address; a context manager. `target` is its address inside the block.
+    """`octofold-serve` in a process; a context manager. `target` is its address inside the block.
 
     Args:
         models: model repository to serve.
         options: further arguments of `octofold-serve`.
-        host: the loopback address, such as 127.0.0.2 on Linux.
+        host: address to listen on, such as 127.0.0.2 on Linux.
         port: the gRPC port; 0 for a free one.
+        credentials: credentials for asking whether it is ready.
+        stop_seconds: time to stop in; None to let the server take its time.
     """
 
     def __init__(
-        self, models: Path, options: tuple[str, ...] = (), host: str = "127.0.0.1", port: int = 0
+        self,
+        models: Path,
+        options: tuple[str, ...] = (),
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        credentials: Credentials = PLAINTEXT,
+        stop_seconds: float | None = STOP_SECONDS,
     ) -> None:
         self._models = models
         self._host, self._port = host, port
         self._options = options
+        self._credentials = credentials
+        self._stop_seconds = stop_seconds
         self._folder = tempfile.TemporaryDirectory(prefix="octofold-")
         self._log = Path(self._folder.name) / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -81,17 +93,16 @@ class LocalServer:
     def _start(self) -> None:
         program = Path(sys.executable).with_name("octofold-serve")
         port_file = Path(self._folder.name) / "port"
-        command = [str(program), "--host", self._host, "--port", str(self._port)]
-        command += [
+        command = [
+            str(program),
+            "--host",
+            self._host,
+            "--port",
+            str(self._port),
             "--port-file",
             str(port_file),
-            "--models",
-            str(self._models),
-            "--grace",
-            "0",
-            "--stop-with-input",
-            *self._options,
         ]
+        command += ["--models", str(self._models), "--grace", "0", "--stop-with-input", *self._options]
         try:
             with self._log.open("wb") as log:
                 # In a new session, Ctrl-C reaches only this program, which then stops the server. The pipe
@@ -108,15 +119,16 @@ class LocalServer:
             if time.monotonic() > end:
                 raise ServerDied(f"the server was not ready after {START_SECONDS:.0f} s{self._last_words()}")
             time.sleep(0.02)
-        self.target = f"{self._host}:{port_file.read_text().strip()}"
-        with Client(self.target) as client:
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        self.target = f"{host}:{port_file.read_text().strip()}"
+        with Client(self.target, credentials=self._credentials) as client:
             client.wait_until_ready(START_SECONDS)
 
     def _stop(self) -> None:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             try:
-                self._process.wait(STOP_SECONDS)
+                self._process.wait(self._stop_seconds)
             except subprocess.TimeoutExpired:
                 pass
             finally:  # also after Ctrl-C during the wait

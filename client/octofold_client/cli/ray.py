@@ -1,0 +1,266 @@
+"""`octofold ray`: places servers on the nodes of a Ray cluster, and tells their addresses."""
+
+import argparse
+import functools
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from octofold_game.files import write_text
+
+from octofold_client.cli.arguments import Subcommands, add_credentials, count
+from octofold_client.cli.spreading import SERVICE, credential_files
+from octofold_client.errors import ClusterError
+from octofold_client.extras import ray_part
+from octofold_client.terminal.interrupts import DeferredInterrupts
+from octofold_client.wording import counted, listed
+
+MOST_REPLICAS = 1000
+CHOSEN_HERE = ("--host", "--port", "--port-file", "--models", "--tune")
+"""Options of octofold-serve that each replica gets from the placement."""
+KEYS = ("--tokens", "--tls-client-ca")
+"""Options of octofold-serve with which it does not answer strangers."""
+
+GRACE_SECONDS = "5"
+"""`--grace` of the replicas, unless it follows --: LocalServer would not wait for clients to notice."""
+
+
+def add(subcommands: "Subcommands") -> None:
+    """Add the subcommand, which has subcommands itself."""
+    parser = subcommands.add_parser(
+        "ray",
+        help="place servers on a Ray cluster",
+        description="Places servers on the nodes of a Ray cluster. Clients connect to them directly.",
+    )
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    _add_serve(actions)
+    addresses = actions.add_parser(
+        "addresses",
+        help="print the addresses of the replicas, for --target",
+        description="Prints the addresses of the replicas that serve, separated by commas as --target wants "
+        "them. The exit code is 1 if no replica serves.",
+    )
+    _add_service(addresses)
+    addresses.set_defaults(run=print_addresses)
+
+
+def _add_service(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--cluster",
+        default="auto",
+        metavar="HOST:PORT",
+        help="address of the Ray cluster (default: the cluster of this machine)",
+    )
+    parser.add_argument(
+        "--name", type=_name, default=SERVICE, help="name of the replicas (default: %(default)s)"
+    )
+
+
+def _add_serve(actions: "Subcommands") -> None:
+    parser = actions.add_parser(
+        "serve",
+        help="run octofold-serve on the nodes, until Ctrl-C",
+        usage="octofold ray serve [--FLAG VALUE ...] [-- OPTIONS OF octofold-serve]",
+        description="Runs a number of octofold-serve processes on the nodes of a Ray cluster until Ctrl-C, "
+        "replaces those that end or whose node dies, and adds some while calls wait long. Every node needs "
+        "Octofold with its server, and the models. What follows -- goes to octofold-serve.",
+    )
+    _add_service(parser)
+    parser.add_argument(
+        "--models",
+        type=Path,
+        default=Path("models"),
+        metavar="DIR",
+        help="model repository, in the same folder on every node (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--replicas",
+        type=_replicas,
+        default=(1, 1),
+        metavar="N|MIN:MAX",
+        help="number of replicas, or its limits (default: 1)",
+    )
+    parser.add_argument(
+        "--queue-ms",
+        type=functools.partial(_number, least=0.1, most=60_000),
+        default=20.0,
+        metavar="MS",
+        help="average time in the queue from which another replica is added, up to MAX (default: 20)",
+    )
+    parser.add_argument(
+        "--cpus",
+        type=functools.partial(_number, least=0, most=10_000),
+        default=1.0,
+        metavar="N",
+        help="CPUs that a replica needs, as Ray counts them; it runs as many batches at a time (default: 1)",
+    )
+    parser.add_argument(
+        "--gpus",
+        type=functools.partial(_number, least=0, most=64),
+        default=0.0,
+        metavar="N",
+        help="GPUs that a replica needs (default: 0)",
+    )
+    parser.add_argument(
+        "--wait",
+        type=functools.partial(_number, least=1, most=86_400),
+        default=60.0,
+        metavar="SECONDS",
+        help="time to wait for room in the cluster (default: 60)",
+    )
+    parser.add_argument(
+        "--open",
+        action="store_true",
+        help="listen on the address of the node, so that everyone who can reach it may call; without this "
+        "flag, replicas do so only with --tokens or --tls-client-ca after --, and otherwise listen on "
+        "127.0.0.1",
+    )
+    parser.add_argument(
+        "--address-file",
+        type=Path,
+        metavar="FILE",
+        help="keep the addresses of the replicas in this file, one a line",
+    )
+    parser.add_argument("options", nargs="*", help=argparse.SUPPRESS)
+    add_credentials(parser)
+    parser.set_defaults(run=serve, refuse=parser.error)
+
+
+def serve(options: Namespace) -> None:
+    """Place replicas, keep their number, and stop them after Ctrl-C.
+
+    Raises:
+        ClusterError: no cluster answers, it has no room, or a replica cannot start.
+        EvaluationError: Ray is not installed.
+    """
+    _check_options(options)
+    cluster, placement = ray_part("cluster"), ray_part("placement")
+    plan = _plan(options)
+    with cluster.connected(options.cluster):
+        _check_machines(options, len(cluster.machines()))
+        print(f"placing {counted(plan.least, 'replica')} on {cluster.room()}", file=sys.stderr)
+        placed = placement.Placement(
+            plan,
+            remark=lambda text: print(text, file=sys.stderr),
+            on_change=functools.partial(_tell, options.address_file),
+        )
+        try:
+            with DeferredInterrupts() as interrupts:
+                placed.start(interrupts.check)
+                placed.run(interrupts.check)
+        except KeyboardInterrupt:
+            print("stopping: the replicas finish their accepted calls", file=sys.stderr)
+        finally:
+            with DeferredInterrupts() as interrupts:  # a second Ctrl-C ends the wait
+                placed.stop(interrupts.check)
+            if options.address_file:
+                options.address_file.unlink(missing_ok=True)
+
+
+def print_addresses(options: Namespace) -> None:
+    """Print the addresses of the replicas.
+
+    Raises:
+        ClusterError: no cluster answers, or no replica serves.
+        EvaluationError: Ray is not installed.
+    """
+    with ray_part("cluster").connected(options.cluster):
+        found = ray_part("directory").addresses(options.name)
+    if not found:
+        raise ClusterError(f"no replica named {options.name} serves on the Ray cluster")
+    print(",".join(found))
+
+
+def _tell(file: Path | None, addresses: Sequence[str]) -> None:
+    if file:
+        write_text(file, "".join(f"{address}\n" for address in addresses))
+    if addresses:
+        print(f"serving on {listed(addresses)}; Ctrl-C stops the replicas", file=sys.stderr)
+
+
+def _check_options(options: Namespace) -> None:
+    """End with an error if the options of octofold-serve contradict the placement."""
+    given = _flags(options)
+    if chosen := given.intersection(CHOSEN_HERE):
+        options.refuse(f"{listed(sorted(chosen))} cannot follow --: each replica gets its own")
+    if "--tokens" in given and "--tls-certificate" not in given:
+        options.refuse(
+            "--tokens needs --tls-certificate and --tls-key: a client sends no token to another machine in "
+            "plaintext"
+        )
+
+
+def _is_open(options: Namespace) -> bool:
+    """Whether replicas listen on the addresses of their nodes."""
+    return bool(options.open or _flags(options).intersection(KEYS))
+
+
+def _flags(options: Namespace) -> set[str]:
+    return {word.partition("=")[0] for word in options.options}
+
+
+def _check_machines(options: Namespace, machines: int) -> None:
+    """Check that clients can connect to the replicas.
+
+    Raises:
+        ClusterError: they could not from another machine of the cluster.
+    """
+    if machines > 1 and not _is_open(options):
+        raise ClusterError(
+            f"the cluster has {machines} machines, and none could reach the 127.0.0.1 of another: "
+            "give --tokens FILE or --tls-client-ca FILE after --, or --open if the network is trusted"
+        )
+
+
+def _plan(options: Namespace) -> Any:
+    """What to place."""
+    given = _flags(options)
+    own = ["--grace", GRACE_SECONDS]
+    if not options.gpus:
+        own += [] if "--device" in given else ["--device", "cpu"]
+        own += [] if given & {"--lanes", "--processes"} else ["--lanes", str(max(1, int(options.cpus)))]
+    serving = ray_part("replica").Serving(
+        options.models.absolute(),
+        (*own, *options.options),
+        _is_open(options),
+        credential_files(options),
+    )
+    least, most = options.replicas
+    return ray_part("placement").Plan(
+        options.name,
+        serving,
+        least,
+        most,
+        cpus=options.cpus,
+        gpus=options.gpus,
+        queue_seconds=options.queue_ms / 1000,
+        room_seconds=options.wait,
+    )
+
+
+def _replicas(text: str) -> tuple[int, int]:
+    """A number of replicas N, or its limits MIN:MAX."""
+    low, colon, high = text.partition(":")
+    least = count(low, MOST_REPLICAS)
+    most = count(high, MOST_REPLICAS) if colon else least
+    if least > most:
+        raise argparse.ArgumentTypeError(f"{text}: the minimum is larger than the maximum")
+    return least, most
+
+
+def _number(text: str, least: float, most: float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not least <= value <= most:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from {least:g} to {most:,}")
+    return value
+
+
+def _name(text: str) -> str:
+    if not text or not all(c.isalnum() or c in "._-" for c in text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a name of letters, digits, '.', '_' and '-'")
+    return text

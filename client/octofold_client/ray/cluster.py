@@ -1,0 +1,145 @@
+"""Connects to a Ray cluster, and says in one line why that is not possible."""
+
+import logging
+import os
+import re
+import signal
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import ray
+from ray.exceptions import NodeDiedError, RayActorError, RayError, WorkerCrashedError
+
+from octofold_client.errors import ClusterError
+from octofold_client.wording import counted, listed
+
+NAMESPACE = "octofold"
+"""Ray's namespace for the names of our actors."""
+ANSWER_SECONDS = 5.0
+TOKEN_FILE = "~/.ray/auth_token"
+"""Where Ray looks for the token of its clusters if the environment has none."""
+_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[\w.-]+):([0-9]{1,5})", re.ASCII)
+_CHECK_ALIVE = "/ray.rpc.NodeInfoGcsService/CheckAlive"
+
+
+@contextmanager
+def connected(address: str) -> Iterator[None]:
+    """Connect this program to a cluster while the block runs.
+
+    Args:
+        address: HOST:PORT of the head node, or "auto" for the cluster of this machine. A program that is
+            connected already stays connected.
+
+    Raises:
+        ClusterError: no cluster answers, or its versions of Ray or Python are others.
+    """
+    if ray.is_initialized():
+        yield
+        return
+    if address == "auto":
+        address = os.environ.get("RAY_ADDRESS", address)
+    if address != "auto":
+        _check(address)
+    on_termination = signal.getsignal(signal.SIGTERM)  # Ray sets its own handler
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # hints for people who write programs for Ray
+            ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
+    except ConnectionError as error:
+        if address != "auto":
+            raise ClusterError(f"cannot join the Ray cluster at {address}: {reason(error)}") from None
+        raise ClusterError(
+            "no Ray cluster runs on this machine: name one as HOST:PORT, or start one with `ray start --head`"
+        ) from None
+    except (RayError, RuntimeError, ValueError) as error:
+        raise ClusterError(f"cannot join the Ray cluster at {address}: {reason(error)}") from None
+    finally:
+        signal.signal(signal.SIGTERM, on_termination)
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def reason(error: BaseException) -> str:
+    """What an error of Ray says, in one line. Most of its messages are a page long."""
+    if isinstance(error, NodeDiedError):
+        return "its node died"
+    if isinstance(error, WorkerCrashedError | RayActorError):
+        return "its node or its worker process died"
+    # The last line of a message names the cause.
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__
+
+
+def machines() -> set[str]:
+    """The addresses of the cluster's machines."""
+    return {node["NodeManagerAddress"] for node in _nodes()}
+
+
+def cpus() -> int:
+    """The CPUs of the cluster, as its nodes declare them."""
+    return int(sum(node["Resources"].get("CPU", 0) for node in _nodes()))
+
+
+def room() -> str:
+    """What the cluster has and what of it is free, such as "2 nodes, free are 1 of 4 CPUs"."""
+    free, total = ray.available_resources(), ray.cluster_resources()
+    shares = [
+        f"{free.get(name, 0):g} of {total[name]:g} {name}s" for name in ("CPU", "GPU") if total.get(name)
+    ]
+    return f"{counted(len(_nodes()), 'node')}, free are {listed(shares)}"
+
+
+def _nodes() -> list[dict[str, Any]]:
+    return [node for node in ray.nodes() if node["Alive"]]
+
+
+def _check(address: str) -> None:
+    """Ask whether a cluster is there. Ray itself would wait for minutes, and then end the program.
+
+    Raises:
+        ClusterError: it is not.
+    """
+    if address.startswith("ray://"):
+        raise ClusterError(
+            f"{address} is for Ray's remote client: run this on a machine of the cluster, with HOST:PORT"
+        )
+    if _ADDRESS.fullmatch(address) is None:
+        raise ClusterError(f"a Ray cluster is HOST:PORT, such as 10.0.0.1:6379, or auto; got {address!r}")
+    if os.environ.get("RAY_USE_TLS", "0") not in ("0", ""):
+        return  # only Ray knows its certificates
+    with grpc.insecure_channel(address) as channel:
+        try:
+            ask: Any = channel.unary_unary(_CHECK_ALIVE)
+            # An empty message is a valid request.
+            ask(b"", timeout=ANSWER_SECONDS, metadata=_token())
+        except grpc.RpcError as error:
+            code = error.code()
+            if code is grpc.StatusCode.UNAUTHENTICATED:
+                raise ClusterError(
+                    f"the Ray cluster at {address} wants its token: put that into RAY_AUTH_TOKEN or into "
+                    f"{TOKEN_FILE}, and do not set RAY_AUTH_MODE=disabled"
+                ) from None
+            other = code is grpc.StatusCode.UNIMPLEMENTED
+            what = (
+                "is a gRPC server, but no Ray cluster"
+                if other
+                else "is no Ray cluster, or it does not answer"
+            )
+            raise ClusterError(f"{address} {what}") from None
+
+
+def _token() -> tuple[tuple[str, str], ...]:
+    """The metadata with the token of the cluster, which Ray itself looks for in the same places."""
+    if os.environ.get("RAY_AUTH_MODE") == "disabled":
+        return ()
+    token = os.environ.get("RAY_AUTH_TOKEN", "")
+    file = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or TOKEN_FILE).expanduser()
+    if not token and file.is_file():
+        token = file.read_text().strip()
+    return (("authorization", f"Bearer {token}"),) if token else ()

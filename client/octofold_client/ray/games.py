@@ -1,0 +1,252 @@
+"""Spreads the games of an evaluation over the tasks of a cluster.
+
+A game depends only on its seed, its index and the player, so it is the same game wherever it is played, and
+whichever task continues it after its node has died.
+"""
+
+import math
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import ray
+from octofold_game.episodes import Episode
+from ray.exceptions import RayError
+
+from octofold_client.errors import ClusterError, EvaluationError
+from octofold_client.evaluation.lockstep import Standing, Step
+from octofold_client.evaluation.result_folder import Conditions
+from octofold_client.ray import cluster
+from octofold_client.ray.tasks import NOBODY, News, Player, Work, play_games
+
+SLICE_SECONDS = 0.2
+SLICES_PER_TASK = 3
+"""Slices for each task that can run at the same time: the games of a task that ends early go to others."""
+SHUN_SECONDS = 5.0
+"""A server that failed gets no games for this time."""
+LOOK_SECONDS = 2.0
+"""How often to look for servers that have come or gone."""
+FAILURES = 8
+"""Failures in a row, without a move in between, that end the evaluation."""
+PATIENCE_SECONDS = 60.0
+"""How long to wait for a server, because a lost replica is replaced."""
+
+
+@dataclass(eq=False)
+class _Slice:
+    """Games that one task plays, and another one if it fails."""
+
+    games: dict[int, int | Episode]
+    """What is left of them, by index."""
+    answers: Any = None
+    """The news of the task that plays them."""
+    place: str = ""
+    """Address of the server that is asked there; empty for a local player."""
+    standing: Standing = NOBODY
+
+
+@dataclass
+class Spread:
+    """Plays games on the cluster, as `evaluation.evaluate` wants it; inside `cluster.connected`.
+
+    Args:
+        player: who plays.
+        conditions: conditions of the evaluation.
+        parallel: maximum number of games of a task.
+        targets: the addresses of the servers that answer now; not asked for a local player.
+        remark: called with a message for people.
+        check: called at least every 0.2 s; an exception from it ends the games.
+    """
+
+    player: Player
+    conditions: Conditions
+    parallel: int
+    targets: Callable[[], Sequence[str]]
+    remark: Callable[[str], None]
+    check: Callable[[], None]
+    _waiting: deque[_Slice] = field(default_factory=deque, init=False)
+    _running: list[_Slice] = field(default_factory=list, init=False)
+    _begun: deque[Episode] = field(default_factory=deque, init=False)
+    _new: Iterator[int] = field(default_factory=lambda: iter(()), init=False)
+    _uncut: int = field(default=0, init=False)
+    _size: int = field(default=1, init=False)
+    _shunned: dict[str, float] = field(default_factory=dict, init=False)
+    _failures: int = field(default=0, init=False)
+    _told: bool = field(default=False, init=False)
+    _moved: float = field(default_factory=time.monotonic, init=False)
+    _places: list[str] = field(default_factory=list, init=False)
+    _looked: float = field(default=-math.inf, init=False)
+
+    def __call__(
+        self,
+        games: Sequence[int | Episode],
+        largest_exponent: int,
+        on_left: Callable[[list[Episode]], None],
+    ) -> Generator[Step, None, None]:
+        """Play games and yield a step for each news of a task.
+
+        Args:
+            games: indices of new games, and unfinished games to continue.
+            largest_exponent: a game ends when it exceeds this exponent.
+            on_left: called at the end, whatever its cause, with the games that have begun and not finished.
+
+        Raises:
+            EvaluationError: a node has another player.
+            ClusterError: the cluster has no CPU for a local player, or tasks fail again and again.
+        """
+        # Indices are taken one by one: a million of them may wait.
+        self._begun = deque(game for game in games if isinstance(game, Episode))
+        self._new = (game for game in games if not isinstance(game, Episode))
+        self._uncut = len(games)
+        tasks = max(1, len(self._known_places()))
+        self._size = min(self.parallel, max(1, -(-len(games) // (SLICES_PER_TASK * tasks))))
+        try:
+            while self._waiting or self._uncut or self._running:
+                self.check()
+                self._assign(largest_exponent)
+                self._tell_if_nothing_moves()
+                if not self._running:
+                    time.sleep(SLICE_SECONDS)
+                    continue
+                answers = {each.answers: each for each in self._running}
+                ready, _ = ray.wait(list(answers), timeout=SLICE_SECONDS)
+                for one in ready:
+                    news = self._hear(answers[one])
+                    if news.requests or news.finished:
+                        yield self._step(news)
+        finally:
+            for each in self._running:
+                ray.cancel(each.answers, force=True)
+            on_left(self._unfinished())
+
+    def _next_slice(self) -> _Slice | None:
+        """A slice that failed elsewhere, or else a new one; None if all games are in slices that run."""
+        if self._waiting:
+            return self._waiting.popleft()
+        begun = [self._begun.popleft() for _ in range(min(self._size, len(self._begun)))]
+        games = {episode.game: episode for episode in begun}
+        new = {game: game for game in islice(self._new, self._size - len(begun))}
+        self._uncut -= len(games) + len(new)
+        return _Slice({**games, **new}) if games or new else None
+
+    def _assign(self, largest_exponent: int) -> None:
+        """Give waiting slices to tasks: one for each server, or for each CPU of the cluster."""
+        if not self._waiting and not self._uncut:
+            return
+        for place in self._free_places():
+            if (each := self._next_slice()) is None:
+                return
+            games = tuple(each.games.values())
+            work = Work(self.player, place, self.conditions, largest_exponent, games)
+            # A task of a served model waits most of the time, for a server that has its own CPUs.
+            task = ray.remote(play_games).options(
+                num_cpus=1 if self.player.spec else 0,
+                num_returns="streaming",
+                max_retries=0,
+                scheduling_strategy="SPREAD",
+            )
+            each.place, each.answers = place, task.remote(work)
+            self._running.append(each)
+
+    def _free_places(self) -> list[str]:
+        """The places that no task uses and that have not just failed.
+
+        Raises:
+            ClusterError: no server is there, and none has come for a minute.
+        """
+        now = time.monotonic()
+        if now - self._looked > LOOK_SECONDS:
+            self._places, self._looked = self._known_places(), now
+        if not self._places and not self._running and now - self._moved > PATIENCE_SECONDS:
+            raise ClusterError(f"no replica has served for {PATIENCE_SECONDS:g} s")
+        free = Counter(self._places) - Counter(each.place for each in self._running)
+        return [place for place in free.elements() if self._shunned.get(place, 0.0) <= now]
+
+    def _tell_if_nothing_moves(self) -> None:
+        if not self._told and time.monotonic() - self._moved > PATIENCE_SECONDS / 4:
+            self._told = True
+            self.remark(f"no game has moved for a while; the cluster has {cluster.room()}")
+
+    def _known_places(self) -> list[str]:
+        """The servers, or a place without a name for each CPU.
+
+        Raises:
+            ClusterError: a local player has no CPU.
+        """
+        if not self.player.spec:
+            return list(self.targets())
+        if not (cpus := cluster.cpus()):
+            raise ClusterError("the cluster has no CPUs for a local player")
+        return [""] * cpus
+
+    def _hear(self, each: _Slice) -> News:
+        """Take the next news of a task, and put its slice back if the task has ended before its games."""
+        try:
+            news: News = ray.get(next(each.answers))
+        except StopIteration:
+            self._running.remove(each)
+            if each.games:
+                self._put_back(each, "the task ended")
+            return News()
+        except RayError as error:
+            self._running.remove(each)
+            self._put_back(each, cluster.reason(error))
+            return News()
+        for episode in news.finished:
+            each.games.pop(episode.game)
+        if news.unfinished is not None:
+            each.games.update((episode.game, episode) for episode in news.unfinished)
+        each.standing = news.standing
+        if news.moves:
+            self._failures, self._moved, self._told = 0, time.monotonic(), False
+        if news.failure:
+            if news.is_final:
+                raise EvaluationError(news.failure)
+            self._running.remove(each)
+            self._put_back(each, news.failure)
+        return news
+
+    def _put_back(self, each: _Slice, why: str) -> None:
+        """Let another task play the rest of a slice.
+
+        Raises:
+            ClusterError: too many tasks in a row have failed.
+        """
+        self._failures += 1
+        if self._failures >= FAILURES:
+            raise ClusterError(f"{FAILURES} tasks in a row failed; the last one: {why}")
+        asking = f" that asked {each.place}" if each.place else ""
+        self.remark(f"a task{asking} failed, and another continues its games: {why}")
+        if each.place:
+            self._shunned[each.place] = time.monotonic() + SHUN_SECONDS
+            self._looked = -math.inf
+        self._waiting.append(replace(each, answers=None, place="", standing=NOBODY))
+
+    def _step(self, news: News) -> Step:
+        return Step(
+            moves=news.moves,
+            finished=news.finished,
+            running=sum(len(each.games) for each in self._running),
+            best_tile=news.best_tile,
+            standing=self._standing,
+            queue_us=news.queue_us,
+            inference_us=news.inference_us,
+            unfinished=self._unfinished,
+            requests=news.requests,
+        )
+
+    def _standing(self) -> Standing:
+        each = [one.standing for one in self._running]
+        return Standing(
+            np.concatenate([NOBODY.lengths, *(one.lengths for one in each)]),
+            np.concatenate([NOBODY.scores, *(one.scores for one in each)]),
+        )
+
+    def _unfinished(self) -> list[Episode]:
+        slices = [*self._running, *self._waiting]
+        own = [game for each in slices for game in each.games.values() if isinstance(game, Episode)]
+        return own + list(self._begun)

@@ -1,0 +1,155 @@
+"""A replica: an actor of Ray that runs `octofold-serve` as a process on its node."""
+
+import socket
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import ray
+from octofold_proto.inference import grpc_service_pb2 as oip
+from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
+
+from octofold_client.errors import OctofoldError, ServerDied
+from octofold_client.ray.scaling import QueueTime
+from octofold_client.rpc.channels import blocking_channel
+from octofold_client.rpc.credentials import Credentials
+from octofold_client.rpc.local_server import LocalServer
+from octofold_client.wording import described
+
+LOOPBACK = "127.0.0.1"
+ASK_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class CredentialFiles:
+    """The files of a client's credentials. Each node reads its own, so that no secret passes through Ray."""
+
+    tls: bool = False
+    authorities: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    token: Path | None = None
+
+    def read(self) -> Credentials:
+        """The credentials; without a token file, the token of the environment.
+
+        Raises:
+            InvalidRequest: the files contradict each other, or the token is invalid.
+            OSError: a file cannot be read.
+        """
+        return Credentials.from_files(
+            tls=self.tls,
+            authorities=self.authorities,
+            certificate=self.certificate,
+            key=self.key,
+            token=self.token,
+        )
+
+
+PLAINTEXT_FILES = CredentialFiles()
+
+
+@dataclass(frozen=True)
+class Serving:
+    """How every replica serves."""
+
+    models: Path
+    """Model repository: the same folder on every node."""
+    options: tuple[str, ...] = ()
+    """Further arguments of `octofold-serve`."""
+    open: bool = False
+    """Whether other machines may connect."""
+    credentials: CredentialFiles = PLAINTEXT_FILES
+    """How the replica itself asks its server."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The state of a replica."""
+
+    address: str = ""
+    """HOST:PORT; empty unless it serves."""
+    failure: str = ""
+    """Why the server did not start, or has ended, in one line."""
+    queue: QueueTime | None = None
+    """The counters of its server; None if they cannot be read."""
+
+
+class Replica:
+    """Runs a server; its methods are called through Ray, several at a time."""
+
+    def __init__(self, serving: Serving) -> None:
+        self._serving = serving
+        self._ending = ExitStack()
+        self._server: LocalServer | None = None
+        self._channel: Any = None
+        self._credentials = Credentials()
+
+    def node(self) -> str:
+        """The name of the machine, for messages."""
+        return socket.gethostname()
+
+    def start(self) -> Report:
+        """Start the server, and return when it is ready or has failed."""
+        serving = self._serving
+        host = ray.util.get_node_ip_address() if serving.open else LOOPBACK
+        try:
+            self._credentials = serving.credentials.read()
+            server = LocalServer(
+                serving.models,
+                serving.options,
+                host=host,
+                credentials=self._credentials,
+                stop_seconds=None,  # its own options limit how long it drains
+            )
+            self._ending.enter_context(server)
+            self._channel = blocking_channel(server.target, self._credentials)
+            self._ending.callback(self._channel.close)
+        except (OctofoldError, OSError) as error:
+            return Report(failure=in_one_line(described(error)))
+        self._server = server
+        return self.report()
+
+    def address(self) -> str:
+        """The address of the server; empty unless it serves."""
+        return self._server.target if self._server is not None and not self._failure() else ""
+
+    def report(self) -> Report:
+        """The state of the replica now."""
+        if failure := self._failure():
+            return Report(failure=failure)
+        return Report(self.address(), queue=self._queue())
+
+    def stop(self) -> None:
+        """Let the server finish its accepted calls, and return when it has ended."""
+        self._server = None
+        self._ending.close()
+
+    def _failure(self) -> str:
+        try:
+            if self._server is not None:
+                self._server.check()
+        except ServerDied as error:
+            return in_one_line(str(error))
+        return ""
+
+    def _queue(self) -> QueueTime | None:
+        ask = GRPCInferenceServiceStub(self._channel).ModelStatistics
+        try:
+            reply = ask(
+                oip.ModelStatisticsRequest(), timeout=ASK_SECONDS, metadata=self._credentials.metadata
+            )
+        except (grpc.RpcError, ValueError):  # a channel that `stop` closed
+            return None
+        each = [model.inference_stats for model in reply.model_stats]
+        return QueueTime(
+            sum(calls.success.count for calls in each), sum(calls.queue.ns for calls in each) / 1e9
+        )
+
+
+def in_one_line(message: str) -> str:
+    """The first line of a message with the last lines of a log, and the last of these."""
+    first, *others = message.splitlines() or [""]
+    return f"{first} {others[-1].strip()}" if others else first
