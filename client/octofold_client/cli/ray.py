@@ -150,7 +150,7 @@ def serve(options: Namespace) -> None:
             with DeferredInterrupts() as interrupts:
                 placed.start(interrupts.check)
                 placed.run(interrupts.check)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):  # Ctrl-C, or another signal that ends a service
             print("stopping: the replicas finish their accepted calls", file=sys.stderr)
         finally:
             with DeferredInterrupts() as interrupts:  # a second Ctrl-C ends the wait

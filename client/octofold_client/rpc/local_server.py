@@ -20,6 +20,8 @@ from octofold_client.rpc.credentials import PLAINTEXT, Credentials
 
 START_SECONDS = 120.0
 """Loading and warming up a model takes seconds, and longer on a busy machine."""
+READY_SECONDS = 30.0
+"""A server writes its port when it is ready, so a first answer that takes longer will not come."""
 STOP_SECONDS = 20.0
 LOG_LINES = 12
 
@@ -122,7 +124,7 @@ class LocalServer:
         host = f"[{self._host}]" if ":" in self._host else self._host
         self.target = f"{host}:{port_file.read_text().strip()}"
         with Client(self.target, credentials=self._credentials) as client:
-            client.wait_until_ready(START_SECONDS)
+            client.wait_until_ready(READY_SECONDS)
 
     def _stop(self) -> None:
         if self._process is not None and self._process.poll() is None:
