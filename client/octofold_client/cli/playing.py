@@ -191,8 +191,9 @@ class Players:
                 kept = f"{progress.done:,} of {counted(number, 'game')} finished"
                 if progress.running:
                     kept += f", {progress.running:,} more begun"
+                which = "all" if self._cluster is None else "all that the tasks had sent"
                 print(
-                    f"{kept}; all are kept in {folder.path}, and the same command continues them.",
+                    f"{kept}; {which} are kept in {folder.path}, and the same command continues them.",
                     file=sys.stderr,
                 )
             raise
