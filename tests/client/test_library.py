@@ -34,7 +34,7 @@ def test_every_example_of_the_document_runs(
     text = DOCUMENT.read_text()
     names: dict[str, Any] = {}
     examples = list(re.finditer(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
-    assert len(examples) == 9
+    assert len(examples) == 10
     for example in examples:
         line = text[: example.start()].count("\n") + 1
         code = "\n" * line + example[1].replace(ADDRESS, target)  # failures name the document's lines
@@ -44,7 +44,7 @@ def test_every_example_of_the_document_runs(
     assert names["moves"] == names["answers"].moves[:100].tolist()
     assert len(names["result"].games) == len(names["corner"].games) == 20
     assert (tmp_path / "climb.png").stat().st_size > 10_000
-    assert names["terminated"]
+    assert names["observations"].shape == (256, 4, 4)
     said = capsys.readouterr().out
     assert re.search(r"\d+ points in \d+ moves", said)
     assert "cell 0: exponent 17" in said

@@ -1,4 +1,7 @@
-"""One browser and one server for all tests of the page in a process."""
+"""A browser and a server for the tests of a file.
+
+Playwright runs an event loop while the browser is open, so no asyncio test of another file may come between.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,13 @@ from support.browsers import Visit, chromium, visit
 from support.page_server import ROOT, TOKEN, Server, Visitor
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with chromium() as found:
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def server(
     browser: Browser,  # noqa: ARG001  # without one, no server is needed
     publish_model: Callable[..., Path],

@@ -120,7 +120,7 @@ def neighbor(file: Path, game: int, direction: int) -> Episode | None:
 
 def titled(file: Path, episode: Episode) -> str:
     """The name of a game."""
-    return f"{file}: game {episode.game} of seed {episode.seed}"
+    return f"game {episode.game} of seed {episode.seed}, {file}"
 
 
 class _Viewer:

@@ -18,6 +18,7 @@ from octofold_client.evaluation.result import Evaluation, Run, earlier_run
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder, differences
 from octofold_client.evaluation.slices import Slice, named
 from octofold_client.evaluation.summary import Summary
+from octofold_client.provenance import runs_of
 from octofold_client.wording import counted
 
 
@@ -64,7 +65,7 @@ def merge(
     """Write the evaluation whose slices are in `folders`; the folder `to` appears when it is complete.
 
     The games, the figures and the report are those of a single evaluation of all games. Only `run` differs:
-    it is the sum over the slices.
+    it is the sum over the slices, and the record of the runs names those of every slice.
 
     Args:
         folders: result folders of all slices, in any order.
@@ -106,6 +107,9 @@ def merge(
         folder.write_conditions(evaluation.conditions)
         write_in_order(orders, folder.replays, check)
         evaluation.write(folder, report(evaluation))
+        for part in parts:
+            for run in runs_of(part.folder.path):
+                run.append(folder.path)
     return evaluation
 
 

@@ -59,7 +59,7 @@ def test_a_text_has_every_position_and_what_the_adviser_thinks(games: Path, tmp_
     done = octofold("replay", games, "--export", file, *flags)
     assert done.returncode == 0, done.stderr
     title, *blocks = file.read_text().split("\n\n")
-    assert title.endswith("game 5 of seed 7")
+    assert title.startswith("game 5 of seed 7, ")
     assert len(blocks) == 6
     advise = local_adviser("expectimax:depth=1").advise
     for row, block in zip(range(3, 9), blocks, strict=True):

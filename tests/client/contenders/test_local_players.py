@@ -202,7 +202,7 @@ def test_a_local_player_and_a_served_model_are_compared_on_the_same_games(
     same = octofold("compare", "--player", "random", "--player", "random:seed=0", folder=tmp_path)
     assert same.stderr == "octofold: both sides are random\n"
     alone = octofold("compare", "--player", "random", folder=tmp_path)
-    assert alone.stderr == "octofold: compare needs two sides, such as A B or A --player SPEC, got 1\n"
+    assert alone.stderr.startswith("octofold: compare needs two sides or more, at most ")
 
 
 def test_ctrl_c_keeps_the_finished_games_of_a_slow_player(tmp_path: Path) -> None:

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from octofold_client import EvaluationError, OtherEvaluation, evaluate, merge
 from octofold_client.evaluation.merging import merge as merge_folders
 from octofold_client.evaluation.slices import Slice
+from octofold_client.provenance import runs_of
 from octofold_game.replays import ReplayWriter, read_replays
 from octofold_game.rules import legal_moves
 from support.commands import octofold
 
 GAMES, SEED = 14, 3
-KEPT = {"conditions.json", "games.replay", "report.md", "result.json"}
+KEPT = {"conditions.json", "games.replay", "report.md", "result.json", "runs.jsonl"}
 
 
 class FirstLegal:
@@ -63,6 +64,7 @@ def content_of(folder: Path) -> dict[str, Any]:
     content["report.md"] = re.sub(rb"\| moves/s .*\n", b"", content["report.md"])
     before, _, rest = content["result.json"].partition(b'  "run": {')
     content["result.json"] = before + rest.partition(b"}")[2]
+    del content["runs.jsonl"]
     return content
 
 
@@ -85,6 +87,7 @@ def test_merged_slices_are_the_single_run_byte_for_byte(
     assert result.summary.games == GAMES
     run = json.loads((tmp_path / "merged" / "result.json").read_text())["run"]
     assert run["moves"] == sum(map(len, read_replays(single / "games.replay")))
+    assert runs_of(tmp_path / "merged") == [run for each in slices for run in runs_of(each)]
 
 
 def test_a_single_run_has_the_same_bytes_however_many_games_run_at_once(single: Path, tmp_path: Path) -> None:

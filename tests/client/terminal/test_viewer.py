@@ -56,7 +56,7 @@ def test_the_screen_fits_and_cells_keep_their_borders(columns: int, lines: int) 
     console = Console(width=columns, height=lines, color_system=None, force_terminal=True)
     cursor = Cursor(last=20_123)
     with console.capture() as capture:
-        console.print(draw("results/one: game 3 of seed 7", walk, cursor, advice, Look(columns, lines, None)))
+        console.print(draw("game 3 of seed 7, results/one", walk, cursor, advice, Look(columns, lines, None)))
     rows = capture.get().splitlines()
     assert len(rows) <= lines
     assert max(map(len, rows)) <= columns

@@ -60,7 +60,7 @@ def test_a_file_gives_its_boards_without_finished_games(boards: NDArray[np.uint8
         (None, "No such file"),
         (b"", "not an .npy file"),
         (b"boards of a game", "not an .npy file"),
-        (np.zeros((300, 4, 4), np.uint8), r"shape \[N, 16\], not \[300, 4, 4\]"),
+        (np.zeros((300, 4, 5), np.uint8), r"not \[300, 4, 5\]"),
         (np.zeros((300, 16)), "integers"),
         (np.full((300, 16), 16, np.uint8), "board 0, cell 0: exponent 16"),
         (np.eye(16, dtype=np.uint8), f"at least {FEWEST_BOARDS} are needed"),
@@ -70,7 +70,7 @@ def test_a_file_gives_its_boards_without_finished_games(boards: NDArray[np.uint8
             "not an .npy",
         ),
     ],
-    ids=["missing", "empty", "text", "4x4", "floats", "too large", "too few", "objects", "huge"],
+    ids=["missing", "empty", "text", "4x5", "floats", "too large", "too few", "objects", "huge"],
 )
 def test_a_file_of_something_else_is_named(
     tmp_path: Path, content: bytes | NDArray[np.generic] | None, message: str
