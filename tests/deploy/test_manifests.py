@@ -215,6 +215,7 @@ def test_every_pod_may_run_where_pods_are_restricted(combination: str) -> None:
         for container in spec["containers"]:
             context = {**spec.get("securityContext", {}), **container["securityContext"]}
             assert context["runAsNonRoot"] is True
+            assert context["seccompProfile"] == {"type": "RuntimeDefault"}
             assert context["runAsUser"] > 0
             assert context["allowPrivilegeEscalation"] is False
             assert context["capabilities"] == {"drop": ["ALL"]}

@@ -32,6 +32,23 @@ def remote(**options):
 """
 
 
+def test_the_jobs_may_run_and_call_where_the_servers_do() -> None:
+    policy = (EXAMPLES.parent / "kubernetes" / "base" / "network-policy.yaml").read_text()
+    for name in ("job.yaml", "merge.yaml"):
+        *_, job = yaml.safe_load_all((EXAMPLES / name).read_text())
+        template = job["spec"]["template"]
+        (container,) = template["spec"]["containers"]
+        assert job["metadata"]["namespace"] == "octofold"
+        assert template["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        }
+    evaluation = list(yaml.safe_load_all((EXAMPLES / "job.yaml").read_text()))[-1]
+    assert 'octofold-client: "true"' in policy
+    assert evaluation["spec"]["template"]["metadata"]["labels"]["octofold-client"] == "true"
+
+
 @pytest.fixture(autouse=True)
 def recorder(tmp_path: Path) -> None:
     """A command `octofold` where the container has it, and on the path, that writes down its arguments."""

@@ -89,6 +89,38 @@ def test_a_game_goes_on_after_a_reload(go: Visitor) -> None:
         assert (board_of(visit), visit.text("play-score")) == (board, score)
 
 
+def test_a_link_to_a_board_costs_no_game_and_proves_no_score(go: Visitor) -> None:
+    with go() as visit:
+        for key in KEYS * 4:
+            visit.page.keyboard.press(key)
+        board, best = board_of(visit), visit.text("play-best")
+        visit.page.goto(visit.page.url.split("?")[0] + "?board=gg00000000000000")
+        visit.page.wait_for_selector("body[data-ready]")
+        assert board_of(visit) == [16, 16] + [0] * 14
+        visit.page.goto(visit.page.url.split("?")[0])
+        visit.page.wait_for_selector("body[data-ready]")
+        assert (board_of(visit), visit.text("play-best")) == (board, best)
+        visit.page.goto(visit.page.url.split("?")[0] + "?board=gg00000000000000")
+        visit.page.wait_for_selector("body[data-ready]")
+        visit.page.keyboard.press("ArrowLeft")
+        assert number(visit, "play-score") == 131_072
+        assert visit.text("play-best") == best
+
+
+def test_a_browser_that_keeps_nothing_plays_all_the_same(go: Visitor) -> None:
+    blocked = """for (const name of ["localStorage", "sessionStorage"])
+        Object.defineProperty(window, name, { get() { throw new DOMException("denied"); } });"""
+    with go(token=None) as visit:
+        visit.page.add_init_script(blocked)
+        visit.page.reload()
+        visit.page.locator("#token-dialog input").fill(TOKEN)
+        visit.page.keyboard.press("Enter")
+        visit.page.wait_for_selector("body[data-ready]")
+        visit.page.keyboard.press("ArrowDown")
+        visit.page.keyboard.press("ArrowLeft")
+        wait_for(lambda: number(visit, "play-moves") > 0)
+
+
 def test_a_board_by_address_gets_the_servers_hint(go: Visitor, server: Server) -> None:
     with closing(http.client.HTTPConnection("127.0.0.1", server.rest_port)) as connection:
         connection.request(
@@ -208,16 +240,18 @@ def test_the_rules_of_the_page_are_those_of_the_game(go: Visitor) -> None:
     }"""
     tables = """async () => {
         const { CELLS, MOVES } = await import("/page/js/game/symmetries.js");
-        const { wilson } = await import("/page/js/game/statistics.js");
+        const { largestIn, wilson } = await import("/page/js/game/statistics.js");
         const { Game } = await import("/page/js/game/game.js");
         const starts = [0, 1, 7].map((game) => new Game(2n ** 64n - 5n, { game }).start);
-        return { CELLS, MOVES, starts, wilson: wilson(7, 60) };
+        const most = largestIn(Array.from({ length: 1_000_000 }, (_, i) => i));
+        return { CELLS, MOVES, starts, wilson: wilson(7, 60), most };
     }"""
     with go() as visit:
         found: Any = json.loads(visit.run(slides, boards.tolist()))
         known = visit.run(tables)
     assert known["CELLS"] == CELLS.tolist()
     assert known["MOVES"] == MOVES.tolist()
+    assert known["most"] == 999_999
     assert known["starts"] == Episodes(2**64 - 5, [0, 1, 7]).boards.tolist()
     assert known["wilson"] == pytest.approx(share_interval(7, 60), abs=1e-4)
     for move in range(4):
@@ -358,7 +392,10 @@ def test_a_damaged_replay_is_refused(go: Visitor, tmp_path: Path) -> None:
         drop(visit, tmp_path / "damaged.replay")
         visit.page.get_by_text("damaged at byte 12").wait_for()
         drop(visit, tmp_path / "letter.replay")
-        visit.page.get_by_text("not a replay file").wait_for()
+        visit.page.get_by_text("not a replay file of Octofold").wait_for()
+        (tmp_path / "short.replay").write_text("<html>")
+        drop(visit, tmp_path / "short.replay")
+        visit.page.get_by_text("This is not a replay file.").wait_for()
 
 
 def test_an_evaluation_is_watched_while_it_grows(go: Visitor, server: Server) -> None:

@@ -33,7 +33,14 @@ from octofold_client.cli.json_output import add_json, print_json
 from octofold_client.cli.playing import Games, Players
 from octofold_client.errors import EvaluationError, OctofoldError, Unavailable, UnknownModel
 from octofold_client.evaluation.contest import Contest
-from octofold_client.evaluation.contest_report import JSON_FILE, REPORT_FILE, markdown, write_files
+from octofold_client.evaluation.contest_report import (
+    JSON_FILE,
+    REPORT_FILE,
+    figures,
+    markdown,
+    sentences,
+    write_files,
+)
 from octofold_client.evaluation.question import Question
 from octofold_client.evaluation.report import missing_note
 from octofold_client.evaluation.result_folder import Conditions, check_writable, existing
@@ -150,7 +157,7 @@ def compare(options: Namespace) -> int:
     if options.html:
         files["page"] = _HTML_FILE
         results = [standing.side.folder for standing in contest.standings]
-        write_html(folder / _HTML_FILE, results, [pair.sentence for pair in contest.pairs])
+        write_html(folder / _HTML_FILE, results, _remarks(contest))
     _show(contest, {kind: folder / name for kind, name in files.items()}, options.json)
     return 0 if question is None or contest.answer else NOT_SHOWN
 
@@ -241,6 +248,12 @@ def _played(options: Namespace, games: Games, players: Players, question: Questi
         if not deciding or contest.decided or number == options.limit:
             return contest
         number = next_look(number, options.limit)
+
+
+def _remarks(contest: Contest) -> list[str]:
+    if len(contest.pairs) == 1:
+        return sentences(contest)
+    return [*figures(contest), *(pair.sentence for pair in contest.pairs), *sentences(contest)]
 
 
 def _show(contest: Contest, files: Mapping[str, Path], as_json: bool) -> None:

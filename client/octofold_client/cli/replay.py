@@ -3,6 +3,7 @@
 `terminal/viewer.py` is its screen, and `replay_export.py` writes the files.
 """
 
+import argparse
 import functools
 import sys
 import time
@@ -222,4 +223,8 @@ def disputable(at: int, last: int, direction: int) -> NDArray[np.int64]:
 
 
 def _game(text: str) -> str | int:
-    return text if text in ("best", "worst") else count(text, MOST_GAMES, least=0)
+    if text in ("best", "worst"):
+        return text
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is neither best, worst nor the number of a game")
+    return count(text, MOST_GAMES, least=0)

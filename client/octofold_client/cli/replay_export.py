@@ -24,7 +24,7 @@ from octofold_client.terminal.display import count_on, display_on
 
 GIF, TEXT = ".gif", ".txt"
 SENSIBLE_FRAMES, MOST_FRAMES = 300, 1_000
-"""Frames of a GIF that are written unless the command asks for others, and at most; one needs some 4 KB."""
+"""Frames of a GIF that are written unless the command asks for others, and at most; one needs some 7 KB."""
 MOST_POSITIONS = 1_000_000
 _FASTEST = 50
 """Positions per second; browsers show faster GIFs slowly."""

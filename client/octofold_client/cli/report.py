@@ -86,6 +86,11 @@ def report(options: Namespace, refuse: Callable[[str], NoReturn]) -> None:
         refuse(f"--out: there is no folder {options.out.parent}")
     if options.out is not None and options.out.is_dir():
         refuse(f"--out: {options.out} is a folder, not a file")
+    if options.out is not None and options.out.suffix.lower() not in (".html", ".htm"):
+        refuse(f"--out: {options.out} must end with .html")
+    for number, folder in enumerate(options.folders):
+        if folder.resolve() in (other.resolve() for other in options.folders[:number]):
+            refuse(f"{folder} is given twice")
     # Fail before minutes of work, not after them.
     check_html(options)
     draw = pictures_of("octofold_client.analysis.pictures").draw if options.plots else None

@@ -18,15 +18,33 @@ UNPAIRED = (
     "The seeds differ, so the players did not play the same games. The games are not paired, and equal luck "
     "does not cancel out."
 )
+PARTLY_PAIRED = (
+    "Players with different seeds did not play the same games, so their games are not paired, and equal luck "
+    "does not cancel out. Those with the same seed are compared game by game."
+)
 
 
 def markdown(contest: Contest) -> str:
     """The tables and, below them, the result in words."""
     parts = [_two(contest.pairs[0])] if len(contest.pairs) == 1 else [_league(contest), _pairs(contest)]
-    if not contest.paired:
-        parts.append(UNPAIRED)
-    parts.append(contest.pairs[0].sentence if len(contest.pairs) == 1 else _explained(contest))
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, *sentences(contest)])
+
+
+def sentences(contest: Contest) -> list[str]:
+    """The result in words, without the figures of the tables."""
+    said = [contest.pairs[0].sentence if len(contest.pairs) == 1 else _explained(contest)]
+    if contest.paired:
+        return said
+    return [PARTLY_PAIRED if any(pair.paired for pair in contest.pairs) else UNPAIRED, *said]
+
+
+def figures(contest: Contest) -> list[str]:
+    """The league table in words, for reports that have tables of their own."""
+    return [
+        f"{standing.side.name}: rank {standing.rank_in_words}, {standing.average:,.0f} points on average in "
+        f"the {len(standing.scores):,} games that are compared."
+        for standing in contest.ranked
+    ]
 
 
 def write_files(contest: Contest, folder: Path, pictures: Iterable[str] = ()) -> None:

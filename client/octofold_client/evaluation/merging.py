@@ -1,5 +1,6 @@
 """Puts the slices of an evaluation together, as if one program had played all games."""
 
+import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -177,11 +178,11 @@ def _versions(parts: Sequence[_Part]) -> str | None:
 @contextmanager
 def _new_folder(path: Path) -> Iterator[ResultFolder]:
     """Yield a temporary folder, which takes the place of `path` when the block ends."""
-    partial = path.with_name(path.name + ".partial")
-    if partial.exists():
-        shutil.rmtree(partial)  # left by a killed program
+    path = path.resolve()  # where a link leads to, and a name for "."
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    partial.mkdir()
     try:
-        partial.mkdir(parents=True)
         yield ResultFolder(partial)
         partial.replace(path)
     except BaseException:

@@ -138,10 +138,10 @@ def earlier_run(folder: ResultFolder) -> tuple[Card | None, str | None, Run | No
     try:
         run = result["run"]
         if run is not None:
-            run = Run(**{name: run[name] for name in Run.__dataclass_fields__})
+            run = msgspec.convert({name: run[name] for name in Run.__dataclass_fields__}, Run)
         card = None if result["card"] is None else card_of(result["card"])
-        return card, result.get("server_version"), run
-    except (KeyError, TypeError, CardError) as error:
+        return card, msgspec.convert(result.get("server_version"), str | None), run
+    except (KeyError, TypeError, CardError, msgspec.ValidationError) as error:
         raise EvaluationError(f"{folder.result} is damaged: {error!r}") from None
 
 
@@ -158,7 +158,7 @@ def read_result(file: Path) -> dict[str, Any]:
         result = {name: msgspec.json.decode(value) for name, value in raw.items() if name != "scores"}
     except msgspec.ValidationError:
         raise EvaluationError(f"{file} is not the result of an evaluation") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise EvaluationError(f"{file} is damaged: not JSON") from None
     if "schema" not in result:
         raise EvaluationError(f"{file} is not the result of an evaluation")

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from octofold_game.episodes import Episode
 from octofold_game.files import whole_file, write_text
 from octofold_game.referee import ReplayError
@@ -55,11 +56,10 @@ class Conditions:
         """The conditions that `to_json` gave.
 
         Raises:
-            TypeError: these are no conditions.
+            msgspec.ValidationError: these are no conditions.
             EvaluationError: its slice does not exist.
         """
-        part = content.get("slice")
-        return cls(**{**content, "slice": part and Slice(**part)})
+        return msgspec.convert(content, cls)
 
     @property
     def player(self) -> str:
@@ -113,7 +113,7 @@ class ResultFolder:
             return Conditions.of_json(json.loads(self._conditions.read_text()))
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except (ValueError, TypeError, AttributeError, EvaluationError):
+        except (ValueError, RecursionError, EvaluationError):
             raise EvaluationError(
                 f"{self._conditions} is damaged; it should contain the conditions of the games"
             ) from None

@@ -32,6 +32,8 @@ LOOK_SECONDS = 2.0
 """How often to look for servers that have come or gone."""
 FAILURES = 8
 """Failures in a row, without a move in between, that end the evaluation."""
+TOGETHER_SECONDS = 2.0
+"""Tasks that fail within this time of each other, such as those of a node that dies, are one failure."""
 PATIENCE_SECONDS = 60.0
 """How long to wait for a server, because a lost replica is replaced."""
 
@@ -76,6 +78,8 @@ class Spread:
     _size: int = field(default=1, init=False)
     _shunned: dict[str, float] = field(default_factory=dict, init=False)
     _failures: int = field(default=0, init=False)
+    _failed: float = field(default=-math.inf, init=False)
+    "when the last of them was counted"
     _told: bool = field(default=False, init=False)
     _moved: float = field(default_factory=time.monotonic, init=False)
     _places: list[str] = field(default_factory=list, init=False)
@@ -216,9 +220,11 @@ class Spread:
         Raises:
             ClusterError: too many tasks in a row have failed.
         """
-        self._failures += 1
+        now = time.monotonic()
+        if now - self._failed > TOGETHER_SECONDS:
+            self._failures, self._failed = self._failures + 1, now
         if self._failures >= FAILURES:
-            raise ClusterError(f"{FAILURES} tasks in a row failed; the last one: {why}")
+            raise ClusterError(f"tasks failed {FAILURES} times in a row; the last one: {why}")
         asking = f" that asked {each.place}" if each.place else ""
         self.remark(f"a task{asking} failed, and another continues its games: {why}")
         if each.place:

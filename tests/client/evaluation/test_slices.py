@@ -194,7 +194,7 @@ def test_a_merge_that_is_interrupted_leaves_no_folder(slices: list[Path], tmp_pa
         nonlocal calls
         calls += 1
         if calls > GAMES:  # while the games are written
-            assert (tmp_path / "merged.partial").exists()
+            assert list(tmp_path.glob(".merged.*.partial"))
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -232,3 +232,36 @@ def test_more_slices_than_games_are_one_line(tmp_path: Path) -> None:
     done = octofold("evaluate", "--player=random", "--slice=1/3", "--games=2", folder=tmp_path)
     assert (done.returncode, done.stderr) == (1, "octofold: 2 games cannot be cut into 3 slices\n")
     assert not list(tmp_path.iterdir())
+
+
+def test_nothing_of_others_is_removed_by_a_merge(slices: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "all.partial").mkdir()
+    (tmp_path / "all.partial" / "notes").write_text("mine")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "all").symlink_to("empty")
+    merge(slices, tmp_path / "all")
+    assert (tmp_path / "all.partial" / "notes").read_text() == "mine"
+    assert (tmp_path / "empty" / "result.json").exists()
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize(
+    ("file", "change"),
+    [
+        ("conditions.json", {"sha256": 5}),
+        ("conditions.json", {"slice": {"number": 2.5, "of": 3, "games": 14}}),
+        ("result.json", {"run": {"moves": "many"}}),
+        ("result.json", {"server_version": [1]}),
+    ],
+)
+def test_a_file_that_somebody_edited_is_named(
+    slices: list[Path], tmp_path: Path, file: str, change: dict[str, Any]
+) -> None:
+    edited = slices[1] / file
+    content = json.loads(edited.read_text())
+    for name, value in change.items():
+        content[name] = content[name] | value if isinstance(value, dict) else value
+    edited.write_text(json.dumps(content))
+    with pytest.raises(EvaluationError, match=r"is damaged") as raised:
+        merge(slices, tmp_path / "merged")
+    assert str(edited) in str(raised.value)

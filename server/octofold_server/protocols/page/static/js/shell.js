@@ -1,6 +1,7 @@
 /** The frame around the tabs: theme, banner, and the question for a token. */
 
 import { byId } from "./dom.js";
+import { store, stored } from "./storage.js";
 
 const THEME_KEY = "octofold.theme";
 const THEMES = { auto: "Theme: auto", light: "Theme: light", dark: "Theme: dark" };
@@ -11,9 +12,9 @@ export function watchTheme(button) {
   const set = (name) => {
     document.documentElement.dataset.theme = name;
     button.textContent = THEMES[name];
-    localStorage.setItem(THEME_KEY, name);
+    store(THEME_KEY, name);
   };
-  const kept = localStorage.getItem(THEME_KEY);
+  const kept = stored(THEME_KEY);
   set(names.includes(kept) ? kept : "auto");
   button.addEventListener("click", () => {
     set(names[(names.indexOf(document.documentElement.dataset.theme) + 1) % names.length]);

@@ -139,7 +139,7 @@ export class Advice {
     const views = answer.votes.reduce((sum, votes) => sum + votes, 0);
     if (views > 1) parts.push(`, with ${answer.votes[answer.move]} of ${views} views. `);
     else parts.push(`, ${percent(answer.probabilities[answer.move])}. `);
-    if (judged) parts.push(judgement(this.judge, answer, judged));
+    if (judged) parts.push(judgment(this.judge, answer, judged));
     this._verdict.replaceChildren(...parts);
   }
 }
@@ -158,7 +158,7 @@ function withoutViews(model, { votes, why_no_views: why }) {
   );
 }
 
-function judgement(judge, answer, judged) {
+function judgment(judge, answer, judged) {
   if (judged.move === answer.move) return make("span.agrees", {}, `${judge.name} agrees.`);
   return make("span.differs", {}, `${judge.name} would play ${MOVE_NAMES[judged.move]}.`);
 }

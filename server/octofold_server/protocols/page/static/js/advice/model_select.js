@@ -6,7 +6,7 @@ import { announce, grouped, make } from "../dom.js";
 let count = 0;
 
 /**
- * Make a labelled chooser, which follows the list.
+ * Make a labeled chooser, which follows the list.
  *
  * @param {string} title
  * @param {import("../ask/models.js").Models} models the first one is chosen at the start, unless `none` is given

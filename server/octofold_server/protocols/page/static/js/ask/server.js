@@ -6,6 +6,7 @@
  */
 
 import { formatBoard } from "../game/board_text.js";
+import { store, stored } from "../storage.js";
 
 const TOKEN_KEY = "octofold.token";
 const LOOK_MS = 1000;
@@ -133,7 +134,7 @@ export class Server {
 
   async _fetch(path, options = {}) {
     for (let tries = 0; ; tries += 1) {
-      const token = sessionStorage.getItem(TOKEN_KEY);
+      const token = stored(TOKEN_KEY, { forSession: true });
       const headers = token ? { Authorization: `Bearer ${token}` } : {};
       let reply;
       try {
@@ -158,10 +159,10 @@ export class Server {
 
   /** Ask for another token than `used`, once for all requests that wait for it. */
   async _newToken(used) {
-    if (sessionStorage.getItem(TOKEN_KEY) !== used) return; // another request has got one meanwhile
+    if (stored(TOKEN_KEY, { forSession: true }) !== used) return; // another request has got one meanwhile
     this._asking ??= this._askToken(used !== null).finally(() => (this._asking = null));
     const token = await this._asking;
     if (!token) throw new Refused("The server wants a token.", 401);
-    sessionStorage.setItem(TOKEN_KEY, token);
+    store(TOKEN_KEY, token, { forSession: true });
   }
 }

@@ -4,7 +4,7 @@ import { describeBoard } from "../game/board_text.js";
 import { tileOf } from "../game/rules.js";
 import { make, prefersStillness } from "../dom.js";
 
-const SLIDE_MS = 100; // as in tiles.css
+const SLIDE_MS = 100; // as in board.css
 
 /** A board that is drawn with one element for each tile, so that CSS can move them. */
 export class BoardView {

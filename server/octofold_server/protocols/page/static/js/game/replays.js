@@ -55,9 +55,13 @@ export class ReplayReader {
     return this._keep(bytes.slice(at), games);
   }
 
-  /** Whether the bytes end within a game. */
-  get isTorn() {
-    return this._rest.length > 0;
+  /**
+   * Check that the file may end here.
+   *
+   * @throws {Error} this is not a replay file
+   */
+  end() {
+    if (!this._begun) throw new Error("This is not a replay file.");
   }
 
   _keep(rest, games) {

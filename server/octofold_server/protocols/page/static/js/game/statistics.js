@@ -2,6 +2,13 @@
 
 const NORMAL_95 = 1.96;
 
+/** The largest of many numbers, or `least`; as arguments of one call, a million would be too many. */
+export const largestIn = (numbers, least = -Infinity) =>
+  numbers.reduce((most, number) => (number > most ? number : most), least);
+
+/** The smallest of many numbers. */
+export const smallestIn = (numbers) => -largestIn(numbers.map((number) => -number));
+
 /**
  * Average, best, and the normal 95% interval of the average.
  *
@@ -51,7 +58,7 @@ export function running(scores) {
  * @returns {{width: number, counts: number[]}} bin `i` counts the scores from `i * width` on
  */
 export function histogram(scores, wanted = 24) {
-  const most = Math.max(1, ...scores);
+  const most = largestIn(scores, 1);
   const raw = most / wanted;
   const power = 10 ** Math.floor(Math.log10(raw));
   const width = Math.max(1, power * ([1, 2, 5, 10].find((step) => step * power >= raw) ?? 10));

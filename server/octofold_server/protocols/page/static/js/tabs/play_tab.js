@@ -9,6 +9,7 @@ import { announce, byId, grouped } from "../dom.js";
 import { describeCell, formatBoard, parseBoard } from "../game/board_text.js";
 import { Game, randomSeed } from "../game/game.js";
 import { MOVE_NAMES, largestOf, tileOf } from "../game/rules.js";
+import { store, stored } from "../storage.js";
 import { SpeedControl } from "./speed_control.js";
 
 const BEST_KEY = "octofold.best";
@@ -34,7 +35,8 @@ export class PlayTab {
     this._best = Number(stored(BEST_KEY)) || 0;
     this._shown = 0; // time of the last update of the advice
     this._connect(onStudy);
-    this.begin(board ? new Game(randomSeed(), { start: board }) : restored());
+    // A board from a link proves nothing about the player, and looking at it must not cost the game at hand.
+    this.begin(board ? linked(board) : restored());
   }
 
   /** Show a game, in place of the one before. */
@@ -164,7 +166,7 @@ export class PlayTab {
       this._advice.ask(game.board);
     }
     byId("play-link").href = `?board=${formatBoard(game.board)}`;
-    if (this._autoplay.isSlow) store(GAME_KEY, JSON.stringify(saved(game)));
+    if (this._autoplay.isSlow && (game.moves.length || !game.isLinked)) store(GAME_KEY, JSON.stringify(saved(game)));
   }
 
   _connect(onStudy) {
@@ -186,6 +188,9 @@ const saved = ({ seed, start, moves, isHelped = false }) => ({
   moves: moves.map(({ move }) => move).join(""),
 });
 
+/** A game that begins with the board of a link. */
+const linked = (start) => Object.assign(new Game(randomSeed(), { start }), { isHelped: true, isLinked: true });
+
 /** The game that was open when the page was left, or a new one. */
 function restored() {
   try {
@@ -196,21 +201,5 @@ function restored() {
     return game.isOver ? new Game(randomSeed()) : Object.assign(game, { isHelped });
   } catch {
     return new Game(randomSeed());
-  }
-}
-
-function stored(key) {
-  try {
-    return localStorage.getItem(key);
-  } catch {
-    return null; // switched off in the browser
-  }
-}
-
-function store(key, value) {
-  try {
-    localStorage.setItem(key, value);
-  } catch {
-    // The page works without; only the next visit begins anew.
   }
 }

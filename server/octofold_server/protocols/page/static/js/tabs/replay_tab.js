@@ -108,6 +108,7 @@ class ReplayTab {
       if (file.size > MAX_FILE_BYTES) throw new Error(`${file.name} is larger than 512 MiB.`);
       const reader = new ReplayReader();
       const games = reader.push(new Uint8Array(await file.arrayBuffer()));
+      reader.end();
       if (!games.length) throw new Error(`${file.name} contains no finished game.`);
       this._open(games, file.name);
     } catch (error) {
@@ -123,7 +124,7 @@ class ReplayTab {
       for (;;) {
         const piece = await this._page.source.resultFile(result, "games.replay", reader.bytes);
         if (!piece?.bytes.length) break;
-        games.push(...reader.push(piece.bytes));
+        for (const each of reader.push(piece.bytes)) games.push(each);
       }
       if (!games.length) throw new Error(`There is no finished game in ${result}.`);
       this._open(games, result, result);

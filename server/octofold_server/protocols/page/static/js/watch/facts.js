@@ -1,7 +1,7 @@
 /** The figures of an evaluation, with their 95% intervals. */
 
 import { grouped, make, percent } from "../dom.js";
-import { summarize, wilson } from "../game/statistics.js";
+import { largestIn, summarize, wilson } from "../game/statistics.js";
 import { tileOf } from "../game/rules.js";
 
 const SMALLEST_TILE = 9; // 512
@@ -42,7 +42,7 @@ export class Facts {
   }
 
   _showTiles(tiles) {
-    const largest = Math.max(0, ...tiles);
+    const largest = largestIn(tiles, 0);
     const rows = [];
     for (let exponent = SMALLEST_TILE; exponent <= largest; exponent += 1) {
       const hits = tiles.filter((tile) => tile >= exponent).length;

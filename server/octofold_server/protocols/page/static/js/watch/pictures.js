@@ -2,7 +2,7 @@
 
 import { colorOf } from "../colors.js";
 import { grouped } from "../dom.js";
-import { histogram, running, summarize } from "../game/statistics.js";
+import { histogram, largestIn, running, smallestIn, summarize } from "../game/statistics.js";
 
 const HEIGHT = 190;
 const [LEFT, RIGHT, TOP, BOTTOM] = [8, 8, 16, 22];
@@ -35,7 +35,7 @@ export function drawHistogram(canvas, scores) {
   context.fillRect(x(average) - 1, TOP, 2, floor - TOP);
   canvas.setAttribute(
     "aria-label",
-    `Histogram of ${scores.length} scores from ${grouped(Math.min(...scores))} to ${grouped(Math.max(...scores))}`,
+    `Histogram of ${scores.length} scores from ${grouped(smallestIn(scores))} to ${grouped(largestIn(scores))}`,
   );
 }
 
@@ -48,8 +48,8 @@ export function drawRunning(canvas, scores) {
   if (path.length < 2) return;
   // The first few intervals are wider than anything that follows.
   const later = path.slice(Math.min(4, path.length - 2));
-  const high = Math.max(...later.map(({ average, margin }) => average + margin)) * 1.02;
-  const low = Math.max(0, Math.min(...later.map(({ average, margin }) => average - margin)) * 0.98);
+  const high = largestIn(later.map(({ average, margin }) => average + margin)) * 1.02;
+  const low = Math.max(0, smallestIn(later.map(({ average, margin }) => average - margin)) * 0.98);
   const x = (i) => LEFT + (i / (path.length - 1)) * (width - LEFT - RIGHT);
   const y = (score) => floor - ((Math.min(high, Math.max(low, score)) - low) / (high - low || 1)) * (floor - TOP);
   context.beginPath();

@@ -1,0 +1,21 @@
+/** What the browser keeps for the page. If it keeps nothing, this visit remembers it. */
+
+const memory = new Map();
+
+/** The text under a key, or null; `forSession`: of this visit only, such as a token. */
+export function stored(key, { forSession = false } = {}) {
+  try {
+    return (forSession ? sessionStorage : localStorage).getItem(key);
+  } catch {
+    return memory.get(key) ?? null; // switched off in the browser
+  }
+}
+
+/** Keep a text under a key. */
+export function store(key, value, { forSession = false } = {}) {
+  try {
+    (forSession ? sessionStorage : localStorage).setItem(key, value);
+  } catch {
+    memory.set(key, String(value));
+  }
+}
