@@ -132,4 +132,6 @@ def clustered_share_interval(successes: ArrayLike, sizes: ArrayLike) -> Interval
 def _wilson(share: float, n: float) -> Interval:
     center = (share + Z * Z / (2 * n)) / (1 + Z * Z / n)
     margin = Z * sqrt(share * (1 - share) / n + Z * Z / (4 * n * n)) / (1 + Z * Z / n)
-    return max(0.0, center - margin), min(1.0, center + margin)
+    # Rounding would leave 3e-18 at 0, and may end below 1.
+    low = max(0.0, center - margin) if share > 0 else 0.0
+    return low, min(1.0, center + margin) if share < 1 else 1.0

@@ -37,10 +37,12 @@ def test_shares_have_wilsons_published_intervals(successes: int, n: int, low: fl
     assert share_interval(successes, n) == pytest.approx((low, high), abs=5e-5)
 
 
-def test_a_share_of_all_games_ends_at_one() -> None:
-    low, high = share_interval(10, 10)
-    assert high == pytest.approx(1.0)
-    assert 0.7 < low < 1.0
+@pytest.mark.parametrize("n", [10, 100, 333, 1000])
+def test_shares_of_no_and_of_all_games_end_at_exactly_zero_and_one(n: int) -> None:
+    nothing, everything = share_interval(0, n), share_interval(n, n)
+    assert (nothing[0], everything[1]) == (0.0, 1.0)
+    assert 0.0 < nothing[1] < 0.3
+    assert 0.7 < everything[0] < 1.0
 
 
 @pytest.mark.parametrize("n", [999, 1000, 1001, 1002, 2000])
