@@ -49,15 +49,18 @@ class _Thread(Processes):
 def _two_runs(teacher: NTupleNetwork, prepare: Callable[[Distillation], Any]) -> list[Distillation]:
     """Two threads that share a run; both `prepare` it and make some updates."""
     exchange = _Exchange(2)
+    # One after another: unlike processes, threads share the random numbers that the first weights come from.
+    runs = [
+        Distillation(OPTIONS, ARCHITECTURE, teacher, processes=_Thread(rank, exchange)) for rank in range(2)
+    ]
 
-    def run_of(rank: int) -> Distillation:
-        run = Distillation(OPTIONS, ARCHITECTURE, teacher, processes=_Thread(rank, exchange))
+    def learn(run: Distillation) -> None:
         prepare(run)
         run.learn(3)
-        return run
 
     with ThreadPoolExecutor(2) as threads:
-        return list(threads.map(run_of, range(2)))
+        list(threads.map(learn, runs))
+    return runs
 
 
 def test_processes_play_games_of_their_own_and_keep_the_same_weights(teacher: NTupleNetwork) -> None:

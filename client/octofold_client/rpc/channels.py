@@ -10,7 +10,9 @@ import itertools
 import json
 import logging
 import threading
+import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import grpc
@@ -44,6 +46,10 @@ BALANCED_OPTIONS = (
 
 _READY = grpc.ChannelConnectivity.READY
 _FAILED = (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.SHUTDOWN)
+
+_WATCH_ENDS_SECONDS = 0.3
+"""grpcio's threads that watch channels look every 0.2 s whether they may end. If the channel is closed before
+that, they print an exception."""
 
 _log = logging.getLogger(__name__)
 
@@ -146,13 +152,14 @@ class _Several:
 class _BlockingSeveral(_Several):
     def __init__(self, addresses: Sequence[str], channels: Sequence[Any]) -> None:
         super().__init__(addresses, channels)
-        for number, channel in enumerate(channels):
-            self._watch(number, channel)
-
-    def _watch(self, number: int, channel: Any) -> None:
-        channel.subscribe(lambda state: self.turns.set_state(number, state), try_to_connect=True)
+        self._watches = [partial(self.turns.set_state, number) for number in range(len(channels))]
+        for channel, watch in zip(channels, self._watches, strict=True):
+            channel.subscribe(watch, try_to_connect=True)
 
     def close(self) -> None:
+        for channel, watch in zip(self.channels, self._watches, strict=True):
+            channel.unsubscribe(watch)
+        time.sleep(_WATCH_ENDS_SECONDS)
         for channel in self.channels:
             channel.close()
 

@@ -139,13 +139,13 @@ def build(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
     except FileError as error:
         raise StartupError(str(error)) from error
     operations = OpenInference(admission, None if place is None else SharedService(place, admission))
+    push = _metrics_push(config, operations, place)
     methods = _methods(config, admission, health, access, operations)
     try:
         grpc = new_server(config.transport, methods, _options(config))
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         raise StartupError(f"--transport {config.transport} cannot serve here: {reason}") from error
-    push = _metrics_push(config, operations, place)
     return Parts(config, admission, health, access, operations, tls, grpc, push)
 
 
