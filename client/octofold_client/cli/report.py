@@ -110,9 +110,9 @@ def _rebuild(
     draw: Callable[..., list[str]] | None,
     write_scores: Callable[[Evaluation, Path], None] | None,
 ) -> None:
-    folder, _ = ResultFolder.of_evaluation(path)
+    folder, conditions = ResultFolder.of_evaluation(path)
     climb = Climb()
-    evaluation = read_evaluation(folder, *([climb.add] if draw is not None else []))
+    evaluation = read_evaluation(folder, conditions, *([climb.add] if draw is not None else []))
     drawn = [] if draw is None else draw(folder.path, evaluation, climb)
     evaluation.write(folder, write_report(evaluation, drawn))
     if write_scores is not None:

@@ -14,7 +14,7 @@ from octofold_client.analysis.trajectories import GAMES_AT_ONCE, Climb, batched
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.game_table import GameSummary, GameTable
 from octofold_client.evaluation.result import Evaluation, earlier_run
-from octofold_client.evaluation.result_folder import ResultFolder, existing
+from octofold_client.evaluation.result_folder import Conditions, ResultFolder, existing
 from octofold_client.evaluation.summary import Summary
 from octofold_client.loadtest.kept import FILE as LOAD_TEST_FILE
 from octofold_client.loadtest.kept import read_load_test
@@ -53,16 +53,17 @@ def _goodness(episode: Episode) -> tuple[int, int]:
     return episode.score, -episode.game
 
 
-def read_evaluation(folder: ResultFolder, *takers: Callable[[Sequence[Episode]], None]) -> Evaluation:
+def read_evaluation(
+    folder: ResultFolder, conditions: Conditions, *takers: Callable[[Sequence[Episode]], None]
+) -> Evaluation:
     """The evaluation in a folder, from its replays; each of the `takers` gets all games, piece by piece.
 
+    `ResultFolder.of_evaluation` gives the folder and its conditions.
+
     Raises:
-        EvaluationError: the folder is not a result folder, or contains no finished games.
+        EvaluationError: the folder contains no finished games, or its result is damaged.
         ReplayError: the replay file is damaged.
     """
-    conditions = folder.conditions()
-    if conditions is None:
-        raise EvaluationError(f"{folder.path} is not a result folder")
     earlier = earlier_run(folder)
     games = GameTable()
     for episodes in batched(folder.finished(), GAMES_AT_ONCE):
@@ -148,7 +149,7 @@ def _evaluation_part(path: Path, taken: Collection[str]) -> EvaluationPart:
     analysis, climb = read_analysis(path), Climb()
     costly = analysis.costliest[:COSTLY_MOVES] if analysis is not None else []
     games = ChosenGames({move.game for move in costly})
-    evaluation = read_evaluation(folder, climb.add, games.add)
+    evaluation = read_evaluation(folder, conditions, climb.add, games.add)
     name = conditions.player if conditions.player not in taken else str(path)
     shown = Shown(name, evaluation, climb)
     return EvaluationPart(path, shown, games, analysis, runs_of(path), _written(folder.replays))
