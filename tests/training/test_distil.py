@@ -12,8 +12,9 @@ import torch
 from octofold_players.expectimax import expected_values
 from octofold_players.ntuple import NTupleNetwork
 from octofold_training import checkpoints, cli
+from octofold_training.checkpoints import Checkpoint, CheckpointError
 from octofold_training.distil import CURVES, Distillation, DistilOptions
-from octofold_training.long_run import TrainingError, train
+from octofold_training.long_run import TrainingError, resume, save_state, train
 from torch import nn
 
 ARCHITECTURE = {"kind": "cnn", "layers": 2, "channels": 16, "exponents": 16}
@@ -116,6 +117,31 @@ def test_a_network_that_cannot_learn_this_is_refused(teacher: NTupleNetwork) -> 
         Distillation(_options(), ARCHITECTURE | {"head": "value", "value_scale": 100.0}, teacher)
     with pytest.raises(TrainingError, match="12 exponents apart; the teacher's games need 16"):
         Distillation(_options(), ARCHITECTURE | {"exponents": 12}, teacher)
+
+
+def test_a_run_starts_from_a_checkpoint_and_goes_on_without_it(
+    teacher: NTupleNetwork, start: Checkpoint, start_folder: Path, tmp_path: Path
+) -> None:
+    first = Distillation(_options(start=str(start_folder)), ARCHITECTURE, teacher)
+    first.warm_up()
+    for mine, theirs in zip(first.student.parameters(), start.network.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+    first.learn(2)
+    save_state(first, tmp_path)
+    later = Distillation(_options(start=str(tmp_path / "gone")), ARCHITECTURE, teacher)
+    resume(later, tmp_path)
+    assert later.origin["start_sha256"] == start.sha256
+
+
+def test_a_start_of_another_network_or_from_nowhere_is_refused(
+    teacher: NTupleNetwork, start_folder: Path, tmp_path: Path
+) -> None:
+    other = Distillation(_options(start=str(start_folder)), {**ARCHITECTURE, "layers": 3}, teacher)
+    with pytest.raises(TrainingError, match=r"'layers': 2.* but the recipe has .*'layers': 3"):
+        other.warm_up()
+    nowhere = Distillation(_options(start=str(tmp_path)), ARCHITECTURE, teacher)
+    with pytest.raises(CheckpointError, match="is not a checkpoint"):
+        nowhere.warm_up()
 
 
 def test_a_full_disk_ends_the_run_in_one_line_and_the_last_state_stays(

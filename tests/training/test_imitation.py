@@ -2,10 +2,7 @@
 
 import csv
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -22,6 +19,7 @@ from octofold_training import checkpoints, cli, imitation
 from octofold_training.imitation import Imitation, ImitationOptions
 from octofold_training.long_run import TrainingError, resume, save_state, train
 from octofold_training.networks import build
+from support.training import finished, octofold_train
 
 pytestmark = pytest.mark.timeout(300)  # on a machine that may be busy, a process takes long to begin
 
@@ -180,23 +178,6 @@ exponents = 16
 epochs = {epochs}
 batch_size = 100
 """
-
-
-def octofold_train(*arguments: object, folder: Path, processes: int = 1) -> subprocess.Popen[str]:
-    program = ["-m", "octofold_training.cli"]
-    if processes > 1:
-        program = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}", *program]
-    command = [sys.executable, *program, *map(str, arguments)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-
-
-def finished(process: subprocess.Popen[str]) -> str:
-    out, err = process.communicate(timeout=250)
-    assert process.returncode == 0, err
-    return out
 
 
 def test_two_processes_learn_what_one_learns(folder: Path, tmp_path: Path) -> None:

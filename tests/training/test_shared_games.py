@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from octofold_game.bitboards import unpack
 from octofold_players.ntuple import NTupleNetwork
 from octofold_training.distil import Distillation, DistilOptions
 from octofold_training.long_run import TrainingError, resume, save_state
 from octofold_training.processes import Processes
+from support.training import finished, octofold_train
 
 ARCHITECTURE = {"kind": "cnn", "layers": 2, "channels": 16, "exponents": 16}
 OPTIONS = DistilOptions(batch_size=64, slices=2, warm_up=64.0, muon=True)
@@ -86,6 +88,25 @@ def test_a_run_goes_on_in_another_number_of_processes(teacher: NTupleNetwork, tm
     for mine, theirs in zip(again[0].student.parameters(), again[1].student.parameters(), strict=True):
         assert torch.equal(mine, theirs)
     assert not set(again[0].pool.boards.tolist()) & set(again[1].pool.boards.tolist())
+
+
+@pytest.mark.timeout(300)  # on a machine that may be busy, a process takes long to begin
+def test_the_command_plays_running_games_in_every_process(teacher: NTupleNetwork, tmp_path: Path) -> None:
+    teacher.save(tmp_path / "teacher")
+    (tmp_path / "small.toml").write_text(
+        '[network]\nkind = "cnn"\nlayers = 2\nchannels = 16\nexponents = 16\n'
+        "[distil]\nbatch_size = 64\nslices = 2\npositions = 2560\n"
+    )
+    command = ("student", "small.toml", "--teacher", "teacher", "--device", "cpu")
+    assert "finished: 2,560 of 2,560 positions" in finished(
+        octofold_train(*command, folder=tmp_path, processes=2)
+    )
+    alone = Distillation(OPTIONS, ARCHITECTURE, teacher)
+    resume(alone, tmp_path / "runs" / "small")
+    sums = unpack(alone.pool.boards).astype(np.int64)
+    tiles = np.where(sums > 0, 1 << sums, 0).sum(axis=1)
+    for process in range(2):  # the moves of a new game come to no more than some 50
+        assert np.median(tiles[process::2]) > 200
 
 
 def test_games_that_cannot_be_shared_equally_are_refused(teacher: NTupleNetwork) -> None:

@@ -86,7 +86,7 @@ class Distillation(SupervisedRun[DistilOptions, SupervisedProgress]):
     @property
     def origin(self) -> dict[str, Any]:
         """The training method and what it started from, for the checkpoint."""
-        return {"method": "distillation from an n-tuple network", "teacher_sha256": self.teacher_sha256}
+        return {"method": "distillation from an n-tuple network", **super().origin}
 
     def _update(self) -> dict[str, float]:
         boards = self.pool.batch()

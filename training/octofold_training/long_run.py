@@ -229,6 +229,8 @@ def follow(run: Run[Any], folder: Path, minutes: float = math.inf) -> None:
     """Let a run of several processes learn in one that leaves all files to another, which is in `train`."""
     if (folder / STATE).exists():
         resume(run, folder)
+    else:
+        run.warm_up()
     started = run.seconds
     while not run.finished and run.seconds - started < minutes * 60:
         run.learn()

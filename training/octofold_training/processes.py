@@ -12,8 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+import numba
 import torch
 from torch import Tensor, distributed, nn
+
+from octofold_training.shared_sums import SharedSums, shared_sums
 
 
 class Processes:
@@ -23,11 +26,13 @@ class Processes:
     process ended alone, the others would wait for its part forever.
     """
 
-    def __init__(self, rank: int = 0, count: int = 1) -> None:
+    def __init__(self, rank: int = 0, count: int = 1, share_memory: bool = False) -> None:
         self.rank = rank
         """this one's number; 0 writes the files"""
         self.count = count
         self.interrupted = False
+        self._share_memory = share_memory
+        self._sums: SharedSums | None = None
 
     def part(self, size: int) -> slice:
         """Which rows of a batch of that size are this process's."""
@@ -38,9 +43,15 @@ class Processes:
         if self.count == 1:
             return
         gradients = [weights.grad for weights in network.parameters() if weights.grad is not None]
-        total = self.added(torch.cat([gradient.flatten() for gradient in gradients]))
+        total = self._gradient_sum(torch.cat([gradient.flatten() for gradient in gradients]))
         for gradient, part in zip(gradients, total.split([each.numel() for each in gradients]), strict=True):
             gradient.copy_(part.view_as(gradient))
+
+    def _gradient_sum(self, gradients: Tensor) -> Tensor:
+        if self._share_memory and not self._sums:
+            self._sums = shared_sums(len(gradients), self.rank, self.count)
+            self._share_memory = self._sums is not None
+        return self._sums.of(gradients) if self._sums else self.added(gradients)
 
     def added(self, numbers: Tensor) -> Tensor:
         """The sum of `numbers` over all processes."""
@@ -85,7 +96,12 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
         yield ONE_PROCESS
         return
     distributed.init_process_group("gloo" if device.type == "cpu" else "nccl")
-    together = Processes(distributed.get_rank(), count)
+    on_this_machine = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    # More threads than cores would keep each other waiting for most of the time.
+    numba.set_num_threads(max(1, numba.get_num_threads() // on_this_machine))
+    together = Processes(
+        distributed.get_rank(), count, share_memory=device.type == "cpu" and on_this_machine == count
+    )
     before = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)]
     try:
         for number, _ in before:

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -23,6 +24,7 @@ from octofold_players.ntuple import NTupleNetwork
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from octofold_training import checkpoints
 from octofold_training.architectures import Architecture
 from octofold_training.encoding import OneHot
 from octofold_training.goals import PositionsRun
@@ -43,6 +45,7 @@ _EXPONENTS = 16  # 0 to 15, which a teacher's games come to
 class SupervisedOptions:
     """The options of every run that learns from a teacher."""
 
+    start: str = option("", "folder of a checkpoint that a new run starts from; none: random weights")
     positions: float = option(100e6, "positions that the whole run learns from, including resumed parts")
     batch_size: int = option(1024, "positions of one update", minimum=2)
     micro_batch_size: int = option(
@@ -143,6 +146,7 @@ class SupervisedRun(PositionsRun, ABC, Generic[Options, Progress]):
         )
         self.seconds = 0.0
         self.positions = 0
+        self._start_sha256: str | None = None
         self._processes = processes
         self._all_boards = self.pool.boards
         self._teacher = teacher
@@ -166,9 +170,31 @@ class SupervisedRun(PositionsRun, ABC, Generic[Options, Progress]):
         """Of the teacher's tables; a published n-tuple network's card has the same as its checkpoint's."""
         return hashlib.sha256(np.ascontiguousarray(self._teacher.values).data).hexdigest()
 
+    @property
+    def origin(self) -> dict[str, Any]:
+        """What the run learns from and started from, for the checkpoint."""
+        started = {"start_sha256": self._start_sha256} if self._start_sha256 else {}
+        return {"teacher_sha256": self.teacher_sha256, **started}
+
     def warm_up(self) -> None:
-        """Spread the games over all stages."""
+        """Take the weights of the checkpoint to start from, and spread the games over all stages.
+
+        Raises:
+            CheckpointError: the checkpoint cannot be read.
+            TrainingError: it has another network.
+        """
+        if self.options.start:
+            self._start_from(Path(self.options.start))
         self.pool.warm_up(self._teacher)
+
+    def _start_from(self, folder: Path) -> None:
+        start = checkpoints.load(folder)
+        if start.architecture != self.architecture:
+            raise TrainingError(
+                f"{folder} contains {start.architecture}, but the recipe has {self.architecture}"
+            )
+        self.student.load_state_dict(start.network.state_dict())
+        self._start_sha256 = start.sha256
 
     def learning_rate(self) -> float:
         """The learning rate of the next update: a linear rise, a plateau, and a linear fall to 0."""
@@ -254,6 +280,7 @@ class SupervisedRun(PositionsRun, ABC, Generic[Options, Progress]):
         pool = {**self.pool.state(), "boards": self._all_boards}
         return {
             "architecture": self.architecture,
+            "start_sha256": self._start_sha256,
             "student": self.student.state_dict(),
             "averaged": self.averaged.state_dict(),
             "optimiser": self._optimiser.state_dict(),
@@ -274,6 +301,7 @@ class SupervisedRun(PositionsRun, ABC, Generic[Options, Progress]):
         if state["architecture"] != self.architecture:
             raise TrainingError(f"contains {state['architecture']}, but the recipe has {self.architecture}")
         self._restore_pool({name: part.numpy().view(np.uint64) for name, part in state["pool"].items()})
+        self._start_sha256 = state.get("start_sha256")  # older states have none
         self.student.load_state_dict(state["student"])
         self.averaged.load_state_dict(state["averaged"])
         self._optimiser.load_state_dict(state["optimiser"])

@@ -132,7 +132,7 @@ class ValueLearning(SupervisedRun[ValueOptions, ValueProgress]):
     def origin(self) -> dict[str, Any]:
         """The training method and what it started from, for the checkpoint."""
         method = "afterstate values of an n-tuple network, and TD(0) in its own games"
-        return {"method": method, "teacher_sha256": self.teacher_sha256}
+        return {"method": method, **super().origin}
 
     def _update(self) -> dict[str, float]:
         boards = self.pool.batch()
