@@ -132,7 +132,7 @@ def test_a_stopped_run_has_all_that_it_needs_to_go_on(tmp_path: Path) -> None:
     assert resumed.positions == run.positions
     for mine, theirs in zip(resumed.network.parameters(), run.network.parameters(), strict=True):
         assert torch.equal(mine, theirs)
-    with pytest.raises(TrainingError, match="asked for"):
+    with pytest.raises(TrainingError, match="but the recipe has"):
         resume(run_of({**SIMPLE, "form": "conv"}), tmp_path)
     with pytest.raises(TrainingError, match="replay has 3000 moves, this one has 1000"):
         resume(run_of(**TODAY | {"replay": 1000}), tmp_path)

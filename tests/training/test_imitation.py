@@ -123,7 +123,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(moves: ShuffledMoves, tm
 
 def test_another_network_or_other_moves_are_refused(moves: ShuffledMoves, log: Path, tmp_path: Path) -> None:
     save_state(run_of(moves), tmp_path)
-    with pytest.raises(TrainingError, match="asked for"):
+    with pytest.raises(TrainingError, match="but the recipe has"):
         resume(run_of(moves, {**SMALL, "dense": [33]}), tmp_path)
     convert([log, log], tmp_path / "twice")
     with pytest.raises(TrainingError, match="was learning from"):

@@ -27,7 +27,8 @@ from octofold_training.environment import Environment, RewardName
 from octofold_training.goals import GamesRun
 from octofold_training.interfaces import BoardEncoder
 from octofold_training.long_run import RunProgress, TrainingError
-from octofold_training.networks import all_finite, build, interface_of
+from octofold_training.network_state import NetworkState
+from octofold_training.networks import build, interface_of
 from octofold_training.options import option
 from octofold_training.random_state import random_state, restore_random
 from octofold_training.schedules import cooling
@@ -134,7 +135,7 @@ class Replay:
             kept[:count] = saved
 
 
-class DQN(GamesRun):
+class DQN(NetworkState, GamesRun):
     """One run: a Q-network, its optimiser, its games and their latest moves."""
 
     options: DQNOptions
@@ -268,18 +269,11 @@ class DQN(GamesRun):
         """`[N, 16]` to the values of up, right, down and left `[N, 4]`."""
         return self._interface.by_move(network(self._encode(boards)))
 
-    def is_sound(self) -> bool:
-        """Whether all weights are finite numbers."""
-        return all_finite(self.network)
-
     def state(self) -> dict[str, Any]:
         """Everything that `restore` needs."""
         return {
-            "architecture": self.architecture,
-            "network": self.network.state_dict(),
+            **super().state(),
             "target": self._target.state_dict(),
-            "optimiser": self._optimiser.state_dict(),
-            "averaged": self.averaged.state_dict(),
             "environment": self.environment.state(),
             "generator": self._generator.get_state(),
             "random": random_state(self._random),
@@ -289,18 +283,9 @@ class DQN(GamesRun):
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from `state`, at `positions`, which is set by then.
-
-        Raises:
-            TrainingError: the state has another architecture. Any other exception means that the state does
-                not fit.
-        """
-        if state["architecture"] != self.architecture:
-            raise TrainingError(f"holds {state['architecture']}, asked for {self.architecture}")
-        self.network.load_state_dict(state["network"])
+        """Continue from `state`; see `NetworkState.restore`."""
+        super().restore(state)
         self._target.load_state_dict(state["target"])
-        self._optimiser.load_state_dict(state["optimiser"])
-        self.averaged.load_state_dict(state["averaged"])
         self.environment.restore(state["environment"])
         self._generator.set_state(state["generator"])
         self._replay.restore(state["replay"])

@@ -28,7 +28,8 @@ from octofold_training.goals import PositionsRun
 from octofold_training.interfaces import BoardEncoder
 from octofold_training.long_run import RunProgress, TrainingError
 from octofold_training.micro_batches import MicroBatches
-from octofold_training.networks import all_finite, build, interface_of
+from octofold_training.network_state import NetworkState
+from octofold_training.networks import build, interface_of
 from octofold_training.options import fit_to_run, option
 from octofold_training.processes import ONE_PROCESS, Processes
 from octofold_training.schedules import cooling
@@ -76,7 +77,7 @@ class ImitationProgress(RunProgress):
         return f"epoch {self.epoch:.2f}  {super().details()}  agreement {self.accuracy:.2%}"
 
 
-class Imitation(PositionsRun):
+class Imitation(NetworkState, PositionsRun):
     """One run: a network, its optimiser, and where it stands in the moves."""
 
     options: ImitationOptions
@@ -201,34 +202,19 @@ class Imitation(PositionsRun):
             yield from self._moves.batches(epoch, self.options.batch_size, start)
             epoch, start = epoch + 1, 0
 
-    def is_sound(self) -> bool:
-        """Whether all weights are finite numbers."""
-        return all_finite(self.network)
-
     def state(self) -> dict[str, Any]:
         """Everything that `restore` needs."""
         return {
-            "architecture": self.architecture,
-            "network": self.network.state_dict(),
-            "averaged": self.averaged.state_dict(),
-            "optimiser": self._optimiser.state_dict(),
+            **super().state(),
             "moves": len(self._moves),
             "moves_sha256": self._moves.sha256,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from `state`, at `positions`, which is set by then.
-
-        Raises `TrainingError` for another architecture or other moves; whatever else is raised, the state
-        does not fit.
-        """
-        if state["architecture"] != self.architecture:
-            raise TrainingError(f"holds {state['architecture']}, asked for {self.architecture}")
+        """Continue from `state`; see `NetworkState.restore`."""
         if state["moves"] != len(self._moves):
             raise TrainingError(f"was learning from {state['moves']:,} moves, these are {len(self._moves):,}")
         if state.get("moves_sha256", self._moves.sha256) != self._moves.sha256:  # older states have none
             raise TrainingError("was learning from other moves, though as many")
-        self.network.load_state_dict(state["network"])
-        self.averaged.load_state_dict(state["averaged"])
-        self._optimiser.load_state_dict(state["optimiser"])
+        super().restore(state)
         self._batches = self._shuffled()

@@ -38,7 +38,8 @@ from octofold_training.goals import GamesRun
 from octofold_training.interfaces import BoardEncoder
 from octofold_training.long_run import RunProgress, TrainingError
 from octofold_training.matrix_form import MatrixForm
-from octofold_training.networks import ILLEGAL, all_finite, build
+from octofold_training.network_state import NetworkState
+from octofold_training.networks import ILLEGAL, build
 from octofold_training.options import option
 from octofold_training.random_state import random_state, restore_random
 from octofold_training.residual_network import ResidualNetwork
@@ -151,10 +152,11 @@ class Search:
         return torch.rand(shape, generator=self._generator, device=self._generator.device)
 
 
-class LazyZero(GamesRun):
+class LazyZero(NetworkState, GamesRun):
     """One run: a network, its optimizer, its games and the latest games that ended."""
 
     options: LazyZeroOptions
+    network: ResidualNetwork
 
     def __init__(
         self, options: LazyZeroOptions, architecture: Architecture, device: torch.device | None = None
@@ -280,17 +282,10 @@ class LazyZero(GamesRun):
         loss = cross_entropy(logits, shares) + mse_loss(values[:, 0], left.log())
         return loss, (logits.argmax(dim=1) == shares.argmax(dim=1)).float().mean()
 
-    def is_sound(self) -> bool:
-        """Whether all weights are finite numbers."""
-        return all_finite(self.network)
-
     def state(self) -> dict[str, Any]:
         """Everything that `restore` needs."""
         return {
-            "architecture": self.architecture,
-            "network": self.network.state_dict(),
-            "optimiser": self._optimiser.state_dict(),
-            "averaged": self.averaged.state_dict(),
+            **super().state(),
             "environment": self.environment.state(),
             "generator": self._generator.get_state(),
             "random": random_state(self._random),
@@ -300,18 +295,9 @@ class LazyZero(GamesRun):
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from `state`, at `positions`, which is set by then.
-
-        Raises:
-            TrainingError: the state has another architecture. Any other exception means that the state does
-                not fit.
-        """
-        if state["architecture"] != self.architecture:
-            raise TrainingError(f"holds {state['architecture']}, asked for {self.architecture}")
+        """Continue from `state`; see `NetworkState.restore`."""
+        super().restore(state)
         self.environment.restore(state["environment"])
-        self.network.load_state_dict(state["network"])
-        self._optimiser.load_state_dict(state["optimiser"])
-        self.averaged.load_state_dict(state["averaged"])
         self._generator.set_state(state["generator"])
         restore_random(self._random, state["random"])
         self._unfinished.restore(state["unfinished"])
