@@ -130,7 +130,7 @@ def test_a_run_starts_from_a_checkpoint_and_goes_on_without_it(
     save_state(first, tmp_path)
     later = Distillation(_options(start=str(tmp_path / "gone")), ARCHITECTURE, teacher)
     resume(later, tmp_path)
-    assert later.origin["start_sha256"] == start.sha256
+    assert later.origin["start"] == {"sha256": start.sha256, "stages": []}
 
 
 def test_a_start_of_another_network_or_from_nowhere_is_refused(

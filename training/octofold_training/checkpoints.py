@@ -39,6 +39,11 @@ class Checkpoint:
     training: dict[str, Any]
     sha256: str
 
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """What a run that starts from this network records of it: the SHA-256, and the stages until here."""
+        return {"sha256": self.sha256, "stages": self.training.get("stages", [])}
+
 
 def save(folder: Path, network: nn.Module, architecture: Architecture, training: dict[str, Any]) -> None:
     """Write `network` to `folder`, replacing the checkpoint there. `training` is free-form JSON."""

@@ -115,6 +115,7 @@ class PPO(PositionsRun):
         require_planes(start.network)
         self.architecture = start.architecture
         self.start = start.sha256
+        self._provenance = start.provenance
         self.policy = deepcopy(start.network).to(device).train()
         self.seconds = 0.0
         self.positions = 0
@@ -144,7 +145,7 @@ class PPO(PositionsRun):
     @property
     def origin(self) -> dict[str, Any]:
         """The training method and what it started from, for the checkpoint."""
-        return {"method": "PPO from a distilled network", "start_sha256": self.start}
+        return {"method": "PPO from a distilled network", "start": self._provenance}
 
     def rate(self) -> float:
         """The next turn's learning rate as a share of the peak: 1, then a linear fall to 0."""

@@ -146,7 +146,7 @@ class SupervisedRun(PositionsRun, ABC, Generic[Options, Progress]):
         )
         self.seconds = 0.0
         self.positions = 0
-        self._start_sha256: str | None = None
+        self._start: dict[str, Any] | None = None
         self._processes = processes
         self._all_boards = self.pool.boards
         self._teacher = teacher
@@ -173,7 +173,7 @@ class SupervisedRun(PositionsRun, ABC, Generic[Options, Progress]):
     @property
     def origin(self) -> dict[str, Any]:
         """What the run learns from and started from, for the checkpoint."""
-        started = {"start_sha256": self._start_sha256} if self._start_sha256 else {}
+        started = {"start": self._start} if self._start else {}
         return {"teacher_sha256": self.teacher_sha256, **started}
 
     def warm_up(self) -> None:
@@ -194,7 +194,7 @@ class SupervisedRun(PositionsRun, ABC, Generic[Options, Progress]):
                 f"{folder} contains {start.architecture}, but the recipe has {self.architecture}"
             )
         self.student.load_state_dict(start.network.state_dict())
-        self._start_sha256 = start.sha256
+        self._start = start.provenance
 
     def learning_rate(self) -> float:
         """The learning rate of the next update: a linear rise, a plateau, and a linear fall to 0."""
@@ -280,7 +280,7 @@ class SupervisedRun(PositionsRun, ABC, Generic[Options, Progress]):
         pool = {**self.pool.state(), "boards": self._all_boards}
         return {
             "architecture": self.architecture,
-            "start_sha256": self._start_sha256,
+            "start": self._start,
             "student": self.student.state_dict(),
             "averaged": self.averaged.state_dict(),
             "optimiser": self._optimiser.state_dict(),
@@ -301,7 +301,7 @@ class SupervisedRun(PositionsRun, ABC, Generic[Options, Progress]):
         if state["architecture"] != self.architecture:
             raise TrainingError(f"contains {state['architecture']}, but the recipe has {self.architecture}")
         self._restore_pool({name: part.numpy().view(np.uint64) for name, part in state["pool"].items()})
-        self._start_sha256 = state.get("start_sha256")  # older states have none
+        self._start = state.get("start")  # older states have none
         self.student.load_state_dict(state["student"])
         self.averaged.load_state_dict(state["averaged"])
         self._optimiser.load_state_dict(state["optimiser"])
