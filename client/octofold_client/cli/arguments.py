@@ -11,7 +11,7 @@ from octofold_game.command_line import Parser
 from octofold_client.errors import EvaluationError, InvalidRequest, OctofoldError
 from octofold_client.evaluation.servers import Servers
 from octofold_client.evaluation.slices import slice_numbers
-from octofold_client.rpc.credentials import Credentials
+from octofold_client.rpc.credentials import CredentialFiles, Credentials
 from octofold_client.rpc.targets import addresses_of
 
 Subcommands: TypeAlias = "argparse._SubParsersAction[Parser]"
@@ -67,7 +67,7 @@ def report_missing(target: str, reason: OctofoldError) -> None:
 
 
 def add_credentials(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that `credentials_of` reads."""
+    """Add the flags that `credential_files` reads."""
     security = parser.add_argument_group("security")
     security.add_argument("--tls", action="store_true", help="use TLS (implied by the next three options)")
     security.add_argument(
@@ -88,6 +88,17 @@ def add_credentials(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def credential_files(options: argparse.Namespace) -> CredentialFiles:
+    """The files that the flags of `add_credentials` name."""
+    return CredentialFiles(
+        tls=options.tls,
+        authorities=options.tls_ca,
+        certificate=options.tls_certificate,
+        key=options.tls_key,
+        token=options.token_file,
+    )
+
+
 def credentials_of(options: argparse.Namespace) -> Credentials:
     """The credentials from the flags of `add_credentials`.
 
@@ -95,13 +106,7 @@ def credentials_of(options: argparse.Namespace) -> Credentials:
         InvalidRequest: the flags contradict each other, or the token is invalid.
         OSError: a file cannot be read.
     """
-    return Credentials.from_files(
-        tls=options.tls,
-        authorities=options.tls_ca,
-        certificate=options.tls_certificate,
-        key=options.tls_key,
-        token=options.token_file,
-    )
+    return credential_files(options).read()
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:

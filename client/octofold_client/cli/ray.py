@@ -10,8 +10,8 @@ from typing import Any
 
 from octofold_game.files import write_text
 
-from octofold_client.cli.arguments import Subcommands, add_credentials, count
-from octofold_client.cli.spreading import SERVICE, credential_files
+from octofold_client.cli.arguments import Subcommands, add_credentials, count, credential_files
+from octofold_client.cli.spreading import SERVICE
 from octofold_client.errors import ClusterError
 from octofold_client.extras import ray_part
 from octofold_client.terminal.interrupts import DeferredInterrupts
@@ -225,7 +225,7 @@ def _plan(options: Namespace) -> Any:
         options.models.absolute(),
         (*own, *options.options),
         _is_open(options),
-        credential_files(options),
+        credential_files(options).absolute(),
     )
     least, most = options.replicas
     return ray_part("placement").Plan(

@@ -4,10 +4,8 @@ import argparse
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
-from octofold_client.cli.arguments import DEFAULT_TARGET
+from octofold_client.cli.arguments import DEFAULT_TARGET, credential_files
 from octofold_client.cli.playing import Cluster
 from octofold_client.contenders.player_specs import LocalPlayer
 from octofold_client.contenders.served_model import ServedModel
@@ -81,7 +79,7 @@ class RayCluster:
     ) -> PlayGames:
         """Play games of this contender in tasks."""
         tasks = ray_part("tasks")
-        player = tasks.Player(credentials=credential_files(self.options))
+        player = tasks.Player(credentials=credential_files(self.options).absolute())
         if isinstance(contender, LocalPlayer):
             player = replace(player, spec=contender.spec)
         else:
@@ -90,18 +88,3 @@ class RayCluster:
             player, Conditions.of(contender, seed), parallel, self.targets, remark, check
         )
         return spread
-
-
-def credential_files(options: argparse.Namespace) -> Any:
-    """The files of the flags of `add_credentials`, which every node reads itself."""
-
-    def absolute(path: Path | None) -> Path | None:
-        return path.absolute() if path else None  # a worker has another working directory
-
-    return ray_part("replica").CredentialFiles(
-        tls=options.tls,
-        authorities=absolute(options.tls_ca),
-        certificate=absolute(options.tls_certificate),
-        key=absolute(options.tls_key),
-        token=absolute(options.token_file),
-    )

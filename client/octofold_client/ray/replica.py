@@ -14,41 +14,12 @@ from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceS
 from octofold_client.errors import OctofoldError, ServerDied
 from octofold_client.ray.scaling import QueueTime
 from octofold_client.rpc.channels import blocking_channel
-from octofold_client.rpc.credentials import Credentials
+from octofold_client.rpc.credentials import PLAINTEXT, PLAINTEXT_FILES, CredentialFiles
 from octofold_client.rpc.local_server import LocalServer
 from octofold_client.wording import described
 
 LOOPBACK = "127.0.0.1"
 ASK_SECONDS = 5.0
-
-
-@dataclass(frozen=True)
-class CredentialFiles:
-    """The files of a client's credentials. Each node reads its own, so that no secret passes through Ray."""
-
-    tls: bool = False
-    authorities: Path | None = None
-    certificate: Path | None = None
-    key: Path | None = None
-    token: Path | None = None
-
-    def read(self) -> Credentials:
-        """The credentials; without a token file, the token of the environment.
-
-        Raises:
-            InvalidRequest: the files contradict each other, or the token is invalid.
-            OSError: a file cannot be read.
-        """
-        return Credentials.from_files(
-            tls=self.tls,
-            authorities=self.authorities,
-            certificate=self.certificate,
-            key=self.key,
-            token=self.token,
-        )
-
-
-PLAINTEXT_FILES = CredentialFiles()
 
 
 @dataclass(frozen=True)
@@ -85,7 +56,7 @@ class Replica:
         self._ending = ExitStack()
         self._server: LocalServer | None = None
         self._channel: Any = None
-        self._credentials = Credentials()
+        self._credentials = PLAINTEXT
 
     def node(self) -> str:
         """The name of the machine, for messages."""

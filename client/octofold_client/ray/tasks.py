@@ -17,7 +17,7 @@ from octofold_client.evaluation.evaluate import MoveSource
 from octofold_client.evaluation.lockstep import Standing, Step, play
 from octofold_client.evaluation.result_folder import Conditions, differences
 from octofold_client.evaluation.servers import Servers
-from octofold_client.ray.replica import PLAINTEXT_FILES, CredentialFiles
+from octofold_client.rpc.credentials import PLAINTEXT_FILES, CredentialFiles
 from octofold_client.wording import described
 
 NEWS_SECONDS = 0.5
