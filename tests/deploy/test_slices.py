@@ -20,16 +20,6 @@ import json, sys
 with open("commands.jsonl", "a") as file:
     print(json.dumps(sys.argv[1:]), file=file)
 """
-RAY = """
-init = lambda: None
-get = list
-
-def remote(**options):
-    def task(function):
-        function.remote = function
-        return function
-    return task
-"""
 
 
 def test_the_jobs_may_run_and_call_where_the_servers_do() -> None:
@@ -109,22 +99,4 @@ def test_the_tasks_of_kubernetes_play_every_game(target: str, tmp_path: Path) ->
         run(command, tmp_path, **variables, JOB_COMPLETION_INDEX=index)
     _, command, variables = job_of("merge.yaml")
     run(command, tmp_path, **{**variables, "OUT": out})
-    is_whole(tmp_path / "results" / "merged")
-
-
-def test_the_tasks_of_ray_play_every_game(target: str, tmp_path: Path) -> None:
-    (tmp_path / "ray.py").write_text(RAY)
-    flags = ["--target", target, "--games", str(GAMES), "--slices", "2", "--out", "results"]
-    path = os.pathsep.join([str(tmp_path), *sys.path])
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / "with_ray.py", *flags],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "5 games, seed 1**" in done.stdout
     is_whole(tmp_path / "results" / "merged")
