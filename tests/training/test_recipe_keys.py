@@ -24,7 +24,8 @@ from octofold_training.encoding import OneHot
 from octofold_training.environment import Environment
 from octofold_training.goals import PositionsRun
 from octofold_training.long_run import RunProgress
-from octofold_training.networks import all_finite, build
+from octofold_training.network_state import NetworkState
+from octofold_training.networks import build
 from octofold_training.options import option
 from torch.nn.functional import cross_entropy
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
