@@ -62,8 +62,8 @@ page: $(VENV)/light ## site/: the page as a static site that plays without a ser
 browser: ## install Debian's Chromium, which the tests of the page drive (needs root)
 	command -v chromium >/dev/null || { apt-get update && apt-get install --yes --no-install-recommends chromium; }
 
-table: ## rebuild the README's table of results from the model cards
-	$(PYTHON) bench/table.py
+table: $(VENV)/light ## rebuild the README's table of results from the model cards
+	$(BIN)/python bench/table.py
 
 cards: $(VENV)/dev ## rebuild the pages of the models, models/*/*/README.md, from their cards
 	$(BIN)/python bench/pages.py

@@ -4,7 +4,7 @@ Scores are drawn like those of a model: its largest tile by the shares of its ca
 tile. Each run looks at its interval after every pair from the first look to the last game, far more often
 than the command does. The seed is fixed.
 
-python bench/decisions.py --model models/swift/1
+python bench/decisions.py --model models/swift/2
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument(
-        "--model", type=Path, default=Path("models/swift/1"), help="version with a measured card"
+        "--model", type=Path, default=Path("models/swift/2"), help="version with a measured card"
     )
     parser.add_argument("--runs", type=int, default=2_000)
     parser.add_argument("--games", type=int, default=10_000, help="games of each player at most")

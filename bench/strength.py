@@ -42,6 +42,8 @@ class Row(NamedTuple):
 ROWS = {
     "8 views, mean, int8": Row(8, "mean", "int8"),
     "8 views, vote, fp32": Row(8, "vote", "fp32"),
+    "4 views, mean, int8": Row(4, "mean", "int8"),
+    "2 views, mean, int8": Row(2, "mean", "int8"),
     "1 view, int8": Row(1, "vote", "int8"),
 }
 TILES = (2048, 8192, 16384, 32768)

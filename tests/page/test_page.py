@@ -129,7 +129,7 @@ def test_a_board_by_address_gets_the_servers_hint(go: Visitor, server: Server) -
         move = connection.getresponse().read().decode().strip()
     with go(f"/?board={MIDGAME}") as visit:
         assert board_of(visit) == [int(digit, 16) for digit in MIDGAME]
-        visit.page.locator("#play-advice select").first.select_option("swift/1")
+        visit.page.locator("#play-advice select").first.select_option("swift/2")
         visit.page.locator(".view").nth(7).wait_for()
         visit.page.keyboard.press("h")
         visit.page.locator(f"#play-hint.toward-{move}").wait_for()
@@ -151,7 +151,7 @@ def test_a_wrong_board_in_the_address_is_named(go: Visitor) -> None:
 def test_model_and_judge_may_disagree(go: Visitor) -> None:
     with go(f"/?board={MIDGAME}") as visit:
         selects = visit.page.locator("#play-advice select")
-        selects.nth(1).select_option("swift/1")
+        selects.nth(1).select_option("swift/2")
         visit.page.locator(".verdict .agrees, .verdict .differs").wait_for()
         assert visit.page.locator(".has-judge").count() == 1
 

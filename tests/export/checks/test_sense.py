@@ -101,13 +101,13 @@ def test_values_of_the_opposite_sign_are_found_out(lessons: Lessons) -> None:
 
 def test_the_strongest_measured_model_judges(tmp_path: Path, lessons: Lessons) -> None:
     shipped = Path(__file__).parents[3] / "models"
-    for name in ("cnn5/3", "swift/1"):
+    for name in ("cnn5/3", "swift/2"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).symlink_to(shipped / name)
     judge = find_judge(tmp_path)
     averages = {
         name: json.loads((shipped / name / "card.json").read_text())["strength"]["average"]
-        for name in ("cnn5/3", "swift/1")
+        for name in ("cnn5/3", "swift/2")
     }
     assert judge.name == max(averages, key=averages.__getitem__).replace("/", " version ")
     boards = lessons.boards[:50]
