@@ -221,8 +221,8 @@ def test_moves_on_a_thousand_boards_are_those_of_the_server(go: Visitor, server:
         return JSON.stringify(await source.infer(model, boards));
     }"""
     with go() as visit, Client(server.target, credentials=Credentials(token=TOKEN)) as client:
-        for name in ("small", "swift"):
-            model = {"name": name, "version": "1"}
+        for name, version in (("small", "1"), ("swift", "2")):
+            model = {"name": name, "version": version}
             found = json.loads(visit.run(ask, {"model": model, "boards": boards.tolist()}))
             expected = client.next_moves(boards, model=name, with_probabilities=True)
             assert [answer["move"] for answer in found] == expected.moves.tolist()

@@ -128,7 +128,7 @@ def test_card_and_run_of_an_earlier_schema_are_kept(folder: Path) -> None:
         "queue_us": 1,
         "inference_us": 2,
     }
-    card = json.loads(Path("models/swift/1/card.json").read_text())
+    card = json.loads(Path("models/swift/2/card.json").read_text())
     before = {"schema": 1, "run": run, "card": card, "statistics": {"average": 1}}
     (folder / "result.json").write_text(json.dumps(before))
     assert report(folder).returncode == 0
