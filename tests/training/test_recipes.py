@@ -55,7 +55,7 @@ def test_lists_become_the_tuples_that_options_hold(tmp_path: Path) -> None:
             r"no table \[xyz\]; it may have network, ntuple, distil, value, ppo",
         ),
         ("[distil]\npositoins = 3", r"\[distil\] has no 'positoins'; did you mean positions\?$"),
-        ("[distil]\nxyz = 3", r"\[distil\] has no 'xyz'; it takes positions, batch_size"),
+        ("[distil]\nxyz = 3", r"\[distil\] has no 'xyz'; it takes start, positions"),
         ("[distil]\nbatch_size = 1", "batch_size is 1; the least is 2"),
         ("[distil]\ndeep_share = 1.5", "deep_share is 1.5; the most is 1"),
         ("[distil]\nbatch_size = 64.5", "batch_size is 64.5, not a whole number"),
