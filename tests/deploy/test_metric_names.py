@@ -7,7 +7,6 @@ import re
 import shutil
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import promql_parser as promql
@@ -15,10 +14,11 @@ import pytest
 import yaml
 from octofold_client.rpc.local_server import LocalServer
 from support.manifests import DEPLOY, needs_kubectl, of_kind, resolved
+from support.shipped import newest
 
 pytestmark = needs_kubectl
 
-SWIFT = Path(__file__).parents[2] / "models" / "swift" / "1"
+SWIFT = newest("swift")
 SCRAPED_LABELS = {"namespace", "pod", "job", "service"}
 """Those that the Prometheus operator adds to every series."""
 
@@ -27,7 +27,7 @@ SCRAPED_LABELS = {"namespace", "pod", "job", "service"}
 def metrics(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The types of the series of a server, by their names."""
     folder = tmp_path_factory.mktemp("metrics")
-    shutil.copytree(SWIFT, folder / "models" / "swift" / "1")
+    shutil.copytree(SWIFT, folder / "models" / "swift" / SWIFT.name)
     port_file = folder / "rest-port"
     options = (
         "--lanes",

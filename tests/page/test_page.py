@@ -23,6 +23,7 @@ from octofold_game.symmetries import CELLS, MOVES
 from playwright.sync_api import expect
 from support.browsers import PHONE, Visit
 from support.page_server import TOKEN, Server, Visitor
+from support.shipped import newest
 from support.waiting import wait_for
 
 KEYS = ("ArrowUp", "ArrowRight", "ArrowDown", "ArrowLeft")
@@ -129,7 +130,7 @@ def test_a_board_by_address_gets_the_servers_hint(go: Visitor, server: Server) -
         move = connection.getresponse().read().decode().strip()
     with go(f"/?board={MIDGAME}") as visit:
         assert board_of(visit) == [int(digit, 16) for digit in MIDGAME]
-        visit.page.locator("#play-advice select").first.select_option("swift/2")
+        visit.page.locator("#play-advice select").first.select_option(f"swift/{newest('swift').name}")
         visit.page.locator(".view").nth(7).wait_for()
         visit.page.keyboard.press("h")
         visit.page.locator(f"#play-hint.toward-{move}").wait_for()
@@ -151,7 +152,7 @@ def test_a_wrong_board_in_the_address_is_named(go: Visitor) -> None:
 def test_model_and_judge_may_disagree(go: Visitor) -> None:
     with go(f"/?board={MIDGAME}") as visit:
         selects = visit.page.locator("#play-advice select")
-        selects.nth(1).select_option("swift/2")
+        selects.nth(1).select_option(f"swift/{newest('swift').name}")
         visit.page.locator(".verdict .agrees, .verdict .differs").wait_for()
         assert visit.page.locator(".has-judge").count() == 1
 
@@ -221,7 +222,7 @@ def test_moves_on_a_thousand_boards_are_those_of_the_server(go: Visitor, server:
         return JSON.stringify(await source.infer(model, boards));
     }"""
     with go() as visit, Client(server.target, credentials=Credentials(token=TOKEN)) as client:
-        for name, version in (("small", "1"), ("swift", "2")):
+        for name, version in (("small", "1"), ("swift", newest("swift").name)):
             model = {"name": name, "version": version}
             found = json.loads(visit.run(ask, {"model": model, "boards": boards.tolist()}))
             expected = client.next_moves(boards, model=name, with_probabilities=True)

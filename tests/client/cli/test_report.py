@@ -14,6 +14,7 @@ import pytest
 from octofold_game.episodes import Episode
 from octofold_game.replays import ReplayWriter, read_replays
 from support.commands import octofold
+from support.shipped import newest
 
 PNG = b"\x89PNG\r\n\x1a\n"
 FEW_MB = 40_000  # kB
@@ -128,7 +129,7 @@ def test_card_and_run_of_an_earlier_schema_are_kept(folder: Path) -> None:
         "queue_us": 1,
         "inference_us": 2,
     }
-    card = json.loads(Path("models/swift/2/card.json").read_text())
+    card = json.loads((newest("swift") / "card.json").read_text())
     before = {"schema": 1, "run": run, "card": card, "statistics": {"average": 1}}
     (folder / "result.json").write_text(json.dumps(before))
     assert report(folder).returncode == 0

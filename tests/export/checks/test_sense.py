@@ -14,6 +14,7 @@ from octofold_export.description.description import ACTIONS, Action, Answers, De
 from octofold_export.errors import ExportError
 from octofold_game.rules import legal_moves
 from support.lessons import Lessons, afterstate_lessons
+from support.shipped import newest
 
 READS = Reads(kind="exponents", layout="flat")
 
@@ -100,16 +101,15 @@ def test_values_of_the_opposite_sign_are_found_out(lessons: Lessons) -> None:
 
 
 def test_the_strongest_measured_model_judges(tmp_path: Path, lessons: Lessons) -> None:
-    shipped = Path(__file__).parents[3] / "models"
-    for name in ("cnn5/3", "swift/2"):
-        (tmp_path / name).parent.mkdir()
-        (tmp_path / name).symlink_to(shipped / name)
+    averages = {}
+    for name in ("cnn5", "swift"):
+        version = newest(name)
+        (tmp_path / name).mkdir()
+        (tmp_path / name / version.name).symlink_to(version)
+        card = json.loads((version / "card.json").read_text())
+        averages[f"{name} version {version.name}"] = card["strength"]["average"]
     judge = find_judge(tmp_path)
-    averages = {
-        name: json.loads((shipped / name / "card.json").read_text())["strength"]["average"]
-        for name in ("cnn5/3", "swift/2")
-    }
-    assert judge.name == max(averages, key=averages.__getitem__).replace("/", " version ")
+    assert judge.name == max(averages, key=averages.__getitem__)
     boards = lessons.boards[:50]
     assert legal_moves(boards)[np.arange(50), judge.next_moves(boards)].all()
 

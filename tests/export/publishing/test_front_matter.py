@@ -1,6 +1,5 @@
 """The metadata of a version's page: YAML, with the figures of the card."""
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -8,8 +7,9 @@ import pytest
 import yaml
 from octofold_export.publishing.readme import describe
 from octofold_game.model import Card, read_card
+from support.shipped import newest
 
-SWIFT = Path(__file__).parents[3] / "models" / "swift" / "1"
+SWIFT = newest("swift")
 
 
 @pytest.fixture

@@ -1,0 +1,13 @@
+"""The models of this repository, in the version that ships."""
+
+from pathlib import Path
+
+MODELS = Path(__file__).parents[2] / "models"
+
+
+def newest(name: str) -> Path:
+    """The folder of the newest version of a model, such as `models/swift/2`."""
+    return max(
+        (folder for folder in (MODELS / name).iterdir() if folder.name.isdecimal()),
+        key=lambda folder: int(folder.name),
+    )
