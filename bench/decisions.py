@@ -4,7 +4,7 @@ Scores are drawn like those of a model: its largest tile by the shares of its ca
 tile. Each run looks at its interval after every pair from the first look to the last game, far more often
 than the command does. The seed is fixed.
 
-python bench/decisions.py --model models/swift/2
+python bench/decisions.py
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+from direct import newest_version
 from harness import report
 from numpy.typing import NDArray
 from octofold_client.evaluation import simultaneous
@@ -138,7 +139,7 @@ def league_errors(draw: Draw, players: int, runs: int, games: int, seed: int = 1
 def main() -> None:
     """Run the simulation."""
     options = _options()
-    draw = scores_like(read_card(options.model))
+    draw = scores_like(read_card(options.model or newest_version(Path("models"), "swift")))
     sample = draw(np.random.default_rng(0), (1, 100_000))
     runs, games = options.runs, options.games
     equal = exclusions(draw, runs, games)
@@ -174,7 +175,7 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument(
-        "--model", type=Path, default=Path("models/swift/2"), help="version with a measured card"
+        "--model", type=Path, help="folder of a version with a measured card (default: the newest swift)"
     )
     parser.add_argument("--runs", type=int, default=2_000)
     parser.add_argument("--games", type=int, default=10_000, help="games of each player at most")

@@ -24,6 +24,7 @@ from pathlib import Path
 
 import grpc
 import numpy as np
+from direct import newest_version
 from harness import report
 from numpy.typing import NDArray
 from octofold_client.loadtest.boards import played_boards
@@ -84,7 +85,7 @@ def newest_of(source: Path, models: Path) -> str:
     Returns:
         The name of the model.
     """
-    newest = max(source.glob("[0-9]*"), key=lambda folder: int(folder.name))
+    newest = newest_version(source.parent, source.name)
     for name in (source.name, SPARE):
         copy = models / name / newest.name
         shutil.copytree(newest, copy)

@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
+from direct import newest_version
+
 MODELS = Path(__file__).parents[2] / "models"
 
 
 def newest(name: str) -> Path:
     """The folder of the newest version of a model, such as `models/swift/2`."""
-    return max(
-        (folder for folder in (MODELS / name).iterdir() if folder.name.isdecimal()),
-        key=lambda folder: int(folder.name),
-    )
+    return newest_version(MODELS, name)
