@@ -41,8 +41,13 @@ class NetworkState:
             TrainingError: the state is that of another run.
             Exception: the state does not fit.
         """
-        if state["architecture"] != self.architecture:
-            raise TrainingError(f"contains {state['architecture']}, but the recipe has {self.architecture}")
+        require_architecture(self.architecture, state["architecture"])
         self.network.load_state_dict(state["network"])
         self.averaged.load_state_dict(state["averaged"])
         self._optimiser.load_state_dict(state["optimiser"])
+
+
+def require_architecture(of_recipe: Architecture, found: Architecture, place: str = "") -> None:
+    """Raise `TrainingError`, which begins with the `place`, unless weights of the one fit the other."""
+    if found != of_recipe:
+        raise TrainingError(f"{place}contains {found}, but the recipe has {of_recipe}")

@@ -114,8 +114,7 @@ class PPO(PositionsRun):
         self.options = options
         require_planes(start.network)
         self.architecture = start.architecture
-        self.start = start.sha256
-        self._provenance = start.provenance
+        self._start = start.provenance
         self.policy = deepcopy(start.network).to(device).train()
         self.seconds = 0.0
         self.positions = 0
@@ -145,7 +144,7 @@ class PPO(PositionsRun):
     @property
     def origin(self) -> dict[str, Any]:
         """The training method and what it started from, for the checkpoint."""
-        return {"method": "PPO from a distilled network", "start": self._provenance}
+        return {"method": "PPO from a distilled network", "start": self._start}
 
     def rate(self) -> float:
         """The next turn's learning rate as a share of the peak: 1, then a linear fall to 0."""
@@ -258,7 +257,7 @@ class PPO(PositionsRun):
     def state(self) -> dict[str, Any]:
         """Everything that `restore` needs."""
         return {
-            "start": self.start,
+            "start": self._start["sha256"],
             "policy": self.policy.state_dict(),
             "value_network": self.value_network.state_dict(),
             "averaged": self.averaged.state_dict(),
@@ -273,10 +272,9 @@ class PPO(PositionsRun):
             TrainingError: that run has another initial network.
             Exception: the state does not fit.
         """
-        if state["start"] != self.start:
-            raise TrainingError(
-                f"the run has the initial weights {state['start'][:12]}, not {self.start[:12]}"
-            )
+        start = self._start["sha256"]
+        if state["start"] != start:
+            raise TrainingError(f"the run has the initial weights {state['start'][:12]}, not {start[:12]}")
         self.environment.restore(state["environment"])
         self.policy.load_state_dict(state["policy"])
         self.value_network.load_state_dict(state["value_network"])

@@ -31,6 +31,7 @@ from octofold_training.goals import PositionsRun
 from octofold_training.long_run import RunProgress, TrainingError
 from octofold_training.micro_batches import MicroBatches
 from octofold_training.muon import HiddenMuon
+from octofold_training.network_state import require_architecture
 from octofold_training.networks import all_finite, build, require_planes
 from octofold_training.options import fit_to_run, option
 from octofold_training.positions import PositionPool, joined, part_of
@@ -189,10 +190,7 @@ class SupervisedRun(PositionsRun, ABC, Generic[Options, Progress]):
 
     def _start_from(self, folder: Path) -> None:
         start = checkpoints.load(folder)
-        if start.architecture != self.architecture:
-            raise TrainingError(
-                f"{folder} contains {start.architecture}, but the recipe has {self.architecture}"
-            )
+        require_architecture(self.architecture, start.architecture, f"{folder}: ")
         self.student.load_state_dict(start.network.state_dict())
         self._start = start.provenance
 
@@ -298,8 +296,7 @@ class SupervisedRun(PositionsRun, ABC, Generic[Options, Progress]):
             TrainingError: the state has another architecture.
             Exception: the state does not fit.
         """
-        if state["architecture"] != self.architecture:
-            raise TrainingError(f"contains {state['architecture']}, but the recipe has {self.architecture}")
+        require_architecture(self.architecture, state["architecture"])
         self._restore_pool({name: part.numpy().view(np.uint64) for name, part in state["pool"].items()})
         self._start = state.get("start")  # older states have none
         self.student.load_state_dict(state["student"])
