@@ -38,6 +38,7 @@ from octofold_training.positions import PositionPool, joined, part_of
 from octofold_training.processes import ONE_PROCESS, Processes
 from octofold_training.random_state import random_state, restore_random
 from octofold_training.schedules import cooling
+from octofold_training.widening import fitted
 
 _EXPONENTS = 16  # 0 to 15, which a teacher's games come to
 
@@ -46,7 +47,11 @@ _EXPONENTS = 16  # 0 to 15, which a teacher's games come to
 class SupervisedOptions:
     """The options of every run that learns from a teacher."""
 
-    start: str = option("", "folder of a checkpoint that a new run starts from; none: random weights")
+    start: str = option(
+        "",
+        "folder of a checkpoint that a new run starts from, with the recipe's network or, of kind `pairs`, a "
+        "narrower one; none: random weights",
+    )
     positions: float = option(100e6, "positions that the whole run learns from, including resumed parts")
     batch_size: int = option(1024, "positions of one update", minimum=2)
     micro_batch_size: int = option(
@@ -190,8 +195,10 @@ class SupervisedRun(PositionsRun, ABC, Generic[Options, Progress]):
 
     def _start_from(self, folder: Path) -> None:
         start = checkpoints.load(folder)
-        require_architecture(self.architecture, start.architecture, f"{folder}: ")
-        self.student.load_state_dict(start.network.state_dict())
+        network = fitted(
+            start.network, start.architecture, self.architecture, f"{folder}: ", self.options.seed
+        )
+        self.student.load_state_dict(network.state_dict())
         self._start = start.provenance
 
     def learning_rate(self) -> float:

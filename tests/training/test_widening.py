@@ -1,0 +1,63 @@
+"""A wider network answers as the narrower one does, and its new units learn things of their own."""
+
+import pytest
+import torch
+from octofold_training.architectures import Architecture
+from octofold_training.long_run import TrainingError
+from octofold_training.networks import build
+from octofold_training.widening import fitted
+from torch import nn
+from torch.nn.functional import one_hot
+
+NARROW = {"kind": "pairs", "patterns": ["lines", "squares"], "features": 3, "dense": [8, 5], "exponents": 16}
+
+
+@pytest.fixture
+def narrow() -> nn.Module:
+    torch.manual_seed(1)
+    return build(NARROW)
+
+
+def _planes() -> torch.Tensor:
+    boards = torch.randint(16, (64, 4, 4), generator=torch.Generator().manual_seed(2))
+    return one_hot(boards, 16).permute(0, 3, 1, 2).float()
+
+
+@pytest.mark.parametrize(
+    ("features", "dense"), [(7, [8, 5]), (3, [20, 5]), (3, [8, 11]), (10, [16, 12])], ids=str
+)
+def test_the_answers_stay(narrow: nn.Module, features: int, dense: list[int]) -> None:
+    wanted = {**NARROW, "features": features, "dense": dense}
+    wide = fitted(narrow, NARROW, wanted, "", seed=1)
+    assert {name: each.shape for name, each in wide.state_dict().items()} == {
+        name: each.shape for name, each in build(wanted).state_dict().items()
+    }
+    torch.testing.assert_close(wide(_planes()), narrow(_planes()), rtol=1e-4, atol=1e-5)
+
+
+def test_copies_of_a_unit_learn_different_things(narrow: nn.Module) -> None:
+    wide = fitted(narrow, NARROW, {**NARROW, "features": 6, "dense": [16, 10]}, "", seed=1)
+    (wide(_planes()) * torch.arange(4)).square().sum().backward()
+    gradients = {name: weights.grad for name, weights in wide.named_parameters() if weights.grad is not None}
+    for name in ("tables.0", "tables.1", "dense.0.weight", "dense.1.weight"):
+        of_units = gradients[name].T if name.startswith("tables") else gradients[name]
+        of_units = nn.functional.normalize(of_units[of_units.any(dim=1)], dim=1)
+        assert (of_units @ of_units.T).fill_diagonal_(0).max() < 0.9999, name
+
+
+def test_every_process_widens_alike(narrow: nn.Module) -> None:
+    wanted = {**NARROW, "features": 4}
+    once, again = (fitted(narrow, NARROW, wanted, "", seed=1).state_dict() for _ in range(2))
+    other = fitted(narrow, NARROW, wanted, "", seed=2).state_dict()
+    assert all(torch.equal(once[name], again[name]) for name in once)
+    assert not all(torch.equal(once[name], other[name]) for name in once)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"features": 2}, {"dense": [9, 4]}, {"dense": [8, 5, 5]}, {"patterns": ["lines"]}, {"exponents": 18}],
+    ids=str,
+)
+def test_a_network_that_is_no_wider_one_is_refused(narrow: nn.Module, change: Architecture) -> None:
+    with pytest.raises(TrainingError, match=r"^here: contains .*'features': 3.*, but the recipe has"):
+        fitted(narrow, NARROW, {**NARROW, **change}, "here: ", seed=1)
