@@ -105,6 +105,33 @@ def test_updates_begin_after_the_first_moves() -> None:
     assert not any(map(torch.equal, before, run.network.parameters()))
 
 
+def test_a_run_that_could_not_learn_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match=r"replay is 1,000; it must be more than first_moves \(1,000\)"):
+        run_of(replay=1000)
+    with pytest.raises(TrainingError, match=r"replay is 50; it .* at least batch_size \(100\)"):
+        run_of(replay=50, first_moves=0)
+    short = run_of(episodes=2)
+    with pytest.raises(TrainingError, match=r"before its first update: .* \(episodes is 2, first"):
+        train(short, tmp_path / "run", tmp_path / "net", dqn.CURVES, lambda _: None)
+    assert not (tmp_path / "net").exists()
+
+
+def test_a_stopped_run_is_one_stage(tmp_path: Path) -> None:
+    for episodes in (8, 9, 10):
+        train(run_of(episodes=episodes), tmp_path / "run", tmp_path / "net", dqn.CURVES, lambda _: None)
+    training = checkpoints.load(tmp_path / "net").training
+    (stage,) = training["stages"]
+    assert (stage["positions"], stage["episodes"]) == (training["positions"], 10)
+
+
+def test_the_learning_rate_falls_in_the_last_games() -> None:
+    run = run_of(episodes=100, cool_down=0.5, learning_rate=1e-3)
+    run.episodes = 50
+    assert run.learning_rate() == pytest.approx(1e-3)
+    run.episodes = 75
+    assert run.learning_rate() == pytest.approx(5e-4)
+
+
 def test_the_replay_keeps_the_latest_moves() -> None:
     replay = Replay(5, torch.device("cpu"))
     for first in (0, 3):
@@ -135,11 +162,11 @@ def test_a_stopped_run_has_all_that_it_needs_to_go_on(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="but the recipe has"):
         resume(run_of({**SIMPLE, "form": "conv"}), tmp_path)
     with pytest.raises(TrainingError, match="replay has 3000 moves, this one has 1000"):
-        resume(run_of(**TODAY | {"replay": 1000}), tmp_path)
+        resume(run_of(**TODAY | {"first_moves": 500, "replay": 1000}), tmp_path)
 
 
 def test_a_run_ends_with_its_games_and_leaves_a_checkpoint(tmp_path: Path) -> None:
-    run = run_of(episodes=7)
+    run = run_of(episodes=7, first_moves=200)
     train(run, tmp_path / "run", tmp_path / "net", dqn.CURVES, lambda _: None)
     assert run.episodes == 7
     checkpoint = checkpoints.load(tmp_path / "net")

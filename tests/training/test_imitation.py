@@ -145,8 +145,10 @@ def test_a_loss_that_is_no_number_stops_the_run(moves: ShuffledMoves, tmp_path: 
 
 def test_networks_with_two_heads_and_with_micro_batches_learn(moves: ShuffledMoves) -> None:
     for run in (run_of(moves, RESIDUAL), run_of(moves, micro_batch_size=30, bfloat16=True)):
-        first, *_, last = (run.learn() for _ in range(12))
-        assert last.loss < first.loss
+        first, *_, last = (run.learn().loss for _ in range(12))
+        assert first is not None
+        assert last is not None
+        assert last < first
 
 
 def test_curves_are_written_by_position_and_by_epoch(moves: ShuffledMoves, tmp_path: Path) -> None:

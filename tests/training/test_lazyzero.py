@@ -207,6 +207,43 @@ def test_a_run_ends_with_its_games_and_leaves_a_checkpoint(tmp_path: Path) -> No
         assert torch.equal(mine, saved)
 
 
+def test_a_short_run_has_learned_too(tmp_path: Path) -> None:
+    run = LazyZero(LazyZeroOptions(episodes=8, games=8, rollouts=1, depth=1, batch_size=8), RESIDUAL)
+    assert run.warnings == ["first_games is reduced from 20,000 to 2, a quarter of 8 episodes"]
+    reports: list[Any] = []
+    train(run, tmp_path / "run", tmp_path / "net", lazyzero.CURVES, reports.append)
+    assert reports[0].loss is None
+    assert "no update yet" in reports[0].line(8)
+    assert reports[-1].loss > 0
+    assert not run_of(episodes=80_000, first_games=20_000).warnings
+
+
+def test_the_learning_rate_falls_with_each_epoch() -> None:
+    run = run_of(learning_rate=1e-3, decay=0.9, epoch=100)
+    for episodes, rate in ((99, 1e-3), (100, 9e-4), (250, 8.1e-4)):
+        run.episodes = episodes
+        assert run.learning_rate() == pytest.approx(rate)
+
+
+class Noted(Search):
+    """Finds the same shares for every board, and notes the moves that are drawn."""
+
+    def shares(self, _form: MatrixForm, boards: torch.Tensor, _legal: torch.Tensor) -> torch.Tensor:
+        return torch.tensor([[0.1, 0.2, 0.3, 0.4]]).expand(len(boards), 4)
+
+    def drawn(self, logits: torch.Tensor) -> torch.Tensor:
+        self.moves = super().drawn(logits)
+        return self.moves
+
+
+@pytest.mark.parametrize(("temperature", "expected"), [(0.01, {3}), (100.0, {0, 1, 2, 3})])
+def test_moves_are_drawn_from_the_shares_by_the_temperature(temperature: float, expected: set[int]) -> None:
+    run = run_of(temperature=temperature)
+    run._search = search = Noted(run.options, run.environment.table, run._generator)
+    run._play()
+    assert set(search.moves.tolist()) == expected
+
+
 def test_other_networks_are_refused_and_a_broken_loss_keeps_the_last_state(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match='it trains kind = "residual"'):
         run_of({"kind": "mlp", "dense": [8], "exponents": 16})

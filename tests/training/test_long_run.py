@@ -188,6 +188,33 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_state(
     assert checkpoints.load(tmp_path / "net").sha256 == digest
 
 
+def test_weights_that_the_last_update_broke_are_not_saved(trainer: Trainer, tmp_path: Path) -> None:
+    """No later loss shows that they are broken."""
+    trainer.train(tmp_path, positions=256.0)
+    before = (tmp_path / "run" / "state.pt").read_bytes()
+    digest = checkpoints.load(tmp_path / "net").sha256
+    run = trainer.make(positions=512.0)
+    learn = run.learn
+
+    def broken() -> Any:
+        progress = learn()
+        with torch.no_grad():
+            next(run.averaged.parameters()).fill_(torch.inf)
+        return progress
+
+    run.learn = broken  # type: ignore[method-assign]
+    with pytest.raises(TrainingError, match="no longer finite numbers at"):
+        train(run, tmp_path / "run", tmp_path / "net", trainer.curves, lambda _: None)
+    assert (tmp_path / "run" / "state.pt").read_bytes() == before
+    assert checkpoints.load(tmp_path / "net").sha256 == digest
+
+
+def test_a_run_does_not_go_on_with_another_seed(student: Trainer, tmp_path: Path) -> None:
+    student.train(tmp_path, positions=320.0)
+    with pytest.raises(TrainingError, match="begun with seed 1, the recipe has seed 2; another run needs"):
+        student.train(tmp_path, positions=320.0, seed=2)
+
+
 def test_a_full_disk_stops_and_keeps_the_last_good_state(
     student: Trainer, tmp_path: Path, full_disk: FullDisk
 ) -> None:
@@ -226,3 +253,13 @@ def test_a_history_cut_off_in_a_line_does_not_stop_a_run(student: Trainer, tmp_p
     history.write_text(whole + '{"seconds": 12')
     student.train(tmp_path, positions=320.0)
     assert history.read_text() == whole
+
+
+@pytest.mark.parametrize("line", ['{"positions": 1', '{"loss": 1.0}', "[3]", '{"positions": "many"}'])
+def test_a_damaged_history_is_named_with_its_line(student: Trainer, tmp_path: Path, line: str) -> None:
+    student.train(tmp_path, positions=320.0)
+    history = tmp_path / "run" / "history.jsonl"
+    history.write_text(f"{history.read_text()}{line}\n")
+    count = len(history.read_text().splitlines())
+    with pytest.raises(ValueError, match=rf"history\.jsonl:{count}: not a report of a run"):
+        student.train(tmp_path, positions=320.0)

@@ -61,6 +61,8 @@ def test_lists_become_the_tuples_that_options_hold(tmp_path: Path) -> None:
         ("[distil]\nbatch_size = 64.5", "batch_size is 64.5, not a whole number"),
         ("[distil]\ntemperature = 'hot'", "temperature is 'hot', not a number"),
         ("[distil]\ntemperature = nan", "temperature is nan"),
+        ("[distil]\npositions = inf", "positions is inf"),
+        ("[distil]\npositions = 0", "positions is 0; the least is 1"),
     ],
 )
 def test_a_wrong_recipe_says_what_is_wrong_where(tmp_path: Path, text: str, message: str) -> None:

@@ -163,6 +163,12 @@ class DQN(NetworkState, GamesRun):
         self.averaged = AveragedModel(self.network, multi_avg_fn=get_ema_multi_avg_fn(0.0))
         self._generator = torch.Generator(device).manual_seed(options.seed)
         self._random = np.random.default_rng(options.seed)
+        self._first = max(options.first_moves, options.batch_size - 1)
+        if options.replay <= self._first:
+            raise TrainingError(
+                f"replay is {options.replay:,}; it must be more than first_moves ({options.first_moves:,}) "
+                f"and at least batch_size ({options.batch_size:,}), or there is never an update"
+            )
         self.environment = Environment(options.games, _EXPONENTS + 1, options.rewards, 0.0, self._generator)
         self._replay = Replay(options.replay, device)
         self._updates = 0
@@ -190,7 +196,7 @@ class DQN(NetworkState, GamesRun):
         """Make `steps` moves in each game, fewer at the end of the run.
 
         Raises:
-            TrainingError: the loss is no longer a number.
+            TrainingError: the loss is no longer a number, or the run ends before its first update.
         """
         start = time.perf_counter()
         losses: list[Tensor] = []
@@ -198,10 +204,16 @@ class DQN(NetworkState, GamesRun):
         while made < steps and not self.finished:
             self._play()
             made += 1
-            if len(self._replay) > max(self.options.first_moves, self.options.batch_size - 1):
+            if len(self._replay) > self._first:
                 losses.append(self._update())
-        loss = float(torch.stack(losses).mean()) if losses else 0.0
-        if not math.isfinite(loss):
+        loss = float(torch.stack(losses).mean()) if losses else None
+        if self.finished and not self._updates:
+            raise TrainingError(
+                f"the run ended with {self.positions:,} moves, before its first update: it needs more than "
+                f"{self._first:,} (episodes is {self.options.episodes:,}, first_moves "
+                f"{self.options.first_moves:,})"
+            )
+        if loss is not None and not math.isfinite(loss):
             raise TrainingError(f"the loss became {loss} near move {self.positions:,}")
         self.averaged.update_parameters(self.network)
         seconds = time.perf_counter() - start
@@ -211,7 +223,7 @@ class DQN(NetworkState, GamesRun):
             seconds=round(self.seconds, 1),
             positions=self.positions,
             positions_per_second=round(made * self.options.games / seconds, 1),
-            loss=round(loss, 5),
+            loss=None if loss is None else round(loss, 5),
             learning_rate=self.learning_rate(),
             episodes=self.episodes,
             average_score=round(scores.average, 1) if scores.games else None,

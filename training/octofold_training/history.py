@@ -20,11 +20,9 @@ class History:
     """
 
     def __init__(self, file: Path, positions: int) -> None:
+        """Raises `ValueError` if the file is damaged; see `read_reports`."""
         self._file = file
-        *lines, _cut_off = file.read_text().split("\n") if file.exists() else [""]
-        self.reports: list[dict[str, Any]] = [
-            report for line in lines if (report := json.loads(line))["positions"] <= positions
-        ]
+        self.reports = [report for report in read_reports(file) if report["positions"] <= positions]
         file.parent.mkdir(parents=True, exist_ok=True)
         write_text(file, "".join(json.dumps(report) + "\n" for report in self.reports))
 
@@ -33,3 +31,21 @@ class History:
         self.reports.append(asdict(report))
         with self._file.open("a") as opened:
             opened.write(json.dumps(self.reports[-1]) + "\n")
+
+
+def read_reports(file: Path) -> list[dict[str, Any]]:
+    """The reports in a file, without a last line that was cut off; none if there is no file.
+
+    Raises:
+        ValueError: a line is not a report; the message names file and line.
+    """
+    *lines, _cut_off = file.read_text(encoding="utf-8").split("\n") if file.exists() else [""]
+    reports = []
+    for number, line in enumerate(lines, 1):
+        try:
+            report = json.loads(line)
+            int(report["positions"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{file}:{number}: not a report of a run ({error}); delete the line") from error
+        reports.append(report)
+    return reports

@@ -90,8 +90,12 @@ class Imitation(NetworkState, PositionsRun):
         device: torch.device | None = None,
         processes: Processes = ONE_PROCESS,
     ) -> None:
-        """Raises `TrainingError` for a network that does not answer with logits of moves."""
+        """Raises `TrainingError` for a network that does not answer with logits of moves, or for no work."""
         total = options.positions or options.epochs * len(moves)
+        if total < 1:
+            raise TrainingError(
+                f"epochs is {options.epochs:g} and positions is {options.positions:g}: nothing to learn from"
+            )
         options, self.warnings = fit_to_run(replace(options, positions=float(total)))
         self.options = options
         self.architecture = architecture

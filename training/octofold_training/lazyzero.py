@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,7 @@ CURVES = Curves(
 
 _EXPONENTS = 17  # a game that makes a larger tile ends
 _UNTRIED = 1e6  # of a move without a rollout: more than any score
+_FIRST_SHARE = 4  # the first games are at most one game in that many, as published
 _ROTATIONS = 4  # the first four of the eight symmetries
 
 
@@ -87,17 +88,22 @@ class LazyZeroProgress(RunProgress):
     average_score: float | None
     """of the games that ended since the last report, as the next; None if none did"""
     average_moves: float | None
-    agreement: float
-    """share of positions of which the policy likes the move best that the rollouts liked best"""
+    agreement: float | None
+    """share of positions of which the policy likes the move best that the rollouts liked best; None before
+    the first update"""
 
     def line(self, positions: float) -> str:
         """For people, of a run that plays that many games."""
         score = "" if self.average_score is None else f"  average {self.average_score:,.0f}"
         return (
             f"{self.seconds / 60:.1f} min  {self.episodes:,} of {positions:,.0f} games  "
-            f"{self.positions_per_second:,.0f} moves/s  {self.details()}  "
-            f"agreement {self.agreement:.1%}{score}"
+            f"{self.positions_per_second:,.0f} moves/s  {self.details()}{score}"
         )
+
+    def details(self) -> str:
+        """The figures of the report's line."""
+        agreement = "" if self.agreement is None else f"  agreement {self.agreement:.1%}"
+        return super().details() + agreement
 
 
 class Search:
@@ -163,8 +169,14 @@ class LazyZero(NetworkState, GamesRun):
     ) -> None:
         """Raises `TrainingError` for a network that does not have both heads."""
         device = device or torch.device("cpu")
-        self.options = options
         self.warnings: list[str] = []
+        if options.first_games > (most := max(1, options.episodes // _FIRST_SHARE)):
+            self.warnings.append(
+                f"first_games is reduced from {options.first_games:,} to {most:,}, a quarter of "
+                f"{options.episodes:,} episodes"
+            )
+            options = replace(options, first_games=most)
+        self.options = options
         self.architecture = architecture
         self.positions = 0
         self.seconds = 0.0
@@ -218,8 +230,8 @@ class LazyZero(NetworkState, GamesRun):
             for _ in range(self.options.updates * len(ended)):
                 if len(self.replay) >= min(self.options.first_games, self.options.replay):
                     measures.append(self._update())
-        loss, agreement = torch.stack(measures).mean(dim=0).tolist() if measures else (0.0, 0.0)
-        if not math.isfinite(loss):
+        loss, agreement = torch.stack(measures).mean(dim=0).tolist() if measures else (None, None)
+        if loss is not None and not math.isfinite(loss):
             raise TrainingError(f"the loss became {loss} near move {self.positions:,}")
         self.averaged.update_parameters(self.network)
         seconds = time.perf_counter() - start
@@ -229,12 +241,12 @@ class LazyZero(NetworkState, GamesRun):
             seconds=round(self.seconds, 1),
             positions=self.positions,
             positions_per_second=round(made * self.options.games / seconds, 1),
-            loss=round(loss, 5),
+            loss=None if loss is None else round(loss, 5),
             learning_rate=self.learning_rate(),
             episodes=self.episodes,
             average_score=round(scores.average, 1) if scores.games else None,
             average_moves=round(float(np.mean(lengths)), 1) if lengths else None,
-            agreement=round(agreement, 5),
+            agreement=None if agreement is None else round(agreement, 5),
         )
 
     def _play(self) -> list[int]:

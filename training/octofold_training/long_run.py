@@ -16,6 +16,7 @@ from octofold_training import checkpoints
 from octofold_training.curve_files import by_epoch, tensorboard_events, write_csv
 from octofold_training.curves import Curves, draw_curves
 from octofold_training.history import History
+from octofold_training.networks import all_finite
 from octofold_training.provenance import UNRECORDED, Stage, stages_so_far
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ class RunProgress:
     seconds: float
     positions: int
     positions_per_second: float
-    loss: float
+    loss: float | None
+    """None before the first update"""
     learning_rate: float
     strength: float | None = None
     """average score of some games of the averaged network; None if none were played"""
@@ -51,7 +53,7 @@ class RunProgress:
 
     def details(self) -> str:
         """The figures of this kind of run."""
-        return f"loss {self.loss:.4f}"
+        return "no update yet" if self.loss is None else f"loss {self.loss:.4f}"
 
 
 Progress = TypeVar("Progress", bound=RunProgress)
@@ -142,6 +144,7 @@ def resume(run: Run[Any], folder: Path) -> list[Stage]:
     try:
         state = checkpoints.load_tensors(file)
         run.seconds, run.positions = state["seconds"], state["positions"]
+        _require_seed(state["options"], run.options)
         run.restore(state)
         return _stages_of(state)
     except TrainingError as error:
@@ -150,6 +153,16 @@ def resume(run: Run[Any], folder: Path) -> list[Stage]:
         raise TrainingError(f"{file}: {error.strerror}") from error
     except Exception as error:  # torch documents no class of its own for a damaged file
         raise TrainingError(f"{file} is damaged or belongs to another run ({error})") from error
+
+
+def _require_seed(before: dict[str, Any], options: Any) -> None:
+    """A run draws everything from its seed: with another one, it would be another run."""
+    seed = getattr(options, "seed", None)  # a learner may do without
+    if before.get("seed", seed) != seed:
+        raise TrainingError(
+            f"was begun with seed {before['seed']}, the recipe has seed {seed}; another run needs another "
+            "--state"
+        )
 
 
 def _stages_of(state: dict[str, Any]) -> list[Stage]:
@@ -199,8 +212,7 @@ def train(
                     _save(run, folder, checkpoint, curves, history, before)
                     saved = run.seconds
     except KeyboardInterrupt:
-        if run.is_sound():
-            _save(run, folder, checkpoint, curves, history, before)
+        _save(run, folder, checkpoint, curves, history, before)
         raise
     _save(run, folder, checkpoint, curves, history, before)
 
@@ -208,6 +220,11 @@ def train(
 def _save(
     run: Run[Any], folder: Path, checkpoint: Path, curves: Curves, history: History, before: Sequence[Stage]
 ) -> None:
+    if not (run.is_sound() and all_finite(run.averaged)):
+        raise TrainingError(
+            f"the weights are no longer finite numbers at {run.positions:,} positions; {folder} keeps what "
+            "was saved before"
+        )
     options = asdict(run.options)
     stages = stages_so_far(before, run.origin, options, run.positions, run.seconds)
     save_state(run, folder, stages)

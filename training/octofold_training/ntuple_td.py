@@ -56,7 +56,7 @@ class NTupleOptions:
     first_moves: float = option(0.0, "moves of the run after which the others join them")
     stages: tuple[int, ...] = option((), "falling exponents: boards that hold them have tables of their own")
     stage_moves: float = option(0.0, "moves of the run after which they get them")
-    moves: float = option(1e9, "moves that the whole run learns from, resumed parts included")
+    moves: float = option(1e9, "moves that the whole run learns from, resumed parts included", minimum=1)
     late_share: float = option(0.5, "share of the games that begin where a late stage does", maximum=0.9)
     guided_share: float = option(0.0, "share of those that play as if their tiles were smaller", maximum=1)
     cool_down: float = option(0.0, "last share of the run, in which all rates fall to 0", maximum=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import field, fields, replace
 from typing import Annotated, Any, TypeVar, get_type_hints
@@ -48,7 +49,9 @@ def _bounded(kind: Any, metadata: Mapping[str, Any]) -> Any:
     if kind not in (int, float):
         return kind
     least, most = metadata["minimum"], metadata["maximum"]
-    return Annotated[kind, msgspec.Meta(ge=kind(least), le=None if most == math.inf else kind(most))]
+    if kind is int:
+        return Annotated[kind, msgspec.Meta(ge=int(least), le=None if most == math.inf else int(most))]
+    return Annotated[kind, msgspec.Meta(ge=float(least), le=min(most, sys.float_info.max))]
 
 
 def fit_to_run(options: Options) -> tuple[Options, list[str]]:

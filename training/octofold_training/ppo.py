@@ -47,7 +47,7 @@ class PPOOptions:
     """Options of one training run. The defaults suit a few CPU cores."""
 
     start: str = option("checkpoints/flagship", "folder of the checkpoint that the run starts from")
-    positions: float = option(20e6, "positions that the whole run plays, including resumed parts")
+    positions: float = option(20e6, "positions that the whole run plays, including resumed parts", minimum=1)
     games: int = option(256, "games at a time", minimum=1)
     horizon: int = option(32, "moves of each game in a turn", minimum=1)
     minibatch_size: int = option(1024, "positions of one update", minimum=1)

@@ -13,6 +13,8 @@ Stage = dict[str, Any]
 """Plain JSON: `positions` and `hours` of this stage, its `options`, its `method`, and the SHA-256 of what it
 learned from or started from."""
 
+_LENGTHS = ("positions", "episodes", "epochs", "hours")
+
 UNRECORDED = "not recorded: the run began before stages were"
 
 
@@ -47,8 +49,9 @@ def stages_so_far(
 
 
 def _what(stage: Stage) -> dict[str, Any]:
-    """A stage without how far it has come."""
-    options = {name: value for name, value in stage["options"].items() if name != "positions"}
-    return {name: value for name, value in stage.items() if name not in ("positions", "hours", "options")} | {
-        "options": options
-    }
+    """A stage without how far it has come, and without how far the run is to come."""
+    return _without_length(stage) | {"options": _without_length(stage["options"])}
+
+
+def _without_length(part: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in part.items() if name not in _LENGTHS}

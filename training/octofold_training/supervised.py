@@ -52,7 +52,9 @@ class SupervisedOptions:
         "folder of a checkpoint that a new run starts from, with the recipe's network or, of kind `pairs`, a "
         "narrower one; none: random weights",
     )
-    positions: float = option(100e6, "positions that the whole run learns from, including resumed parts")
+    positions: float = option(
+        100e6, "positions that the whole run learns from, including resumed parts", minimum=1
+    )
     batch_size: int = option(1024, "positions of one update", minimum=2)
     micro_batch_size: int = option(
         0, "boards that a thread takes at once; 0: all threads share the whole batch"

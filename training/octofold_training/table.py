@@ -24,6 +24,7 @@ from octofold_game.play_logs.shards import ShuffledMoves
 
 from octofold_training import checkpoints, imitation, long_run
 from octofold_training.encoding import fastest_type
+from octofold_training.history import read_reports
 from octofold_training.imitation import Imitation, ImitationOptions, ImitationProgress
 from octofold_training.long_run import TrainingError
 from octofold_training.networks import count_weights
@@ -59,8 +60,8 @@ class Result:
     weights: int
     games: int
     average: float
-    error: float
-    """half of a 95% interval; normal"""
+    error: float | None
+    """half of a 95% interval; normal; None for a single game"""
     best: int
     reaches_2048: float
     """share of the games"""
@@ -245,7 +246,7 @@ def _result(
     scores = np.array([game["score"] for game in games], float)
     tiles = np.array([game["tile"] for game in games])
     counted = np.array([(tiles <= TILES[0]).sum(), *((tiles == tile).sum() for tile in TILES[1:])])
-    deviation = scores.std(ddof=1) if len(scores) > 1 else math.inf
+    deviation = float(scores.std(ddof=1)) if len(scores) > 1 else None
     return Result(
         row=row.name,
         positions=positions,
@@ -253,7 +254,7 @@ def _result(
         weights=count_weights(checkpoint.network),
         games=len(games),
         average=round(float(scores.mean()), 1),
-        error=round(1.96 * float(deviation) / math.sqrt(len(scores)), 1),
+        error=None if deviation is None else round(1.96 * deviation / math.sqrt(len(scores)), 1),
         best=int(scores.max()),
         reaches_2048=round(float((tiles >= 2048).mean()), 4),
         largest=tuple(round(float(count) / len(games), 4) for count in counted),
@@ -264,7 +265,7 @@ def _result(
 
 def _accuracy(history: Path, positions: int) -> float:
     """Of the last twentieth of the positions."""
-    reports = [json.loads(line) for line in history.read_text().splitlines()]
+    reports = read_reports(history)
     latest = next((each["positions"] for each in reports if each["positions"] >= positions), positions)
     last = [each["accuracy"] for each in reports if 0.95 * positions <= each["positions"] <= latest]
     return round(float(np.mean(last)), 4) if last else 0.0

@@ -57,7 +57,7 @@ def _scores(results: Sequence[Result]) -> list[str]:
             f"{each.positions:,}",
             f"{each.accuracy:.1%}",
             f"{each.games:,}",
-            f"{each.average:,.0f} ± {each.error:,.0f}",
+            f"{each.average:,.0f}" + ("" if each.error is None else f" ± {each.error:,.0f}"),
             f"{theirs.average:,.0f}" if theirs else "",
             f"{each.best:,}",
             f"{theirs.best:,}" if theirs else "",
@@ -104,7 +104,7 @@ def _draw(results: Sequence[Result], file: Path) -> None:
     panel = figure.subplots()
     for name, row in ROWS.items():
         points = sorted(
-            (each.positions, each.average, each.error)
+            (each.positions, each.average, each.error or 0.0)
             for each in results
             if each.row == name and each.views == row.main_views
         )

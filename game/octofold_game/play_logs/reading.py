@@ -15,9 +15,10 @@ from octofold_game.play_logs.streams import is_parquet, line_blocks
 from octofold_game.play_logs.text import parse
 
 SUFFIXES = (".txt", ".txt.gz", ".txt.zst", ".parquet")
+"""What the names of log files end in."""
+
 SCORES = "scores.parquet"
 """The file that `octofold report --parquet` writes beside the games; it is no log."""
-"""What the names of log files end in."""
 
 
 @dataclass(frozen=True)

@@ -134,6 +134,11 @@ def test_verify_reads_logs_and_names_bad_lines(tmp_path: Path) -> None:
     assert logs.startswith(f"{tmp_path / 'moves-00000.txt.gz'}: ")
     assert logs.endswith("all are legal, and new tiles appear in empty cells")
 
+    renamed = (tmp_path / "moves-00000.txt.gz").rename(tmp_path / "moves.log")
+    done = octofold("verify", renamed)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == logs.replace("moves-00000.txt.gz", "moves.log") + "\n"
+
     bad = tmp_path / "bad.txt"
     bad.write_text("r 1 2 3 4 1 2 3 4 1 2 3 4 1 2 3 4 : 1 0\nr 1 : 2\nr" + " 0" * 15 + " 1 : 0 0\n")
     done = octofold("verify", bad, tmp_path / "missing.txt")

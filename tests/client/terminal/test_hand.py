@@ -1,5 +1,8 @@
 """A game by hand: what keys do, that undo forgets nothing else, and what is drawn."""
 
+import re
+from typing import Literal
+
 import numpy as np
 import pytest
 from octofold_client.contenders.advice import Advice
@@ -129,6 +132,17 @@ def test_every_terminal_has_room_for_board_hints_and_borders(columns: int, lines
     for name in ("up", "right", "down", "left"):
         assert any(name in row and "8 votes" in row for row in rows)
     assert "its choice" in text
+
+
+@pytest.mark.parametrize("colors", ["standard", "256", "truecolor", None])
+def test_the_new_tile_is_red_where_there_are_colors(
+    colors: Literal["standard", "256", "truecolor"] | None,
+) -> None:
+    console = Console(width=80, height=24, color_system=colors, force_terminal=True)
+    screen = draw(played(5, 0, "l"), Look(80, 24, colors), None, None, asked=False)
+    (style,) = [each.style for each in console.render(screen) if re.fullmatch(r" *\[\d+\] *", each.text)]
+    assert style is not None
+    assert (style.color is not None and style.color.name == "red") == (colors is not None)
 
 
 def test_largest_tiles_fit_their_cells() -> None:
