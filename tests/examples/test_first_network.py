@@ -1,6 +1,7 @@
 """The page examples/first-network, run by `make first` as it is written, in small."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -31,7 +32,7 @@ def boards() -> np.ndarray:
 
 
 @pytest.mark.timeout(300)
-def test_make_first_trains_exports_plays_and_compares(tmp_path: Path) -> None:
+def test_make_first_trains_exports_plays_and_compares_and_goes_on_if_it_is_stopped(tmp_path: Path) -> None:
     page = tmp_path / "examples" / "first-network"
     shutil.copytree(ROOT / "examples" / "first-network", page)
     for name, changes in SMALLER.items():
@@ -47,9 +48,27 @@ def test_make_first_trains_exports_plays_and_compares(tmp_path: Path) -> None:
     command = ["make", "--file", str(ROOT / "Makefile"), "--old-file", ".venv/dev", "first", bin_folder]
     # The variables of a make that runs the tests would make this one say which folder it enters.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    def make() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+
+    done = make()
     assert done.returncode == 0, done.stderr
     assert "# 2. The student:" in done.stderr  # each step says what to expect
+    of_teacher, of_student = re.findall(
+        r"^finished: .*\nplays: +[\d,]+ |^finished: .*\nlast: .*\nplays: +[\d,]+ ±", done.stdout, re.M
+    )
+    assert "moves in" in of_teacher
+    assert "positions in" in of_student
+    assert "export:     octofold-export --checkpoint checkpoints/first --name first\n" in done.stdout
     for made in ("models/first/1/card.json", "results/first/mine/result.json"):
         assert (tmp_path / made).is_file()
-    assert "swift" in done.stdout.splitlines()[-1] or "difference" in done.stdout
+    *_, verdict = done.stdout.splitlines()
+    assert "difference" in verdict or "swift" in verdict
+
+    (tmp_path / "results" / "first" / "swift" / "result.json").unlink()  # as if it had been stopped in step 5
+    again = make()
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.splitlines()[-1] == verdict

@@ -2,6 +2,7 @@
 
 import math
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -141,13 +142,19 @@ def test_the_first_heuristic_is_searched_alike(boards: Square) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-def test_an_entry_of_a_shallower_search_is_not_used(boards: Square) -> None:
-    lines, table = worth_of_lines("moravek"), np.zeros(1 << 16, Entry)
+def test_a_search_uses_what_was_searched_as_deeply_and_nothing_else(boards: Square) -> None:
+    lines, table, none = worth_of_lines("moravek"), np.zeros(1 << 16, Entry), np.float32(0)
     afterstate = pack(boards[4:5])[0]
-    none = np.float32(0)
-    deep = search_move(afterstate, 3, none, lines, table, 1, True)
-    assert search_move(afterstate, 2, none, lines, table, 2, True) != deep
-    assert search_move(afterstate, 3, none, lines, table, 3, True) == deep
+
+    def searched(depth: int, table: Any, search: int) -> float:
+        return float(search_move(afterstate, depth, none, lines, table, search, True))
+
+    shallow, deep = (searched(depth, np.zeros(1 << 16, Entry), 1) for depth in (1, 3))
+    assert abs(deep - shallow) > 100
+    assert searched(1, table, 1) == shallow
+    assert searched(3, table, 1) == deep  # though the same search knows less of it already
+    assert searched(1, table, 1) == pytest.approx(deep)  # which it now knows better
+    assert searched(1, table, 2) == shallow  # another search knows nothing of it
 
 
 def test_a_table_that_is_too_small_grows_or_changes_no_value(boards: Square) -> None:

@@ -1,5 +1,6 @@
 """Minimax uses ovolve's heuristics, and pruning changes no value."""
 
+import itertools
 import math
 
 import numpy as np
@@ -190,6 +191,15 @@ def test_with_time_each_board_is_searched_deeper_by_its_own_clock(boards: NDArra
     shallow = MinimaxPlayer(depth=2).action_values(chosen)
     deeper = MinimaxPlayer(depth=2, milliseconds=20).action_values(chosen)
     assert (deeper != shallow).any(axis=1).all()
+
+
+def test_a_search_is_timed_by_the_cpu_time_of_its_thread(
+    boards: NDArray[np.uint8], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = itertools.count(0, 5)  # milliseconds: the first search ends at 5, the second at 10
+    monkeypatch.setattr("octofold_players.minimax.time.thread_time", lambda: next(clock) / 1000)
+    timed = MinimaxPlayer(depth=1, milliseconds=9).action_values(boards[3:4])
+    np.testing.assert_array_equal(timed, MinimaxPlayer(depth=2).action_values(boards[3:4]))
 
 
 def test_with_time_a_won_board_is_not_searched_deeper() -> None:

@@ -1,5 +1,6 @@
 """What a run shows of itself: how far it is, how long it will take, how strong its network plays."""
 
+import itertools
 import math
 from typing import Any
 
@@ -41,11 +42,14 @@ def test_durations_are_in_the_unit_that_people_would_choose() -> None:
     assert [duration(seconds) for seconds in (40, 600, 9000)] == ["40 s", "10 min", "2.5 h"]
 
 
-def test_without_a_terminal_lines_are_printed_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_lines_are_printed_now_and_then_and_at_the_end(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with ProgressLine(every_seconds=60.0) as line:
-        line.show("0.1 min  loss 2", 0.25, 90.0)
-        line.show("0.2 min  loss 1", 0.5, 60.0)
-    assert capsys.readouterr().err == "0.1 min  loss 2  25%  2 min left\n"
+        line.show("0.1 min  loss 3", 0.25, 90.0)
+        line.show("0.2 min  loss 2", 0.5, 60.0)
+        line.show("0.3 min  loss 1", 1.01)
+    assert capsys.readouterr().err == "0.1 min  loss 3  25%  2 min left\n0.3 min  loss 1  100%\n"
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
@@ -95,3 +99,20 @@ def test_estimates_take_a_small_share_of_a_run() -> None:
             measured.append(run.seconds)
     assert measured[0] == 60
     assert np.diff(measured).min() >= 60
+
+
+def test_games_that_take_long_are_a_twentieth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Run:
+        architecture = NETWORKS["policy"]
+        averaged = torch.nn.Module()
+        seconds = 60.0
+
+    run, clock = Run(), itertools.count(0, 30)
+    run.averaged.module = build(run.architecture)
+    monkeypatch.setattr("octofold_training.strength.time.perf_counter", lambda: next(clock))
+    estimates = StrengthEstimates(games=2)
+    assert estimates.of(run) is not None  # takes 30 s, by this clock
+    run.seconds = 60 + 20 * 30 - 1
+    assert estimates.of(run) is None
+    run.seconds += 1
+    assert estimates.of(run) is not None

@@ -20,7 +20,7 @@ from octofold_training import cli
 from octofold_training.long_run import TrainingError
 from octofold_training.networks import build, count_weights
 from octofold_training.playing import NetworkPlayer, play
-from octofold_training.published_tables import ROWS, Row
+from octofold_training.published_tables import ROWS, TILES, Row
 from octofold_training.table import OutOfTime, Table, TableOptions
 from octofold_training.table_report import write_report
 
@@ -70,6 +70,19 @@ def test_the_rows_are_the_published_networks() -> None:
     counts = {name: count_weights(build(row.architecture)) for name, row in ROWS.items()}
     assert counts.items() >= WEIGHTS.items()
     assert all(810_000 < counts[f"cnn-{layers}"] < 830_000 for layers in range(2, 10))
+
+
+def test_the_published_figures_agree_with_each_other() -> None:
+    """The report gives the largest tiles of its 1,000 games, rounded, and the share that reaches 2048."""
+    for row in ROWS.values():
+        assert row.main_views == (1 if row.name.startswith("symmetric") else 8)
+        for figures in row.published.values():
+            assert 0 < figures.average < figures.best
+            if row.paper == "report":
+                assert sum(figures.largest) == 1000
+                assert sum(figures.largest[TILES.index(2048) :]) == pytest.approx(
+                    1000 * figures.reaches_2048, abs=10
+                )
 
 
 def test_eight_views_vote_as_the_exported_graph_does() -> None:

@@ -45,12 +45,16 @@ def duration(seconds: float) -> str:
 
 
 class ProgressLine:
-    """Shows the newest line of a run; a context manager. `show` may be called at any rate."""
+    """Shows the newest line of a run; a context manager. `show` may be called at any rate.
+
+    If the output is not a terminal, it prints a line now and then, and the last one at the end.
+    """
 
     def __init__(self, every_seconds: float = 30.0) -> None:
         self._console = Console(file=sys.stderr)
         self._every_seconds = every_seconds
-        self._printed = -every_seconds
+        self._printed = -math.inf
+        self._unprinted = ""
         self._live = Live(console=self._console, refresh_per_second=4, transient=False)
 
     def __enter__(self) -> ProgressLine:
@@ -61,26 +65,34 @@ class ProgressLine:
     def __exit__(self, *_: object) -> None:
         if self._console.is_terminal:
             self._live.stop()
+        elif self._unprinted:
+            self._print()
 
     def show(self, line: str, share: float | None = None, left: float | None = None) -> None:
-        """Replace the line; if the output is not a terminal, print a line now and then.
+        """Replace the line.
 
         Args:
             line: what is to be said.
-            share: how much of the work is done, from 0 to 1; None if there is no end.
+            share: how much of the work is done, 1 or more at its end; None if there is no end.
             left: seconds; None if unknown.
         """
+        share = None if share is None else min(share, 1.0)
         if self._console.is_terminal:
             shown: RenderableType = Text(line)
             self._live.update(shown if share is None else Group(_bar(share, left), shown))
-        elif time.monotonic() - self._printed >= self._every_seconds:
-            self._printed = time.monotonic()
-            parts = [line]
-            if share is not None:
-                parts.append(f"{share:.0%}")
-            if left is not None:
-                parts.append(f"{duration(left)} left")
-            print("  ".join(parts), file=sys.stderr, flush=True)
+            return
+        parts = [line]
+        if share is not None:
+            parts.append(f"{share:.0%}")
+        if left is not None:
+            parts.append(f"{duration(left)} left")
+        self._unprinted = "  ".join(parts)
+        if time.monotonic() - self._printed >= self._every_seconds:
+            self._print()
+
+    def _print(self) -> None:
+        print(self._unprinted, file=sys.stderr, flush=True)
+        self._printed, self._unprinted = time.monotonic(), ""
 
 
 def _bar(share: float, left: float | None) -> Table:

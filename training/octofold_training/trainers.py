@@ -38,9 +38,11 @@ def _train_teacher(parsed: argparse.Namespace) -> None:
     recipe = _read_recipe(parsed)
     options = recipe.options("ntuple", NTupleOptions)
     forecast = Forecast(parsed.minutes * 60)
+    last: list[NTupleProgress] = []
     with ProgressLine() as line:
 
         def report(learner: NTupleLearner, progress: NTupleProgress) -> None:
+            last[:] = [progress]
             line.show(
                 f"{learner.seconds / 60:.1f} min  "
                 f"{learner.moves / 1e6:,.0f} of {options.moves / 1e6:,.0f}M moves  "
@@ -50,7 +52,10 @@ def _train_teacher(parsed: argparse.Namespace) -> None:
                 forecast.left(learner.seconds, learner.moves, options.moves),
             )
 
-        ntuple_td.train(options, parsed.state, report, parsed.minutes)
+        learner = ntuple_td.train(options, parsed.state, report, parsed.minutes)
+    print(_outcome(learner.moves, options.moves, "moves", learner.seconds))
+    if last and last[0].recent_average is not None:
+        print(f"plays:   {last[0].recent_average:,.0f} on average in the last games from a first move")
     print(f"teacher: {parsed.state}\ncurve:   {parsed.state / 'curves.png'}")
 
 
@@ -144,9 +149,7 @@ def _train(run: Run[RunProgress], parsed: argparse.Namespace, curves: Curves) ->
 
 def _summarize(run: Run[RunProgress], parsed: argparse.Namespace, last: list[RunProgress]) -> None:
     """Say what came of a run, and what to do with it."""
-    share = run.done / run.goal
-    state = "finished" if run.finished else f"stopped at {share:.0%}; the same command continues"
-    print(f"{state}: {run.done:,.0f} of {run.goal:,.0f} {run.counts} in {duration(run.seconds)}")
+    print(_outcome(run.done, run.goal, run.counts, run.seconds))
     if last:
         print(f"last:       {last[0].positions_per_second:,.0f} positions/s  {last[0].details()}")
     if run.finished:
@@ -154,6 +157,12 @@ def _summarize(run: Run[RunProgress], parsed: argparse.Namespace, last: list[Run
         print(f"plays:      {found.average:,.0f} ± {found.error:,.0f} ({found.games} games, one view)")
     print(f"checkpoint: {parsed.checkpoint}\ncurves:     {parsed.state / 'curves.png'}")
     print(f"export:     octofold-export --checkpoint {parsed.checkpoint} --name {parsed.checkpoint.name}")
+
+
+def _outcome(done: float, goal: float, counts: str, seconds: float) -> str:
+    """How far a run has come."""
+    state = "finished" if done >= goal else f"stopped at {done / goal:.0%}; the same command continues"
+    return f"{state}: {done:,.0f} of {goal:,.0f} {counts} in {duration(seconds)}"
 
 
 def _read_recipe(parsed: argparse.Namespace) -> Recipe:
