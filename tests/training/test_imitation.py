@@ -143,6 +143,18 @@ def test_a_loss_that_is_no_number_stops_the_run(moves: ShuffledMoves, tmp_path: 
     assert checkpoints.load(tmp_path / "net").sha256 == before
 
 
+def test_the_learning_rate_falls_in_the_last_part_of_a_run(moves: ShuffledMoves) -> None:
+    run = run_of(moves, positions=1000.0, cool_down=0.4, learning_rate=1e-3)
+    for positions, rate in ((600, 1e-3), (800, 5e-4), (1000, 0.0)):
+        run.positions = positions
+        assert run.learning_rate() == pytest.approx(rate)
+
+
+def test_a_run_with_nothing_to_learn_from_is_refused(moves: ShuffledMoves) -> None:
+    with pytest.raises(TrainingError, match="epochs is 0 and positions is 0"):
+        run_of(moves, epochs=0.0)
+
+
 def test_networks_with_two_heads_and_with_micro_batches_learn(moves: ShuffledMoves) -> None:
     for run in (run_of(moves, RESIDUAL), run_of(moves, micro_batch_size=30, bfloat16=True)):
         first, *_, last = (run.learn().loss for _ in range(12))
