@@ -25,8 +25,8 @@ def _options(**changes: Any) -> DistilOptions:
 
 
 def test_the_student_comes_to_agree_with_the_teacher(teacher: NTupleNetwork) -> None:
-    """With eight seeds, the agreement rose by 6.6 points with a standard deviation of 1.9, and the regret fell
-    by 17% with one of 4%: fewer than one in a thousand fails by chance.
+    """With eight seeds, the agreement rose by 6.6 points with a standard deviation of 1.9, and regret fell by
+    17% with one of 4%: fewer than one in a thousand fails by chance.
     """
     options = _options(temperature=30.0, learning_rate=5e-3)
     run = Distillation(options, ARCHITECTURE, teacher)

@@ -205,6 +205,33 @@ def test_values_come_to_tell_what_moves_earn() -> None:
     assert explained(run, run_of(**random_games, seed=2)) > 0.06
 
 
+def test_values_come_to_tell_what_is_earned_later_too() -> None:
+    """A random player earns 4.3 merges, those later counted for less, and the best player a little more. With
+    six seeds, the values came to 5.1 with a standard deviation of 0.1: fewer than one in a thousand fails by
+    chance. Without targets from later values it would be 0.9.
+    """
+    run = run_of(
+        games=64, epsilon=1.0, epsilon_decay=1.0, discount=0.8, target_every=50, replay=50_000,
+        batch_size=256, first_moves=2000, learning_rate=2e-3,
+    )  # fmt: skip
+    run.learn(700)
+    random_player = run_of(games=64, seed=50).environment
+    values, earned = [], []
+    for _ in range(100):
+        moves = (torch.rand(64, 4) * random_player.legal).argmax(dim=1)
+        with torch.no_grad():
+            answers = run.network(random_player.boards.float())[:, [0, 3, 1, 2]]
+        values.append(answers.gather(1, moves[:, None])[:, 0])
+        rewards, ended = random_player.step(moves)
+        earned.append((rewards, ended))
+    later, worth = torch.zeros(64), []
+    for rewards, ended in reversed(earned):
+        later = rewards + 0.8 * later * ~ended
+        worth.append(later)
+    by_random = float(torch.stack(worth[20:]).mean())  # without those whose games were cut off
+    assert by_random < float(torch.stack(values).mean()) < 1.5 * by_random
+
+
 def explained(run: DQN, games: DQN) -> float:
     """The share of the variance of the rewards in other games that the values explain."""
     environment, values, rewards = games.environment, [], []

@@ -256,23 +256,45 @@ def test_other_networks_are_refused_and_a_broken_loss_keeps_the_last_state(tmp_p
     assert (tmp_path / "run" / "state.pt").read_bytes() == before
 
 
-def test_the_value_comes_to_tell_how_long_a_game_will_last() -> None:
+@pytest.fixture(scope="module")
+def learned() -> LazyZero:
+    run = run_of(rollouts=4)
+    while run.episodes < 60:
+        run.learn(10)
+    return run
+
+
+@pytest.fixture(scope="module")
+def other_games() -> GameReplay:
+    """Of an untrained network."""
+    run = run_of(seed=101, rollouts=4, first_games=50)
+    while run.episodes < 30:
+        run.learn(10)
+    return run.replay
+
+
+def test_the_value_comes_to_tell_how_long_a_game_will_last(
+    learned: LazyZero, other_games: GameReplay
+) -> None:
     """In other games, an untrained value explains none of the variance of the logarithm of the moves left.
     Networks of six seeds explained 40% with a standard deviation of 6%: fewer than one in ten thousand fails
     by chance.
     """
-    other = run_of(seed=101, rollouts=4, first_games=50)
-    while other.episodes < 30:
-        other.learn(10)
-    run = run_of(rollouts=4)
-    assert explained(run, other) < 0
-    while run.episodes < 60:
-        run.learn(10)
-    assert explained(run, other) > 0.15
+    boards, _, left = other_games.batch(2000, np.random.default_rng(1))
+
+    def explained(run: LazyZero) -> float:
+        errors = MatrixForm(run.network, torch.float32).values(boards) - left.log()
+        return 1 - float(errors.square().mean() / left.log().var())
+
+    assert explained(run_of(rollouts=4)) < 0
+    assert explained(learned) > 0.15
 
 
-def explained(run: LazyZero, other: LazyZero) -> float:
-    """The share of the variance of the logarithm of the moves left in other games that the value explains."""
-    boards, _, left = other.replay.batch(2000, np.random.default_rng(1))
-    found, true = MatrixForm(run.network, torch.float32).values(boards), left.log()
-    return 1 - float((found - true).square().mean() / true.var())
+def test_the_policy_comes_to_know_what_the_rollouts_found(learned: LazyZero, other_games: GameReplay) -> None:
+    """A policy that knows nothing has a cross-entropy of ln 4 = 1.386 with the shares of other games'
+    rollouts. Those of six seeds came to 1.377 with a standard deviation of 0.002, where 1.21 is the least:
+    fewer than one in a thousand fails by chance.
+    """
+    boards, shares, _ = other_games.batch(2000, np.random.default_rng(1))
+    logits = MatrixForm(learned.network, torch.float32).logits(boards)
+    assert float(torch.nn.functional.cross_entropy(logits, shares.float())) < math.log(4) - 0.003
