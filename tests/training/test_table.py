@@ -25,6 +25,7 @@ from octofold_training.table import OutOfTime, Table, TableOptions
 from octofold_training.table_report import write_report
 
 SMALL = {"kind": "mlp", "dense": [8], "exponents": 16}
+SYMMETRIC = {"kind": "symmetric_cnn", "layers": 2, "channels": 4, "exponents": 16}
 TINY = (Row("MLP4", "report", SMALL, ROWS["MLP4"].published), Row("cnn-5", "Kondo", SMALL))
 WEIGHTS = {
     **{"CNN4": 820_228, "CNN5": 818_074, "CNN5_sym": 875_794, "MLP4": 823_388, "MLP5": 3_807_236},
@@ -85,9 +86,10 @@ def test_the_published_figures_agree_with_each_other() -> None:
                 )
 
 
-def test_eight_views_vote_as_the_exported_graph_does() -> None:
+@pytest.mark.parametrize("architecture", [SMALL, SYMMETRIC], ids=["mlp", "symmetric_cnn"])
+def test_eight_views_vote_as_the_exported_graph_does(architecture: dict[str, Any]) -> None:
     torch.manual_seed(4)
-    network = build(SMALL).eval()
+    network = build(architecture).eval()
     boards = np.concatenate([game.boards for game in _positions()])
 
     def evaluate(views: np.ndarray) -> np.ndarray:
@@ -98,7 +100,7 @@ def test_eight_views_vote_as_the_exported_graph_does() -> None:
     answers: Any = types.SimpleNamespace(kind="policy_logits", columns=(0, 1, 2, 3))
     for views in (1, 8):
         expected = reference_answers(PlainPolicy(evaluate, answers), boards, "vote", views)
-        found = NetworkPlayer(network, SMALL, views)(boards)
+        found = NetworkPlayer(network, architecture, views)(boards)
         assert expected.decided.mean() > 0.9
         assert (found == expected.answers.move)[expected.decided].all()
 

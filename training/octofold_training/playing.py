@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from torch import nn
 from octofold_training.architectures import Architecture
 from octofold_training.interfaces import BoardEncoder
 from octofold_training.networks import interface_of
+from octofold_training.published_networks import SymmetricCNN
 
 _BOARDS_AT_ONCE = 1024  # that the network sees: their activations stay in the caches
 
@@ -51,21 +53,28 @@ class NetworkPlayer:
         """Boards `[N, 16]`, each with a legal move, to moves `[N]`."""
         after, rewards, legal = afterstates(boards)
         if self._values_afterstates:
-            values = self._answers(after.reshape(-1, 16)).reshape(-1, 4) * self._scale + rewards
-            return _best(np.where(legal, values, -np.inf))
-        seen = boards[:, CELLS[: self._views]]  # [N, V, 16]
-        answers = self._answers(seen.reshape(-1, 16)).reshape(len(boards), self._views, 4)
+            worth = self._answers(self._network, after.reshape(-1, 16)).reshape(-1, 4)
+            return _best(np.where(legal, worth * self._scale + rewards, -np.inf))
+        answers = self._answers_of_views(boards).reshape(len(boards), self._views, 4)
         answers = np.take_along_axis(answers, MOVES[None, : self._views], axis=2)  # as on the board itself
         answers = np.where(legal[:, None], answers, -np.inf)
         return _best(answers[:, 0]) if self._views == 1 else _vote(answers)
 
+    def _answers_of_views(self, boards: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Boards `[N, 16]` to `[N * V, 4]`, all views of a board together."""
+        if self._views == len(CELLS) and isinstance(self._network, SymmetricCNN):
+            return self._answers(self._network.of_all_views, boards)
+        return self._answers(self._network, boards[:, CELLS[: self._views]].reshape(-1, 16))
+
     @torch.no_grad()
-    def _answers(self, boards: NDArray[np.uint8]) -> NDArray[np.float32]:
+    def _answers(
+        self, network: Callable[[torch.Tensor], Any], boards: NDArray[np.uint8]
+    ) -> NDArray[np.float32]:
         """`[N, 16]` to `[N, 4]` in the order of the moves, or `[N, 1]`."""
         seen = torch.from_numpy(boards.clip(max=self._exponents - 1)).to(self._device)
         parts = []
         for part in seen.split(_BOARDS_AT_ONCE):
-            answer = self._network(self._encode(part))
+            answer = network(self._encode(part))
             if self._interface.output is not None:
                 answer = answer[0]
             parts.append(answer if self._values_afterstates else self._interface.by_move(answer))

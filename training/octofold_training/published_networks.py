@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+import numpy as np
 import torch
 from octofold_game.symmetries import CELLS
 from torch import Tensor, nn
@@ -20,6 +21,11 @@ from octofold_training.dense import dense_layers, initialize, parameters, throug
 from octofold_training.interfaces import PLANES_TO_LOGITS
 
 Padding = Literal["left_above", "around"]
+
+_VIEWS_OF_VIEWS = [
+    [int(np.flatnonzero((cells[of_view] == CELLS).all(axis=1))[0]) for of_view in CELLS] for cells in CELLS
+]
+"""`[v][w]`: which view of the board view `w` of view `v` is."""
 
 
 class PaddedCNN(nn.Module):
@@ -89,10 +95,24 @@ class SymmetricCNN(nn.Module):
 
     def forward(self, one_hot: Tensor) -> Tensor:
         """`[N, exponents, 4, 4]` floats to logits `[N, 4]`; the dense layer computes in float32."""
+        logits: Tensor = self.dense(self._towers(one_hot).flatten(1).float())
+        return logits
+
+    def of_all_views(self, one_hot: Tensor) -> Tensor:
+        """The logits `[8 N, 4]` of the eight views of each board, in the time of one.
+
+        The towers of a view see the views of that view, which are those of the board in another order.
+        """
+        towers = self._towers(one_hot)
+        logits = [self.dense(towers[:, order].flatten(1).float()) for order in _VIEWS_OF_VIEWS]
+        return torch.stack(logits, dim=1).flatten(0, 1)
+
+    def _towers(self, one_hot: Tensor) -> Tensor:
+        """What the eight towers see: `[N, 8, 16 * channels]`."""
         views = one_hot.flatten(2)[:, :, self.get_buffer("cells")].transpose(1, 2)  # [N, 8, planes, 16]
         x = through_tower(views.flatten(0, 1).unflatten(2, (4, 4)), parameters(self.convolutions))
-        logits: Tensor = self.dense(x.flatten(1).unflatten(0, (-1, len(CELLS))).flatten(1).float())
-        return logits
+        towers: Tensor = x.flatten(1).unflatten(0, (-1, len(CELLS)))
+        return towers
 
 
 def through_tower(planes: Tensor, layers: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
