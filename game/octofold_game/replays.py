@@ -189,18 +189,6 @@ def recover(path: Path) -> int:
     return 0
 
 
-def are_replays(path: Path) -> bool:
-    """Whether a file's name or its first bytes say that it contains replays.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
-    if path.suffix == ".replay":
-        return True
-    with path.open("rb") as file:
-        return file.read(len(_MAGIC)) == _MAGIC
-
-
 def _read_header(file: BinaryIO, path: Path) -> None:
     header = file.read(_HEADER.size)
     if header == FILE_HEADER:

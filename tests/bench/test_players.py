@@ -51,8 +51,8 @@ def test_a_run_that_is_stopped_goes_on_in_the_middle_of_its_games(tmp_path: Path
     flags = command("--player", SLOW, "--games", "12", "--parallel", "4", "--keep", tmp_path / "parts")
     with subprocess.Popen(flags, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
-        while "1 of 12" not in running.stderr.readline():
-            pass
+        lines = iter(running.stderr.readline, "")
+        assert any("1 of 12" in line for line in lines)
         running.send_signal(signal.SIGTERM)
         running.communicate()
     assert 0 < len(games_of(tmp_path / "parts")) < 12

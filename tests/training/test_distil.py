@@ -15,6 +15,7 @@ from octofold_training import checkpoints, cli
 from octofold_training.checkpoints import Checkpoint, CheckpointError
 from octofold_training.distil import CURVES, Distillation, DistilOptions
 from octofold_training.long_run import TrainingError, resume, save_state, train
+from octofold_training.networks import build
 from torch import nn
 
 ARCHITECTURE = {"kind": "cnn", "layers": 2, "channels": 16, "exponents": 16}
@@ -26,7 +27,7 @@ def _options(**changes: Any) -> DistilOptions:
 
 def test_the_student_comes_to_agree_with_the_teacher(teacher: NTupleNetwork) -> None:
     """With eight seeds, the agreement rose by 6.6 points with a standard deviation of 1.9, and regret fell by
-    17% with one of 4%: fewer than one in a thousand fails by chance.
+    17% with one of 4%. A student that does not learn loses nothing and gains nothing.
     """
     options = _options(temperature=30.0, learning_rate=5e-3)
     run = Distillation(options, ARCHITECTURE, teacher)
@@ -34,8 +35,8 @@ def test_the_student_comes_to_agree_with_the_teacher(teacher: NTupleNetwork) -> 
     first = run.learn(40)
     run.learn(500)
     last = run.learn(40)
-    assert last.accuracy > first.accuracy
-    assert last.regret < first.regret
+    assert last.accuracy > first.accuracy + 0.03
+    assert last.regret < 0.9 * first.regret
 
 
 class _EquivariantStudent(nn.Module):
@@ -134,6 +135,22 @@ def test_a_run_starts_from_a_checkpoint_and_goes_on_without_it(
     later = Distillation(_options(start=str(tmp_path / "gone")), ARCHITECTURE, teacher)
     resume(later, tmp_path)
     assert later.origin["start"] == {"sha256": start.sha256, "stages": []}
+
+
+def test_a_run_starts_from_a_narrower_network(teacher: NTupleNetwork, tmp_path: Path) -> None:
+    narrow = {"kind": "pairs", "patterns": ["lines"], "features": 4, "dense": [8], "exponents": 16}
+    wide = {**narrow, "features": 6, "dense": [12]}
+    start = build(narrow)
+    checkpoints.save(tmp_path / "narrow", start, narrow, {})
+    run = Distillation(_options(start=str(tmp_path / "narrow")), wide, teacher)
+    run.warm_up()
+    planes = torch.eye(16)[torch.randint(16, (32, 16))].transpose(1, 2).reshape(-1, 16, 4, 4)
+    torch.testing.assert_close(run.student(planes), start(planes), rtol=1e-4, atol=1e-5)
+    run.learn(2)
+    save_state(run, tmp_path / "run")
+    resumed = Distillation(_options(), wide, teacher)
+    resume(resumed, tmp_path / "run")
+    assert resumed.origin["start"]["widened_from"] == narrow
 
 
 def test_a_start_of_another_network_or_from_nowhere_is_refused(

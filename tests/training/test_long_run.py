@@ -255,7 +255,9 @@ def test_a_history_cut_off_in_a_line_does_not_stop_a_run(student: Trainer, tmp_p
     assert history.read_text() == whole
 
 
-@pytest.mark.parametrize("line", ['{"positions": 1', '{"loss": 1.0}', "[3]", '{"positions": "many"}'])
+@pytest.mark.parametrize(
+    "line", ['{"positions": 1', '{"loss": 1.0}', "[3]", '{"positions": "12"}', '{"positions": Infinity}']
+)
 def test_a_damaged_history_is_named_with_its_line(student: Trainer, tmp_path: Path, line: str) -> None:
     student.train(tmp_path, positions=320.0)
     history = tmp_path / "run" / "history.jsonl"

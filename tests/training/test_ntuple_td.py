@@ -24,16 +24,14 @@ def _options(**changes: Any) -> NTupleOptions:
 
 
 def test_self_play_learns() -> None:
-    """With eight seeds, the average score became 4.1 times as high, with a standard deviation of 0.7: fewer
-    than one in a thousand fails by chance.
-    """
+    """With eight seeds, the average score became 4.1 times as high, with a standard deviation of 0.7."""
     learner = NTupleLearner(_options())
     first = learner.learn(30_000)
     for _ in range(5):
         last = learner.learn(100_000)
     assert first.recent_average is not None
     assert last.recent_average is not None
-    assert last.recent_average > 1.5 * first.recent_average
+    assert last.recent_average > 2 * first.recent_average
 
 
 def test_in_the_cool_down_all_rates_fall_to_nothing(tmp_path: Path) -> None:

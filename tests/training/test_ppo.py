@@ -13,7 +13,7 @@ from octofold_training import checkpoints, cli
 from octofold_training.checkpoints import Checkpoint
 from octofold_training.environment import Environment
 from octofold_training.long_run import TrainingError
-from octofold_training.ppo import PPO, PPOOptions, PPOProgress, fine_tuning
+from octofold_training.ppo import PPO, PPOOptions, fine_tuning
 from octofold_training.rollouts import Rollouts, Turn, generalised_advantages
 from octofold_training.value_network import ValueNetwork
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -107,11 +107,11 @@ def test_following_new_targets_changes_the_scale_but_no_value() -> None:
 
 
 def test_a_policy_that_knows_nothing_gets_better(start: Checkpoint) -> None:
-    """With eight seeds, the last quarter's scores were 1.26 times the first's, with a standard deviation of
-    0.06: fewer than one in a thousand fails by chance.
+    """In the last quarter of such runs, policies that do not learn score 1,104 with a standard deviation of
+    42 over five seeds, and those that learn 1,273 with one of 60.
     """
     options = _options(
-        games=128, horizon=16, minibatch_size=512, epochs=3, learning_rate=2e-3, value_learning_rate=3e-3,
+        games=128, horizon=16, minibatch_size=512, epochs=3, learning_rate=5e-3, value_learning_rate=3e-3,
         kl_weight=0.0, entropy_weight=0.01, discount=0.99, temperature=1.0, clip=0.2, cool_down=0.1,
         rewards="merges", restart_share=0.0, positions=80e3,
     )  # fmt: skip
@@ -120,12 +120,9 @@ def test_a_policy_that_knows_nothing_gets_better(start: Checkpoint) -> None:
     while run.positions < options.positions:
         reports.append(run.learn())
 
-    def average(part: list[PPOProgress]) -> float:
-        total = sum(each.games * (each.average_score or 0.0) for each in part)
-        return total / sum(each.games for each in part)
-
-    quarter = len(reports) // 4
-    assert average(reports[-quarter:]) > 1.05 * average(reports[:quarter])
+    last = reports[-(len(reports) // 4) :]
+    scores = sum(each.games * (each.average_score or 0.0) for each in last)
+    assert scores / sum(each.games for each in last) > 1200
 
 
 def test_the_penalty_keeps_the_policy_near_its_start(start: Checkpoint) -> None:

@@ -44,8 +44,9 @@ def read_reports(file: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(lines, 1):
         try:
             report = json.loads(line)
-            int(report["positions"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{file}:{number}: not a report of a run ({error}); delete the line") from error
+        except ValueError:
+            report = None
+        if not isinstance(report, dict) or not isinstance(report.get("positions"), int):
+            raise ValueError(f"{file}:{number}: not a report of a run; delete the line")
         reports.append(report)
     return reports

@@ -96,7 +96,7 @@ class Imitation(NetworkState, PositionsRun):
             raise TrainingError(
                 f"epochs is {options.epochs:g} and positions is {options.positions:g}: nothing to learn from"
             )
-        options, self.warnings = fit_to_run(replace(options, positions=float(total)))
+        options, self.warnings = fit_to_run(replace(options, positions=float(total), epochs=0.0))
         self.options = options
         self.architecture = architecture
         self.positions = 0

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -89,8 +89,8 @@ class LazyZeroProgress(RunProgress):
     """of the games that ended since the last report, as the next; None if none did"""
     average_moves: float | None
     agreement: float | None
-    """share of positions of which the policy likes the move best that the rollouts liked best; None before
-    the first update"""
+    """share of positions of which the policy likes the move best that the rollouts liked best; None if
+    there was no update"""
 
     def line(self, positions: float) -> str:
         """For people, of a run that plays that many games."""
@@ -170,12 +170,14 @@ class LazyZero(NetworkState, GamesRun):
         """Raises `TrainingError` for a network that does not have both heads."""
         device = device or torch.device("cpu")
         self.warnings: list[str] = []
-        if options.first_games > (most := max(1, options.episodes // _FIRST_SHARE)):
+        self._first_games = min(options.first_games, max(1, options.episodes // _FIRST_SHARE))
+        if self._first_games < options.first_games:
             self.warnings.append(
-                f"first_games is reduced from {options.first_games:,} to {most:,}, a quarter of "
+                f"first_games is reduced from {options.first_games:,} to {self._first_games:,}, a quarter of "
                 f"{options.episodes:,} episodes"
             )
-            options = replace(options, first_games=most)
+        self._first_games = min(self._first_games, options.replay)
+        self._learns = False  # once it has begun, a longer run does not wait for more games
         self.options = options
         self.architecture = architecture
         self.positions = 0
@@ -227,9 +229,9 @@ class LazyZero(NetworkState, GamesRun):
             ended = self._play()
             made += 1
             lengths += ended
-            for _ in range(self.options.updates * len(ended)):
-                if len(self.replay) >= min(self.options.first_games, self.options.replay):
-                    measures.append(self._update())
+            self._learns = self._learns or len(self.replay) >= self._first_games
+            for _ in range(self._learns * self.options.updates * len(ended)):
+                measures.append(self._update())
         loss, agreement = torch.stack(measures).mean(dim=0).tolist() if measures else (None, None)
         if loss is not None and not math.isfinite(loss):
             raise TrainingError(f"the loss became {loss} near move {self.positions:,}")
@@ -304,6 +306,7 @@ class LazyZero(NetworkState, GamesRun):
             "unfinished": self._unfinished.state(),
             "replay": self.replay.state(),
             "episodes": self.episodes,
+            "learns": self._learns,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -315,4 +318,5 @@ class LazyZero(NetworkState, GamesRun):
         self._unfinished.restore(state["unfinished"])
         self.replay.restore(state["replay"])
         self.episodes = state["episodes"]
+        self._learns = state.get("learns", False)  # older states have none; it shows with the next game
         self._form = None

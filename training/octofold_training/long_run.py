@@ -39,7 +39,7 @@ class RunProgress:
     positions: int
     positions_per_second: float
     loss: float | None
-    """None before the first update"""
+    """None if there was no update"""
     learning_rate: float
     strength: float | None = None
     """average score of some games of the averaged network; None if none were played"""
@@ -53,7 +53,7 @@ class RunProgress:
 
     def details(self) -> str:
         """The figures of this kind of run."""
-        return "no update yet" if self.loss is None else f"loss {self.loss:.4f}"
+        return "no update" if self.loss is None else f"loss {self.loss:.4f}"
 
 
 Progress = TypeVar("Progress", bound=RunProgress)

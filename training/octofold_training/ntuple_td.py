@@ -121,7 +121,7 @@ class NTupleLearner:
         """Go on from what `save` left in `folder`, with the tuples and stages that the run had by then.
 
         Raises `NTupleFileError` if the run had tuples or stages that those of `options` do not begin with, or
-        a file of it is damaged.
+        another seed, or a file of it is damaged.
         """
         saved = NTupleNetwork.load(folder)
         if options.tuples[: len(saved.tuples)] != saved.tuples:
@@ -135,6 +135,11 @@ class NTupleLearner:
             state = json.loads((folder / "learner.json").read_text())
             learner.episodes, learner.moves = state["episodes"], state["moves"]
             learner.seconds = state["seconds"]
+            if (seed := state.get("seed", options.seed)) != options.seed:  # older states have none
+                raise NTupleFileError(
+                    f"{folder}: was begun with seed {seed}, the recipe has seed {options.seed}; another run "
+                    "needs another --state"
+                )
         except OSError as error:
             raise NTupleFileError(f"{folder / 'learner.json'}: {error.strerror}") from error
         except (ValueError, KeyError) as error:
@@ -181,7 +186,12 @@ class NTupleLearner:
     def save(self, folder: Path) -> None:
         """Write everything that `resume` needs; an interrupted save leaves the last one readable."""
         folder.mkdir(parents=True, exist_ok=True)
-        state = {"episodes": self.episodes, "moves": self.moves, "seconds": round(self.seconds, 1)}
+        state = {
+            "episodes": self.episodes,
+            "moves": self.moves,
+            "seconds": round(self.seconds, 1),
+            "seed": self.options.seed,
+        }
         # The larger file is written before any is replaced: where the disk is full, all stay as they were.
         with whole_file(folder / "coherence.npy") as partial:
             save_array(partial, self._entries[:, 1:])

@@ -13,7 +13,7 @@ Stage = dict[str, Any]
 """Plain JSON: `positions` and `hours` of this stage, its `options`, its `method`, and the SHA-256 of what it
 learned from or started from."""
 
-_LENGTHS = ("positions", "episodes", "epochs", "hours")
+_LENGTHS = ("positions", "episodes", "hours")
 
 UNRECORDED = "not recorded: the run began before stages were"
 

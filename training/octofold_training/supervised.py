@@ -201,7 +201,8 @@ class SupervisedRun(PositionsRun, ABC, Generic[Options, Progress]):
             start.network, start.architecture, self.architecture, f"{folder}: ", self.options.seed
         )
         self.student.load_state_dict(network.state_dict())
-        self._start = start.provenance
+        widened = {} if start.architecture == self.architecture else {"widened_from": start.architecture}
+        self._start = {**start.provenance, **widened}
 
     def learning_rate(self) -> float:
         """The learning rate of the next update: a linear rise, a plateau, and a linear fall to 0."""

@@ -140,7 +140,7 @@ class Table:
         try:
             if not (place / "checkpoint.json").exists():
                 self._train(row, positions, place, lambda line, share: tell(line, share / 2))
-        except TrainingError as error:
+        except (TrainingError, ValueError) as error:  # ValueError: its history is damaged
             self.failed[row.name] = str(error)
             return
         ways = self._ways(row, positions)
@@ -207,9 +207,13 @@ class Table:
             for views in VIEWS:
                 games = read_games(place / f"games-{views}.jsonl")
                 games = [game for game in games if game["game"] < self.options.games]
-                if games:
+                if not games:
+                    continue
+                try:
                     checkpoint = checkpoints.load(place)
                     found.append(_result(row, positions, views, games, checkpoint, self._folder))
+                except ValueError as error:
+                    self.failed[row.name] = str(error)
         return found
 
 

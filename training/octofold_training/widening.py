@@ -3,7 +3,8 @@
 Every new unit is a copy of an old one, and the copies divide the old one's weights in the next layer: Chen,
 Goodfellow and Shlens, "Net2Net: Accelerating Learning via Knowledge Transfer", ICLR 2016. There, noise makes
 the copies different. Here, each output divides the weights in its own way, so the copies' gradients differ
-from the first update on, and the answers stay.
+from the first update on, and the answers stay. Where there is one output, the copies before it differ in the
+size of their gradients only, and take longer to part.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from octofold_game.play_logs.moves import LogError
-from octofold_game.play_logs.reading import BadLine, is_log, read_log
+from octofold_game.play_logs.reading import BadLine, begins_as_log, is_log, read_log
 from octofold_game.referee import ReplayError
-from octofold_game.replays import are_replays, check_replays
+from octofold_game.replays import check_replays
 
 from octofold_client.cli.arguments import Subcommands
 from octofold_client.errors import EvaluationError
@@ -52,7 +52,7 @@ def verify(options: Namespace) -> None:
 
 def _wrong(path: Path) -> Iterator[str]:
     """Print what is wrong with each record of a file or folder; yield summaries, empty if all is correct."""
-    if path.is_file() and not are_replays(path):
+    if not path.is_dir() and (is_log(path) or begins_as_log(path)):
         yield _wrong_log(path)
         return
     logs = [file for file in sorted(path.iterdir()) if is_log(file)] if path.is_dir() else []

@@ -139,6 +139,12 @@ def test_verify_reads_logs_and_names_bad_lines(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == logs.replace("moves-00000.txt.gz", "moves.log") + "\n"
 
+    empty = tmp_path / "empty.unfinished"
+    empty.touch()
+    done = octofold("verify", empty, renamed)
+    assert (done.returncode, done.stderr) == (1, f"octofold: {empty}: ends within the file header\n")
+    assert done.stdout.startswith(f"{renamed}: ")
+
     bad = tmp_path / "bad.txt"
     bad.write_text("r 1 2 3 4 1 2 3 4 1 2 3 4 1 2 3 4 : 1 0\nr 1 : 2\nr" + " 0" * 15 + " 1 : 0 0\n")
     done = octofold("verify", bad, tmp_path / "missing.txt")
