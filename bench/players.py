@@ -25,6 +25,7 @@ from harness import report
 from octofold_client.contenders.player_specs import local_player
 from octofold_client.evaluation.report import rows_of
 from octofold_client.evaluation.summary import GameSummary, Summary
+from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_game.episodes import Episode, Episodes
 from octofold_game.files import whole_file, write_text
 from octofold_game.replays import ReplayWriter, read_replays
@@ -112,25 +113,27 @@ class Measurement:
         waiting = [game for game in range(games) if game not in known]
         player.next_moves(Episodes(0, [0]).boards)  # compiles the player before it is timed
         started, saved = time.process_time() - self._cpu_seconds, time.monotonic()
-        try:
-            while len(episodes.running) or waiting:
-                free = max(0, parallel - len(episodes.running))
-                episodes.start(waiting[:free])
-                del waiting[:free]
-                chosen = player.next_moves(episodes.boards)
-                self._moves += len(chosen)
-                for episode in episodes.step(chosen):
-                    self._finish(episode)
-                    print(
-                        f"  {len(self.finished)} of {games}: {episode.score:,}", file=sys.stderr, flush=True
-                    )
-                if time.monotonic() > saved + SAVE_SECONDS:
-                    self._save(time.process_time() - started)
-                    saved = time.monotonic()
-        finally:
-            self._save(time.process_time() - started)
-            if self._writer is not None:
-                self._writer.close()
+        # Between two instructions of a step, an interrupt would leave a game that the rules do not allow.
+        with DeferredInterrupts() as interrupts:
+            try:
+                while len(episodes.running) or waiting:
+                    interrupts.check()
+                    free = max(0, parallel - len(episodes.running))
+                    episodes.start(waiting[:free])
+                    del waiting[:free]
+                    chosen = player.next_moves(episodes.boards)
+                    self._moves += len(chosen)
+                    for episode in episodes.step(chosen):
+                        self._finish(episode)
+                        told = f"  {len(self.finished)} of {games}: {episode.score:,}"
+                        print(told, file=sys.stderr, flush=True)
+                    if time.monotonic() > saved + SAVE_SECONDS:
+                        self._save(time.process_time() - started)
+                        saved = time.monotonic()
+            finally:
+                self._save(time.process_time() - started)
+                if self._writer is not None:
+                    self._writer.close()
 
     def _finish(self, episode: Episode) -> None:
         self.finished.append(episode)
