@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from octofold_game.play_logs.moves import LogError
-from octofold_game.play_logs.reading import BadLine, begins_as_log, is_log, read_log
+from octofold_game.play_logs.reading import BadLine, is_log, read_log
+from octofold_game.play_logs.streams import begins_as_log
 from octofold_game.referee import ReplayError
 from octofold_game.replays import check_replays
 

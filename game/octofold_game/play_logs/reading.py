@@ -17,8 +17,6 @@ from octofold_game.play_logs.text import parse
 SUFFIXES = (".txt", ".txt.gz", ".txt.zst", ".parquet")
 """What the names of log files end in."""
 
-_BEGINNINGS = (b"r ", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1")
-
 SCORES = "scores.parquet"
 """The file that `octofold report --parquet` writes beside the games; it is no log."""
 
@@ -78,15 +76,6 @@ def log_files(path: Path) -> list[Path]:
 def is_log(path: Path) -> bool:
     """Whether the name of the file is one of a play log."""
     return path.name.endswith(SUFFIXES) and path.name != SCORES
-
-
-def begins_as_log(path: Path) -> bool:
-    """Whether the first bytes of a file are those of a play log: of text, gzip, zstd or Parquet."""
-    try:
-        with path.open("rb") as file:
-            return file.read(4).startswith(_BEGINNINGS)
-    except OSError:
-        return False  # whoever reads it will say why it cannot be read
 
 
 def _read_text(path: Path) -> Iterator[tuple[Moves, NDArray[np.int64], list[tuple[int, str]]]]:

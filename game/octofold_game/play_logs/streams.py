@@ -22,7 +22,7 @@ from octofold_game.play_logs.text import LONGEST_LINE
 
 BLOCK_BYTES = 1 << 18  # fits a core's cache
 _COMPRESSED_BYTES = 1 << 14  # zstd may make a thousand times as much of them
-_GZIP, _ZSTD, _PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
+_TEXT, _GZIP, _ZSTD, _PARQUET = b"r ", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
 GZIP_LEVEL, ZSTD_LEVEL = 3, 3
 
 
@@ -43,6 +43,15 @@ def is_parquet(path: Path) -> bool:
     """
     with path.open("rb") as file:
         return file.read(len(_PARQUET)) == _PARQUET
+
+
+def begins_as_log(path: Path) -> bool:
+    """Whether the first bytes of a file are those of a play log: of text, gzip, zstd or Parquet."""
+    try:
+        with path.open("rb") as file:
+            return file.read(4).startswith((_TEXT, _GZIP, _ZSTD, _PARQUET))
+    except OSError:
+        return False  # whoever reads it will say why it cannot be read
 
 
 def line_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
