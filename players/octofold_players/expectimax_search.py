@@ -4,9 +4,7 @@
 
 An afterstate that is too deep or too unlikely is not searched further. Its worth is then the sum of its
 lines. The program is 2048.cpp of https://github.com/nneonneo/2048-ai. Here, the same afterstates are cut
-off and the same ones are looked up, so that the values differ only by rounding. Only the work is done in
-another way: in the last moves of the tree, a spawn changes one row and one column of a board, and
-`_last_moves` slides each board once and then only those two lines again.
+off and the same ones are looked up, so that the values differ only by rounding.
 """
 
 from __future__ import annotations
@@ -15,13 +13,14 @@ import numpy as np
 from numba import njit
 from octofold_game.bitboards import LEFT, RIGHT, count_empty, transpose
 
+from octofold_players.last_moves import last_moves, slid_rows
 from octofold_players.line_tables import sum_of_rows
 from octofold_players.prefetch import prefetch
 
 _U = np.uint64
 _F = np.float32
-_ROW = _U(0xFFFF)
-_COLUMN = _U(0x000F000F000F000F)
+_OVER = np.float32(0.0)
+"""The worth of a game that is over. Lines can be worth less than nothing, but no board counts as less."""
 
 Entry = np.dtype([("afterstate", np.uint64), ("worth", np.float32), ("tag", np.uint32)])
 """An afterstate that was searched. Tag: number of the search << 4 | depth."""
@@ -82,10 +81,10 @@ def _expected(afterstate, depth, probability, cutoff, lines, table, search, coun
     share = probability / _F(count_empty(afterstate))
     of_two, of_four = share * _F(0.9), share * _F(0.1)
     if depth == 1 or of_two < cutoff:
-        expected = _last_moves(afterstate, 1, lines)
+        expected = last_moves(afterstate, 1, lines, _OVER, 0.0)
     else:
         fours = of_four >= cutoff
-        expected = 0.0 if fours else _last_moves(afterstate, 2, lines)
+        expected = 0.0 if fours else last_moves(afterstate, 2, lines, _OVER, 0.0)
         tile = _U(1)
         while tile:
             if afterstate & tile * _U(15) == _U(0):
@@ -116,79 +115,14 @@ def _expected(afterstate, depth, probability, cutoff, lines, table, search, coun
 def _afterstates(board, table):
     """The board slid up, down, left and right: his order, which decides what the table holds."""
     columns = transpose(board)
-    up, down = transpose(_slid(columns, LEFT)), transpose(_slid(columns, RIGHT))
-    left, right = _slid(board, LEFT), _slid(board, RIGHT)
+    up, down = transpose(slid_rows(columns, LEFT)), transpose(slid_rows(columns, RIGHT))
+    left, right = slid_rows(board, LEFT), slid_rows(board, RIGHT)
     # All four are looked up soon, in a table that is far larger than a cache.
     prefetch(table, _slot(table, up))
     prefetch(table, _slot(table, down))
     prefetch(table, _slot(table, left))
     prefetch(table, _slot(table, right))
     return up, down, left, right
-
-
-@njit(cache=True, nogil=True)
-def _slid(board, table):
-    """A board whose rows are all slid by a table of rows."""
-    return (
-        _U(table[board & _ROW])
-        | _U(table[board >> _U(16) & _ROW]) << _U(16)
-        | _U(table[board >> _U(32) & _ROW]) << _U(32)
-        | _U(table[board >> _U(48)]) << _U(48)
-    )
-
-
-@njit(cache=True, nogil=True)
-def _last_moves(afterstate, least, lines):
-    """The sum over the spawns, times their chance, of the best worth after one move that is not searched.
-
-    Only tiles from the exponent `least` on, 1 or 2, are spawned.
-    """
-    columns = transpose(afterstate)
-    left, right = _slid(afterstate, LEFT), _slid(afterstate, RIGHT)
-    up, down = _slid(columns, LEFT), _slid(columns, RIGHT)
-    of_left, of_right = sum_of_rows(left, lines), sum_of_rows(right, lines)
-    of_up, of_down = sum_of_rows(up, lines), sum_of_rows(down, lines)
-    left_turned, right_turned = transpose(left), transpose(right)
-    up_turned, down_turned = transpose(up), transpose(down)
-    total = 0.0
-    for row in range(4):
-        for column in range(4):
-            r, c = _U(4 * row), _U(4 * column)
-            if afterstate >> (_U(4) * r + c) & _U(15):
-                continue
-            for exponent in range(least, 3):
-                across = afterstate >> _U(4) * r & _ROW | _U(exponent) << c
-                along = columns >> _U(4) * c & _ROW | _U(exponent) << r
-                best = max(
-                    max(
-                        _slid_worth(across, LEFT, r, afterstate, left, left_turned, of_left, lines),
-                        _slid_worth(across, RIGHT, r, afterstate, right, right_turned, of_right, lines),
-                    ),
-                    max(
-                        _slid_worth(along, LEFT, c, columns, up, up_turned, of_up, lines),
-                        _slid_worth(along, RIGHT, c, columns, down, down_turned, of_down, lines),
-                    ),
-                )
-                # Lines can be worth less than nothing; a game that is over is worth 0.
-                total += (0.9 if exponent == 1 else 0.1) * max(0.0, np.float64(best))
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _slid_worth(line, table, shift, board, slid, turned, worth, lines):
-    """The worth of a slid board in which one row is replaced by `line`; 0 if the slide then changes nothing.
-
-    `slid` is the slid board before the replacement, `worth` that of its rows, and `turned` its transpose. The
-    row begins at bit 4 * `shift`.
-    """
-    fresh = _U(table[line])
-    whole = _U(4) * shift
-    if fresh == line and (slid ^ board) & ~(_ROW << whole) == _U(0):
-        return _F(0.0)
-    spread = fresh & _U(15) | (fresh & _U(0xF0)) << _U(12) | (fresh & _U(0xF00)) << _U(24)
-    spread |= (fresh & _U(0xF000)) << _U(36)
-    crossing = turned & ~(_COLUMN << shift) | spread << shift
-    return worth - lines[slid >> whole & _ROW] + lines[fresh] + sum_of_rows(crossing, lines)
 
 
 @njit(cache=True, nogil=True)

@@ -11,9 +11,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from octofold_players.endgame.tables import EndgameTable, endgame_moves, load_tables
+from octofold_players.endgame.tables import EndgameTable, joined_moves, load_tables
 from octofold_players.expectimax import expected_values
-from octofold_players.local_player import ValuePlayer, best_moves, check_option
+from octofold_players.local_player import ValuePlayer, check_option
 from octofold_players.ntuple import NTupleNetwork
 
 _NO_TABLES = Path()
@@ -35,13 +35,10 @@ class NTuplePlayer(ValuePlayer):
     """Moves to look ahead: 1 is called 1-ply elsewhere, and 2 is called 3-ply."""
     tables: Path = _NO_TABLES
     """A folder of endgame tables, made by `octofold-train endgame`; none by default."""
-    sure: float = 0.5
-    """A table chooses the move if its chance of the goal is more than this."""
 
     def __post_init__(self) -> None:
         """Raises `ValueError` for options that are out of range, `NTupleFileError` for what is no network."""
         check_option("depth", self.depth, 1, 6)
-        check_option("sure", self.sure, 0, 1)
         _ = self.network, self.endgames  # read now: a missing file is better known before the first move
 
     @cached_property
@@ -55,10 +52,7 @@ class NTuplePlayer(ValuePlayer):
     def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]:
         if not self.endgames:
             return super()._choose(boards)
-        moves = endgame_moves(boards, self.endgames, self.sure).moves
-        unknown = moves < 0
-        moves[unknown] = best_moves(self._values(boards[unknown]))
-        return moves
+        return joined_moves(boards, self.endgames, self._values)
 
     def _values(self, boards: NDArray[np.uint64]) -> NDArray[np.float64]:
         return expected_values(self.network, boards, self.depth).astype(np.float64)
@@ -66,4 +60,4 @@ class NTuplePlayer(ValuePlayer):
     def _trained(self) -> Iterable[NDArray[np.generic]]:
         yield from (np.array(self.network.tuples, np.int64), self.network.values)
         for table in self.endgames:
-            yield from (np.array([table.kept, table.goal]), *table[2:])
+            yield from table.numbers()

@@ -1,5 +1,7 @@
 """`octofold-train endgame` makes the tables that are missing, and says what it made."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest
@@ -8,11 +10,25 @@ from octofold_training.cli import main
 
 
 def test_tables_are_made_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = str(tmp_path / "tables")
-    assert main(["endgame", "--goals", "3", "--kept", "654210", "--out", out, "--least-chance", "0"]) == 0
-    assert capsys.readouterr().out == f"{out}: tile 8, 2,395 positions\n"
-    made = (tmp_path / "tables" / "kept-012456-goal-3" / "table.json").stat().st_mtime_ns
-    assert main(["endgame", "--goals", "4", "3", "--out", out]) == 0
-    assert capsys.readouterr().out.startswith(f"{out}: has a table of 8 already\n{out}: tile 16, ")
-    assert (tmp_path / "tables" / "kept-012456-goal-3" / "table.json").stat().st_mtime_ns == made
-    assert [table.goal for table in load_tables(tmp_path / "tables")] == [4, 3]
+    out = tmp_path / "tables"
+    flags = ["endgame", "--five", "32", "--six", "32", "--out", str(out)]
+    assert main(flags) == 0
+    five, six = load_tables(out)
+    made = (out / "six-32" / "table.json").stat().st_mtime_ns
+    assert capsys.readouterr().out == (
+        f"{out}/five-32: {len(five.entries):,} positions\n{out}/six-32: {len(six.entries):,} positions\n"
+    )
+    assert main(flags) == 0
+    assert capsys.readouterr().out == f"{out}/five-32: is there already\n{out}/six-32: is there already\n"
+    assert (out / "six-32" / "table.json").stat().st_mtime_ns == made
+
+
+def test_a_table_that_is_too_large_for_the_machine_is_refused_before_anything_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sysconf", {"SC_PHYS_PAGES": 1 << 20, "SC_PAGE_SIZE": 4096}.__getitem__)
+    assert main(["endgame", "--five", "32", "--six", "2048", "--out", str(tmp_path / "tables")]) == 1
+    assert capsys.readouterr().err == (
+        "octofold-train: --six 2048 needs 12.9 GB of memory; this machine has 4.3\n"
+    )
+    assert not (tmp_path / "tables").exists()

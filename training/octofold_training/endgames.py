@@ -1,33 +1,48 @@
-"""`octofold-train endgame`: makes endgame tables, one goal after another."""
+"""`octofold-train endgame`: makes endgame tables, one formation after another."""
 
 from __future__ import annotations
 
 import argparse
+import os
 
-from octofold_players.endgame.formation import formation
-from octofold_players.endgame.solver import Endgame, solve
+from octofold_players.endgame.formation import FORMATIONS, Formation, shape
+from octofold_players.endgame.solver import BYTES_A_POSITION, solve
 from octofold_players.endgame.tables import save_table, table_folder
 
 from octofold_training.progress import ProgressLine
 
-_SINGLE_FROM = 5
-_SINGLE_BELOW_GOAL = 3
-"""Tiles this close to the goal, and no smaller than 32, may not be scattered. Of the chance of a 128 from
-empty cells, this takes less than 0.0001, and of the positions more than half."""
-
 
 def make_endgame_tables(parsed: argparse.Namespace) -> None:
-    """Make the tables that the flags name and that their folder lacks, and print what they hold."""
-    kept = formation(parsed.kept)
+    """Make the tables that the flags name and that their folder lacks, and print what they hold.
+
+    Raises:
+        RuntimeError: a table needs more memory than the machine has; nothing was begun.
+    """
+    wanted = [(formation, getattr(parsed, formation.name)) for formation in FORMATIONS]
+    for formation, tile in wanted:
+        _check_memory(formation, tile)
     with ProgressLine() as line:
-        for goal in sorted(set(parsed.goals)):
-            endgame = Endgame(kept, goal, max(_SINGLE_FROM, goal - _SINGLE_BELOW_GOAL))
-            if table_folder(parsed.state, endgame).exists():
-                print(f"{parsed.state}: has a table of {1 << goal} already")
+        for formation, tile in wanted:
+            largest = tile.bit_length() - 1
+            folder = table_folder(parsed.state, formation, largest)
+            if folder.exists():
+                print(f"{folder}: is there already")
                 continue
 
-            def report(doing: str, layer: int, positions: int, goal: int = goal) -> None:
-                line.show(f"tile {1 << goal}: {doing} layer {layer:,}, {positions / 1e6:.1f}M positions")
+            def report(solved: int, name: str = folder.name) -> None:
+                line.show(f"{name}: {solved / 1e6:.0f}M positions solved")
 
-            written = save_table(parsed.state, endgame, solve(endgame, report), parsed.least_chance)
-            print(f"{parsed.state}: tile {1 << goal}, {written:,} positions")
+            entries = solve(formation, largest, report)
+            line.show(f"{folder.name}: writing")
+            written = save_table(parsed.state, formation, largest, entries)
+            print(f"{folder}: {written:,} positions")
+
+
+def _check_memory(formation: Formation, tile: int) -> None:
+    needed = shape(formation, tile.bit_length() - 1).positions * BYTES_A_POSITION
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > there:
+        raise RuntimeError(
+            f"--{formation.name} {tile} needs {needed / 1e9:.1f} GB of memory; "
+            f"this machine has {there / 1e9:.1f}"
+        )

@@ -1,132 +1,217 @@
 """Formations that endgame tables solve: large tiles keep still, and the cells around them are free.
 
-    K K K K          K K K .
-    K K . .          K K K .        K: kept, larger than every free tile, no two neighbors equal
+    five             six
+    K K K .          K K K .        K: kept
+    K K t .          K K K .        t: the next tile of `five`
     . . . .          . . . .
     . . . .          . . . .
 
-While the kept tiles do not move, only the free cells decide what happens. Their sum grows by 2 or 4 with each
-spawn, so no position comes back. macroxue's player (https://github.com/macroxue/2048-ai) solves the formation
-on the right, its "perimeter defense".
+`five` makes the sixth tile of the block, `six` the chain of tiles that is about to become a seventh. While
+the kept tiles keep still, only the free cells decide what happens, and the same position comes up in games
+of any size. Both formations, with their limits and goals, are those of macroxue's player, its "perimeter
+defense" (https://github.com/macroxue/2048-ai).
 
-A formation is a mask with all bits of its kept cells. The compiled functions below work on *free boards*:
-64-bit boards whose kept cells hold those of `CHECKERED` instead of their own tiles. The rules of
-`octofold_game.bitboards` then apply as they are.
+What may be where depends on one exponent, that of the *next* tile: the one to make beside the kept ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from octofold_game.bitboards import slide
+from numpy.typing import NDArray
 
 _U = np.uint64
 _CELL = _U(0xF)
-CHECKERED = _U(0xEFEFFEFEEFEFFEFE)
-"""32768 and 16384 in turns, which never merge."""
+LEAST_NEXT, MOST_NEXT = 5, 11
+"""The exponents of next tiles that tables are made for. A 4 that is spawned must be within all limits."""
 
 
-def formation(kept: Iterable[int]) -> np.uint64:
-    """The mask of a formation whose kept cells are these."""
-    return _U(sum(0xF << 4 * cell for cell in set(kept)))
+@dataclass(frozen=True)
+class Formation:
+    """Where the large tiles are, and what is solved around them."""
+
+    name: str
+    below_next: Mapping[int, int]
+    "For each free cell, how far below the next tile its exponent stays, at least."
+    goals: tuple[Mapping[int, int], ...]
+    "Each a goal: for some free cells, how far below the next tile their exponents are."
+    falling: tuple[tuple[int, int], ...]
+    "Pairs of cells: the first one's tile is larger than the second one's."
+    unequal: tuple[tuple[int, int], ...]
+    "Pairs of cells with different tiles."
+    anchors: tuple[int, ...]
+    "The next tile is by `below_anchors` exponents smaller than the smallest tile of these cells,"
+    below_anchors: int
+    clips: bool
+    "or the one that the table is made for if this is smaller. Without `clips`, such boards are left alone."
+    sure: float
+    "The table decides if its chance is at least this."
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The cells that keep still."""
+        return tuple(cell for cell in range(16) if cell not in self.below_next)
 
 
-def kept_cells(kept: np.uint64) -> tuple[int, ...]:
-    """The kept cells of a formation, rising."""
-    return tuple(cell for cell in range(16) if int(kept) >> 4 * cell & 0xF)
+_BLOCK = ((0, 1), (1, 2), (0, 4), (1, 5))
+"""Neighbors among the kept cells of both formations."""
+
+FIVE = Formation(
+    name="five",
+    below_next={6: 0, **dict.fromkeys((3, 7, 8, 9, 10, 11), 1), **dict.fromkeys((12, 13, 14, 15), 2)},
+    goals=(
+        # the sixth tile, and what will become another one beside it
+        {6: 0, 7: 1, 3: 1},
+        {6: 0, 7: 1, 11: 1},
+        {6: 0, 3: 1, 7: 2, 11: 2},
+        {6: 0, 10: 1, 9: 1},
+        {6: 0, 10: 1, 14: 1},
+        {6: 0, 10: 1, 11: 1},
+    ),
+    falling=((4, 5), (5, 6), (2, 6)),
+    unequal=(*_BLOCK, (2, 5)),
+    anchors=(2, 5),
+    below_anchors=1,
+    clips=True,
+    sure=0.9,
+)
+
+SIX = Formation(
+    name="six",
+    below_next={3: 1, 7: 2, 8: 1, 9: 2, **dict.fromkeys((10, 11, 12, 13, 14, 15), 3)},
+    goals=(
+        # a chain of tiles whose last two merge, and then all the others
+        {8: 1, 9: 2, 10: 3, 14: 3},
+        {8: 1, 9: 2, 10: 3, 11: 3},
+        {8: 1, 9: 2, 13: 3, 12: 3},
+        {8: 1, 9: 2, 13: 3, 14: 3},
+        {3: 1, 7: 2, 11: 3, 10: 3},
+        {3: 1, 7: 2, 11: 3, 15: 3},
+    ),
+    falling=((2, 6),),
+    unequal=(*_BLOCK, (4, 5), (5, 6)),
+    anchors=(4, 5, 6),
+    below_anchors=0,
+    clips=False,
+    sure=0.0,
+)
+
+FORMATIONS = (FIVE, SIX)
+"""In the order in which their tables are asked."""
+
+
+class Shape(NamedTuple):
+    """A formation and the exponent that its table is made for, as the compiled functions take them."""
+
+    largest: np.int64
+    "the next tile that the table is made for"
+    kept: np.uint64
+    "mask of the kept cells"
+    below_next: NDArray[np.int64]
+    "[16]: see `Formation`; 0 for kept cells"
+    sizes: NDArray[np.int64]
+    "[16]: how many different tiles a cell holds: 1 for kept cells"
+    strides: NDArray[np.int64]
+    "[16]: what an exponent in a cell adds to the number of a position: 0 for kept cells"
+    goals: NDArray[np.uint64]
+    "[G, 3]: for each goal the mask of its cells, 1 in each of them, and how far each is below the next tile"
+    falling: NDArray[np.int64]
+    "[F, 2]"
+    unequal: NDArray[np.int64]
+    "[U, 2]"
+    anchors: NDArray[np.int64]
+    "[A]"
+    below_anchors: np.int64
+    clips: np.bool_
+
+    @property
+    def positions(self) -> int:
+        """How many numbers `index` gives."""
+        return int(np.prod(self.sizes))
+
+
+def shape(formation: Formation, largest: int) -> Shape:
+    """The shape of a table that is made for the next tile with the exponent `largest`."""
+    below = formation.below_next
+    sizes = np.array([largest - below[cell] + 1 if cell in below else 1 for cell in range(16)])
+    return Shape(
+        largest=np.int64(largest),
+        kept=_U(sum(0xF << 4 * cell for cell in formation.kept)),
+        below_next=np.array([below.get(cell, 0) for cell in range(16)]),
+        sizes=sizes,
+        strides=np.where(sizes > 1, np.append(1, np.cumprod(sizes)[:-1]), 0),
+        goals=np.array(
+            [
+                [sum(each << 4 * cell for cell, each in cells) for cells in _masks(goal)]
+                for goal in formation.goals
+            ],
+            _U,
+        ),
+        falling=np.array(formation.falling),
+        unequal=np.array(formation.unequal),
+        anchors=np.array(formation.anchors),
+        below_anchors=np.int64(formation.below_anchors),
+        clips=np.bool_(formation.clips),
+    )
+
+
+def _masks(goal: Mapping[int, int]) -> tuple[list[tuple[int, int]], ...]:
+    return [(cell, 0xF) for cell in goal], [(cell, 1) for cell in goal], list(goal.items())
 
 
 @njit(cache=True, nogil=True)
-def is_free(kept, cell):
-    """Whether a cell of a formation is free."""
-    return kept >> _U(4 * cell) & _CELL == _U(0)
+def exponent(board, cell):
+    """The exponent of a cell."""
+    return np.int64(board >> _U(4 * cell) & _CELL)
 
 
 @njit(cache=True, nogil=True)
-def key(board, kept):
-    """The free cells of a board as one number, rising cells from its lowest nibble on."""
-    found = _U(0)
-    shift = _U(0)
+def index(board, shape):
+    """The number of a position among those of a shape: -1 if a free cell holds a tile that is too large."""
+    number = np.int64(0)
     for cell in range(16):
-        if is_free(kept, cell):
-            found |= (board >> _U(4 * cell) & _CELL) << shift
-            shift += _U(4)
-    return found
+        tile = exponent(board, cell)
+        if shape.strides[cell] and tile >= shape.sizes[cell]:
+            return np.int64(-1)
+        number += tile * shape.strides[cell]
+    return number
 
 
 @njit(cache=True, nogil=True)
-def half_sum(board, kept):
-    """Half the sum of the free tiles: the layer of a board."""
-    total = np.int64(0)
-    for cell in range(16):
-        exponent = board >> _U(4 * cell) & _CELL
-        if exponent and is_free(kept, cell):
-            total += np.int64(1) << np.int64(exponent - _U(1))
-    return total
-
-
-@njit(cache=True, nogil=True)
-def largest_free(board, kept):
-    """The largest exponent of the free cells."""
-    largest = _U(0)
-    free = board & ~kept
-    while free:
-        largest = max(largest, free & _CELL)
-        free >>= _U(4)
-    return np.int64(largest)
-
-
-@njit(cache=True, nogil=True)
-def smallest_kept(board, kept):
-    """The smallest exponent of the kept cells."""
-    smallest = _U(15)
-    for cell in range(16):
-        if not is_free(kept, cell):
-            smallest = min(smallest, board >> _U(4 * cell) & _CELL)
-    return np.int64(smallest)
-
-
-@njit(cache=True, nogil=True)
-def scattered(board, kept, exponent):
-    """Whether the free cells hold that exponent more than twice, or twice but not side by side."""
-    free = board & ~kept  # no tile that is looked for is 0
-    count = 0
-    together = False
-    for cell in range(16):
-        if free >> _U(4 * cell) & _CELL == exponent:
-            count += 1
-            right = cell % 4 < 3 and free >> _U(4 * cell + 4) & _CELL == exponent
-            below = cell < 12 and free >> _U(4 * cell + 16) & _CELL == exponent
-            together |= right or below
-    return count > 2 or (count == 2 and not together)
-
-
-@njit(cache=True, nogil=True)
-def moved(board, kept, move):
-    """The afterstate of a move on a board, or 0 if it is illegal or moves a kept tile."""
-    afterstate, _ = slide(board, move)
-    if afterstate == board or (afterstate ^ board) & kept:
-        return _U(0)
-    return afterstate
-
-
-@njit(cache=True, nogil=True)
-def holds(board, kept):
-    """Whether a board has the formation, in this orientation."""
-    return smallest_kept(board, kept) > largest_free(board, kept) and not _kept_neighbors_merge(board, kept)
-
-
-@njit(cache=True, nogil=True)
-def _kept_neighbors_merge(board, kept):
-    """Whether two kept tiles side by side are equal."""
-    for cell in range(16):
-        if is_free(kept, cell):
-            continue
-        tile = board >> _U(4 * cell) & _CELL
-        if cell % 4 < 3 and not is_free(kept, cell + 1) and board >> _U(4 * cell + 4) & _CELL == tile:
-            return True
-        if cell < 12 and not is_free(kept, cell + 4) and board >> _U(4 * cell + 16) & _CELL == tile:
+def is_goal(board, next_tile, shape):
+    """Whether a board has reached a goal, for a next tile of that exponent."""
+    for n in range(len(shape.goals)):
+        cells, ones, below = shape.goals[n]
+        if board & cells == _U(next_tile) * ones - below:
             return True
     return False
+
+
+@njit(cache=True, nogil=True)
+def next_tile(board, shape):
+    """The exponent of the next tile on a board in the formation and without a goal; -1 for other boards."""
+    smallest = np.int64(15)
+    for cell in shape.anchors:
+        smallest = min(smallest, exponent(board, cell))
+    wanted = smallest - shape.below_anchors
+    if wanted > shape.largest and shape.clips:
+        wanted = shape.largest
+    if wanted > shape.largest or wanted < LEAST_NEXT:
+        return -1
+    for cell in range(16):
+        if shape.sizes[cell] == 1:
+            if exponent(board, cell) == 0:
+                return -1
+        elif exponent(board, cell) > wanted - shape.below_next[cell]:
+            return -1
+    for n in range(len(shape.falling)):
+        if exponent(board, shape.falling[n, 0]) <= exponent(board, shape.falling[n, 1]):
+            return -1
+    for n in range(len(shape.unequal)):
+        if exponent(board, shape.unequal[n, 0]) == exponent(board, shape.unequal[n, 1]):
+            return -1
+    return -1 if is_goal(board, wanted, shape) else wanted

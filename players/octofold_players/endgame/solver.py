@@ -1,211 +1,119 @@
-"""Solve an endgame: from every position, the chance that best play makes the goal before it fails.
+"""Solve an endgame: from every position, the chance that best play makes a goal before it fails.
 
-A position is an afterstate in the free cells of a formation. The goal is a free tile of a given exponent;
-play fails when no move keeps the kept tiles still. The sum of the free tiles grows with every spawn, so
-the positions of one sum, a *layer*, need only those of the next two:
+A position is a board after a spawn. Play fails when no move keeps the kept tiles still and the free tiles
+within their limits:
 
-    chance(a) = mean over spawns s of a: max over moves m of s: 1 if m makes the goal, else chance(m(s))
+    chance(b) = max over moves m of b: 1 if m(b) is a goal, else mean over spawns s of chance(s(m(b)))
 
-`solve` first collects the positions layer by layer from the empty cells, then values them from the last layer
-back. This is backward induction, as in tablebases of chess; for 2048 see macroxue,
-https://github.com/macroxue/2048-ai.
+The sum of the free tiles grows with every spawn, so no position comes back, and each is solved once, depth
+first. The chances are kept in one array by the position's number, with 14 bits each: exact enough to tell
+good moves from bad ones, and small enough to solve hundreds of millions of positions in memory. This is what
+macroxue's player does, https://github.com/macroxue/2048-ai.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 from numpy.typing import NDArray
+from octofold_game.bitboards import slide
 
-from octofold_players.endgame.formation import CHECKERED, largest_free, moved, scattered
+from octofold_players.endgame.formation import Formation, Shape, index, is_goal, shape
 
 _U = np.uint64
-_AT_ONCE = 1 << 15  # positions whose successors are added before the room for them is looked at again
-_MOST_SUCCESSORS = 16 * 4  # of a position and one kind of spawn
+BYTES_A_POSITION = 2
+"""Memory that `solve` takes for each position of a shape."""
+_AT_ONCE = 2_000_000
+"""Positions between two reports: a second, so that Ctrl-C does not wait for longer."""
+_CHANCE = 0x3FFF
+_CERTAIN = 0x3FFE
+"""An entry is its best move << 14 | 1 + its chance in parts of this; 0 is a position not solved."""
+_CHECKERED = _U(0xEFEFFEFEEFEFFEFE)
+"""32768 and 16384 in turns."""
 
 
-@dataclass(frozen=True)
-class Endgame:
-    """What to solve."""
+def solve(
+    formation: Formation, largest: int, report: Callable[[int], None] = lambda _: None
+) -> NDArray[np.uint16]:
+    """The entries of all positions that can come up from empty free cells: `[positions of the shape]`.
 
-    kept: np.uint64
-    "the formation"
-    goal: int
-    "exponent of the free tile to make"
-    single_from: int
-    "Of free tiles from this exponent on, positions hold one of each, or two side by side; others fail."
+    Args:
+        formation: what keeps still, and the goals.
+        largest: exponent of the next tile to make.
+        report: called about once a second with the number of positions solved.
 
-
-@dataclass(frozen=True)
-class Layer:
-    """All positions of one sum."""
-
-    half_sum: int
-    positions: NDArray[np.uint64]
-    "[N] free boards, in no order"
-    chances: NDArray[np.float32]
-    "[N]"
-
-
-def solve(endgame: Endgame, report: Callable[[str, int, int], None] = lambda *_: None) -> list[Layer]:
-    """All positions that can come up from empty free cells, with their chances; layers by rising sum.
-
-    `report` is called with what is done, the layer and the positions so far.
+    Raises:
+        MemoryError: there is too little for the array; nothing was computed.
     """
-    positions = _collect(endgame, report)
-    return _value(endgame, positions, report)
+    solved = shape(formation, largest)
+    entries = np.zeros(solved.positions, np.uint16)
+    counts = np.zeros(2, np.int64)
+    for board in _first_boards(solved):
+        number = index(board, solved)
+        while not entries[number]:
+            counts[1] = counts[0] + _AT_ONCE
+            _solve(board, number, solved, entries, counts)
+            report(int(counts[0]))
+    return entries
 
 
-def _collect(endgame: Endgame, report: Callable[[str, int, int], None]) -> list[NDArray[np.uint64]]:
-    layers = [np.array([CHECKERED & endgame.kept], np.uint64)]
-    total = 1
-    while len(layers) < 2 or len(layers[-1]) or len(layers[-2]):
-        found = _PositionSet()
-        for exponent, sources in ((1, layers[-1]), (2, layers[-2] if len(layers) > 1 else None)):
-            if sources is not None:
-                for start in range(0, len(sources), _AT_ONCE):
-                    found.add_successors(sources[start : start + _AT_ONCE], exponent, endgame)
-        layers.append(found.positions())
-        total += len(layers[-1])
-        report("collect", len(layers) - 1, total)
-    return layers
-
-
-def _value(
-    endgame: Endgame, layers: list[NDArray[np.uint64]], report: Callable[[str, int, int], None]
-) -> list[Layer]:
-    valued: list[Layer] = []
-    above = [
-        _hashed(np.empty(0, np.uint64), np.empty(0, np.float32)) for _ in range(2)
-    ]  # layers n + 1, n + 2
-    total = 0
-    for number in range(len(layers) - 1, -1, -1):
-        chances = np.empty(len(layers[number]), np.float32)
-        _chances(layers[number], endgame.kept, endgame.goal, *above[0], *above[1], chances)
-        above = [_hashed(layers[number], chances), above[0]]
-        valued.append(Layer(number, layers[number], chances))
-        total += len(chances)
-        report("value", number, total)
-    return valued[::-1]
-
-
-class _PositionSet:
-    """A set of positions: open addressing, at most half full."""
-
-    def __init__(self) -> None:
-        self._table = np.zeros(1 << 12, np.uint64)
-        self._count = 0
-
-    def add_successors(self, sources: NDArray[np.uint64], exponent: int, endgame: Endgame) -> None:
-        """Add the positions that follow `sources` by a spawn of that exponent and a move."""
-        needed = 2 * (self._count + len(sources) * _MOST_SUCCESSORS)
-        if needed > len(self._table):
-            larger = np.zeros(1 << (needed - 1).bit_length(), np.uint64)
-            _insert_all(self._table, larger)
-            self._table = larger
-        self._count += _add_successors(
-            sources, _U(exponent), endgame.kept, endgame.goal, endgame.single_from, self._table
-        )
-
-    def positions(self) -> NDArray[np.uint64]:
-        found: NDArray[np.uint64] = self._table[self._table != 0]
-        return found
-
-
-def _hashed(
-    positions: NDArray[np.uint64], chances: NDArray[np.float32]
-) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
-    """A hash table of chances by position: keys and values of open addressing, at most half full."""
-    size = 1 << (2 * len(positions) + 1).bit_length()
-    keys, values = np.zeros(size, np.uint64), np.empty(size, np.float32)
-    _insert_chances(positions, chances, keys, values)
-    return keys, values
+def _first_boards(solved: Shape) -> Iterator[np.uint64]:
+    """The boards of one spawn on empty free cells. The kept tiles are in a pattern in which none merge."""
+    kept = int(_CHECKERED & solved.kept)
+    for cell in np.flatnonzero(solved.sizes > 1).tolist():
+        for spawned in (1, 2):
+            yield _U(kept | spawned << 4 * cell)
 
 
 @njit(cache=True, nogil=True)
-def _slot(table, position):
-    """Where a position is in a table of open addressing, or where it belongs."""
-    mask = _U(len(table) - 1)
-    mixed = (position ^ position >> _U(31)) * _U(0x9E3779B97F4A7C15)  # the golden ratio, as Knuth proposes
-    slot = (mixed ^ mixed >> _U(32)) & mask
-    while table[slot] != _U(0) and table[slot] != position:
-        slot = slot + _U(1) & mask
-    return slot
+def entry_move(entry):
+    """The best move of an entry."""
+    return np.int64(entry) >> 14
 
 
 @njit(cache=True, nogil=True)
-def _insert_all(table, larger):
-    for position in table:
-        if position:
-            larger[_slot(larger, position)] = position
+def entry_chance(entry):
+    """The chance of an entry, 0 if the position is not solved."""
+    return max(np.int64(0), np.int64(entry & _CHANCE) - 1) / _CERTAIN
 
 
 @njit(cache=True, nogil=True)
-def _insert_chances(positions, chances, keys, values):
-    for n in range(len(positions)):
-        slot = _slot(keys, positions[n])
-        keys[slot] = positions[n]
-        values[slot] = chances[n]
+def _solve(board, number, shape, entries, counts):
+    """Solve a position, and before it all that follows from it; returns whether it is done.
 
-
-@njit(cache=True, nogil=True)
-def _fails(afterstate, kept, goal, single_from):
-    """Whether a position is outside of what is solved."""
-    for exponent in range(single_from, goal):  # noqa: SIM110  numba compiles no any()
-        if scattered(afterstate, kept, _U(exponent)):
-            return True
-    return False
-
-
-@njit(cache=True, nogil=True)
-def _add_successors(sources, exponent, kept, goal, single_from, table):
-    """Add to `table` what follows by a spawn of `exponent` and a move; returns how many are new."""
-    added = 0
-    for source in sources:
-        for cell in range(16):
-            if source >> _U(4 * cell) & _U(0xF):
-                continue
-            board = source | exponent << _U(4 * cell)
-            for move in range(4):
-                afterstate = moved(board, kept, move)
-                if not afterstate or largest_free(afterstate, kept) >= goal:
-                    continue
-                slot = _slot(table, afterstate)
-                if table[slot] == _U(0) and not _fails(afterstate, kept, goal, single_from):
-                    table[slot] = afterstate
-                    added += 1
-    return added
-
-
-@njit(cache=True, nogil=True)
-def _best_chance(board, kept, goal, keys, values):
-    """The chance of the best move on a free board whose positions after a move are in the hash table."""
-    best = np.float32(0)
+    It gives up once `counts[0]`, the positions solved, has reached `counts[1]`. The next call continues.
+    """
+    if counts[0] >= counts[1]:
+        return False
+    best, best_move = 0.0, 0
     for move in range(4):
-        afterstate = moved(board, kept, move)
-        if not afterstate:
+        afterstate, _ = slide(board, move)
+        if afterstate == board or (afterstate ^ board) & shape.kept:
             continue
-        if largest_free(afterstate, kept) >= goal:
-            return np.float32(1)
-        slot = _slot(keys, afterstate)
-        if keys[slot]:
-            best = max(best, values[slot])
-    return best
-
-
-@njit(cache=True, parallel=True, nogil=True)
-def _chances(positions, kept, goal, keys_by_2, values_by_2, keys_by_4, values_by_4, chances):
-    """Fill `chances` `[N]` of `positions` `[N]` from the hash tables of the next two layers."""
-    for n in prange(len(positions)):
-        total = 0.0
-        empty = 0
-        for cell in range(16):
-            if positions[n] >> _U(4 * cell) & _U(0xF) == _U(0):
-                with_2, with_4 = positions[n] | _U(1) << _U(4 * cell), positions[n] | _U(2) << _U(4 * cell)
-                total += 0.9 * _best_chance(with_2, kept, goal, keys_by_2, values_by_2)
-                total += 0.1 * _best_chance(with_4, kept, goal, keys_by_4, values_by_4)
+        after = index(afterstate, shape)
+        if after < 0:
+            continue
+        if is_goal(afterstate, shape.largest, shape):
+            chance = 1.0
+        else:
+            chance = 0.0
+            empty = 0
+            for cell in range(16):
+                if afterstate >> _U(4 * cell) & _U(0xF):
+                    continue
                 empty += 1
-        chances[n] = total / empty if empty else 0.0
+                for spawned in range(1, 3):
+                    following = after + spawned * shape.strides[cell]
+                    if not entries[following]:
+                        with_spawn = afterstate | _U(spawned) << _U(4 * cell)
+                        if not _solve(with_spawn, following, shape, entries, counts):
+                            return False
+                    chance += (0.9 if spawned == 1 else 0.1) * entry_chance(entries[following])
+            chance /= empty
+        if chance > best:
+            best, best_move = chance, move
+    entries[number] = best_move << 14 | 1 + np.int64(best * _CERTAIN + 0.5)
+    counts[0] += 1
+    return True

@@ -1,92 +1,109 @@
 """Endgame tables on disk, and the moves that they know.
 
-A folder holds one table for each formation and goal, such as `kept-012456-goal-8` with the kept cells as
-hexadecimal digits. The files of a table are read through memory maps, so that several processes
-share them and only what is used takes memory. Positions are sorted within a layer; equal upper parts of
-their keys are stored once:
+A folder holds a table for each formation, such as `five-128` with the next tile that it is made for.
+Positions whose chance is 0, or too small to decide, are left out. The files are read through memory maps, so
+that several processes share them and only what is used takes memory:
 
-    table.json        format, kept cells, goal, number of positions
-    layers.npy        [L + 1] int64     where the upper parts of each layer begin
-    uppers.npy        [U] uint32        upper 32 bits of the keys of 48 bits, rising within a layer
-    positions.npy     [U + 1] uint32    where the positions with each upper part begin
-    lowers.npy        [N] uint16        lower 16 bits of the keys, rising for each upper part
-    chances.npy       [N] uint16        chance of the goal, 65,535 is 1
+    table.json        format, name of the formation, exponent of the next tile, number of entries
+    kept.npy          [W] uint64     bit n of word w: whether the table has an entry for position 64 * w + n
+    before.npy        [W] uint32     how many entries come before each word's
+    entries.npy       [N] uint16     move and chance, see `solver`
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from octofold_game.bitboards import slide
 from octofold_game.files import write_text
 
 from octofold_players.endgame.formation import (
-    CHECKERED,
-    formation,
-    half_sum,
-    holds,
-    kept_cells,
-    key,
-    largest_free,
-    smallest_kept,
+    FORMATIONS,
+    LEAST_NEXT,
+    MOST_NEXT,
+    Formation,
+    Shape,
+    index,
+    next_tile,
+    shape,
 )
-from octofold_players.endgame.solver import Endgame, Layer
+from octofold_players.endgame.solver import entry_chance, entry_move
+from octofold_players.local_player import best_moves
 from octofold_players.ntuple import NTupleFileError, symmetric_boards
 
-_FORMAT = 1
-_CERTAIN = 65_535
-_ARRAYS = {
-    "layers": np.int64,
-    "uppers": np.uint32,
-    "positions": np.uint32,
-    "lowers": np.uint16,
-    "chances": np.uint16,
-}
+_FORMAT = 2
+_ARRAYS = {"kept": np.uint64, "before": np.uint32, "entries": np.uint16}
+_AT_ONCE = 1 << 24
+"""Positions that are looked at together when a table is written: a multiple of 64."""
 _U = np.uint64
+_MIRROR, _TRANSPOSE = np.array([0, 3, 2, 1]), np.array([3, 2, 1, 0])
+"""The move on a board that is a move on its mirror image, or on its transpose."""
+_MOVE_BACK = np.array(
+    [
+        np.arange(4),
+        _MIRROR,
+        _TRANSPOSE,
+        _MIRROR[_TRANSPOSE],
+        _TRANSPOSE[_MIRROR],
+        _MIRROR[_TRANSPOSE[_MIRROR]],
+        _TRANSPOSE[_MIRROR[_TRANSPOSE]],
+        _MIRROR[_TRANSPOSE[_MIRROR[_TRANSPOSE]]],
+    ]
+)
+"""[8, 4]: the move on the board that is a move on each of its `symmetric_boards`."""
 
 
 class EndgameTable(NamedTuple):
-    """The positions of one formation and goal, see the module."""
+    """The table of one formation, see the module."""
 
-    kept: np.uint64
-    goal: int
-    layers: NDArray[np.int64]
-    uppers: NDArray[np.uint32]
-    positions: NDArray[np.uint32]
-    lowers: NDArray[np.uint16]
-    chances: NDArray[np.uint16]
+    shape: Shape
+    sure: float
+    kept: NDArray[np.uint64]
+    before: NDArray[np.uint32]
+    entries: NDArray[np.uint16]
+
+    def numbers(self) -> Iterator[NDArray[np.generic]]:
+        """The arrays on which its moves depend."""
+        yield from (np.array([self.shape.kept, self.shape.largest], _U), self.kept, self.entries)
 
 
 class EndgameMoves(NamedTuple):
     """What tables say about boards."""
 
     moves: NDArray[np.int8]
-    "[N]: the move of the largest chance; -1 where no table knows the board"
-    chances: NDArray[np.float32]
-    "[N]: that chance, 0 where no table knows the board"
+    "[N]: the move of the largest chance; -1 where no table decides"
+    chances: NDArray[np.float64]
+    "[N]: that chance, 0 where no table decides"
 
 
-def save_table(folder: Path, endgame: Endgame, layers: Iterable[Layer], least_chance: float) -> int:
-    """Write the table of one goal into `folder`, without the positions below `least_chance`.
+def save_table(folder: Path, formation: Formation, largest: int, solved: NDArray[np.uint16]) -> int:
+    """Write the table of one formation into `folder`, without the positions that it would not decide.
 
     An interrupted call leaves no table.
 
+    Args:
+        folder: the folder of all tables.
+        formation: what was solved.
+        largest: the exponent of the next tile that it was solved for.
+        solved: `[positions of the shape]`, what `solver.solve` returns.
+
     Returns:
-        the number of positions written
+        the number of entries written
     """
-    final = table_folder(folder, endgame)
+    final = table_folder(folder, formation, largest)
     partial = final.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        count = _write(partial, endgame, layers, least_chance)
+        count = _write(partial, formation, solved)
+        description = {"format": _FORMAT, "formation": formation.name, "largest": largest, "entries": count}
+        write_text(partial / "table.json", json.dumps(description) + "\n")
         shutil.rmtree(final, ignore_errors=True)
         partial.rename(final)
     finally:
@@ -94,67 +111,60 @@ def save_table(folder: Path, endgame: Endgame, layers: Iterable[Layer], least_ch
     return count
 
 
-def table_folder(folder: Path, endgame: Endgame) -> Path:
-    """Where in a folder of tables that of an endgame is."""
-    cells = "".join(f"{cell:x}" for cell in kept_cells(endgame.kept))
-    return folder / f"kept-{cells}-goal-{endgame.goal}"
+def table_folder(folder: Path, formation: Formation, largest: int) -> Path:
+    """Where in a folder of tables that of a formation is."""
+    return folder / f"{formation.name}-{1 << largest}"
 
 
-def _write(folder: Path, endgame: Endgame, layers: Iterable[Layer], least_chance: float) -> int:
-    firsts, uppers, positions = [0], [], [np.zeros(1, np.uint32)]
-    lowers, chances = [], []
-    count = 0
-    for layer in layers:
-        likely = layer.chances >= least_chance
-        keys = _keys(layer.positions[likely], endgame.kept)
-        order = np.argsort(keys)
-        keys = keys[order]
-        upper, first = np.unique((keys >> _U(16)).astype(np.uint32), return_index=True)
-        uppers.append(upper)
-        positions.append(np.append(first[1:], len(keys))[: len(upper)].astype(np.uint32) + np.uint32(count))
-        lowers.append((keys & _U(0xFFFF)).astype(np.uint16))
-        chances.append(np.rint(layer.chances[likely][order] * _CERTAIN).astype(np.uint16))
-        firsts.append(firsts[-1] + len(upper))
-        count += len(keys)
-    arrays = {
-        "layers": np.array(firsts, np.int64),
-        "uppers": np.concatenate(uppers),
-        "positions": np.concatenate(positions),
-        "lowers": np.concatenate(lowers),
-        "chances": np.concatenate(chances),
+def _write(folder: Path, formation: Formation, solved: NDArray[np.uint16]) -> int:
+    words, entries = [], []
+    for start in range(0, len(solved), _AT_ONCE):
+        some = solved[start : start + _AT_ONCE]
+        decides = _deciding(some, formation.sure)
+        bits = np.packbits(decides, bitorder="little")
+        words.append(np.pad(bits, (0, -len(bits) % 8)).view(np.uint64))
+        entries.append(some[decides])
+    kept = np.concatenate(words)
+    counts = np.bitwise_count(kept)
+    arrays: dict[str, NDArray[np.generic]] = {
+        "kept": kept,
+        "before": np.cumsum(counts, dtype=np.uint32) - counts,
+        "entries": np.concatenate(entries),
     }
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
-    description = {
-        "format": _FORMAT,
-        "kept": kept_cells(endgame.kept),
-        "goal": endgame.goal,
-        "positions": count,
-    }
-    write_text(folder / "table.json", json.dumps(description) + "\n")
-    return count
+    return len(arrays["entries"])
 
 
 def load_tables(folder: Path) -> tuple[EndgameTable, ...]:
-    """The tables of a folder by falling goal, mapped into memory.
+    """The tables of a folder in the order in which they are asked, mapped into memory.
+
+    Of one formation, the table of the largest next tile is taken.
 
     Raises:
         NTupleFileError: there are none, or one is damaged; the error names the file.
     """
-    found = [_load(file.parent) for file in sorted(folder.glob("*/table.json"))]
+    found: dict[str, EndgameTable] = {}
+    for file in sorted(folder.glob("*/table.json")):
+        formation, table = _load(file.parent)
+        known = found.get(formation.name)
+        if known is None or known.shape.largest < table.shape.largest:
+            found[formation.name] = table
     if not found:
         raise NTupleFileError(f"{folder}: no endgame tables; make them with octofold-train endgame")
-    return tuple(sorted(found, key=lambda table: -table.goal))
+    return tuple(found[formation.name] for formation in FORMATIONS if formation.name in found)
 
 
-def _load(folder: Path) -> EndgameTable:
+def _load(folder: Path) -> tuple[Formation, EndgameTable]:
     file = folder / "table.json"
     try:
         description = json.loads(file.read_text())
         if description["format"] != _FORMAT:
             raise ValueError(f"format {description['format']}, this version reads {_FORMAT}")
-        goal, count = int(description["goal"]), int(description["positions"])
-        kept = formation(description["kept"])
+        formation = {each.name: each for each in FORMATIONS}[description["formation"]]
+        largest, count = int(description["largest"]), int(description["entries"])
+        if not LEAST_NEXT <= largest <= MOST_NEXT:
+            raise ValueError(f"the next tile {1 << largest} is out of range")
         arrays = {
             name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in _ARRAYS
         }
@@ -165,107 +175,82 @@ def _load(folder: Path) -> EndgameTable:
     for name, kind in _ARRAYS.items():
         if arrays[name].dtype != kind or arrays[name].ndim != 1:
             raise NTupleFileError(f"{folder / name}.npy: not a list of {np.dtype(kind).name}")
+    solved = shape(formation, largest)
+    words = -(-solved.positions // 64)
     whole = (
-        len(arrays["lowers"]) == len(arrays["chances"]) == count
-        and len(arrays["positions"]) == len(arrays["uppers"]) + 1
-        and int(arrays["layers"][-1]) == len(arrays["uppers"])
-        and int(arrays["positions"][-1]) == count
+        len(arrays["kept"]) == len(arrays["before"]) == words
+        and len(arrays["entries"]) == count
+        and int(arrays["before"][-1]) + int(arrays["kept"][-1]).bit_count() == count
     )
     if not whole:
         raise NTupleFileError(f"{folder}: damaged (its files do not fit together)")
-    return EndgameTable(kept, goal, **{name: np.asarray(array) for name, array in arrays.items()})
+    return formation, EndgameTable(
+        solved, formation.sure, **{name: np.asarray(array) for name, array in arrays.items()}
+    )
 
 
-def endgame_moves(
-    boards: NDArray[np.uint64], tables: tuple[EndgameTable, ...], sure: float = 0.0
-) -> EndgameMoves:
-    """The moves that the tables know for 64-bit boards `[N]`.
-
-    The table of the largest goal decides among those whose formation a board has and whose chance is more
-    than `sure`.
-    """
-    found = EndgameMoves(np.full(len(boards), -1, np.int8), np.zeros(len(boards), np.float32))
-    _find_moves(boards, tables, np.float32(sure), found.moves, found.chances)
+def endgame_moves(boards: NDArray[np.uint64], tables: tuple[EndgameTable, ...]) -> EndgameMoves:
+    """The moves that the tables know for 64-bit boards `[N]`: of the first table that decides."""
+    found = EndgameMoves(np.full(len(boards), -1, np.int8), np.zeros(len(boards)))
+    for table in tables:
+        _find_moves(boards, table, found.moves, found.chances)
     return found
 
 
-@njit(cache=True, nogil=True)
-def _keys(positions, kept):
-    keys = np.empty(len(positions), np.uint64)
-    for n in range(len(positions)):
-        keys[n] = key(positions[n], kept)
-    return keys
+def joined_moves(
+    boards: NDArray[np.uint64],
+    tables: tuple[EndgameTable, ...],
+    values: Callable[[NDArray[np.uint64]], NDArray[np.float64]],
+) -> NDArray[np.int8]:
+    """The moves of the tables, and the best ones by `values` `[M, 4]` on boards where no table decides."""
+    moves = endgame_moves(boards, tables).moves
+    others = moves < 0
+    moves[others] = best_moves(values(boards[others]))
+    return moves
 
 
 @njit(cache=True, nogil=True)
-def chance(position, table):
-    """The chance of a position (see `solver`), 0 if the table lacks it."""
-    layer = half_sum(position, table.kept)
-    if layer + 1 >= len(table.layers):
-        return np.float32(0)
-    whole = key(position, table.kept)
-    upper = np.uint32(whole >> _U(16))
-    found = _find(table.uppers, table.layers[layer], table.layers[layer + 1], upper)
-    if found < 0:
-        return np.float32(0)
-    first, last = np.int64(table.positions[found]), np.int64(table.positions[found + 1])
-    place = _find(table.lowers, first, last, np.uint16(whole & _U(0xFFFF)))
-    return np.float32(table.chances[place]) / np.float32(_CERTAIN) if place >= 0 else np.float32(0)
+def _deciding(entries, sure):
+    """Which of `entries` `[N]` decide, with their chance: `[N] bool`."""
+    decides = np.empty(len(entries), np.bool_)
+    for n in range(len(entries)):
+        chance = entry_chance(entries[n])
+        decides[n] = chance > 0 and chance >= sure
+    return decides
 
 
 @njit(cache=True, nogil=True)
-def _find(numbers, first, end, wanted):
-    """The place of `wanted` among rising numbers from `first` to `end`, -1 if it is not there."""
-    low, high = first, end
-    while low < high:
-        middle = (low + high) // 2
-        if numbers[middle] < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < end and numbers[low] == wanted else -1
-
-
-@njit(cache=True, nogil=True)
-def _find_moves(boards, tables, sure, moves, chances):
+def _find_moves(boards, table, moves, chances):
+    """Fill in what the table knows where no other one has decided."""
     symmetric = np.empty(8, np.uint64)
-    turned = np.empty(8, np.uint64)
     for n in range(len(boards)):
+        if moves[n] >= 0:
+            continue
         symmetric_boards(boards[n], symmetric)
-        for table in tables:
-            for view in range(8):
-                if moves[n] < 0 and _knows(symmetric[view], table):
-                    move, likely = _best(boards[n], view, symmetric[view], table, turned)
-                    if likely > sure:
-                        moves[n], chances[n] = move, likely
+        for view in range(8):
+            if next_tile(symmetric[view], table.shape) >= 0:
+                entry = _entry(index(symmetric[view], table.shape), table)
+                chance = entry_chance(entry)
+                if chance > chances[n] and chance >= table.sure:
+                    moves[n], chances[n] = _MOVE_BACK[view, entry_move(entry)], chance
 
 
 @njit(cache=True, nogil=True)
-def _knows(board, table):
-    """Whether a board has a table's formation, and its smallest kept tile is the table's goal."""
-    return smallest_kept(board, table.kept) == table.goal and holds(board, table.kept)
+def _entry(position, table):
+    """The entry of a position, 0 if the table has none."""
+    word = position >> 6
+    bit = _U(1) << _U(position & 63)
+    if not table.kept[word] & bit:
+        return np.uint16(0)
+    place = np.int64(table.before[word]) + _count_bits(table.kept[word] & bit - _U(1))
+    # A damaged file must not make this read elsewhere.
+    return table.entries[place] if place < len(table.entries) else np.uint16(0)
 
 
 @njit(cache=True, nogil=True)
-def _best(board, view, formed, table, turned):
-    """The move of `board` with the largest chance, and this chance; -1 and 0 if the table knows none.
-
-    `formed` is its symmetric board `view`, which has the formation; `turned` `[8] uint64` is room to work in.
-    """
-    best, most = -1, np.float32(0)
-    for move in range(4):
-        symmetric_boards(slide(board, move)[0], turned)
-        worth = _chance_after(formed, turned[view], table)
-        if worth > most:
-            best, most = move, worth
-    return best, most
-
-
-@njit(cache=True, nogil=True)
-def _chance_after(board, afterstate, table):
-    """The chance after a move of a board that has the formation."""
-    if afterstate == board or (afterstate ^ board) & table.kept:
-        return np.float32(0)
-    if largest_free(afterstate, table.kept) >= table.goal:
-        return np.float32(1)
-    return chance(afterstate & ~table.kept | CHECKERED & table.kept, table)
+def _count_bits(word):
+    """The number of bits that are 1."""
+    pairs = word - (word >> _U(1) & _U(0x5555555555555555))
+    fours = (pairs & _U(0x3333333333333333)) + (pairs >> _U(2) & _U(0x3333333333333333))
+    bytes_ = fours + (fours >> _U(4)) & _U(0x0F0F0F0F0F0F0F0F)
+    return np.int64(bytes_ * _U(0x0101010101010101) >> _U(56))

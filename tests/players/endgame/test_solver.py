@@ -1,4 +1,4 @@
-"""The solver finds the chances of a slow, plain one, and loses little where it leaves positions out."""
+"""The solver finds the chances of a slow, plain one, and each is that of its best move."""
 
 from __future__ import annotations
 
@@ -6,76 +6,139 @@ from functools import cache
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from octofold_game import rules
-from octofold_players.endgame.formation import CHECKERED, formation, kept_cells
-from octofold_players.endgame.solver import Endgame, solve
+from octofold_game.bitboards import pack
+from octofold_players.endgame.formation import FIVE, FORMATIONS, SIX, Formation, index, is_goal, shape
+from octofold_players.endgame.solver import entry_chance, entry_move, solve
 
-BLOCK = formation([0, 1, 2, 4, 5, 6])
-ROW_AND_TWO = formation([0, 1, 2, 3, 4, 5])
 Board = tuple[int, ...]
+ROUNDING = 1 / 16_382
+CORNER = Formation(
+    name="corner",
+    below_next={7: 2, 10: 1, 11: 1, 13: 2, 14: 1, 15: 1},
+    goals=({11: 1, 15: 1}, {10: 1, 14: 2, 11: 2}),
+    falling=(),
+    unequal=(),
+    anchors=(0,),
+    below_anchors=1,
+    clips=True,
+    sure=0.0,
+)
+"""Six free cells, so that a slow solver comes to an end."""
 
 
 class SlowSolver:
     """The definition, by recursion over whole boards and the rules of the game."""
 
-    def __init__(self, kept: np.uint64, goal: int) -> None:
-        start = unpacked(int(CHECKERED & kept))
-        self.kept = {cell: start[cell] for cell in kept_cells(kept)}
-        self.goal = goal
+    def __init__(self, solved: Formation, largest: int) -> None:
+        self.formation, self.largest = solved, largest
         self.chance = cache(self._chance)
 
-    def _chance(self, position: Board) -> float:
-        empty = [cell for cell in range(16) if position[cell] == 0]
-        if not empty:
+    def _chance(self, board: Board) -> float:
+        return max(self.chances_of_moves(board))
+
+    def chances_of_moves(self, board: Board) -> list[float]:
+        afterstates, _, legal = rules.afterstates(np.array([board], np.uint8))
+        return [
+            self.chance_after(board, tuple(map(int, afterstates[0, move]))) if legal[0, move] else 0.0
+            for move in range(4)
+        ]
+
+    def chance_after(self, board: Board, after: Board) -> float:
+        limits = self.formation.below_next
+        if any(after[cell] != board[cell] for cell in self.formation.kept):
             return 0.0
-        total = 0.0
-        for cell in empty:
-            for exponent, share in ((1, 0.9), (2, 0.1)):
-                board = np.array(position, np.uint8)
-                board[cell] = exponent
-                total += share * self._best(board)
-        return total / len(empty)
+        if any(after[cell] > self.largest - limits[cell] for cell in limits):
+            return 0.0
+        if self.is_goal(after):
+            return 1.0
+        empty = [cell for cell in range(16) if after[cell] == 0]
+        spawned = [
+            share * self.chance((*after[:cell], exponent, *after[cell + 1 :]))
+            for cell in empty
+            for exponent, share in ((1, 0.9), (2, 0.1))
+        ]
+        return sum(spawned) / len(empty)
 
-    def _best(self, board: np.ndarray) -> float:
-        afterstates, _, legal = rules.afterstates(board[None])
-        best = 0.0
-        for move in range(4):
-            after = afterstates[0, move]
-            if legal[0, move] and all(after[cell] == tile for cell, tile in self.kept.items()):
-                free = [int(after[cell]) for cell in range(16) if cell not in self.kept]
-                best = max(best, 1.0 if max(free) >= self.goal else self.chance(tuple(map(int, after))))
-        return best
-
-
-def unpacked(position: int) -> Board:
-    return tuple(position >> 4 * cell & 15 for cell in range(16))
+    def is_goal(self, board: Board) -> bool:
+        return any(
+            all(board[cell] == self.largest - below for cell, below in goal.items())
+            for goal in self.formation.goals
+        )
 
 
-@pytest.mark.parametrize("kept", [BLOCK, ROW_AND_TWO, formation(range(7))], ids=hex)
-def test_chances_are_those_of_a_plain_recursion_over_the_rules(kept: np.uint64) -> None:
-    slow = SlowSolver(kept, goal=3)
-    layers = solve(Endgame(kept, goal=3, single_from=3))
-    for layer in layers:
-        for position, chance in zip(layer.positions.tolist(), layer.chances.tolist(), strict=True):
-            assert abs(chance - slow.chance(unpacked(position))) < 1e-6
-    assert sum(len(layer.positions) for layer in layers) == slow.chance.cache_info().currsize
+def boards_of(solved: Formation, largest: int, entries: NDArray[np.uint16]) -> NDArray[np.uint8]:
+    """A board for each number of a position that was solved, with large tiles where none merge."""
+    of_shape = shape(solved, largest)
+    numbers = np.flatnonzero(entries)
+    boards = np.tile([15, 14, 15, 14, 14, 15, 14, 15] * 2, (len(numbers), 1)).astype(np.uint8)
+    for cell in solved.below_next:
+        boards[:, cell] = numbers // of_shape.strides[cell] % of_shape.sizes[cell]
+    return boards
 
 
-def test_layers_hold_positions_of_their_sum_and_begin_with_empty_cells() -> None:
-    layers = solve(Endgame(BLOCK, goal=4, single_from=4))
-    assert layers[0].positions.tolist() == [int(CHECKERED & BLOCK)]
-    for layer in layers:
-        for position in layer.positions[:50].tolist():
-            tiles = unpacked(position)
-            free = [tiles[cell] for cell in range(16) if cell not in kept_cells(BLOCK)]
-            assert sum(1 << exponent for exponent in free if exponent) == 2 * layer.half_sum
+@pytest.mark.parametrize("largest", [5, 6])
+def test_chances_are_those_of_a_plain_recursion_over_the_rules(largest: int) -> None:
+    entries = solve(CORNER, largest)
+    slow = SlowSolver(CORNER, largest)
+    boards = boards_of(CORNER, largest, entries)
+    assert len(boards) > 500
+    for board, packed in zip(boards, pack(boards), strict=True):
+        chances = slow.chances_of_moves(tuple(map(int, board)))
+        entry = entries[index(packed, shape(CORNER, largest))]
+        assert entry_chance(entry) == pytest.approx(max(chances), abs=20 * ROUNDING)
+        assert chances[entry_move(entry)] == pytest.approx(max(chances), abs=20 * ROUNDING)
 
 
-def test_leaving_out_scattered_large_tiles_costs_little() -> None:
-    def from_empty_cells(single_from: int) -> tuple[float, int]:
-        layers = solve(Endgame(BLOCK, 5, single_from))
-        return float(layers[0].chances[0]), sum(len(layer.positions) for layer in layers)
+def test_every_chance_of_a_block_of_six_follows_from_the_next_ones() -> None:
+    entries = solve(SIX, 5)
+    boards = boards_of(SIX, 5, entries)
+    assert len(boards) > 50_000
+    following = SlowSolver(SIX, 5)
+    of_shape = shape(SIX, 5)
+    following.chance = cache(  # one step by the rules, the rest by the table
+        lambda board: entry_chance(entries[index(pack(np.array([board], np.uint8))[0], of_shape)])
+    )
+    some = np.random.default_rng(0).choice(len(boards), 300, replace=False)
+    for board, packed in zip(boards[some], pack(boards[some]), strict=True):
+        chances = following.chances_of_moves(tuple(map(int, board)))
+        assert entry_chance(entries[index(packed, of_shape)]) == pytest.approx(max(chances), abs=ROUNDING)
 
-    (all_chance, all_positions), (chance, positions) = from_empty_cells(5), from_empty_cells(4)
-    assert all_chance - 1e-4 < chance <= all_chance
-    assert positions < all_positions
+
+def test_positions_are_numbered_one_by_one() -> None:
+    for solved in FORMATIONS:
+        of_shape = shape(solved, 5)
+        numbers = np.random.default_rng(0).choice(of_shape.positions, 500)
+        entries = np.zeros(of_shape.positions, np.uint16)
+        entries[numbers] = 1
+        boards = pack(boards_of(solved, 5, entries))
+        assert [index(board, of_shape) for board in boards] == sorted(set(numbers.tolist()))
+
+
+def test_a_tile_above_its_limit_has_no_number() -> None:
+    board = pack(np.array([[15, 14, 13, 0, 12, 11, 8, *[0] * 9]], np.uint8))[0]
+    assert index(board, shape(FIVE, 7)) == -1
+    assert index(board, shape(FIVE, 8)) >= 0
+
+
+@pytest.mark.parametrize(
+    ("free", "reached"),
+    [
+        ({8: 9, 9: 8, 10: 7, 14: 7}, True),
+        ({3: 9, 7: 8, 11: 7, 15: 7}, True),
+        ({8: 9, 9: 8, 10: 7, 15: 7}, False),  # the last two are not neighbors
+        ({8: 9, 9: 8, 10: 7, 14: 6}, False),
+    ],
+)
+def test_the_goal_of_six_is_a_chain_that_is_about_to_merge(free: dict[int, int], reached: bool) -> None:
+    board = np.array([[15, 14, 13, 0, 12, 11, 10, *[0] * 9]], np.uint8)
+    for cell, exponent in free.items():
+        board[0, cell] = exponent
+    assert is_goal(pack(board)[0], 10, shape(SIX, 10)) == reached
+
+
+def test_what_is_done_is_reported() -> None:
+    reports: list[int] = []
+    entries = solve(CORNER, 5, reports.append)
+    assert reports[-1] == np.count_nonzero(entries)
