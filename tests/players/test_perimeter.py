@@ -18,6 +18,8 @@ from octofold_players.perimeter import PerimeterPlayer
 
 DISORDER = [3, 4, 2, 5, 1, 0, 2, 7, 4, 4, 0, 1, 2, 6, 1, 3]
 ORDER = [11, 9, 8, 3, 10, 7, 6, 0, 3, 5, 4, 0, 1, 2, 0, 0]
+OPEN = [11, 9, 8, 3, 10, 7, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0]
+NEARLY_LOST = [1, 2, 1, 2, 2, 1, 2, 1, 1, 2, 1, 2, 2, 1, 2, 0]
 BLOCK = [12, 11, 9, 3, 7, 8, 6, 2, 2, 0, 1, 0, 1, 0, 0, 0]
 
 
@@ -65,7 +67,7 @@ def expected(
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
-@pytest.mark.parametrize("cells", [DISORDER, ORDER], ids=["disorder", "order"])
+@pytest.mark.parametrize("cells", [DISORDER, ORDER, OPEN, NEARLY_LOST], ids=str)
 def test_values_are_those_of_a_plain_search(cells: list[int], depth: int, folder: Path) -> None:
     board = np.array(cells, np.uint8)
     afterstates, _, legal = rules.afterstates(board[None])

@@ -90,10 +90,9 @@ def _solve(board, number, shape, entries, counts):
     best, best_move = 0.0, 0
     for move in range(4):
         afterstate, _ = slide(board, move)
-        if afterstate == board or (afterstate ^ board) & shape.kept:
-            continue
+        # A kept tile that moves comes to a free cell, for which it is too large.
         after = index(afterstate, shape)
-        if after < 0:
+        if afterstate == board or after < 0:
             continue
         if is_goal(afterstate, shape.largest, shape):
             chance = 1.0

@@ -63,7 +63,6 @@ class EndgameTable(NamedTuple):
     """The table of one formation, see the module."""
 
     shape: Shape
-    sure: float
     kept: NDArray[np.uint64]
     before: NDArray[np.uint32]
     entries: NDArray[np.uint16]
@@ -77,7 +76,7 @@ class EndgameMoves(NamedTuple):
     """What tables say about boards."""
 
     moves: NDArray[np.int8]
-    "[N]: the move of the largest chance; -1 where no table decides"
+    "[N]: the move with the best chance; -1 where no table decides"
     chances: NDArray[np.float64]
     "[N]: that chance, 0 where no table decides"
 
@@ -184,9 +183,7 @@ def _load(folder: Path) -> tuple[Formation, EndgameTable]:
     )
     if not whole:
         raise NTupleFileError(f"{folder}: damaged (its files do not fit together)")
-    return formation, EndgameTable(
-        solved, formation.sure, **{name: np.asarray(array) for name, array in arrays.items()}
-    )
+    return formation, EndgameTable(solved, **{name: np.asarray(array) for name, array in arrays.items()})
 
 
 def endgame_moves(boards: NDArray[np.uint64], tables: tuple[EndgameTable, ...]) -> EndgameMoves:
@@ -228,11 +225,12 @@ def _find_moves(boards, table, moves, chances):
             continue
         symmetric_boards(boards[n], symmetric)
         for view in range(8):
+            # No board has a formation in two views.
             if next_tile(symmetric[view], table.shape) >= 0:
                 entry = _entry(index(symmetric[view], table.shape), table)
-                chance = entry_chance(entry)
-                if chance > chances[n] and chance >= table.sure:
-                    moves[n], chances[n] = _MOVE_BACK[view, entry_move(entry)], chance
+                if entry:
+                    moves[n] = _MOVE_BACK[view, entry_move(entry)]
+                    chances[n] = entry_chance(entry)
 
 
 @njit(cache=True, nogil=True)

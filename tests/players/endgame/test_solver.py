@@ -9,7 +9,16 @@ import pytest
 from numpy.typing import NDArray
 from octofold_game import rules
 from octofold_game.bitboards import pack
-from octofold_players.endgame.formation import FIVE, FORMATIONS, SIX, Formation, index, is_goal, shape
+from octofold_players.endgame.formation import (
+    FIVE,
+    FORMATIONS,
+    SIX,
+    Formation,
+    index,
+    is_goal,
+    next_tile,
+    shape,
+)
 from octofold_players.endgame.solver import entry_chance, entry_move, solve
 
 Board = tuple[int, ...]
@@ -120,6 +129,54 @@ def test_a_tile_above_its_limit_has_no_number() -> None:
     board = pack(np.array([[15, 14, 13, 0, 12, 11, 8, *[0] * 9]], np.uint8))[0]
     assert index(board, shape(FIVE, 7)) == -1
     assert index(board, shape(FIVE, 8)) >= 0
+
+
+@pytest.mark.parametrize(
+    ("cells", "wanted"),
+    [
+        ({}, 7),  # the third and the fifth tile are larger than the largest that the table makes
+        ({2: 9, 5: 7}, 6),
+        ({2: 7, 5: 9}, 6),
+        ({6: 7, 3: 6, 7: 5, 12: 5}, 7),
+        ({6: 8}, -1),
+        ({7: 7}, -1),
+        ({12: 6}, -1),
+        ({2: 9, 5: 7, 7: 6}, -1),  # as large as the tile to make
+        ({2: 9, 5: 9}, -1),
+        ({4: 10}, -1),  # not larger than the fifth
+        ({0: 0}, -1),
+        ({6: 7, 7: 6, 3: 6}, -1),  # a goal
+        ({2: 9, 5: 7, 6: 6, 10: 5, 14: 5}, -1),  # a goal of the smaller tile
+    ],
+)
+def test_the_next_tile_of_a_block_of_five(cells: dict[int, int], wanted: int) -> None:
+    board = np.array([[14, 13, 12, 0, 11, 10, *[0] * 10]], np.uint8)
+    for cell, exponent in cells.items():
+        board[0, cell] = exponent
+    assert next_tile(pack(board)[0], shape(FIVE, 7)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("free", "reached"),
+    [
+        ({6: 7, 7: 6, 3: 6}, True),
+        ({6: 7, 7: 6, 11: 6}, True),
+        ({6: 7, 3: 6, 7: 5, 11: 5}, True),
+        ({6: 7, 10: 6, 9: 6}, True),
+        ({6: 7, 10: 6, 14: 6}, True),
+        ({6: 7, 10: 6, 11: 6}, True),
+        ({6: 7, 7: 6, 10: 6}, False),  # the two are not neighbors
+        ({6: 7, 9: 6, 8: 6}, False),  # nor is one of them a neighbor of the new tile
+        ({6: 6, 7: 6, 3: 6}, False),
+    ],
+)
+def test_the_goal_of_five_is_a_sixth_tile_and_its_twin_about_to_be_made(
+    free: dict[int, int], reached: bool
+) -> None:
+    board = np.array([[14, 13, 12, 0, 11, 10, *[0] * 10]], np.uint8)
+    for cell, exponent in free.items():
+        board[0, cell] = exponent
+    assert is_goal(pack(board)[0], 7, shape(FIVE, 7)) == reached
 
 
 @pytest.mark.parametrize(
