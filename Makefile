@@ -17,6 +17,7 @@ SOURCE ?= --checkpoint $(CHECKPOINT)# or the flags of any other network, see doc
 TORCH = torch==2.13.0
 PIP = $(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 BIN = $(VENV)/bin
+COMPILED = game/octofold_game players/octofold_players training/octofold_training
 PYTEST = $(BIN)/pytest --numprocesses 4 --dist worksteal
 
 help: ## this list
@@ -124,7 +125,12 @@ $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "No virtual environment can be made; on Debian and Ubuntu, install python3-venv" >&2; exit 1; }
 
-$(VENV)/light: $(VENV)/bin/pip pyproject.toml constraints.txt
+# numba keeps compiled code by the file of the caller, and does not see changes of what is called in other files.
+$(VENV)/compiled: $(wildcard $(patsubst %,%/*.py,$(COMPILED) $(addsuffix /*,$(COMPILED)))) | $(VENV)/bin/pip
+	find $(COMPILED) -name '*.nb[ci]' -delete
+	@touch $@
+
+$(VENV)/light: $(VENV)/bin/pip pyproject.toml constraints.txt | $(VENV)/compiled
 	$(PIP) --editable '.[$(SERVER)]'
 	@touch $@
 
