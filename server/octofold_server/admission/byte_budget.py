@@ -28,7 +28,8 @@ class ByteBudget:
     """
 
     COUNTED_FROM = 16_384
-    """Minimum size of a message that counts. The limit for calls already bounds the sum of smaller ones."""
+    """Minimum size of a message that counts. The limits for calls, and for the open boards of a stream, bound
+    the sum of smaller ones."""
 
     def __init__(self, limit: int, refusals: Refusals) -> None:
         self.limit = limit

@@ -26,6 +26,9 @@ MAX_OPEN_BOARDS = 65_536
 """Limit for the boards of one stream that are read but not answered yet. At the limit the server stops
 reading, so a client that never reads its replies cannot fill the memory."""
 
+MIN_BOARDS = 64
+"""A message counts as at least this many boards, because an empty one takes memory, too."""
+
 CLOSING_SECONDS = 3.0
 """Time limit for a client to read the next reply while the server shuts down."""
 
@@ -64,15 +67,17 @@ class StreamCalls(Generic[AnyMessage]):
             fail(rpc, error, self._codec.name)
 
 
-class _Open(Generic[AnyMessage]):
-    """A message that was read, and whose answer has not been sent yet."""
+class _Open:
+    """A message that was read, and whose answer has not been sent yet.
 
-    __slots__ = ("boards", "call", "held_bytes", "message", "reply")
+    It keeps only what is still needed, because a client decides how long replies wait.
+    """
 
-    def __init__(self, message: AnyMessage, size: int) -> None:
-        self.message = message
-        self.boards = max(1, size // 16)  # other content of the message counts as boards
-        self.call: AcceptedCall | None = None
+    __slots__ = ("boards", "call", "held_bytes", "reply")
+
+    def __init__(self, size: int) -> None:
+        self.boards = max(MIN_BOARDS, size // 16)  # other content of the message counts as boards
+        self.call: AcceptedCall | None = None  # until there is a reply
         self.held_bytes = 0  # of the budget
         self.reply = b""
 
@@ -94,10 +99,10 @@ class AnswerStream(Generic[AnyMessage]):
         self._codec = codec
         self._rpc = rpc
         self._request_id = request_id_of(rpc.metadata)
-        self._open: set[_Open[AnyMessage]] = set()
+        self._open: set[_Open] = set()
         self._open_boards = 0
-        self._ready: deque[_Open[AnyMessage]] = deque()  # answered and waiting to be sent
-        self._sending: _Open[AnyMessage] | None = None
+        self._ready: deque[_Open] = deque()  # answered and waiting to be sent
+        self._sending: _Open | None = None
         self._reading = False
         self._stopped = False  # takes no more messages
         self._why: Exception | None = None  # the reason for the end, once all open messages are answered
@@ -128,12 +133,12 @@ class AnswerStream(Generic[AnyMessage]):
         """Cancel all open calls and end the stream, because the client has left."""
         with self._lock:
             self._stopped = True
-            left = list(self._open)
+            calls = [opened.call for opened in self._open]
             self._ready.clear()
         self._end(CancelledError())
-        for opened in left:
-            if opened.call is not None:
-                opened.call.cancel()
+        for call in calls:
+            if call is not None:
+                call.cancel()
 
     def end_if_idle(self, idle_seconds: float) -> None:
         """End the stream if it was idle, or if the client read no reply, for this long.
@@ -163,11 +168,12 @@ class AnswerStream(Generic[AnyMessage]):
 
     def _take(self, received: bytes | None) -> None:
         why: Exception | None = None
-        opened: _Open[AnyMessage] | None = None
+        message: AnyMessage | None = None
+        opened: _Open | None = None
         if received is not None:
             try:
                 message = decoded(self._codec.kind, received, self._codec.name, self._admission)
-                opened = _Open(message, len(received))
+                opened = _Open(len(received))
             except OctofoldError as error:
                 why = error
         with self._lock:
@@ -178,46 +184,48 @@ class AnswerStream(Generic[AnyMessage]):
                 self._open.add(opened)
                 self._open_boards += opened.boards
                 read = self._may_read()
-        if opened is None or received is None:
+        if opened is None or message is None or received is None:
             self._stop(why)
             return
         if read:
             self._rpc.read()  # first, so that gRPC looks for the next message while this one is submitted
-        self._submit(opened, len(received))
+        self._submit(opened, message, len(received))
 
-    def _submit(self, opened: _Open[AnyMessage], size: int) -> None:
+    def _submit(self, opened: _Open, message: AnyMessage, size: int) -> None:
         admission, rpc = self._admission, self._rpc
         try:
             if size >= ByteBudget.COUNTED_FROM:
                 admission.budget.take(size, rpc.peer())
                 opened.held_bytes = size
             try:
-                request = self._codec.request(opened.message)
+                request = self._codec.request(message)
             except InvalidRequest as error:
                 admission.refusals.add(code_name(error))
                 raise
-            when_answered = partial(self._answer, opened)
+            when_answered = partial(self._answer, opened, message)
             opened.call = admission.submit(request, when_answered, rpc.deadline, rpc.metadata)
+            if opened.reply:  # a lane was faster
+                opened.call = None
         except Exception as error:
-            self._refuse(opened, error)
+            self._refuse(opened, message, error)
 
-    def _answer(self, opened: _Open[AnyMessage], call: AcceptedCall) -> None:
+    def _answer(self, opened: _Open, message: AnyMessage, call: AcceptedCall) -> None:
         if call.error is not None:
-            self._refuse(opened, call.error)
+            self._refuse(opened, message, call.error)
             return
         try:
-            self._send(opened, self._codec.reply(opened.message, call))
+            self._send(opened, self._codec.reply(message, call))
         except Exception as error:
-            self._refuse(opened, error)
+            self._refuse(opened, message, error)
 
-    def _refuse(self, opened: _Open[AnyMessage], why: Exception) -> None:
+    def _refuse(self, opened: _Open, message: AnyMessage, why: Exception) -> None:
         try:
-            self._send(opened, self._codec.refusal(opened.message, why, self._request_id))
+            self._send(opened, self._codec.refusal(message, why, self._request_id))
         except Exception as error:  # the client would wait for this answer forever
             self._end(error)
 
-    def _send(self, opened: _Open[AnyMessage], reply: bytes) -> None:
-        opened.reply = reply
+    def _send(self, opened: _Open, reply: bytes) -> None:
+        opened.reply, opened.call = reply, None
         with self._lock:
             ended = self._ended
             if not ended:
@@ -283,7 +291,7 @@ class AnswerStream(Generic[AnyMessage]):
         else:
             fail(self._rpc, self._why, self._codec.name, self._request_id)
 
-    def _give_back(self, opened: _Open[AnyMessage]) -> None:
+    def _give_back(self, opened: _Open) -> None:
         if not opened.held_bytes:
             return
         with self._lock:  # a lane and the end of the stream may both call this
@@ -292,7 +300,7 @@ class AnswerStream(Generic[AnyMessage]):
 
     # Callers of the following methods hold the lock.
 
-    def _next_ready(self) -> tuple[_Open[AnyMessage] | None, bool]:
+    def _next_ready(self) -> tuple[_Open | None, bool]:
         """The reply to send next, and whether another one is ready."""
         return (self._ready.popleft(), bool(self._ready)) if self._ready else (None, False)
 

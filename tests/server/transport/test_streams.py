@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ from google.rpc import code_pb2
 from octofold_game.model import CARD_FORMAT, Card
 from octofold_proto.errors import UnknownModel
 from octofold_proto.octofold.v1 import inference_pb2 as pb
-from octofold_server.admission.admission import Admission
+from octofold_server.admission.admission import AcceptedCall, Admission
 from octofold_server.backends.fakes import RecordingBackend
 from octofold_server.batching.batcher import Batcher
 from octofold_server.batching.call import Call
@@ -22,7 +23,7 @@ from octofold_server.models.loading import ServedModel
 from octofold_server.protocols.octofold_v1.codecs import StreamNextMoves
 from octofold_server.transport.idle_streams import IdleStreams
 from octofold_server.transport.interface import Metadata
-from octofold_server.transport.streams import MAX_OPEN_BOARDS, AnswerStream, StreamCalls
+from octofold_server.transport.streams import MAX_OPEN_BOARDS, MIN_BOARDS, AnswerStream, StreamCalls
 from support.servers import ServeAll
 
 
@@ -266,6 +267,39 @@ def test_whatever_fills_a_message_counts(serve_all: ServeAll) -> None:
         wire.let_go()
         assert wire.arrived[0].error.code == code_pb2.NOT_FOUND
         assert wire.reads
+
+
+def test_a_client_that_reads_no_replies_is_read_no_further_even_if_its_messages_are_empty(
+    admission: Admission,
+) -> None:
+    wire = Wire()
+    open_stream(admission, wire)
+    given = 0
+    while wire.reads and given < MAX_OPEN_BOARDS:
+        wire.give(b"")
+        given += 1
+    assert given == MAX_OPEN_BOARDS // MIN_BOARDS
+
+
+class Watching(StreamNextMoves):
+    """Remembers the calls that it made replies for, without keeping them."""
+
+    def __init__(self) -> None:
+        self.calls: list[weakref.ref[AcceptedCall]] = []
+
+    def reply(self, message: pb.StreamNextMovesRequest, call: AcceptedCall) -> bytes:
+        self.calls.append(weakref.ref(call))
+        return super().reply(message, call)
+
+
+def test_a_reply_that_waits_for_its_client_keeps_no_call(admission: Admission, batcher: Batcher) -> None:
+    wire, codec = Wire(), Watching()
+    AnswerStream(admission, codec, wire)
+    for number in range(5):
+        wire.give(message(number, 1))
+    assert becomes_true(lambda: len(codec.calls) == 5)
+    ask(batcher).result()  # the lane lets go of its last batch
+    assert becomes_true(lambda: all(call() is None for call in codec.calls))
 
 
 def test_an_abandoned_stream_withdraws_its_boards_and_ends(
