@@ -316,7 +316,7 @@ def junk(caller: Caller) -> str:
 def cut(caller: Caller) -> str:
     """A connection that is reset in the middle of a request."""
     time.sleep(caller.random.random() * 0.02)
-    request = b"POST /v2/models/x/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"
+    request = b"POST /v2/models/x/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{"
     with _connection(caller) as connection, suppress(OSError):
         connection.sendall(caller.random.choice((HTTP2_PREFACE, request)))
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # send RST

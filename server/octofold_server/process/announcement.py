@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
-import socket
 
 from octofold_server.config.options import Config
 from octofold_server.models.loading import ServedModel
 from octofold_server.models.registry import Models
-from octofold_server.system.sockets import address_of
+from octofold_server.system.sockets import address_of, is_loopback
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +45,7 @@ def announce_stop(grace_seconds: float) -> None:
 
 def warn_of_strangers(config: Config, port: int) -> None:
     """Warn if other machines may call without a token or a certificate."""
-    if config.tokens is not None or config.tls_client_ca is not None or _is_loopback(config.host):
+    if config.tokens is not None or config.tls_client_ca is not None or is_loopback(config.host):
         return
     what = "call"
     if config.admin and config.admin_tokens is None:
@@ -59,11 +57,3 @@ def warn_of_strangers(config: Config, port: int) -> None:
 
 def _described(served: ServedModel, is_default: bool) -> str:
     return f"{served.name} version {served.version} ({served.precision}{', default' if is_default else ''})"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except OSError:
-        return False
-    return all(ipaddress.ip_address(address[0]).is_loopback for *_, address in found)

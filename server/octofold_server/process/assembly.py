@@ -31,7 +31,7 @@ from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.protocols.reflection import Reflection
 from octofold_server.system.reread import FileError
 from octofold_server.system.siblings import Place
-from octofold_server.system.sockets import StartupError, file_limit, listener_on
+from octofold_server.system.sockets import StartupError, file_limit, is_loopback, listener_on
 from octofold_server.system.tls import Tls
 from octofold_server.transport.access import Access
 from octofold_server.transport.arrivals import Arrivals
@@ -96,13 +96,17 @@ class Parts:
         # Imported late: aiohttp takes a third of a second and 13 MB.
         from octofold_server.protocols.open_inference.rest import PROBES, application, error_reply
         from octofold_server.protocols.page.routes import routes
+        from octofold_server.transport.browsers import Browsers
         from octofold_server.transport.http_server import RestServer
 
         config, admission = self.config, self.admission
         assert config.rest_port is not None
+        is_open = config.tokens is None and self.tls is None
+        browsers = Browsers(only_loopback=is_open and is_loopback(config.host))
         return RestServer(
             application(
-                *(admission, self.operations, self.access, config.max_message_bytes, config.message_timeout),
+                *(admission, self.operations, self.access, browsers),
+                *(config.max_message_bytes, config.message_timeout),
                 is_grpc_answering,
                 routes(config, admission),
             ),

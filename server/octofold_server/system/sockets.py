@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import resource
 import socket
 from collections.abc import Iterator
@@ -21,6 +22,15 @@ class StartupError(Exception):
 def address_of(host: str, port: int) -> str:
     """A host and a port as one text."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or address leads only to this machine's loopback."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return False
+    return all(ipaddress.ip_address(address[0]).is_loopback for *_, address in found)
 
 
 def file_limit() -> int:

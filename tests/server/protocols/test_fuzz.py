@@ -272,8 +272,8 @@ def test_bytes_that_are_not_even_the_transport_leave_the_server_serving(
     target = ("127.0.0.1", server.rest_port if port == "rest" else int(server.target.rpartition(":")[2]))
     seeds = [
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9),
-        b"POST /v2/models/fake/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n{}   ",
-        b"GET /v2 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+        b"POST /v2/models/fake/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n{}   ",
+        b"GET /v2 HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
     ]
 
     def send(sent: bytes) -> None:

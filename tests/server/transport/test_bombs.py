@@ -41,7 +41,7 @@ def test_a_compressed_message_is_not_inflated_beyond_the_largest_that_is_taken(
 
 
 def test_requests_of_a_client_that_reads_no_replies_are_not_kept(server: ServerProcess) -> None:
-    requests = b"GET /v2 HTTP/1.1\r\nHost: x\r\n\r\n" * 2000
+    requests = b"GET /v2 HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2000
     address = ("127.0.0.1", server.rest_port)
     with (
         at_most(server.process.pid, 10.0, 50 * MEGABYTE, "unread replies"),

@@ -40,7 +40,9 @@ def server(write_version: WriteVersion, start_server: Start, tmp_path: Path) -> 
 def began(server: ServerProcess, path: str, *headers: str, sent: bytes = b"") -> socket.socket:
     """A connection that has begun a POST."""
     client = socket.create_connection(("127.0.0.1", server.rest_port), timeout=30)
-    client.sendall("\r\n".join((f"POST {path} HTTP/1.1", "Host: x", *headers, "", "")).encode() + sent)
+    client.sendall(
+        "\r\n".join((f"POST {path} HTTP/1.1", "Host: localhost", *headers, "", "")).encode() + sent
+    )
     return client
 
 

@@ -47,13 +47,13 @@ def test_a_body_over_the_limit_is_refused_without_being_read(serve_all: ServeAll
     with serve_all(FakeBackend(), max_message_bytes=100_000) as served:
         with socket.create_connection(("127.0.0.1", served.rest_port), timeout=30) as client:
             client.sendall(
-                b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 9000000000\r\n\r\n" % INFER.encode()
+                b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000000\r\n\r\n" % INFER.encode()
             )
             answer = client.recv(1000)
             assert answer.startswith(b"HTTP/1.1 413")
             assert b"larger than the 100000 bytes of --max-message-bytes" in answer
         with open_connection(served) as client:
-            client.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\n" % INFER.encode())
+            client.sendall(b"POST %s HTTP/1.1\r\nHost: localhost\r\n" % INFER.encode())
             client.sendall(b"Transfer-Encoding: chunked\r\n\r\n")
             chunk = b"8000\r\n" + b" " * 0x8000 + b"\r\n"
             client.sendall(chunk * 4)
@@ -111,11 +111,11 @@ def open_connection(server: HasRest) -> socket.socket:
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # TLS to a plain port
         b"GET / HTTP/9.9\r\n\r\n",
         b"GET  /nowhere\r\n\r\n",
-        b"POST /v2 HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-        b"POST /v2 HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
-        b"POST /v2 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-        b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 100_000 + b"\r\n\r\n",
-        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"POST /v2 HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"POST /v2 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
+        b"POST /v2 HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nA: " + b"a" * 100_000 + b"\r\n\r\n",
+        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 10_000 + b"\r\n",
     ],
 )
@@ -168,7 +168,7 @@ def test_bodies_count_for_the_budget_of_bytes_as_they_arrive(ask: Ask, serve_all
     body = json.dumps({"inputs": [described(data=BOARDS.tolist())]}).encode() + b" " * 40_000
     with serve_all(FakeBackend(), max_bytes_in_flight=120_000) as served:
         slow = open_connection(served)
-        slow.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\n" % INFER.encode())
+        slow.sendall(b"POST %s HTTP/1.1\r\nHost: localhost\r\n" % INFER.encode())
         slow.sendall(b"Content-Length: %d\r\n\r\n" % len(body) + body[:-1])
         wait_for(lambda: served.admission.budget.used == len(body) - 1)
         assert ask(served, "POST", INFER, body).status == 429
@@ -230,7 +230,7 @@ def test_a_client_that_never_reads_its_reply_is_dropped(serve_all: ServeAll) -> 
     with serve_all(FakeBackend(), rest={"stalled_seconds": 0.5}) as served, socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.connect(("127.0.0.1", served.rest_port))
-        head = f"POST {INFER} HTTP/1.1\r\nHost: x\r\n{JSON_LENGTH}: {length}\r\n"
+        head = f"POST {INFER} HTTP/1.1\r\nHost: localhost\r\n{JSON_LENGTH}: {length}\r\n"
         client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         statistics = served.models.resolve("fake", "").statistics
         wait_for(lambda: statistics.snapshot().success.count == 1)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import grpc
 import msgspec
 from aiohttp import web
-from octofold_proto.errors import InvalidRequest, QueueFull, Unauthenticated
+from octofold_proto.errors import InvalidRequest, NotAllowed, QueueFull, Unauthenticated
 from octofold_proto.status import grpc_code
 
 from octofold_server.admission.admission import AcceptedCall, Admission, code_name
@@ -39,6 +39,7 @@ from octofold_server.protocols.open_inference.rest_bodies import (
     write_inference,
 )
 from octofold_server.transport.access import Access, Right
+from octofold_server.transport.browsers import Browsers
 from octofold_server.transport.http_exchange import BODIES, Bodies, send
 
 PROBES = ("/healthz", "/readyz", "/v2/health/live", "/v2/health/ready")
@@ -72,6 +73,7 @@ def application(
     admission: Admission,
     service: OpenInference,
     access: Access,
+    browsers: Browsers,
     max_body_bytes: int,
     body_seconds: float,
     is_grpc_answering: Callable[[], bool] = lambda: True,
@@ -83,6 +85,7 @@ def application(
         admission: admits every inference.
         service: the operations.
         access: checks the token of every request.
+        browsers: refuses the requests of other sites' pages; probes and the files of the page are for all.
         max_body_bytes: maximum size of a body.
         body_seconds: time limit for a body to arrive.
         is_grpc_answering: returns whether gRPC answers, for `/readyz`; may block briefly.
@@ -96,6 +99,12 @@ def application(
 
     def add(method: str, path: str, handler: Handler, right: Right = Right.CALL) -> None:
         async def allowed(request: web.Request) -> web.StreamResponse:
+            if right is not Right.NOTHING:
+                try:
+                    browsers.check(request.method, request.headers)
+                except NotAllowed as error:
+                    admission.refusals.add(code_name(error))
+                    raise
             if checked is not None:
                 checked.check(request.headers.get("Authorization"), right)
             if request.headers.get("Content-Encoding", "identity").lower() != "identity":

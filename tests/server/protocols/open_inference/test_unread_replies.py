@@ -31,7 +31,7 @@ def client_of(port: int) -> socket.socket:
     length = len(JSON) + BOARDS * 16
     headers = f"Content-Length: {length}\r\nInference-Header-Content-Length: {len(JSON)}\r\nConnection: close"
     client.sendall(
-        f"POST {INFER} HTTP/1.1\r\nHost: x\r\n{headers}\r\n\r\n".encode() + JSON + bytes(BOARDS * 16)
+        f"POST {INFER} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n\r\n".encode() + JSON + bytes(BOARDS * 16)
     )
     return client
 

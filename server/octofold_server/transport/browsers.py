@@ -1,0 +1,75 @@
+"""Refuses HTTP requests that a web page of another site has a browser send.
+
+A browser sends the requests of any page to any server that it can reach, a server on loopback included. It
+hides the reply from the page, but the request has its effect.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from octofold_proto.errors import NotAllowed
+
+from octofold_server.system.quoting import quoted
+
+OWN_PAGES = ("same-origin", "none")
+"""The values of `Sec-Fetch-Site` for requests of our own page, and of a user who opened an address."""
+
+
+class Browsers:
+    """Checks the headers with which browsers describe where a request comes from.
+
+    Programs do not send these headers, and pages cannot forge them.
+
+    Args:
+        only_loopback: whether clients may reach the server only by a name or address of loopback. Otherwise a
+            site whose name leads to 127.0.0.1 would count as the server's own (DNS rebinding).
+    """
+
+    def __init__(self, *, only_loopback: bool) -> None:
+        self._only_loopback = only_loopback
+
+    def check(self, method: str, headers: Mapping[str, str]) -> None:
+        """Check a request.
+
+        Raises:
+            NotAllowed: the request comes from a page of another site, or by a name that is not of loopback.
+        """
+        host = headers.get("Host")
+        if self._only_loopback and host is not None and not is_loopback_host(host):
+            raise NotAllowed(
+                f"a server on loopback without --tokens takes no requests for the host {quoted(host)}, only "
+                f"for localhost or 127.0.0.1; a proxy must set this header"
+            )
+        if method == "GET" and headers.get("Sec-Fetch-Mode") == "navigate":
+            return  # somebody follows a link
+        site, origin = headers.get("Sec-Fetch-Site"), headers.get("Origin")
+        # Browsers send the first header only to servers with TLS or on loopback.
+        is_foreign = (
+            site not in OWN_PAGES if site is not None else origin is not None and _host(origin) != host
+        )
+        if is_foreign:
+            raise NotAllowed(f"a page of another site made this request: {quoted(origin or str(site))}")
+
+
+def is_loopback_host(host: str) -> bool:
+    """Whether the value of a `Host` header is localhost or an address of loopback, with any port."""
+    name = _name(host)
+    try:
+        return name == "localhost" or ipaddress.ip_address(name or "").is_loopback
+    except ValueError:
+        return False
+
+
+def _name(host: str) -> str | None:
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None
+
+
+def _host(origin: str) -> str:
+    """The host and the port of an origin; nothing for an origin without them, such as "null"."""
+    return origin.partition("://")[2]
