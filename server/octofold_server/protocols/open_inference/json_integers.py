@@ -72,10 +72,10 @@ def _from_text(text: NDArray[np.uint8], name: str) -> NDArray[np.integer[Any]]:
     has_second[:-1] = starts[:-1] & is_digit[1:]
     digits[:-1] = np.where(has_second[:-1], digits[:-1] * 10 + digits[1:], digits[:-1])
     values = digits[starts]
-    # The first digits of numbers that are negative or have three digits.
+    # The first digits of numbers that are negative or have three digits. -0 is 0, which is neither.
     odd = starts.copy()
     odd[0] = False
-    odd[1:] &= text[:-1] == ord("-")
+    odd[1:] &= (text[:-1] == ord("-")) & (text[1:] != ord("0"))
     odd[:-2] |= has_second[:-2] & is_digit[2:]
     if not odd.any():
         return values

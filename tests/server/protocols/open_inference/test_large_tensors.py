@@ -45,6 +45,11 @@ def test_a_large_text_holds_the_same_elements_and_the_same_first_bad_cell(
         assert reason.split(":")[0] == other.split(":")[0]  # names the same board and cell
 
 
+@pytest.mark.parametrize("text", ["[-0, 1, 2]", "[1, -0, 12, 3]", "[[1, 2], [-0, 3]]", "[1, -0]"])
+def test_minus_zero_is_zero(text: str) -> None:
+    np.testing.assert_array_equal(integers(padded(text), "it"), integers(text.encode(), "it"))
+
+
 @given(st.lists(st.lists(st.integers(0, 17), min_size=16, max_size=16), min_size=1, max_size=40))
 def test_the_elements_of_boards_are_the_same(boards: list[list[int]]) -> None:
     for data in (boards, np.ravel(boards).tolist()):
