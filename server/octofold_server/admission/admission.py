@@ -109,7 +109,6 @@ class Admission:
         budget: the budget for the bytes of all messages in progress, from all protocols.
         load: the load that unary calls report; nothing until somebody updates it.
         refusal: the reason why calls are refused; empty while they are admitted.
-        ready: whether the server wants new clients: from `open` until `leave`.
         is_alive: returns whether the transport works; the owner of the transport sets it.
     """
 
@@ -121,7 +120,7 @@ class Admission:
         self.budget = ByteBudget(self.limits.message_bytes, self.refusals)
         self.load = LoadReport(models)
         self.refusal = "the server is starting"
-        self.ready = False
+        self._wants_clients = False
         self.is_alive: Callable[[], bool] = lambda: True
         self._refused = 0
         self._calls = 0
@@ -136,20 +135,25 @@ class Admission:
         """Number of calls in progress and open streams."""
         return self._calls + len(self._streams)
 
+    @property
+    def ready(self) -> bool:
+        """Whether new clients are welcome: between `open` and `leave`, if a model and the transport work."""
+        return self._wants_clients and self.models.any_ready and self.is_alive()
+
     def open(self) -> None:
         """Start to admit calls."""
         self.refusal = ""
-        self.ready = True
+        self._wants_clients = True
 
     def leave(self) -> None:
         """Report not ready to new clients, but continue to admit calls."""
-        self.ready = False
+        self._wants_clients = False
 
     def refuse(self) -> None:
         """Refuse new calls and new messages of open streams; accepted ones are still answered."""
         with self._lock:
             self.refusal = "the server is shutting down"
-            self.ready = False
+            self._wants_clients = False
             streams = list(self._streams.values())
         for stop_reading in streams:
             stop_reading()

@@ -70,9 +70,8 @@ class SharedService:
     def _own_page(self, _: str = "") -> str:
         admission = self._admission
         with self._lock:
-            ready = admission.ready and admission.models.any_ready
             page = exposition(
-                admission.models, admission.refusals, ready=ready, open_calls=admission.open_calls
+                admission.models, admission.refusals, ready=admission.ready, open_calls=admission.open_calls
             )
             page = summed([page, self._before])
             try:

@@ -32,8 +32,8 @@ class OpenInference:
 
     @property
     def ready(self) -> bool:
-        """Whether the server is ready: a model is ready, and the server is not shutting down."""
-        return self._admission.ready and self._models.any_ready and self._admission.is_alive()
+        """Whether the server is ready, as in `Admission.ready`."""
+        return self._admission.ready
 
     def model_ready(self, name: str, version: str) -> bool:
         """Whether a model is ready on a ready server."""
