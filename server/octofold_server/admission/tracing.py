@@ -6,6 +6,7 @@ has no extra cost. The standard OTEL_* variables configure the exporter. W3C hea
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -33,6 +34,8 @@ from octofold_server.batching.statistics import ModelStatistics
 
 MAX_WAITING = 4096
 """Maximum number of finished calls that wait for their spans."""
+
+_log = logging.getLogger(__name__)
 
 
 class _Done(NamedTuple):
@@ -99,7 +102,10 @@ class Tracing:
 
     def _make_spans(self) -> None:
         while (done := self._done.get()) is not None:
-            self._make_spans_of(done)
+            try:
+                self._make_spans_of(done)
+            except Exception:  # spans of later calls must follow
+                _log.exception("a call has no spans")
 
     def _make_spans_of(self, done: _Done) -> None:
         call = done.call

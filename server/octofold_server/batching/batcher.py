@@ -263,9 +263,7 @@ class Batcher:
         try:
             moves = backend.run(boards)
         except Exception:  # any exception of a backend fails this batch and no other
-            error_id = secrets.token_hex(4)
-            _log.exception("error %s: the backend failed on a batch of %d boards", error_id, len(boards))
-            error = BackendFailed(f"the backend failed on this batch (error {error_id})", error_id)
+            error = _backend_failed(f"the backend failed on a batch of {len(boards)} boards")
             with self._lock:
                 return [call for call, _, _ in batch if self._finish(call, error)]
         ended = time.monotonic()
@@ -285,7 +283,12 @@ class Batcher:
                     call.done = True
                     answered.append(call)
                 first = last
-        self.statistics.executed(what, answered)
+        for call in answered:
+            try:
+                call.answer = _answer(call)
+            except Exception:  # for example, no memory to join the parts
+                call.error = _backend_failed(f"the answers for {call.size} boards cannot be joined")
+        self.statistics.executed(what, [call for call in answered if call.error is None])
         return answered
 
     def _finish(self, call: Call, error: Exception | None = None) -> bool:
@@ -304,13 +307,18 @@ class Batcher:
 
 def _notify(ended: Iterable[Call]) -> None:
     for call in ended:
-        if call.error is None:
-            call.answer = _answer(call)
         call.finished.release()
         try:
             call.has_ended()
         except Exception:  # the lane must go on
             _log.exception("unexpected error after the end of a call")
+
+
+def _backend_failed(what: str) -> BackendFailed:
+    """Log the exception that is being handled, and make an error with the same id for the callers."""
+    error_id = secrets.token_hex(4)
+    _log.exception("error %s: %s", error_id, what)
+    return BackendFailed(f"the backend failed on this batch (error {error_id})", error_id)
 
 
 def _answer(call: Call) -> Answer:

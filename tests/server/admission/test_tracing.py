@@ -13,10 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import numpy as np
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from octofold_server.admission.tracing import Tracing
+from octofold_server.backends.fakes import fake_moves
+from octofold_server.batching.call import Batch, Call, Part
+from octofold_server.batching.statistics import ModelStatistics
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from support.servers import Start, WriteVersion
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -104,6 +110,22 @@ def test_a_call_is_a_span_of_its_callers_trace_with_its_queue_batches_and_infere
     for span in children:
         assert before - 10**9 < call.start_time_unix_nano <= span.start_time_unix_nano
         assert span.start_time_unix_nano <= span.end_time_unix_nano <= call.end_time_unix_nano
+
+
+class BrokenStatistics(ModelStatistics):
+    def traced(self, trace_id: str, queue_s: float, total_s: float) -> None:  # noqa: ARG002 -- the method's
+        raise MemoryError
+
+
+def test_a_call_whose_spans_cannot_be_made_costs_no_other_its_spans() -> None:
+    exporter = InMemorySpanExporter()
+    tracing = Tracing(exporter)
+    for statistics in (BrokenStatistics(), ModelStatistics()):
+        call = Call(np.ones((1, 16), np.uint8))
+        call.parts.append(Part(0, fake_moves(call.boards), Batch(1, 1.0, 2.0, 3.0)))
+        tracing.record(call, "fake", "1", statistics, {})
+    tracing.close(30)
+    assert [span.name for span in exporter.get_finished_spans()].count("call") == 1
 
 
 def test_a_call_that_fails_is_a_span_with_an_error(

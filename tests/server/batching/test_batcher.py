@@ -10,7 +10,9 @@ from concurrent.futures import CancelledError
 
 import numpy as np
 import pytest
-from octofold_proto.errors import DeadlinePassed, QueueFull
+from numpy.typing import NDArray
+from octofold_proto.errors import BackendFailed, DeadlinePassed, QueueFull
+from octofold_server.backends.backend import Moves
 from octofold_server.backends.fakes import RecordingBackend, fake_moves
 from octofold_server.batching.call import TURN_BOARDS, Call, Priority
 from support.batches import (
@@ -48,6 +50,24 @@ def test_every_caller_gets_its_own_answers_whatever_the_sizes(new_batcher: NewBa
             np.testing.assert_array_equal(got, wanted)
         assert answer.queue_seconds >= 0
         assert answer.inference_seconds > 0
+
+
+class UnevenBackend(RecordingBackend):
+    """Answers each batch with another number of probabilities, so that answers of two batches do not fit."""
+
+    def run(self, boards: NDArray[np.uint8]) -> Moves:
+        moves = super().run(boards)
+        return moves._replace(probabilities=moves.probabilities[:, : 1 + len(self.batches) % 4])
+
+
+def test_a_call_whose_answers_cannot_be_joined_fails_alone(new_batcher: NewBatcher) -> None:
+    batcher = new_batcher(UnevenBackend(), max_batch_size=8)
+    with pytest.raises(BackendFailed, match=r"error [0-9a-f]{8}"):
+        submit(batcher, boards_of(16)).result()
+    boards = boards_of(3)
+    np.testing.assert_array_equal(
+        submit(batcher, boards).result().moves.moves, fake_moves(boards).moves
+    )  # the lane goes on
 
 
 def test_no_batch_is_larger_than_the_batch_size(new_batcher: NewBatcher) -> None:
