@@ -46,7 +46,7 @@ class Signatures:
         Raises:
             ModelError: there is no signature by a trusted key, or a file is not as it was signed.
         """
-        keys = self._keys.current()
+        keys = self._keys.look()
         try:
             marks = keys.hints, _marks_of(folder)
             signed = keys.read(folder)

@@ -1,7 +1,7 @@
 """Reads files again when they change, such as certificates that are renewed while the server runs.
 
 A file that cannot be used is an error at the start. Later it is logged, and the last good content stays in
-use.
+use. A thread of its own looks at the files, so that calls do not wait for a file system.
 """
 
 from __future__ import annotations
@@ -9,9 +9,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
+
+LOOK_SECONDS = 1.0
+"""Time between two looks at watched files."""
 
 SETTLED_SECONDS = 1.0
 """A file that has not changed for this long counts as complete."""
@@ -35,7 +39,6 @@ class Reread(Generic[Content]):
     Args:
         paths: the files.
         read: reads all files, or raises FileError.
-        look_seconds: minimum time between two checks of the files.
         settle: whether to wait until the files have not changed for `SETTLED_SECONDS`, or for `EMPTY_SECONDS`
             if one of them is empty or missing. Use it if a part of the content looks like the whole.
 
@@ -47,29 +50,35 @@ class Reread(Generic[Content]):
         self,
         paths: Sequence[Path],
         read: Callable[[], Content],
-        look_seconds: float = 0.0,
         *,
         settle: bool = False,
     ) -> None:
         self._paths = paths
         self._read = read
-        self._look_seconds = look_seconds
         self._settle = settle
         self._unsettled: tuple[_Stamp, float] | None = (
             None  # the state of the files, and when it was first seen
         )
-        self._looked = time.monotonic()
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # held while looking
         self._stamp = self._now()
         self._content = read()
 
-    def current(self) -> Content:
-        """The newest good content."""
-        now = time.monotonic()
-        if now - self._looked >= self._look_seconds:
-            with self._lock:
-                self._looked = now
-                self._look()
+    @property
+    def content(self) -> Content:
+        """The good content of the last look."""
+        return self._content
+
+    def watch(self, seconds: float = LOOK_SECONDS) -> Self:
+        """Look at the files from now on in a thread, which ends when nobody uses this object any more."""
+        threading.Thread(
+            target=_watch, args=(weakref.ref(self), seconds), name="watched-files", daemon=True
+        ).start()
+        return self
+
+    def look(self) -> Content:
+        """Look at the files now, and return the newest good content."""
+        with self._lock:
+            self._look()
         return self._content
 
     def _look(self) -> None:
@@ -107,6 +116,19 @@ class Reread(Generic[Content]):
 
     def _now(self) -> _Stamp:
         return tuple(map(_stamp, self._paths))
+
+
+def _watch(watched: weakref.ref[Reread[Any]], seconds: float) -> None:
+    while True:
+        time.sleep(seconds)
+        files = watched()
+        if files is None:
+            return
+        try:
+            files.look()
+        except Exception:  # the thread must go on
+            _log.exception("unexpected error while looking at files")
+        del files
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

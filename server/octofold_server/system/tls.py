@@ -1,6 +1,6 @@
 """The server's certificate, and the CA certificates for its clients.
 
-gRPC and HTTP both use them, and use renewed files from the next connection on.
+gRPC and HTTP both use them, and use renewed files for new connections within seconds.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Tls:
         self._key = key
         self._client_ca = client_ca
         paths = [path for path in (certificate, key, client_ca) if path is not None]
-        self._files = Reread(paths, self._read)
-        self._given = self._files.current()
+        self._files = Reread(paths, self._read).watch()
+        self._given = self._files.content
 
     def grpc_credentials(self) -> grpc.ServerCredentials:
         """The credentials of the gRPC port."""
@@ -57,14 +57,14 @@ class Tls:
         self._load_into(context)
 
         def use_newest(connection: ssl.SSLObject | ssl.SSLSocket, _name: str | None, _: object) -> None:
-            connection.context = self._files.current().context
+            connection.context = self._files.content.context
 
         context.sni_callback = use_newest  # called even if the client names no server
         return context
 
     def _renewed(self) -> grpc.ServerCertificateConfiguration | None:
         """A new configuration, or None to keep the last one; gRPC calls this before every handshake."""
-        newest = self._files.current()
+        newest = self._files.content
         if newest is self._given:
             return None
         self._given = newest

@@ -19,9 +19,6 @@ from octofold_server.batching.statistics import Refusals
 from octofold_server.system.reread import FileError, Reread
 from octofold_server.transport.interface import Metadata
 
-LOOK_SECONDS = 1.0
-"""Time between two checks of the token files. Calls should not wait for a file system."""
-
 MAX_FILE_BYTES = 1 << 24
 
 AUTHORIZATION_KEY = "authorization"
@@ -133,7 +130,7 @@ def _digest(token: str) -> bytes:
 
 def _holds(tokens: Reread[tuple[bytes, ...]] | None, digest: bytes) -> bool:
     """Look up a digest, in a time that does not depend on the token or on how much of it matches."""
-    known = tokens.current() if tokens is not None else ()
+    known = tokens.content if tokens is not None else ()
     return sum(hmac.compare_digest(digest, one) for one in known) > 0
 
 
@@ -149,7 +146,7 @@ def _tokens(path: Path | None) -> Reread[tuple[bytes, ...]] | None:
             _log.warning("%s; all its tokens are revoked", error)
             return ()
 
-    return Reread([path], read, LOOK_SECONDS, settle=True)
+    return Reread([path], read, settle=True).watch()
 
 
 class _NoTokens(FileError):
