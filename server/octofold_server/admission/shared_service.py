@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from octofold_game.files import read_regular, write_text
 from octofold_server.admission.admission import Admission
 from octofold_server.admission.metric_sums import counters_of, summed
 from octofold_server.admission.metrics import exposition
+from octofold_server.system.file_lock import locked
 from octofold_server.system.siblings import Place, Siblings
 
 MAX_PAGE_BYTES = 1 << 26
@@ -45,20 +47,25 @@ class SharedService:
         self._siblings = Siblings(place, abilities)
 
     def load(self, name: str) -> None:
-        """Load a model in the other processes.
+        """Load a model in all processes.
 
         Raises:
-            UnknownModel, ModelError: as in `Models.load`.
+            UnknownModel, ModelError, Unavailable: as in `Models.load`.
         """
-        self._siblings.ask("load", name)
+        with self._turn():
+            self._admission.models.load(name)
+            self._siblings.ask("load", name)
 
     def unload(self, name: str) -> None:
-        """Unload a model in the other processes.
+        """Unload a model in all processes.
 
         Raises:
             UnknownModel: as in `Models.unload`.
+            Unavailable: the server is shutting down.
         """
-        self._siblings.ask("unload", name)
+        with self._turn():
+            self._admission.models.unload(name)
+            self._siblings.ask("unload", name)
 
     def metrics(self) -> str:
         """The metrics of all processes; only the counters of a process that does not answer."""
@@ -66,6 +73,10 @@ class SharedService:
         others = set(range(self._place.processes)) - {self._place.number}
         pages = [answers.get(number) or self._counted_by(number) for number in sorted(others)]
         return summed([self._own_page(), *pages])
+
+    def _turn(self) -> AbstractContextManager[None]:
+        """Changes by two processes at once would reach the processes in different orders."""
+        return locked(self._place.folder / "changing", self._admission.models.check_still_loads)
 
     def _own_page(self, _: str = "") -> str:
         admission = self._admission

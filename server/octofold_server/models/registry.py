@@ -200,6 +200,15 @@ class Models:
         """Load nothing more; a thread that is loading fails before the next version."""
         self._loads_no_more.set()
 
+    def check_still_loads(self) -> None:
+        """Check that `load_no_more` was not called.
+
+        Raises:
+            Unavailable: it was.
+        """
+        if self._loads_no_more.is_set():
+            raise Unavailable("the server is shutting down")
+
     def has_settled(self, limit_seconds: float) -> bool:
         """Wait until nothing is being loaded or unloaded, and return whether that came within the limit."""
         settled = self._changing.acquire(timeout=limit_seconds)
@@ -262,8 +271,7 @@ class Models:
     def _try(self, folder: VersionFolder, current: ServedModel | None) -> tuple[ServedModel | None, str]:
         """The version from the current folder; or `current`, if any, and the error of the folder."""
         name, version = folder.name, folder.version
-        if self._loads_no_more.is_set():
-            raise Unavailable("the server is shutting down")
+        self.check_still_loads()
         if current is None:
             self._index.set(VersionStatus(name, version))
         try:

@@ -106,16 +106,14 @@ class OpenInference:
 
         Raises:
             InvalidRequest: `repository` or `parameters` is not empty.
-            UnknownModel, ModelError: as in `Models.load`.
+            UnknownModel, ModelError, Unavailable: as in `Models.load`.
         """
         _check_repository(repository)
         for parameter in parameters:
             raise InvalidRequest(
                 f"parameter {quoted(parameter)} is not supported: models come from the repository"
             )
-        self._models.load(name)
-        if self._shared is not None:
-            self._shared.load(name)
+        (self._shared or self._models).load(name)
 
     def unload(self, repository: str, name: str) -> None:
         """Drain and unload a model; blocks until this is done.
@@ -127,11 +125,10 @@ class OpenInference:
         Raises:
             InvalidRequest: `repository` is not empty.
             UnknownModel: as in `Models.unload`.
+            Unavailable: another process changes models, and the server is shutting down.
         """
         _check_repository(repository)
-        self._models.unload(name)
-        if self._shared is not None:
-            self._shared.unload(name)
+        (self._shared or self._models).unload(name)
 
     def metrics(self) -> str:
         """Write the metrics of all processes for Prometheus; blocks until they answer."""
