@@ -57,7 +57,7 @@ def test_a_server_that_bore_everything_is_as_it_was_before(
     assert set(tally.begun) == {kind.name for kind in CALLS}
     assert set(tally.done) == {trouble.name for trouble in troubles}
     assert started.terminate() == 0
-    assert "given up" not in started.log
+    assert "seconds of draining" not in started.log
     assert "Traceback" not in started.log
 
 

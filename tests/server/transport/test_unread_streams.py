@@ -69,4 +69,4 @@ def test_a_stream_that_never_reads_does_not_hold_the_drain(unread: Callable[...,
     server, connection = unread("--stream-idle", "0", "--drain", "86400")
     assert server.terminate() == 0
     assert connection.closed.wait(60)
-    assert "given up" not in server.log
+    assert "seconds of draining" not in server.log
