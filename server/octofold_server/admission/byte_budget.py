@@ -18,9 +18,10 @@ RETRY_SECONDS = 1.0
 class ByteBudget:
     """Messages take their bytes when they arrive, and return them when their call ends.
 
-    A client with messages in progress may not take more bytes than it leaves free. One client can take half
-    of the budget, and each of two clients a third (the dynamic threshold of A. K. Choudhury and E. L. Hahne,
-    1998). This always leaves room for a new client.
+    A client with messages in progress may not take more bytes than it leaves free. So one client with many
+    messages gets half of the budget, and each of two clients a third (the dynamic threshold of
+    A. K. Choudhury and E. L. Hahne, 1998), which leaves room for a new client. The only message of a client
+    may take everything that is free: otherwise the largest messages would never fit.
 
     Args:
         limit: maximum number of bytes.

@@ -18,14 +18,14 @@ def taken(budget: ByteBudget, size: int, client: str) -> int:
     raise AssertionError("there is no end")
 
 
-def test_one_client_that_takes_all_it_gets_leaves_room_for_others() -> None:
+def test_a_client_of_many_messages_leaves_room_for_others() -> None:
     budget = ByteBudget(1200, Refusals())
     assert taken(budget, 10, "greedy") == 60
     assert taken(budget, 10, "second") == 30
     assert taken(budget, 10, "third") == 15
 
 
-def test_a_message_that_fits_is_taken_when_its_client_has_none_at_work() -> None:
+def test_the_only_message_of_a_client_may_take_everything_that_is_free() -> None:
     refusals = Refusals()
     budget = ByteBudget(1200, refusals)
     budget.take(1200, "one")
