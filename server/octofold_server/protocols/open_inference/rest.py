@@ -7,7 +7,6 @@ not a thread.
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -17,10 +16,9 @@ from typing import Any, TypeVar
 import grpc
 import msgspec
 from aiohttp import web
-from octofold_proto.errors import InvalidRequest, NotAllowed, QueueFull, Unauthenticated
-from octofold_proto.status import grpc_code
+from octofold_proto.errors import InvalidRequest, NotAllowed
 
-from octofold_server.admission.admission import AcceptedCall, Admission, code_name
+from octofold_server.admission.admission import Admission, code_name
 from octofold_server.admission.metric_families import (
     OPENMETRICS_TYPE,
     PLAIN_TYPE,
@@ -28,10 +26,8 @@ from octofold_server.admission.metric_families import (
     plain,
     prefers_openmetrics,
 )
-from octofold_server.admission.refusals import failure_status, usable_request_id
-from octofold_server.admission.request import TRACE_HEADERS
 from octofold_server.batching.statistics import Refusals
-from octofold_server.protocols.http_calls import HTTP_STATUSES, Handler, Route
+from octofold_server.protocols.http_calls import Handler, Route, answered, failure_of
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.protocols.open_inference.rest_bodies import (
     Reply,
@@ -44,9 +40,6 @@ from octofold_server.transport.http_exchange import BODIES, Bodies, send
 
 PROBES = ("/healthz", "/readyz", "/v2/health/live", "/v2/health/ready")
 """Paths that are answered without a token and under any load."""
-
-REQUEST_ID = "X-Request-Id"
-"""The header for the request id: a caller may send one, and a failed call returns it."""
 
 JSON_LENGTH = "Inference-Header-Content-Length"
 """The header of Triton's binary extension: the number of bytes of JSON in a body."""
@@ -200,9 +193,6 @@ class _Routes:
 
     async def infer(self, request: web.Request) -> web.Response:
         model, version = _model(request)
-        headers = [(name, request.headers[name]) for name in TRACE_HEADERS if name in request.headers]
-        loop = asyncio.get_running_loop()
-        answered = asyncio.Event()
         async with self._bodies.body(request, self._max_body_bytes, "of --max-message-bytes") as body:
             is_large = len(body) >= LARGE_BODY_BYTES
             try:
@@ -214,15 +204,7 @@ class _Routes:
             try:
                 # An unread reply uses memory, so the call is in progress until the client has read it.
                 with self._admission.call_slot():
-                    when_answered = partial(_wake, loop, answered)
-                    call = self._admission.submit(asked.request, when_answered, headers=headers)
-                    try:
-                        await answered.wait()
-                    except asyncio.CancelledError:  # the client has left
-                        call.cancel()
-                        raise
-                    if call.error is not None:
-                        return _failure(request, call.error, asked.id)
+                    call = await answered(self._admission, request, asked.request)
                     write = partial(write_inference, asked, call)
                     reply = await asyncio.to_thread(write) if is_large else write()
                     response = _inference_response(reply)
@@ -261,13 +243,6 @@ class _Routes:
         await asyncio.get_running_loop().run_in_executor(self._admin, work)
 
 
-def _wake(loop: asyncio.AbstractEventLoop, answered: asyncio.Event, _: AcceptedCall) -> None:
-    try:
-        loop.call_soon_threadsafe(answered.set)
-    except RuntimeError:  # the loop has ended, and all waiting requests with it
-        return
-
-
 def error_reply(refusals: Refusals, request: web.Request, error: Exception) -> web.Response:
     """Make the protocol's error reply for an exception.
 
@@ -286,17 +261,8 @@ def error_reply(refusals: Refusals, request: web.Request, error: Exception) -> w
 
 def _failure(request: web.Request, error: Exception, id_in_body: str = "") -> web.Response:
     """Make the protocol's error reply with the HTTP status of the exception."""
-    request_id = usable_request_id(id_in_body or request.headers.get(REQUEST_ID))
-    call = f"{request.method} {request.rel_url.raw_path}"
-    status = failure_status(error, call, request_id, request.remote or "")
-    headers = {REQUEST_ID: request_id}
-    if isinstance(error, QueueFull):
-        headers["Retry-After"] = str(math.ceil(error.retry_after_seconds))
-    elif isinstance(error, Unauthenticated):
-        headers["WWW-Authenticate"] = "Bearer"
-    return web.json_response(
-        text=_error(status.message), status=HTTP_STATUSES[grpc_code(status)], headers=headers
-    )
+    message, status, headers = failure_of(request, error, id_in_body)
+    return web.json_response(text=_error(message), status=status, headers=headers)
 
 
 def _error(message: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from importlib.metadata import version as installed_version
 from typing import Any
@@ -18,14 +17,12 @@ import msgspec
 from aiohttp import web
 from octofold_game.rules import MOVE_NAMES
 from octofold_proto.errors import InvalidRequest
-from octofold_proto.status import grpc_code
 
 from octofold_server.admission.admission import AcceptedCall, Admission
-from octofold_server.admission.refusals import failure_status, usable_request_id
 from octofold_server.admission.request import Request
 from octofold_server.config.options import Config
 from octofold_server.models.loading import ServedModel
-from octofold_server.protocols.http_calls import HTTP_STATUSES, Route
+from octofold_server.protocols.http_calls import Route, answered, failure_of
 from octofold_server.protocols.page.boards import parse_board
 from octofold_server.protocols.page.files import INDEX, SECURITY_HEADERS, PageFiles
 from octofold_server.protocols.page.results import Results
@@ -140,21 +137,7 @@ class _Answers:
         query = request.query
         read_board = partial(parse_board, query.get("board", ""))
         asked = Request(query.get("model", ""), query.get("version", ""), read_board)
-        loop, answered = asyncio.get_running_loop(), asyncio.Event()
-
-        def wake(_: AcceptedCall) -> None:
-            with suppress(RuntimeError):  # the loop has ended, and all waiting requests with it
-                loop.call_soon_threadsafe(answered.set)
-
-        call = self._admission.submit(asked, wake)
-        try:
-            await answered.wait()
-        except asyncio.CancelledError:  # the client has left
-            call.cancel()
-            raise
-        if call.error is not None:
-            raise call.error
-        return call
+        return await answered(self._admission, request, asked)
 
     async def _read(self, work: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._reading, work)
@@ -176,11 +159,9 @@ def _described(served: ServedModel) -> dict[str, Any]:
 
 def _plain_failure(request: web.Request, error: Exception) -> web.Response:
     """The error in one line, for programs that expect one word."""
-    status = failure_status(error, f"GET {request.path}", usable_request_id(None), request.remote or "")
+    message, status, headers = failure_of(request, error)
     return web.Response(
-        text=f"{status.message}\n",
-        status=HTTP_STATUSES[grpc_code(status)],
-        headers=_no_store(SECURITY_HEADERS),
+        text=f"{message}\n", status=status, headers={**_no_store(SECURITY_HEADERS), **headers}
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -91,6 +92,28 @@ def test_a_bad_question_is_refused_in_one_line(
     assert reply.status == status
     assert said in reply.body.decode()
     assert reply.body.count(b"\n") == 1
+
+
+def test_a_failed_question_has_the_request_id_of_its_caller(ask: Ask, page: Served) -> None:
+    assert ask(page, "GET", "/move", X_Request_Id="mine-7").headers["X-Request-Id"] == "mine-7"
+
+
+class Recorder:
+    """Remembers the traces of finished calls, as `Tracing` would."""
+
+    def __init__(self) -> None:
+        self.headers: list[Mapping[str, str]] = []
+
+    def record(self, *call: Any) -> None:
+        self.headers.append(call[-1])
+
+
+def test_a_question_is_part_of_the_trace_of_its_caller(ask: Ask, page: Served) -> None:
+    tracing: Any = Recorder()
+    page.admission.tracing = tracing
+    for path in (f"/move?board={BOARD}", f"/page/views?board={BOARD}"):
+        assert ask(page, "GET", path, traceparent="00-7-7-01").status == 200
+    assert tracing.headers == [{"traceparent": "00-7-7-01"}] * 2
 
 
 def test_boards_may_hold_every_exponent_in_either_case() -> None:
