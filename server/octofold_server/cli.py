@@ -25,7 +25,7 @@ from octofold_server.system.native_log import have_standard_error
 from octofold_server.system.signals import hangups_held
 
 if TYPE_CHECKING:
-    from octofold_server.system.siblings import Place
+    from octofold_server.system.siblings import ProcessSlot
 
 _log = logging.getLogger(__name__)
 
@@ -61,12 +61,12 @@ def _run_together(config: Config) -> int:
         return _fail(error, 1)
 
 
-def run(config: Config, place: Place | None = None) -> int:
+def run(config: Config, slot: ProcessSlot | None = None) -> int:
     """Serve in this process until a signal, or measure for --tune; return the exit code.
 
     Args:
         config: the configuration.
-        place: the place among several processes; None if there is only this one.
+        slot: the slot of this process among several; None if there is only this one.
     """
     set_up_log(config.log_format, config.log_level)
     faulthandler.enable()  # a crash inside a native library leaves the Python frames behind
@@ -87,7 +87,7 @@ def run(config: Config, place: Place | None = None) -> int:
         if config.tune:
             tune(config)
         else:
-            serve(config, place=place)
+            serve(config, slot=slot)
     except KeyboardInterrupt:  # only while measuring: a server handles signals itself
         return _fail("interrupted; the results of the models measured so far are kept", 130)
     except ServingError:  # already logged

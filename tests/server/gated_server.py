@@ -20,7 +20,7 @@ from octofold_server.config.reading import read_config
 from octofold_server.process.lifecycle import serve
 from octofold_server.process.supervisor import serve_together
 from octofold_server.system.logs import set_up_log
-from octofold_server.system.siblings import Place
+from octofold_server.system.siblings import ProcessSlot
 
 
 def make(model: bytes, layout: Layout, tensors: Tensors) -> Sequence[OnnxBackend]:
@@ -32,9 +32,9 @@ def make(model: bytes, layout: Layout, tensors: Tensors) -> Sequence[OnnxBackend
     return onnx_lanes(model, layout, tensors)
 
 
-def run(config: Config, place: Place | None = None) -> int:
+def run(config: Config, slot: ProcessSlot | None = None) -> int:
     set_up_log(config.log_format, config.log_level)
-    serve(config, make, place)
+    serve(config, make, slot)
     return 0
 
 

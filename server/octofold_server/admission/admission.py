@@ -21,6 +21,7 @@ from octofold_proto.status import CODES
 
 from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.admission.load import LoadReport
+from octofold_server.admission.refusals import RETRY_SECONDS
 from octofold_server.admission.request import TRACE_HEADERS, Headers, Request
 from octofold_server.batching.call import Call
 from octofold_server.batching.statistics import Refusals
@@ -29,9 +30,6 @@ from octofold_server.models.registry import Models
 
 if TYPE_CHECKING:  # an optional extra
     from octofold_server.admission.tracing import Tracing
-
-RETRY_SECONDS = 1.0
-"""Retry hint if too many calls or streams are open: we cannot predict when one will finish."""
 
 QUIET_SECONDS = 0.2
 MAX_QUIET_WAITS = 5
@@ -125,7 +123,7 @@ class Admission:
         self._refused = 0
         self._calls = 0
         self._slot = _CallSlot(self)
-        self._streams: dict[_Place, StopReading] = {}
+        self._streams: dict[_StreamToken, StopReading] = {}
         self._streams_of: Counter[str] = Counter()
         self._lock = threading.RLock()  # guards everything above
         self._ended = threading.Condition(self._lock)  # notified when the last call or stream has ended
@@ -203,19 +201,19 @@ class Admission:
             except QueueFull as error:
                 self.refusals.add(code_name(error))
                 raise
-            place = _Place(connection)
-            self._streams[place] = stop_reading
+            token = _StreamToken(connection)
+            self._streams[token] = stop_reading
             self._streams_of[connection] += 1
-        return place
+        return token
 
-    def close_stream(self, place: object) -> None:
+    def close_stream(self, token: object) -> None:
         """Remove an open stream, given the token of `open_stream`."""
-        assert isinstance(place, _Place)
+        assert isinstance(token, _StreamToken)
         with self._lock:
-            del self._streams[place]
-            self._streams_of[place.connection] -= 1
-            if not self._streams_of[place.connection]:
-                del self._streams_of[place.connection]
+            del self._streams[token]
+            self._streams_of[token.connection] -= 1
+            if not self._streams_of[token.connection]:
+                del self._streams_of[token.connection]
             if not self._streams:
                 self._ended.notify_all()
 
@@ -323,7 +321,7 @@ class Admission:
             )
 
 
-class _Place:
+class _StreamToken:
     """The token of an open stream."""
 
     def __init__(self, connection: str) -> None:

@@ -10,9 +10,8 @@ from collections import Counter
 
 from octofold_proto.errors import QueueFull
 
+from octofold_server.admission.refusals import RETRY_SECONDS
 from octofold_server.batching.statistics import Refusals
-
-RETRY_SECONDS = 1.0
 
 
 class ByteBudget:

@@ -15,6 +15,9 @@ from google.rpc.status_pb2 import Status
 from octofold_proto.errors import BackendFailed, NotAllowed, Unauthenticated
 from octofold_proto.status import CODES, status_of
 
+RETRY_SECONDS = 1.0
+"""Retry hint of a server with too many calls, streams or bytes: we cannot predict when one will finish."""
+
 LONGEST_MESSAGE = 1000
 """Maximum number of bytes of an error message. Clients accept 8 KiB of trailers, which contain the message
 twice: percent-encoded, up to three bytes for each, and base64-encoded, four bytes for three."""

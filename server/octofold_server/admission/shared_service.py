@@ -19,7 +19,7 @@ from octofold_server.admission.admission import Admission
 from octofold_server.admission.metric_sums import counters_of, summed
 from octofold_server.admission.metrics import exposition
 from octofold_server.system.file_lock import locked
-from octofold_server.system.siblings import Place, Siblings
+from octofold_server.system.siblings import ProcessSlot, Siblings
 
 MAX_PAGE_BYTES = 1 << 26
 
@@ -30,21 +30,21 @@ class SharedService:
     """The part of one process in the service.
 
     Args:
-        place: the place of this process among the others.
+        slot: the slot of this process among the others.
         admission: the admission of this process.
     """
 
-    def __init__(self, place: Place, admission: Admission) -> None:
-        self._place = place
+    def __init__(self, slot: ProcessSlot, admission: Admission) -> None:
+        self._slot = slot
         self._admission = admission
         self._lock = threading.Lock()  # keeps pages in order
-        self._before = self._counted_by(place.number)
+        self._before = self._counted_by(slot.number)
         abilities: dict[str, Callable[[str], Any]] = {
             "page": self._own_page,
             "load": admission.models.load,
             "unload": admission.models.unload,
         }
-        self._siblings = Siblings(place, abilities)
+        self._siblings = Siblings(slot, abilities)
 
     def load(self, name: str) -> None:
         """Load a model in all processes.
@@ -70,13 +70,13 @@ class SharedService:
     def metrics(self) -> str:
         """The metrics of all processes; only the counters of a process that does not answer."""
         answers = self._siblings.ask("page", skip_silent=True)
-        others = set(range(self._place.processes)) - {self._place.number}
+        others = set(range(self._slot.processes)) - {self._slot.number}
         pages = [answers.get(number) or self._counted_by(number) for number in sorted(others)]
         return summed([self._own_page(), *pages])
 
     def _turn(self) -> AbstractContextManager[None]:
         """Changes by two processes at once would reach the processes in different orders."""
-        return locked(self._place.folder / "changing", self._admission.models.check_still_loads)
+        return locked(self._slot.folder / "changing", self._admission.models.check_still_loads)
 
     def _own_page(self, _: str = "") -> str:
         admission = self._admission
@@ -86,7 +86,7 @@ class SharedService:
             )
             page = summed([page, self._before])
             try:
-                write_text(self._file(self._place.number), page)
+                write_text(self._file(self._slot.number), page)
             except OSError as error:
                 _log.warning("cannot save the counters; they are lost if this process ends: %s", error)
         return page
@@ -98,4 +98,4 @@ class SharedService:
             return ""
 
     def _file(self, number: int) -> Path:
-        return self._place.folder / f"{number}.metrics"
+        return self._slot.folder / f"{number}.metrics"

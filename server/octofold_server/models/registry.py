@@ -94,7 +94,7 @@ class Models:
         with self._changing:
             unloaded = self._unloaded.names() & by_name.keys()
             for name in unloaded:
-                self._tell_unloaded(name)
+                self._mark_unloaded(name)
             self._update_each([name for name in by_name if name not in unloaded], by_name)
         names = sorted({name for name, _ in self.ready} | unloaded)
         if not names:
@@ -193,7 +193,7 @@ class Models:
             self._swap(name, {})
             for version, served in serving.items():
                 self._retire(version, served, BY_REQUEST)
-            self._tell_unloaded(name)
+            self._mark_unloaded(name)
             _log.info("%s is unloaded", name)
 
     def load_no_more(self) -> None:
@@ -309,7 +309,7 @@ class Models:
         if not self.default and len(names) == 1:  # kept when other models come
             (self.default,) = names
 
-    def _tell_unloaded(self, name: str) -> None:
+    def _mark_unloaded(self, name: str) -> None:
         for status in self._index.of(name):
             if status.state is not State.FAILED:
                 self._index.set(replace(status, state=State.UNLOADED, reason=BY_REQUEST))

@@ -30,7 +30,7 @@ from octofold_server.protocols.open_inference.grpc_service import (
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.protocols.reflection import Reflection
 from octofold_server.system.reread import FileError
-from octofold_server.system.siblings import Place
+from octofold_server.system.siblings import ProcessSlot
 from octofold_server.system.sockets import StartupError, file_limit, is_loopback, listener_on
 from octofold_server.system.tls import Tls
 from octofold_server.transport.access import Access
@@ -120,13 +120,15 @@ class Parts:
         )
 
 
-def build(config: Config, new_backends: BackendFactory = onnx_lanes, place: Place | None = None) -> Parts:
+def build(
+    config: Config, new_backends: BackendFactory = onnx_lanes, slot: ProcessSlot | None = None
+) -> Parts:
     """Make the parts of a server and connect them.
 
     Args:
         config: the configuration.
         new_backends: makes the lanes of a model version.
-        place: the place among processes that serve the same port; None if there is only this one.
+        slot: the slot of this process among those on the same port; None if there is only this one.
 
     Raises:
         StartupError: a file of certificates, keys or tokens is not what it should be, something that the
@@ -134,7 +136,7 @@ def build(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
         ModelError: the model repository cannot be read.
     """
     health = Health(SERVICES)
-    unloaded = Unloaded(None if place is None else place.folder / "unloaded")
+    unloaded = Unloaded(None if slot is None else slot.folder / "unloaded")
     try:
         models = Models(config, new_backends, health.set_model, unloaded, _signatures(config))
         admission = Admission(models, _limits(config), _tracing() if config.tracing else None)
@@ -142,8 +144,8 @@ def build(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
         access = Access(config.tokens, config.admin_tokens, admin=config.admin, refusals=admission.refusals)
     except FileError as error:
         raise StartupError(str(error)) from error
-    operations = OpenInference(admission, None if place is None else SharedService(place, admission))
-    push = _metrics_push(config, operations, place)
+    operations = OpenInference(admission, None if slot is None else SharedService(slot, admission))
+    push = _metrics_push(config, operations, slot)
     methods = _methods(config, admission, health, access, operations)
     try:
         grpc = new_server(config.transport, methods, _options(config))
@@ -249,22 +251,22 @@ def _tracing() -> Tracing:
     return Tracing()
 
 
-def _metrics_push(config: Config, operations: OpenInference, place: Place | None) -> MetricsPush | None:
+def _metrics_push(config: Config, operations: OpenInference, slot: ProcessSlot | None) -> MetricsPush | None:
     """Of several processes, the first one sends the metrics of all."""
-    if not config.push_metrics or (place is not None and place.number > 0):
+    if not config.push_metrics or (slot is not None and slot.number > 0):
         return None
     try:
         from octofold_server.admission.metrics_push import MetricsPush
     except ModuleNotFoundError as error:
         raise _missing(error, "tracing") from None
-    return MetricsPush(operations.metrics, config.push_metrics, _since_ns(place))
+    return MetricsPush(operations.metrics, config.push_metrics, _since_ns(slot))
 
 
-def _since_ns(place: Place | None) -> int:
+def _since_ns(slot: ProcessSlot | None) -> int:
     """Unix time of the start; a process that replaces another continues its counters."""
-    if place is None:
+    if slot is None:
         return time.time_ns()
-    mark = place.folder / "since"
+    mark = slot.folder / "since"
     if not mark.exists():
         mark.touch()
     return mark.stat().st_mtime_ns

@@ -29,7 +29,7 @@ from octofold_server.process.ready_file import ReadyFile
 from octofold_server.process.watchdog import Watchdog
 from octofold_server.protocols.health import Health
 from octofold_server.system.native_log import NativeLog
-from octofold_server.system.siblings import Place
+from octofold_server.system.siblings import ProcessSlot
 from octofold_server.system.signals import Signals
 from octofold_server.system.sockets import address_of, port_written
 
@@ -47,7 +47,7 @@ class ServingError(Exception):
     """The server failed and must end; the message gives the reason."""
 
 
-def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Place | None = None) -> None:
+def serve(config: Config, new_backends: BackendFactory = onnx_lanes, slot: ProcessSlot | None = None) -> None:
     """Run a server until SIGTERM or SIGINT, and return once all accepted calls are answered.
 
     Call this in the main thread, which receives the signals. A second signal ends the grace period at once.
@@ -56,7 +56,7 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
     Args:
         config: the configuration.
         new_backends: makes the lanes of a model version.
-        place: the place among processes that serve the same port; None if there is only this one.
+        slot: the slot of this process among those on the same port; None if there is only this one.
 
     Raises:
         StartupError: the server cannot listen on the address, a file of certificates or tokens is invalid, or
@@ -64,11 +64,11 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
         ServingError: gRPC has failed.
         ModelError: no model can be served.
     """
-    parts = build(config, new_backends, place)
+    parts = build(config, new_backends, slot)
     admission, health, models = parts.admission, parts.health, parts.models
     ports = Ports(parts, lambda: _report_failure(admission, health, signals))
     admission.is_alive = ports.watchdog.is_alive
-    joins = place is not None and place.joins
+    joins = slot is not None and slot.joins
     if not joins:
         ports.take()
     reloading = Reloading(models, config.models, config.watch)
@@ -97,12 +97,12 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, place: Plac
                 ending.callback(parts.metrics_push.close, LAST_SPANS_SECONDS)
             ready_file = ReadyFile(config.ready_file, lambda: parts.operations.ready)
             with port_written(config.port_file, ports.grpc), ready_file:
-                if place is None or (place.number == 0 and not joins):
+                if slot is None or (slot.number == 0 and not joins):
                     announce_service(config, models, ports.grpc, ports.rest.port if ports.rest else None)
                     warn_of_strangers(config, ports.grpc)
                 else:  # the same models and addresses
                     address = address_of(config.host, ports.grpc)
-                    _log.info("process %d is serving on %s", place.number, address)
+                    _log.info("process %d is serving on %s", slot.number, address)
                 _serve_until_signal(config, admission, health, signals, ports.watchdog)
     _log.info("stopped")
     if not models.has_settled(LAST_LOAD_SECONDS):

@@ -22,7 +22,7 @@ from typing import Any
 
 from octofold_server.config.options import Config
 from octofold_server.system.cpus import usable_cores
-from octofold_server.system.siblings import Place
+from octofold_server.system.siblings import ProcessSlot
 from octofold_server.system.signals import Signals, hangups_held
 from octofold_server.system.sockets import StartupError, hold_port, port_written
 
@@ -34,7 +34,7 @@ MAX_FOLDER_BYTES = 90
 LAST_SECONDS = 30.0
 """Time for a process to end, beyond grace and drain."""
 
-Run = Callable[[Config, Place], int]
+Run = Callable[[Config, ProcessSlot], int]
 """Serves in a process and returns the exit code."""
 
 _log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ def serve_together(config: Config, run: Run) -> int:
 
     Args:
         config: the configuration of all processes.
-        run: called in each process, with its place.
+        run: called in each process, with its slot.
 
     Raises:
         StartupError: the server cannot listen on the address, or a port file cannot be written.
@@ -79,7 +79,7 @@ class _Family:
     Args:
         config: the configuration of each process, except for its port file.
         folder: a folder for these processes only.
-        run: called in each process, with its place.
+        run: called in each process, with its slot.
     """
 
     def __init__(self, config: Config, folder: Path, run: Run) -> None:
@@ -147,8 +147,8 @@ class _Family:
     def _new(self, number: int) -> Any:
         config = replace(self._config, port_file=self._port_file(number))
         joins = any(member.is_alive() for member in self._members)
-        place = Place(self._folder, number, self._config.processes, joins)
-        member = _spawning.Process(target=_serve, args=(self._run, config, place), name=f"process-{number}")
+        slot = ProcessSlot(self._folder, number, self._config.processes, joins)
+        member = _spawning.Process(target=_serve, args=(self._run, config, slot), name=f"process-{number}")
         with hangups_held():
             member.start()
         return member
@@ -176,10 +176,10 @@ def _folder() -> Iterator[Path]:
         raise StartupError(f"the path {new} is too long for sockets: set TMPDIR to a shorter path")
 
 
-def _serve(run: Run, config: Config, place: Place) -> None:
+def _serve(run: Run, config: Config, slot: ProcessSlot) -> None:
     os.setsid()  # the parent process receives Ctrl-C and forwards it
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
-    raise SystemExit(run(config, place))
+    raise SystemExit(run(config, slot))
 
 
 def _end_with_parent() -> None:

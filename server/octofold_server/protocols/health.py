@@ -29,7 +29,7 @@ MAX_WATCHES = 1024
 MAX_WATCHES_PER_CONNECTION = 16
 """gRPC clients need only one for each connection."""
 
-RETRY_SECONDS = 10.0
+WATCH_RETRY_SECONDS = 10.0
 CANCELLED = 1
 
 _SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -99,11 +99,11 @@ class Health:
         watch = _Watch(self, call, name, connection)
         with self._lock:
             if sum(self._watches_of.values()) >= MAX_WATCHES:
-                raise QueueFull(f"{MAX_WATCHES} calls watch health, the most allowed", RETRY_SECONDS)
+                raise QueueFull(f"{MAX_WATCHES} calls watch health, the most allowed", WATCH_RETRY_SECONDS)
             if self._watches_of[connection] >= MAX_WATCHES_PER_CONNECTION:
                 raise QueueFull(
                     f"{MAX_WATCHES_PER_CONNECTION} calls of this connection watch health, the most allowed",
-                    RETRY_SECONDS,
+                    WATCH_RETRY_SECONDS,
                 )
             self._watches[name].add(watch)
             self._watches_of[connection] += 1

@@ -16,6 +16,7 @@ from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
 from octofold_proto.errors import InvalidRequest, OctofoldError, QueueFull
 
 from octofold_server.admission.admission import Admission, code_name
+from octofold_server.admission.refusals import RETRY_SECONDS
 from octofold_server.transport.interface import Rpc
 from octofold_server.transport.methods import Methods
 from octofold_server.transport.unary import decoded, fail
@@ -25,7 +26,6 @@ METHOD = "ServerReflectionInfo"
 
 MAX_STREAMS = 16
 MOST_BYTES = 4096
-RETRY_SECONDS = 1.0
 CANCELLED = 1
 
 

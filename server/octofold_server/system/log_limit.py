@@ -17,7 +17,7 @@ WINDOW_SECONDS = 10.0
 """A place in the code may log `MAX_LINES` lines in this time. Further lines are counted, and their number is
 logged at the end of that time."""
 
-_Place = tuple[str, int, str, int]  # logger, level, file, line
+_Origin = tuple[str, int, str, int]  # logger, level, file, line
 
 
 class _Count(logging.LogRecord):
@@ -55,7 +55,7 @@ class RepeatLimit(logging.Filter):
         self._emit = emit
         self._most = most
         self._seconds = seconds
-        self._windows: dict[_Place, _Window] = {}  # at most one entry for each line of code that logs
+        self._windows: dict[_Origin, _Window] = {}  # at most one entry for each line of code that logs
         self._timer: threading.Timer | None = None
         self._lock = threading.Lock()  # guards the two above
 
@@ -78,7 +78,7 @@ class RepeatLimit(logging.Filter):
                 window.last = record
                 self._watch()
         if over is not None:
-            self._tell(over)
+            self._report(over)
         return passes
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class RepeatLimit(logging.Filter):
         if timer is not None:
             timer.cancel()
         for window in windows.values():
-            self._tell(window)
+            self._report(window)
 
     def _watch(self) -> None:
         if self._timer is None:
@@ -107,9 +107,9 @@ class RepeatLimit(logging.Filter):
             if any(window.left_out for window in self._windows.values()):
                 self._watch()
         for window in over.values():
-            self._tell(window)
+            self._report(window)
 
-    def _tell(self, window: _Window) -> None:
+    def _report(self, window: _Window) -> None:
         if window.left_out == 0:
             return
         last = window.last

@@ -96,9 +96,9 @@ class NativeLog:
             if len(rest) > _CHUNK_BYTES:
                 lines, rest = [*lines, rest], b""
             for line in lines:
-                self._tell(line.decode(errors="replace").rstrip())
+                self._report(line.decode(errors="replace").rstrip())
 
-    def _tell(self, line: str) -> None:
+    def _report(self, line: str) -> None:
         parsed = _LINE.fullmatch(line)
         if parsed is None:
             _log.warning("%s", line)

@@ -49,7 +49,7 @@ class _Request(_Message):
     text: str
 
 
-class _AtWork(_Message):
+class _Heartbeat(_Message):
     pass
 
 
@@ -64,11 +64,11 @@ class _Failure(_Message):
     text: str
 
 
-_messages = msgspec.msgpack.Decoder(_Request | _AtWork | _Answer | _Failure)
+_messages = msgspec.msgpack.Decoder(_Request | _Heartbeat | _Answer | _Failure)
 
 
 @dataclass(frozen=True)
-class Place:
+class ProcessSlot:
     """One of several processes that serve a port.
 
     Attributes:
@@ -88,15 +88,15 @@ class Siblings:
     """The other processes.
 
     Args:
-        place: place of this process.
+        slot: the slot of this process.
         abilities: functions that the others may call, by name; each takes a text and returns a text or None.
     """
 
-    def __init__(self, place: Place, abilities: dict[str, Callable[[str], str | None]]) -> None:
-        self._place = place
+    def __init__(self, slot: ProcessSlot, abilities: dict[str, Callable[[str], str | None]]) -> None:
+        self._slot = slot
         self._abilities = abilities
         self._silent: dict[int, float] = {}  # the last time of waiting for them without an answer
-        own = self._socket(place.number)
+        own = self._socket(slot.number)
         own.unlink(missing_ok=True)  # left by a process that died
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(own))
@@ -119,8 +119,8 @@ class Siblings:
         """
         asked: dict[Connection, int] = {}
         silent = self._silent_ones() if skip_silent else set()
-        for number in range(self._place.processes):
-            if number != self._place.number and number not in silent:
+        for number in range(self._slot.processes):
+            if number != self._slot.number and number not in silent:
                 try:
                     asked[_request(self._socket(number), _Request(ability, text))] = number
                 except OSError:
@@ -137,7 +137,7 @@ class Siblings:
         return {number for number, when in list(self._silent.items()) if when > since}
 
     def _socket(self, number: int) -> Path:
-        return self._place.folder / str(number)
+        return self._slot.folder / str(number)
 
     def _listen(self) -> None:
         while True:
@@ -164,7 +164,7 @@ class Siblings:
                 work.start()
                 work.join(BEAT_SECONDS)
                 while work.is_alive():
-                    _send(connection, _AtWork())
+                    _send(connection, _Heartbeat())
                     work.join(BEAT_SECONDS)
                 _send(connection, answer[0])
             except (OSError, EOFError, msgspec.DecodeError):
@@ -229,7 +229,7 @@ def _collect(asked: dict[Connection, int]) -> tuple[dict[int, _Message], set[int
             except (OSError, EOFError, msgspec.DecodeError):
                 ended.add(connection)
                 continue
-            if not isinstance(message, _AtWork):
+            if not isinstance(message, _Heartbeat):
                 answers[asked[connection]] = message
                 ended.add(connection)
         now = time.monotonic()

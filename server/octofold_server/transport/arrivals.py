@@ -27,6 +27,7 @@ from octofold_proto.errors import DeadlinePassed, InvalidRequest, OctofoldError,
 
 from octofold_server.admission.admission import code_name
 from octofold_server.admission.byte_budget import ByteBudget
+from octofold_server.admission.refusals import RETRY_SECONDS
 from octofold_server.batching.statistics import Refusals
 from octofold_server.transport.interface import Rpc, nothing
 from octofold_server.transport.unary import fail
@@ -160,7 +161,7 @@ class Arrivals:
         oldest = max(found, key=lambda one: (one.peer() in self._slow, held[one.peer()]))
         self._slow[oldest.peer()] = time.monotonic() + SLOW_SECONDS
         self._warn_of(oldest)
-        self._drive_out(oldest, QueueFull("the message did not come while other calls waited", 1.0))
+        self._drive_out(oldest, QueueFull("the message did not come while other calls waited", RETRY_SECONDS))
         self._read_next()
         return True
 
@@ -169,7 +170,9 @@ class Arrivals:
         if self._waiting >= self._most_waiting:
             greediest = max(self._lines, key=lambda one: len(self._lines[one]))
             line = self._lines[greediest]
-            error = QueueFull(f"{self._waiting} calls have been begun and wait, the most allowed", 1.0)
+            error = QueueFull(
+                f"{self._waiting} calls have been begun and wait, the most allowed", RETRY_SECONDS
+            )
             if len(line) <= len(self._lines.get(client, ())) + 1:
                 self._refuse(rpc, method, error)
                 return

@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 from octofold_proto.errors import QueueFull
 
 from octofold_server.admission.admission import Admission, code_name
+from octofold_server.admission.refusals import RETRY_SECONDS
 from octofold_server.batching.statistics import Refusals
 from octofold_server.transport.arrivals import Take
 from octofold_server.transport.interface import Rpc
@@ -78,7 +79,7 @@ class Aside:
             if self._room.acquire(blocking=False):
                 self._pool.submit(run, call, message)
                 return
-            error = QueueFull(f"{self._most} such calls are at work, the most allowed", 1.0)
+            error = QueueFull(f"{self._most} such calls are at work, the most allowed", RETRY_SECONDS)
             self._refusals.add(code_name(error))
             fail(call, error, name.rpartition("/")[2])
 

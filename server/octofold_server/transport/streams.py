@@ -109,8 +109,8 @@ class AnswerStream(Generic[AnyMessage]):
         self._ended = False  # sends no more
         self._busy = time.monotonic()  # when a reply was last sent, or the first one became ready
         self._lock = threading.Lock()  # guards everything above
-        with self._lock:  # `stop_reading` may end the stream at once, which needs the place
-            self._place = admission.open_stream(rpc.peer(), self.stop_reading)
+        with self._lock:  # `stop_reading` may end the stream at once, which needs the token
+            self._token = admission.open_stream(rpc.peer(), self.stop_reading)
         rpc.on_message = self._take
         rpc.on_sent = self._was_sent
         rpc.on_left = self.abandon
@@ -281,7 +281,7 @@ class AnswerStream(Generic[AnyMessage]):
             self._close()
 
     def _close(self) -> None:
-        self._admission.close_stream(self._place)
+        self._admission.close_stream(self._token)
         with self._lock:
             left = list(self._open)
         for opened in left:

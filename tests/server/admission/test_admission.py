@@ -67,11 +67,11 @@ def boards(count: int, exponent: int = 1) -> Callable[[int], NDArray[np.uint8]]:
 
 @contextmanager
 def stream_of(admission: Admission, connection: str, stop_reading: Callable[[], None]) -> Iterator[None]:
-    place = admission.open_stream(connection, stop_reading)
+    token = admission.open_stream(connection, stop_reading)
     try:
         yield
     finally:
-        admission.close_stream(place)
+        admission.close_stream(token)
 
 
 def test_before_and_after_it_admits_calls_admission_says_why_not(

@@ -14,13 +14,13 @@ from octofold_server.admission.admission import Admission
 from octofold_server.admission.shared_service import SharedService
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.system.file_lock import locked
-from octofold_server.system.siblings import Place
+from octofold_server.system.siblings import ProcessSlot
 from support.processes import metric
 from support.servers import Served
 
 
 def test_the_page_says_not_ready_when_the_probe_does(server: Served, tmp_path: Path) -> None:
-    shared = SharedService(Place(tmp_path, 0, 1), server.admission)
+    shared = SharedService(ProcessSlot(tmp_path, 0, 1), server.admission)
     operations = OpenInference(server.admission, shared)
     assert operations.ready
     assert metric(shared.metrics(), "octofold_ready") == 1
@@ -58,7 +58,7 @@ class OneModel:
 
 def process(models: Any, folder: Path, number: int) -> OpenInference:
     admission = Admission(models)
-    return OpenInference(admission, SharedService(Place(folder, number, 2), admission))
+    return OpenInference(admission, SharedService(ProcessSlot(folder, number, 2), admission))
 
 
 def test_a_load_and_an_unload_by_two_processes_at_once_leave_them_alike(tmp_path: Path) -> None:

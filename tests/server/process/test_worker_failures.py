@@ -18,7 +18,7 @@ from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.system.siblings import SILENCE_SECONDS, Place, SiblingFailed, Siblings
+from octofold_server.system.siblings import SILENCE_SECONDS, ProcessSlot, SiblingFailed, Siblings
 from support.processes import members, metric, on_a_connection_of_its_own
 from support.servers import Ask, Gate, ServerProcess, Start, WriteVersion
 from support.waiting import wait_for
@@ -205,8 +205,8 @@ def test_a_sibling_that_takes_its_time_is_waited_for_and_one_that_is_gone_is_not
         time.sleep(SILENCE_SECONDS + 1)
         return text.upper()
 
-    first = Siblings(Place(tmp_path, 0, 3), {})
-    Siblings(Place(tmp_path, 1, 3), {"work": work})
+    first = Siblings(ProcessSlot(tmp_path, 0, 3), {})
+    Siblings(ProcessSlot(tmp_path, 1, 3), {"work": work})
     assert first.ask("work", "text") == {1: "TEXT"}
 
 
@@ -216,17 +216,17 @@ def test_what_a_sibling_raises_is_raised_after_all_have_answered(tmp_path: Path)
     def fail(text: str) -> None:
         raise ValueError(text)
 
-    first = Siblings(Place(tmp_path, 0, 3), {})
-    Siblings(Place(tmp_path, 1, 3), {"work": fail})
-    Siblings(Place(tmp_path, 2, 3), {"work": done.append})
+    first = Siblings(ProcessSlot(tmp_path, 0, 3), {})
+    Siblings(ProcessSlot(tmp_path, 1, 3), {"work": fail})
+    Siblings(ProcessSlot(tmp_path, 2, 3), {"work": done.append})
     with pytest.raises(SiblingFailed, match="ValueError: text"):
         first.ask("work", "text")
     assert done == ["text"]
 
 
 def test_a_silent_sibling_is_waited_for_once_and_not_again_at_once(tmp_path: Path) -> None:
-    first = Siblings(Place(tmp_path, 0, 3), {})
-    Siblings(Place(tmp_path, 1, 3), {"page": lambda _: "page"})
+    first = Siblings(ProcessSlot(tmp_path, 0, 3), {})
+    Siblings(ProcessSlot(tmp_path, 1, 3), {"page": lambda _: "page"})
     with socket.socket(socket.AF_UNIX) as silent:  # it accepts nobody, as a stopped process does
         silent.bind(str(tmp_path / "2"))
         silent.listen()
@@ -245,8 +245,8 @@ def test_an_error_that_takes_more_than_a_message_comes_from_a_sibling_too(tmp_pa
     def break_down(text: str) -> None:
         raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, text)
 
-    first = Siblings(Place(tmp_path, 0, 2), {})
-    Siblings(Place(tmp_path, 1, 2), {"work": fail, "more": break_down})
+    first = Siblings(ProcessSlot(tmp_path, 0, 2), {})
+    Siblings(ProcessSlot(tmp_path, 1, 2), {"work": fail, "more": break_down})
     with pytest.raises(QueueFull, match="no room") as raised:
         first.ask("work", "no room")
     assert raised.value.retry_after_seconds == 2.5

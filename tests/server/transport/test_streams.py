@@ -186,14 +186,14 @@ def test_a_stream_that_must_stop_reading_still_answers_what_it_has_read(
 
 
 class RefusingAtOnce(Admission):
-    """Refuses on another thread as soon as a stream has its place."""
+    """Refuses on another thread as soon as a stream has its token."""
 
     def open_stream(self, connection: str, stop_reading: Callable[[], None]) -> object:
-        place = super().open_stream(connection, stop_reading)
+        token = super().open_stream(connection, stop_reading)
         self.refusing = threading.Thread(target=self.refuse)
         self.refusing.start()
         self.refusing.join(0.2)
-        return place
+        return token
 
 
 def test_a_stream_that_is_refused_while_it_opens_ends(batcher: Batcher) -> None:
