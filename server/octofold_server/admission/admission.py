@@ -276,10 +276,11 @@ class Admission:
             raise
 
     def counted(self, error: Error) -> Error:
-        """Count an error of a call for which no model can be blamed, and return it to be raised.
+        """Count an error of a call that belongs to no model, and return it, so that the caller can raise it.
 
-        Who raises what it has in a variable makes a cycle of the error and its own frame, which keeps the
-        message alive until the garbage collector comes.
+        Write `raise admission.counted(Error(...))` and do not keep the error in a variable. The traceback of
+        an error refers to the variables of the function that raised it. If the error is one of them, this is
+        a reference cycle, and the message stays in memory until the garbage collector runs.
         """
         self.refusals.add(code_name(error))
         return error

@@ -217,8 +217,8 @@ class Config:
     stop_with_input: bool = _option(
         False,
         SWITCH,
-        "stop, as after SIGTERM, when standard input ends; for programs that start a server of their own, "
-        "which then ends with them whatever ends them",
+        "stop, as after SIGTERM, when standard input ends; a server that a program starts for itself then "
+        "stops even if the program is killed",
     )
     max_message_bytes: int = _option(
         8 * 65_536 * 16,  # the most boards, even as JSON

@@ -132,7 +132,7 @@ class Models:
         return sorted(ready, key=lambda served: (served.name, int(served.version)))
 
     def statistics(self) -> Mapping[tuple[str, str], ModelStatistics]:
-        """The statistics of a version; see `VersionIndex.statistics`."""
+        """The statistics of the versions, as in `VersionIndex.statistics`."""
         return self._index.statistics()
 
     def load(self, name: str) -> None:

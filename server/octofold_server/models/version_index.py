@@ -71,7 +71,7 @@ class VersionIndex:
             return self._statistics.setdefault((name, version), ModelStatistics())
 
     def statistics(self) -> Mapping[tuple[str, str], ModelStatistics]:
-        """The statistics of every known version that has ever answered calls, by name and version."""
+        """The statistics of every known version that the server has tried to load, by name and version."""
         with self._lock:
             return {(name, str(version)): kept for (name, version), kept in sorted(self._statistics.items())}
 

@@ -1,4 +1,4 @@
-"""The results of evaluations, for the page: which there are, and the files that grow while games are played.
+"""The results of evaluations, for the page: lists them, and reads their files, which grow during games.
 
 `octofold evaluate` writes them; docs/results.md describes them. Nothing else in the folder is served.
 """
@@ -134,7 +134,7 @@ def _is_name(text: str) -> bool:
 
 
 def _read(root: Path, path: str, start: int, most_bytes: int) -> Piece | None:
-    """A part of the regular file `path` below a folder; what is behind a link, and a pipe, is none."""
+    """A part of the file `path` below a folder; None if it is not a regular file, or lies behind a link."""
     *folders, name = path.split("/")
     try:
         with _opened(root, folders) as folder:

@@ -76,7 +76,7 @@ class _Answers:
                     {
                         **_described(served),
                         "default": newest.get(models.default) is served,
-                        "views": self._views.are_told(served),
+                        "views": self._views.may_have_session(served),
                     }
                     for served in models.served()
                 ],

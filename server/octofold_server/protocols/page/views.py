@@ -41,12 +41,12 @@ class Views:
         self._sessions: OrderedDict[str, ViewsSession | None] = OrderedDict()  # by digest of the graph
 
     def of(self, served: ServedModel, boards: NDArray[np.uint8]) -> NDArray[np.float32] | None:
-        """The probabilities [N, V, 4] of boards [N, 16]; None if the model does not tell them.
+        """The probabilities [N, V, 4] of boards [N, 16]; None if there are none, for the reason of `why_not`.
 
         Raises:
             ModelError: the files of the model have changed, or its graph cannot run.
         """
-        if not self.are_told(served):
+        if not self.may_have_session(served):
             return None
         digest = served.card.precisions[served.precision].sha256
         try:
@@ -60,7 +60,7 @@ class Views:
         except BackendError as error:
             raise ModelError(f"{served.name} version {served.version}: {error}") from error
 
-    def are_told(self, served: ServedModel) -> bool:
+    def may_have_session(self, served: ServedModel) -> bool:
         """Whether the model may have a second session: looking must not use up the server's memory."""
         return self._objection(served) is None
 
