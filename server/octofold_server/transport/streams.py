@@ -26,7 +26,7 @@ MAX_OPEN_BOARDS = 65_536
 """Limit for the boards of one stream that are read but not answered yet. At the limit the server stops
 reading, so a client that never reads its replies cannot fill the memory."""
 
-MIN_BOARDS = 64
+MIN_BOARDS = 32
 """A message counts as at least this many boards, because an empty one takes memory, too."""
 
 CLOSING_SECONDS = 3.0
