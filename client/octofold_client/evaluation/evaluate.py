@@ -16,7 +16,7 @@ from octofold_client.errors import OctofoldError
 from octofold_client.evaluation.game_table import GameSummary, GameTable
 from octofold_client.evaluation.lockstep import Answer, Step, play
 from octofold_client.evaluation.report import report
-from octofold_client.evaluation.result import Evaluation, Run
+from octofold_client.evaluation.result import Evaluation, Run, games_summarized
 from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder
 from octofold_client.evaluation.slices import Slice
 from octofold_client.evaluation.summary import Summary
@@ -98,6 +98,7 @@ def evaluate(
 ) -> Evaluation:
     """Play the games 0 to `games` - 1, or those of a slice, that are not yet in `folder`; write the result.
 
+    A result of more games, all of which the folder still keeps, stays as it is.
     Games that an earlier run left unfinished continue. The `sources` share the games; each must answer with
     the moves of `contender`. If a source fails, its games continue at the others. At most `parallel` games
     run at a time. `while_waiting` is called at least every 0.2 s; an exception from it ends the evaluation.
@@ -142,7 +143,11 @@ def evaluate(
         server_version=", ".join(programs) or None,
         run=run,
     )
-    evaluation.write(folder, report(evaluation))
+    summarized = games_summarized(folder)
+    if len(done) < summarized <= len(kept.games):
+        progress.remark(f"{folder.result} and {folder.report.name} stay those of {summarized:,} games")
+    else:
+        evaluation.write(folder, report(evaluation))
     return evaluation
 
 

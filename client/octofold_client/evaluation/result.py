@@ -145,6 +145,15 @@ def earlier_run(folder: ResultFolder) -> tuple[Card | None, str | None, Run | No
         raise EvaluationError(f"{folder.result} is damaged: {error!r}") from None
 
 
+def games_summarized(folder: ResultFolder) -> int:
+    """Number of games in the folder's result file; 0 if there is none that can be read."""
+    try:
+        games = read_result(folder.result).get("games")
+    except (FileNotFoundError, EvaluationError):
+        return 0
+    return games if isinstance(games, int) else 0
+
+
 def read_result(file: Path) -> dict[str, Any]:
     """The content of a result file, without its scores.
 

@@ -108,11 +108,25 @@ def test_more_games_are_added_to_those_there_are(run: Run, tmp_path: Path) -> No
 
 def test_fewer_games_are_reported_on_without_playing_or_losing_any(run: Run, tmp_path: Path) -> None:
     run(games=12)
+    files = [tmp_path / "out" / name for name in ("result.json", "report.md")]
+    before = [file.read_bytes() for file in files]
     evaluation = run(games=4)
+    assert [file.read_bytes() for file in files] == before
     assert evaluation.summary.games == 4
     assert evaluation.run is not None
     assert evaluation.run.moves_per_second is None
     assert len(replays_of(tmp_path / "out")) == 12
+
+
+@pytest.mark.parametrize("lost", ["replays", "result"])
+def test_a_result_of_more_games_that_are_lost_is_replaced(run: Run, tmp_path: Path, lost: str) -> None:
+    run(games=12)
+    if lost == "replays":
+        (tmp_path / "out" / "games.replay").unlink()
+    else:
+        (tmp_path / "out" / "result.json").write_text("{")
+    run(games=4)
+    assert result_of(tmp_path / "out")["games"] == 4
 
 
 def test_a_record_that_was_cut_short_is_played_again(run: Run, tmp_path: Path) -> None:
