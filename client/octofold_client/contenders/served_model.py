@@ -14,6 +14,7 @@ from octofold_game.suggestions import did_you_mean
 from octofold_client.errors import UnknownModel
 from octofold_client.rpc.answers import Model, ModelVersion, NextMoves
 from octofold_client.rpc.client import Client, PendingAnswer
+from octofold_client.rpc.conversations import NO_RETRY
 from octofold_client.wording import listed
 
 
@@ -56,9 +57,13 @@ class ServedSource:
     def begin_next_moves(
         self, boards: NDArray[np.uint8], *, with_probabilities: bool
     ) -> PendingAnswer[NextMoves]:
-        """Send boards `[N, 16]` and return at once."""
+        """Send boards `[N, 16]` and return at once, without retries: another server may answer."""
         return self._client.begin_next_moves(
-            boards, with_probabilities=with_probabilities, model=self._model, version=self._version
+            boards,
+            with_probabilities=with_probabilities,
+            model=self._model,
+            version=self._version,
+            retry=NO_RETRY,
         )
 
 

@@ -2,10 +2,12 @@
 
 The games are split into groups, two for each server. While a server answers one group, the client makes the
 moves of another and sends its next boards, so that a batch always waits at each server. A group goes to any
-free server, so a faster server answers more groups. If a server fails, the others continue its games. A game
-depends only on its seed, its index and the player.
+free server, so a faster server answers more groups. If a server fails, the others continue its games, and it
+is asked again after some seconds. A game depends only on its seed, its index and the player.
 """
 
+import math
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -18,14 +20,20 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.episodes import Episode, Episodes
 
-from octofold_client.errors import BrokenAnswer, OctofoldError
+from octofold_client.errors import BrokenAnswer, OctofoldError, QueueFull
 from octofold_client.rpc.answers import NextMoves
+from octofold_client.rpc.conversations import RetryPolicy
 
 SLICE_SECONDS = 0.2
+ASK_AGAIN = RetryPolicy(attempts=7, largest_wait_seconds=5.0)
+"""When to ask a server again that was full or unavailable. The games end when every server has failed so many
+times in a row, after 6 to 10 s."""
+_CALLS = 2
+"""Groups that a server has at a time."""
 
 
 class Answer(Protocol):
-    """An answer that may still be on its way."""
+    """An answer that may still be on its way; it makes no retries, for which all others would wait."""
 
     def result(self) -> NextMoves:
         """Wait for the answer and return it, or raise the error of the call."""
@@ -75,7 +83,17 @@ class _Server:
     number: int
     answered: int = 0
     """Boards answered so far; of two free servers, the one with more is faster."""
+    in_flight: int = 0
+    failures: int = 0
+    """In a row. Until it answers, a server that has failed gets one group at a time."""
+    asked_again: float = 0.0
+    """When it may be asked again, by the monotonic clock."""
     lost: bool = False
+    """Whether it is never asked again."""
+
+    def is_ready(self, now: float) -> bool:
+        """Whether it may get a group, if it has room for one."""
+        return now >= self.asked_again and not (self.failures and self.in_flight)
 
 
 @dataclass(eq=False)
@@ -93,6 +111,7 @@ def play(
     while_waiting: Callable[[], None] = lambda: None,
     on_lost: Callable[[int, OctofoldError], None] = lambda _server, _error: None,
     on_left: Callable[[list[Episode]], None] = lambda _unfinished: None,
+    ask_again: RetryPolicy = ASK_AGAIN,
 ) -> Generator[Step, None, None]:
     """Play games and yield a step for each answered batch.
 
@@ -103,37 +122,35 @@ def play(
         parallel: maximum number of games at a time, at least 1.
         largest_exponent: a game ends when it exceeds this exponent.
         while_waiting: called every 0.2 s while no answer comes; an exception from it ends the games.
-        on_lost: called with the index of a server that failed and its error, if other servers are left.
+        on_lost: called with the index of a server that begins to fail and the error, if other servers are
+            left.
         on_left: called at the end, whatever its cause, with the games that have begun and not finished.
+        ask_again: when to ask a server again that was full or unavailable. A full server is never given up.
 
     Raises:
         BrokenAnswer: a move is illegal.
         OctofoldError: the last server failed.
     """
-    table = _Table(asks, seed, games, parallel, largest_exponent)
+    table = _Table(asks, seed, games, parallel, largest_exponent, ask_again)
     try:
-        table.send()
-        while table.in_flight:
+        while table.ready or table.in_flight:
             server, group, answer = table.next_answer(while_waiting)
             try:
-                # Do not wait for a lost server; another server will get the same boards.
-                answered = None if server.lost else answer.result()
+                answered = answer.result()
             except BrokenAnswer:
                 raise
             except OctofoldError as error:
-                table.lose(server, error)
-                on_lost(server.number, error)
-                answered = None
-            table.ready.append(group)
-            if answered is None:
-                table.send()
+                table.make_ready(group)  # any server may get the same boards
+                if table.shun(server, error):
+                    on_lost(server.number, error)
                 continue
-            table.free.append(server)
             server.answered += len(answered.moves)
+            server.failures = 0
             try:
                 finished = group.episodes.step(answered.moves)
             except ValueError as error:
                 raise BrokenAnswer(f"the moves cannot be played: {error}") from None
+            table.make_ready(group)
             table.send()  # first of all, so that the server has work
             yield table.step(group, answered, finished)
     finally:
@@ -150,55 +167,93 @@ class _Table:
         games: Sequence[int | Episode],
         parallel: int,
         largest_exponent: int,
+        ask_again: RetryPolicy,
     ) -> None:
         # Indices are taken one by one: a million of them may wait.
         self._unfinished = deque(game for game in games if isinstance(game, Episode))
         self._new = (game for game in games if not isinstance(game, Episode))
         self._servers = [_Server(ask, number) for number, ask in enumerate(asks)]
-        self.free = self._servers * 2
-        places, groups = min(parallel, len(games)), len(self.free)
+        self._ask_again = ask_again
+        places, groups = min(parallel, len(games)), _CALLS * len(asks)
         self._groups = [
             _Group(Episodes(seed, (), largest_exponent), places // groups + (number < places % groups))
             for number in range(groups)
         ]
-        self.ready = deque(self._groups)
-        self.in_flight = 0
+        self.ready = deque[_Group]()
+        for group in self._groups:
+            self.make_ready(group)
         self._answers: SimpleQueue[tuple[_Server, _Group, Answer]] = SimpleQueue()
 
+    @property
+    def in_flight(self) -> int:
+        """Number of groups that are at a server."""
+        return sum(server.in_flight for server in self._servers)
+
+    def make_ready(self, group: _Group) -> None:
+        """Fill a group with waiting games; it is ready to send if it has any games."""
+        room = group.places - len(group.episodes.running)
+        if room:
+            begun = [self._unfinished.popleft() for _ in range(min(room, len(self._unfinished)))]
+            group.episodes.resume(begun)
+            if new := list(islice(self._new, room - len(begun))):
+                group.episodes.start(new)
+        if len(group.episodes.running):
+            self.ready.append(group)
+
     def send(self) -> None:
-        """Fill the ready groups with waiting games, and send them to free servers."""
-        while self.ready and self.free:
-            group = self.ready.popleft()
-            room = group.places - len(group.episodes.running)
-            if room:
-                begun = [self._unfinished.popleft() for _ in range(min(room, len(self._unfinished)))]
-                group.episodes.resume(begun)
-                if new := list(islice(self._new, room - len(begun))):
-                    group.episodes.start(new)
-            if len(group.episodes.running):
-                server = max(self.free, key=lambda server: server.answered)
-                self.free.remove(server)
-                answer = server.ask(group.episodes.boards)
-                self.in_flight += 1
-                answer.add_done_callback(partial(self._answers.put, (server, group, answer)))
+        """Send the ready groups to free servers."""
+        now = time.monotonic()
+        while self.ready:
+            free = [
+                server
+                for server in self._servers
+                if not server.lost and server.in_flight < _CALLS and server.is_ready(now)
+            ]
+            if not free:
+                return
+            server, group = max(free, key=lambda server: server.answered), self.ready.popleft()
+            answer = server.ask(group.episodes.boards)
+            server.in_flight += 1
+            answer.add_done_callback(partial(self._answers.put, (server, group, answer)))
 
     def next_answer(self, while_waiting: Callable[[], None]) -> tuple[_Server, _Group, Answer]:
-        """Wait for the answer to any group."""
+        """Wait for the answer to any group, and ask servers again in the meantime."""
         while True:
+            self.send()
             try:
-                found = self._answers.get(timeout=SLICE_SECONDS)
+                found = self._answers.get(timeout=self._slice_seconds())
             except Empty:
                 while_waiting()
             else:
-                self.in_flight -= 1
+                found[0].in_flight -= 1
                 return found
 
-    def lose(self, server: _Server, error: OctofoldError) -> None:
-        """Stop using this server, and raise the error if it was the last one."""
-        server.lost = True
-        self.free = [other for other in self.free if other is not server]
-        if all(other.lost for other in self._servers):
+    def shun(self, server: _Server, error: OctofoldError) -> bool:
+        """Do not ask a server for a while, or never again.
+
+        Returns:
+            Whether it begins to fail and others are left.
+
+        Raises:
+            OctofoldError: it was the last one.
+        """
+        now = time.monotonic()
+        if server.lost or now < server.asked_again:  # the other group that it had
+            return False
+        if isinstance(error, QueueFull):
+            server.failures = 0
+        else:
+            server.failures += 1
+        attempts = self._ask_again.attempts
+        wait = self._ask_again.wait_seconds(error, min(max(1, server.failures), attempts - 1))
+        if wait is None:
+            server.lost = True
+        else:
+            server.asked_again = now + wait
+        if all(each.lost or each.failures >= attempts for each in self._servers):
             raise error
+        others = any(not each.failures for each in self._servers)
+        return server.failures == 1 and others
 
     def step(self, group: _Group, answered: NextMoves, finished: list[Episode]) -> Step:
         """The step for an answer to `group`."""
@@ -213,6 +268,14 @@ class _Table:
             inference_us=answered.inference_us,
             unfinished=self.unfinished,
         )
+
+    def _slice_seconds(self) -> float:
+        """Time to wait for an answer until something else may be due."""
+        if not self.ready:
+            return SLICE_SECONDS
+        now = time.monotonic()
+        due = min((each.asked_again for each in self._servers if each.asked_again > now), default=math.inf)
+        return min(SLICE_SECONDS, due - now)
 
     def unfinished(self) -> list[Episode]:
         """The games that have begun and not finished."""

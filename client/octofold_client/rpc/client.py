@@ -192,9 +192,14 @@ class Client:
         with_probabilities: bool = True,
         model: str | None = None,
         version: str | int | None = None,
+        retry: RetryPolicy | None = None,
     ) -> PendingAnswer[NextMoves]:
-        """Send boards and return at once; `result` of the returned object waits for the answer."""
-        return self._begin(self._calls.of_model(model, version).next_moves(boards, with_probabilities))
+        """Send boards and return at once; `result` of the returned object waits for the answer.
+
+        `retry` replaces that of the client.
+        """
+        calls = self._calls.of_model(model, version).within(None, retry)
+        return self._begin(calls.next_moves(boards, with_probabilities))
 
     def list_models(
         self, *, timeout_seconds: float | None = None, retry: RetryPolicy | None = None

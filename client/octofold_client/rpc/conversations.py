@@ -99,6 +99,7 @@ class RetryPolicy:
 
 
 DEFAULT_RETRY = RetryPolicy()
+NO_RETRY = RetryPolicy(attempts=1)
 
 
 @dataclass(frozen=True)

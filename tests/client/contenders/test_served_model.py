@@ -1,8 +1,12 @@
 """Which version a name means, and what is said when it means none."""
 
+from typing import Any
+
+import numpy as np
 import pytest
-from octofold_client import Model, ModelVersion, UnknownModel
-from octofold_client.contenders.served_model import select
+from octofold_client import Client, Model, ModelVersion, Unavailable, UnknownModel
+from octofold_client.contenders.served_model import ServedSource, select
+from octofold_client.rpc.conversations import Send
 from octofold_game.model import CARD_FORMAT, Card, GraphFile
 
 DIGEST = "ab" * 32
@@ -55,3 +59,22 @@ def test_without_a_default_the_names_are_given() -> None:
         select(MODELS[1:])
     with pytest.raises(UnknownModel, match="choose from none"):
         select(())
+
+
+class Counting(Client):
+    """Counts the calls that it sends."""
+
+    sent = 0
+
+    def _start_call(self, step: Send) -> Any:
+        self.sent += 1
+        return super()._start_call(step)
+
+
+def test_a_source_of_moves_makes_no_retries_for_which_other_servers_would_wait() -> None:
+    with Counting("127.0.0.1:1") as client:
+        boards = np.ones((2, 16), np.uint8)
+        answer = ServedSource(client, select(MODELS)).begin_next_moves(boards, with_probabilities=False)
+        with pytest.raises(Unavailable):
+            answer.result()
+    assert client.sent == 1

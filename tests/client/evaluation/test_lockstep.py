@@ -1,13 +1,21 @@
 """Games in lockstep against players in this process: the same games however many run at once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_client import BrokenAnswer, NextMoves, OctofoldError, Unavailable
+from octofold_client import (
+    BrokenAnswer,
+    InvalidRequest,
+    NextMoves,
+    OctofoldError,
+    QueueFull,
+    Unavailable,
+)
 from octofold_client.evaluation.lockstep import play
+from octofold_client.rpc.conversations import RetryPolicy
 from octofold_game.episodes import Episode
 from octofold_game.referee import verify
 from octofold_game.rules import legal_moves
@@ -111,36 +119,62 @@ def test_a_move_that_is_not_legal_ends_it_with_an_error(wrong: Callable[[Boards]
         games_of(Ready(wrong), range(30), 30)
 
 
-class Dying(Ready):
-    """Fails from its call number `calls` on."""
+class Failing(Ready):
+    """Fails in the calls with these numbers; `error` makes the failure."""
 
-    def __init__(self, calls: int) -> None:
+    def __init__(
+        self, calls: Container[int], error: Callable[[], OctofoldError] = lambda: Unavailable("gone")
+    ) -> None:
         super().__init__()
         self.calls = calls
+        self.error = error
 
     def __call__(self, boards: Boards) -> Any:
         answer = super().__call__(boards)
-        if len(self.batches) > self.calls:
+        if len(self.batches) - 1 in self.calls:
 
             def fail() -> NextMoves:
-                raise Unavailable("gone")
+                raise self.error()
 
             answer.result = fail
         return answer
 
 
+def dying(calls: int) -> Failing:
+    """Fails from call number `calls` on."""
+    return Failing(range(calls, 10**9))
+
+
+def full(seconds: float) -> QueueFull:
+    return QueueFull("too many boards are waiting", seconds)
+
+
+AT_ONCE = RetryPolicy(attempts=3, first_wait_seconds=0)
+"""Asks a server that has failed again at once."""
+
+
 @pytest.mark.parametrize("calls", [0, 1, 30])
 def test_the_games_of_a_server_that_dies_go_on_as_they_stand_at_the_others(calls: int) -> None:
     expected = games_of(Ready(), range(12), 12)
-    dying, living = Dying(calls), Ready()
+    dead, living = dying(calls), Ready()
     lost: list[int] = []
-    steps = list(play([dying, living], 7, range(12), 6, 15, on_lost=lambda server, _: lost.append(server)))
+    steps = list(
+        play(
+            [dead, living],
+            7,
+            range(12),
+            6,
+            15,
+            on_lost=lambda server, _: lost.append(server),
+            ask_again=RetryPolicy(first_wait_seconds=60, largest_wait_seconds=60),
+        )
+    )
     played = {episode.game: episode for step in steps for episode in step.finished}
     assert {game: episode.moves for game, episode in played.items()} == {
         game: episode.moves for game, episode in expected.items()
     }
     assert lost == [0]
-    assert calls < len(dying.batches) <= calls + 2
+    assert calls < len(dead.batches) <= calls + 2
     # No move is made twice: nothing that was played is given up.
     assert sum(step.moves for step in steps) == sum(len(game) for game in played.values())
 
@@ -148,8 +182,59 @@ def test_the_games_of_a_server_that_dies_go_on_as_they_stand_at_the_others(calls
 def test_when_the_last_server_dies_its_failure_is_the_end() -> None:
     lost: list[OctofoldError] = []
     with pytest.raises(Unavailable, match="gone"):
-        list(play([Dying(3), Dying(9)], 7, range(12), 6, 15, on_lost=lambda _, error: lost.append(error)))
+        list(
+            play(
+                [dying(3), dying(9)],
+                7,
+                range(12),
+                6,
+                15,
+                on_lost=lambda _, error: lost.append(error),
+                ask_again=AT_ONCE,
+            )
+        )
     assert len(lost) == 1
+
+
+def test_a_server_that_was_away_for_a_while_gets_games_again() -> None:
+    back, other = Failing(range(5, 20)), Ready()
+    lost: list[int] = []
+    steps = play(
+        [back, other],
+        7,
+        range(12),
+        6,
+        15,
+        on_lost=lambda server, _: lost.append(server),
+        ask_again=AT_ONCE,
+    )
+    assert sum(len(step.finished) for step in steps) == 12
+    assert len(back.batches) > 100
+    assert lost == [0]
+
+
+def test_a_full_server_is_asked_again_and_never_given_up() -> None:
+    busy = Failing(range(3, 40), lambda: full(0.0))
+    lost: list[int] = []
+    steps = list(
+        play([busy], 7, range(4), 4, 15, on_lost=lambda server, _: lost.append(server), ask_again=AT_ONCE)
+    )
+    assert sum(len(step.finished) for step in steps) == 4
+    assert not lost
+
+
+def test_while_a_server_is_full_the_others_get_its_games() -> None:
+    busy, other = Failing(range(3, 10**9), lambda: full(60.0)), Ready()
+    steps = list(play([busy, other], 7, range(12), 6, 15))
+    assert sum(len(step.finished) for step in steps) == 12
+    assert len(busy.batches) <= 5
+
+
+def test_a_server_that_refuses_the_question_is_not_asked_again() -> None:
+    refusing = Failing(range(10**9), lambda: InvalidRequest("no such boards"))
+    with pytest.raises(InvalidRequest):
+        list(play([refusing], 7, range(4), 4, 15, ask_again=AT_ONCE))
+    assert len(refusing.batches) <= 2
 
 
 class Slow(Ready):
