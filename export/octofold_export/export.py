@@ -155,7 +155,8 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
             reduce(plan, precision, player, boards, reference, made, report)
 
     card = replace(_card(plan), evidence=evidence, not_published=made.refused)
-    card = with_checks(card, reference, boards, options, calibrated="int8" in wanted)
+    calibration = len(boards.calibration) if "int8" in wanted else 0
+    card = with_checks(card, reference, boards, options, calibration)
     return _publish(plan, card, made, report)
 
 
@@ -198,13 +199,13 @@ def _card(plan: Plan) -> Card:
 
 
 def with_checks(
-    card: Card, reference: Reference, boards: Boards, options: ExportOptions, *, calibrated: bool
+    card: Card, reference: Reference, boards: Boards, options: ExportOptions, calibration: int
 ) -> Card:
-    """Add the boards of the checks to the card."""
+    """Add the boards of the checks, and the number of those on which int8 was calibrated, to the card."""
     checked = CheckedBoards(
         source="recorded" if options.boards else "own games",
         measured=len(boards.measured),
-        calibration=len(boards.calibration) if calibrated else 0,
+        calibration=calibration,
     )
     parity = Parity(precision="fp32", boards=len(reference.boards), one_by_one=SINGLE_BOARDS)
     return replace(card, parity=parity, boards=checked)

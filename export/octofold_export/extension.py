@@ -72,7 +72,11 @@ def extend(load: Callable[[], Source], options: ExportOptions, report: Report) -
             report(f"{precision}: {made.agreement[precision].share:.2%} of moves as in fp32")
         elif precision in (options.precisions or ()):
             reduce(plan, precision, player, boards, reference, made, report)
-    card = with_checks(card, reference, boards, options, calibrated="int8" in card.precisions)
+    # An int8 graph that is there already was calibrated on the boards of its own export.
+    calibration = 0 if card.boards is None else card.boards.calibration
+    if "int8" in made.graphs:
+        calibration = len(boards.calibration)
+    card = with_checks(card, reference, boards, options, calibration)
     _publish(folder, card, made, options)
     return folder
 
@@ -102,4 +106,5 @@ def _publish(folder: Path, card: Card, made: Made, options: ExportOptions) -> No
             listed[precision] = with_agreement(listed[precision], agreement)
     precisions = {name: listed[name] for name in PRECISIONS if name in listed}
     refused: dict[str, str] = card.not_published | dict(made.refused)
+    refused = {name: reason for name, reason in refused.items() if name not in precisions}
     write_card(folder, replace(card, precisions=precisions, not_published=refused), options.sign)

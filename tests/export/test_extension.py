@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 import torch
@@ -77,6 +78,30 @@ def test_a_version_gets_a_precision_and_measures_and_its_graphs_stay(
     properties = onnx.load(models / "small/1/model.fp16.onnx").metadata_props
     assert {p.key: p.value for p in properties}["octofold.precision"] == "fp16"
     assert "`model.fp16.onnx`" in (models / "small/1/README.md").read_text()
+
+
+def test_a_precision_that_was_refused_before_is_listed_only_as_published(
+    checkpoint: Path, boards_file: Path, tmp_path: Path
+) -> None:
+    assert run(checkpoint, tmp_path, boards_file, "--precisions", "fp32") == 0
+    file, card = tmp_path / "small/1/card.json", read_card(tmp_path)
+    file.write_text(json.dumps(card | {"not_published": {"int8": "refused", "fp16": "refused, too"}}))
+    assert run(checkpoint, tmp_path, boards_file, *EXTEND[:-1], "fp32,int8") == 0
+    extended = read_card(tmp_path)
+    assert list(extended["precisions"]) == ["fp32", "int8"]
+    assert extended["not_published"] == {"fp16": "refused, too"}
+    assert extended["boards"]["calibration"] > 0
+
+
+def test_the_boards_of_a_new_measurement_are_not_those_of_an_older_calibration(
+    models: Path, checkpoint: Path, boards_file: Path, tmp_path: Path
+) -> None:
+    before = read_card(models)["boards"]
+    np.save(tmp_path / "fewer.npy", np.load(boards_file)[: before["measured"] // 2])
+    assert run(checkpoint, models, tmp_path / "fewer.npy", *EXTEND) == 0
+    after = read_card(models)["boards"]
+    assert after["measured"] < before["measured"]
+    assert after["calibration"] == before["calibration"]
 
 
 def test_a_version_with_the_output_of_views_gets_a_precision_with_it(
