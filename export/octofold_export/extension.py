@@ -31,7 +31,7 @@ from octofold_export.export import (
 from octofold_export.publishing.card_files import read_published, write_card
 from octofold_export.publishing.files import graph_file, with_agreement, write_metadata
 from octofold_export.publishing.signing import check_signable
-from octofold_export.publishing.versions import check_name, replace_file
+from octofold_export.publishing.versions import check_name
 from octofold_export.sources.source import Source
 
 
@@ -94,17 +94,18 @@ def _published(folder: Path, card: Card, precision: Precision) -> FoldedGraph:
 
 
 def _publish(folder: Path, card: Card, made: Made, options: ExportOptions) -> None:
-    """Write new graphs, and then the card that lists them."""
-    listed = dict(card.precisions)
+    """Write new graphs and the card that lists them."""
+    listed, graphs = dict(card.precisions), dict[str, bytes]()
     for precision, agreement in made.agreement.items():
         if precision in made.graphs:
             write_metadata(made.graphs[precision], card, precision)
             content = made.graphs[precision].SerializeToString()
-            replace_file(folder / GRAPH_FILES[precision], content)
+            graphs[GRAPH_FILES[precision]] = content
             listed[precision] = graph_file(precision, content, agreement)
         else:
             listed[precision] = with_agreement(listed[precision], agreement)
     precisions = {name: listed[name] for name in PRECISIONS if name in listed}
     refused: dict[str, str] = card.not_published | dict(made.refused)
     refused = {name: reason for name, reason in refused.items() if name not in precisions}
-    write_card(folder, replace(card, precisions=precisions, not_published=refused), options.sign)
+    card = replace(card, precisions=precisions, not_published=refused)
+    write_card(folder, card, options.sign, graphs)

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from octofold_game.model import CARD_FILE, README_FILE, Card, CardError, encode_card, read_card
+from octofold_game.model import (
+    CARD_FILE,
+    README_FILE,
+    SIGNATURE_FILE,
+    Card,
+    CardError,
+    encode_card,
+    read_card,
+)
 
 from octofold_export.errors import ExportError
 from octofold_export.publishing.readme import describe
-from octofold_export.publishing.signing import check_signable, sign_published
-from octofold_export.publishing.versions import replace_file
+from octofold_export.publishing.signing import check_signable, signature_with
+from octofold_export.publishing.versions import Content, replace_files
 
 if TYPE_CHECKING:  # an optional extra
     from octofold_game.signatures import SigningKey
+
+_NO_GRAPHS: Mapping[str, Content] = MappingProxyType({})
 
 
 def read_published(folder: Path) -> Card:
@@ -28,18 +40,21 @@ def read_published(folder: Path) -> Card:
         raise ExportError(f"{folder}: {error}") from error
 
 
-def write_card(folder: Path, card: Card, key: SigningKey | None = None) -> None:
-    """Write card.json and README.md of a version, and its signature if there is a key.
+def write_card(
+    folder: Path, card: Card, key: SigningKey | None = None, graphs: Mapping[str, Content] = _NO_GRAPHS
+) -> None:
+    """Write new graphs, card.json and README.md of a version, and its signature if there is a key.
+
+    An error leaves the version unchanged.
 
     Raises:
-        ExportError: the files cannot be written, or the version is signed and there is no key.
+        ExportError: the files cannot be written or signed, or the version is signed and there is no key.
     """
     check_signable(folder, key)
-    content = encode_card(card), describe(card)
+    files = {**graphs, CARD_FILE: encode_card(card), README_FILE: describe(card)}
+    if key is not None:
+        files[SIGNATURE_FILE] = signature_with(files, folder, card, key)
     try:
-        for file, text in zip((CARD_FILE, README_FILE), content, strict=True):
-            replace_file(folder / file, text)
+        replace_files(folder, files)
     except OSError as error:
         raise ExportError(f"{folder}: {error.strerror}") from error
-    if key is not None:
-        sign_published(folder, key)

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from octofold_game.model import SIGNATURE_FILE, CardError, read_card
+from octofold_game.model import SIGNATURE_FILE, Card, CardError, read_card
 
 from octofold_export.errors import ExportError
-from octofold_export.publishing.versions import Content, replace_file
+from octofold_export.publishing.versions import Content, replace_files
 
 if TYPE_CHECKING:  # an optional extra
     from octofold_game.signatures import SigningKey
@@ -43,13 +43,32 @@ def sign_published(folder: Path, key: SigningKey) -> None:
     Raises:
         ExportError: the version is missing or damaged, or contains something that cannot be signed.
     """
+    try:
+        replace_files(folder, {SIGNATURE_FILE: signature_with({}, folder, read_card(folder), key)})
+    except CardError as error:
+        raise ExportError(f"{folder}: {error}") from error
+    except OSError as error:
+        raise ExportError(f"{error.filename or folder}: {error.strerror}") from error
+
+
+def signature_with(changed: Mapping[str, Content], folder: Path, card: Card, key: SigningKey) -> bytes:
+    """The signature that a published version needs once it has these files.
+
+    Args:
+        changed: the files that will be new or replaced, by name.
+        folder: the folder of the version.
+        card: the card that it will have.
+        key: the key that signs.
+
+    Raises:
+        ExportError: the version is damaged, or contains something that cannot be signed.
+    """
     from octofold_game.signatures import GIT_FILES, SignatureError, files_in, is_below, sha256_of
 
+    digests = {file: hashlib.sha256(content).hexdigest() for file, content in changed.items()}
     try:
-        card = read_card(folder)
-        digests = {}
         for path in files_in(folder):
-            if is_below(path, GIT_FILES):
+            if path in changed or is_below(path, GIT_FILES):
                 continue
             if (folder / path).is_symlink():
                 raise ExportError(f"{folder / path} is a symbolic link, which cannot be signed")
@@ -58,8 +77,8 @@ def sign_published(folder: Path, key: SigningKey) -> None:
             for listed in (graph, *graph.tensors.values()):
                 if digests.get(listed.file) != listed.sha256.lower():
                     raise ExportError(f"{folder / listed.file}: not the file that the card describes")
-        replace_file(folder / SIGNATURE_FILE, key.sign(folder.name, digests))
-    except (CardError, SignatureError) as error:
+    except SignatureError as error:
         raise ExportError(f"{folder}: {error}") from error
     except OSError as error:
         raise ExportError(f"{error.filename or folder}: {error.strerror}") from error
+    return key.sign(folder.name, digests)

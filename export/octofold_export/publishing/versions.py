@@ -14,10 +14,11 @@ import os
 import re
 import secrets
 import shutil
+import signal
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from octofold_game.files import whole_file
 from octofold_game.model import TRITON_FILE
 
 from octofold_export.errors import ExportError
@@ -104,10 +105,38 @@ def publish(models: Path, name: str, version: int, files: Mapping[str, Content],
     return model / str(version)
 
 
-def replace_file(file: Path, content: bytes) -> None:
-    """Write a temporary file and rename it over the existing one."""
-    with whole_file(file) as partial:
-        _write(partial, content)
+def replace_files(folder: Path, files: Mapping[str, Content]) -> None:
+    """Write files into a folder, in the place of those that are there; an error or Ctrl-C changes none.
+
+    All are written under other names first, and then renamed in this order.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    partial = {file: folder / f"{file}.partial" for file in files}
+    try:
+        for file, content in files.items():
+            _write(partial[file], content)
+        with _without_interrupts():
+            for file, written in partial.items():
+                written.replace(folder / file)
+    finally:
+        for written in partial.values():
+            with contextlib.suppress(OSError):
+                written.unlink()
+
+
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Ignore Ctrl-C while the block runs, which is over before it could be noticed."""
+    if threading.current_thread() is not threading.main_thread():  # has no signals
+        yield
+        return
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
 
 
 @contextlib.contextmanager

@@ -97,11 +97,23 @@ def test_a_damaged_version_is_not_signed(
 
 
 def test_a_card_that_changes_is_signed_again_or_does_not_change(
-    models: Path, tmp_path: Path, keys: KeyPair, capsys: pytest.CaptureFixture[str]
+    models: Path, keys: KeyPair, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = models / "small" / "1"
     card = json.loads((folder / "card.json").read_text())
-    result = tmp_path / "result.json"
+    result = _result(folder)
+    assert run(models, "--record-strength", result) == 1
+    assert "is signed: use --sign to sign it again, or remove its model.sig" in capsys.readouterr().err
+    assert json.loads((folder / "card.json").read_text()) == card
+    assert run(models, "--record-strength", result, "--sign", keys.private) == 0
+    assert json.loads((folder / "card.json").read_text()) != card
+    assert is_signed(folder, keys)
+
+
+def _result(folder: Path) -> Path:
+    """The result of games by the version in `folder`, in a file outside the repository."""
+    card = json.loads((folder / "card.json").read_text())
+    result = folder.parents[2] / "result.json"
     statistics: dict[str, Any] = {
         "average": 1.0,
         "average_interval": None,
@@ -114,12 +126,27 @@ def test_a_card_that_changes_is_signed_again_or_does_not_change(
     played: dict[str, Any] = {"model": "small", "version": "1", "precision": "fp32", "games": 1, "seed": 1}
     played |= {"schema": 2, "sha256": card["precisions"]["fp32"]["sha256"], "statistics": statistics}
     result.write_text(json.dumps(played))
-    assert run(models, "--record-strength", result) == 1
-    assert "is signed: use --sign to sign it again, or remove its model.sig" in capsys.readouterr().err
-    assert json.loads((folder / "card.json").read_text()) == card
-    assert run(models, "--record-strength", result, "--sign", keys.private) == 0
-    assert json.loads((folder / "card.json").read_text()) != card
-    assert is_signed(folder, keys)
+    return result
+
+
+@pytest.mark.parametrize("damaged", ["a link", "another graph", "a folder in the way"])
+def test_a_change_that_cannot_be_signed_leaves_the_version_as_it_was(
+    models: Path, keys: KeyPair, damaged: str
+) -> None:
+    folder = models / "small" / "1"
+    if damaged == "a link":
+        (folder / "link").symlink_to("model.onnx")
+    elif damaged == "another graph":
+        card = json.loads((folder / "card.json").read_text())
+        card["precisions"]["int8"] = {"file": "model.int8.onnx", "sha256": "0" * 64}
+        (folder / "card.json").write_text(json.dumps(card))
+        (folder / "model.int8.onnx").write_bytes(b"another")
+    else:
+        (folder / "README.md.partial").mkdir()
+    result = _result(folder)
+    before = {path: (folder / path).read_bytes() for path in [*files_in(folder), SIGNATURE_FILE]}
+    assert run(models, "--record-strength", result, "--sign", keys.private) == 1
+    assert {path: (folder / path).read_bytes() for path in [*files_in(folder), SIGNATURE_FILE]} == before
 
 
 def test_an_extended_version_is_signed_again_or_refused_before_any_work(

@@ -1,8 +1,10 @@
 """Model repositories: versions that appear whole, never change, and leave nothing behind when they fail."""
 
 import os
+import signal
 import subprocess
 import sys
+from collections import UserDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +19,7 @@ from octofold_export.publishing.versions import (
     check_place,
     next_version,
     publish,
+    replace_files,
 )
 
 FILES = {"model.onnx": b"graph", "card.json": b"{}"}
@@ -194,3 +197,22 @@ def test_names_with_surprises_are_refused(name: str) -> None:
 @pytest.mark.parametrize("name", ["cnn5", "cnn5-mean", "Cnn_5.2", "5"])
 def test_plain_names_are_accepted(name: str) -> None:
     check_name(name)
+
+
+class Interrupted(UserDict[str, bytes]):
+    """Files during whose writing somebody presses Ctrl-C: the last one is never read."""
+
+    def __getitem__(self, name: str) -> bytes:
+        if name == list(self)[-1]:
+            raise KeyboardInterrupt
+        return super().__getitem__(name)
+
+
+def test_files_are_replaced_all_or_none(tmp_path: Path) -> None:
+    replace_files(tmp_path, FILES)
+    with pytest.raises(KeyboardInterrupt):
+        replace_files(tmp_path, Interrupted(dict.fromkeys(FILES, b"new")))
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == FILES
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    replace_files(tmp_path, {"card.json": b"new"})
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == FILES | {"card.json": b"new"}
