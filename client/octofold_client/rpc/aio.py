@@ -8,7 +8,7 @@ import grpc
 import grpc.aio
 from numpy.typing import ArrayLike
 
-from octofold_client.errors import ClientClosed
+from octofold_client.errors import ClientClosed, UnexpectedStatus
 from octofold_client.rpc.answers import Model, NextMove, NextMoves
 from octofold_client.rpc.channels import asyncio_channel
 from octofold_client.rpc.coalescing import AskedByTask, Coalescer
@@ -143,6 +143,11 @@ class AsyncClient:
         method = self._methods[step.method]
         try:
             return await method(step.request, timeout=step.timeout_seconds, metadata=self._metadata)
+        except grpc.aio.InternalError:  # instead of a status, as the blocking API has; its text says nothing
+            raise UnexpectedStatus(
+                f"gRPC could not send the call to {self.target}; its log says why",
+                grpc.StatusCode.INTERNAL.value[0],
+            ) from None
         except asyncio.CancelledError:
             task = asyncio.current_task()
             # `close` cancels unfinished calls, although nobody canceled the task that awaits them.

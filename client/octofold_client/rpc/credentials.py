@@ -26,6 +26,9 @@ class Credentials:
     """The credentials of a client; by default, plaintext without a token.
 
     A token is sent in plaintext only to this machine. Any other server needs TLS.
+
+    Raises:
+        InvalidRequest: the token is not one word of printable ASCII characters.
     """
 
     tls: bool = False
@@ -36,6 +39,10 @@ class Credentials:
     key: bytes | None = field(default=None, repr=False)
     """Private key of the certificate (PEM)."""
     token: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        if self.token:
+            _check_token(self.token, "Credentials")
 
     @classmethod
     def from_files(
@@ -59,12 +66,16 @@ class Credentials:
         """
         if (certificate is None) != (key is None):
             raise InvalidRequest("a client certificate needs its private key, and a key its certificate")
+        if token is not None:
+            found = _token(token.read_text(encoding="utf-8", errors="replace"), token)
+        elif found := environment.get(TOKEN_VARIABLE, ""):
+            found = _token(found, TOKEN_VARIABLE)
         return cls(
             tls=tls or authorities is not None or certificate is not None,
             authorities=None if authorities is None else authorities.read_bytes(),
             certificate=None if certificate is None else certificate.read_bytes(),
             key=None if key is None else key.read_bytes(),
-            token=environment.get(TOKEN_VARIABLE, "") if token is None else _token(token),
+            token=found,
         )
 
     def channel(self, api: Any, address: str, options: Any) -> Any:
@@ -115,11 +126,16 @@ class CredentialFiles:
 PLAINTEXT_FILES = CredentialFiles()
 
 
-def _token(file: Path) -> str:
-    token = file.read_text(encoding="utf-8", errors="replace").strip()
-    if not token.isascii() or not token.isprintable() or not token or " " in token:
-        raise InvalidRequest(f"{file}: a token must be one word of printable ASCII characters")
+def _token(text: str, source: str | Path) -> str:
+    """The token in a file or variable, which may end with a line break."""
+    token = text.strip()
+    _check_token(token, source)
     return token
+
+
+def _check_token(token: str, source: str | Path) -> None:
+    if not token.isascii() or not token.isprintable() or not token or " " in token:
+        raise InvalidRequest(f"{source}: a token must be one word of printable ASCII characters")
 
 
 def _is_loopback(host: str) -> bool:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from octofold_client import Client, Credentials, InvalidRequest
+from octofold_client import AsyncClient, Client, Credentials, InvalidRequest, UnexpectedStatus
 
 
 @pytest.fixture
@@ -52,6 +52,28 @@ def test_a_file_without_a_token_is_named(tmp_path: Path, content: str) -> None:
     file.write_text(content, encoding="utf-8")
     with pytest.raises(InvalidRequest, match="token: a token must be one word"):
         Credentials.from_files(token=file)
+
+
+@pytest.mark.parametrize("content", [" \n", "two words", "caf\u00e9", "one\ntwo"])
+def test_a_variable_without_a_token_is_named(content: str) -> None:
+    with pytest.raises(InvalidRequest, match="OCTOFOLD_TOKEN: a token must be one word"):
+        Credentials.from_files(environment={"OCTOFOLD_TOKEN": content})
+
+
+def test_a_token_in_the_environment_may_end_with_a_line_break() -> None:
+    assert Credentials.from_files(environment={"OCTOFOLD_TOKEN": "another\n"}).token == "another"
+
+
+def test_a_token_that_cannot_be_sent_is_refused_before_any_call() -> None:
+    with pytest.raises(InvalidRequest, match="a token must be one word"):
+        Credentials(token="open-sesame\n")
+
+
+async def test_a_call_that_grpc_refuses_to_send_fails_as_any_other() -> None:
+    async with AsyncClient("127.0.0.1:50051") as client:
+        client._metadata = (("authorization", "not a\nheader"),)
+        with pytest.raises(UnexpectedStatus, match="could not send the call"):
+            await client.list_models()
 
 
 def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
