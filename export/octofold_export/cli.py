@@ -133,8 +133,15 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
         metavar="PACKAGE.MODULE:CALLABLE",
         help="PyTorch callable that returns the module, such as a class; see --weights",
     )
-    source.add_argument("--torchscript", type=Path, metavar="FILE", help="file of torch.jit.save")
-    source.add_argument("--exported-program", type=Path, metavar="FILE.pt2", help="file of torch.export.save")
+    source.add_argument(
+        "--torchscript", type=Path, metavar="FILE", help="file of torch.jit.save that you trust"
+    )
+    source.add_argument(
+        "--exported-program",
+        type=Path,
+        metavar="FILE.pt2",
+        help="file of torch.export.save that you trust: it can run code",
+    )
     source.add_argument(
         "--onnx", type=Path, metavar="FILE", help="ONNX file; its tensors may be in files beside it"
     )

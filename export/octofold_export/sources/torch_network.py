@@ -147,7 +147,10 @@ class ExportedNetwork(OnnxNetwork):
 
 
 def read_exported_program(file: Path) -> tuple[ExportedNetwork, str]:
-    """Load a file of `torch.export.save`.
+    """Load a file of `torch.export.save` that is trusted.
+
+    torch reads parts of it by pickle and evaluates its symbolic sizes by sympy, so the file can run code. No
+    check of ours would be complete.
 
     Raises:
         ExportError: the file cannot be read.
