@@ -54,7 +54,7 @@ def extend(load: Callable[[], Source], options: ExportOptions, report: Report) -
     if card.checkpoint_sha256 != source.checkpoint_sha256:
         raise ExportError(f"{folder}: made from another checkpoint than {source.checkpoint_sha256}")
     rule = card.decision_rule or source.rule
-    player = _published(folder, card, "fp32")
+    player = _published(folder, card, "fp32", source)
     options = dataclasses.replace(
         options, rule=rule, symmetries=card.symmetries, with_views=player.with_views
     )
@@ -67,7 +67,7 @@ def extend(load: Callable[[], Source], options: ExportOptions, report: Report) -
         if precision == "fp32":
             continue
         if precision in card.precisions:
-            graph = _published(folder, card, precision)
+            graph = _published(folder, card, precision, source)
             made.agreement[precision] = agreement_with(player, precision, graph, plan, boards)
             report(f"{precision}: {made.agreement[precision].share:.2%} of moves as in fp32")
         elif precision in (options.precisions or ()):
@@ -81,16 +81,22 @@ def extend(load: Callable[[], Source], options: ExportOptions, report: Report) -
     return folder
 
 
-def _published(folder: Path, card: Card, precision: Precision) -> FoldedGraph:
-    """Load a graph of the version, and check that its file matches the card."""
+def _published(folder: Path, card: Card, precision: Precision, source: Source) -> FoldedGraph:
+    """Load a graph of the version, and check that its files match the card."""
     listed = card.precisions[precision]
-    try:
-        content = (folder / listed.file).read_bytes()
-    except OSError as error:
-        raise ExportError(f"{folder / listed.file}: {error.strerror}") from error
-    if hashlib.sha256(content).hexdigest() != listed.sha256.lower():
-        raise ExportError(f"{folder / listed.file}: not the file that the card describes")
-    return FoldedGraph(onnx.load_from_string(content))
+    for each in (listed, *listed.tensors.values()):
+        try:
+            with (folder / each.file).open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise ExportError(f"{folder / each.file}: {error.strerror}") from error
+        if digest != each.sha256.lower():
+            raise ExportError(f"{folder / each.file}: not the file that the card describes")
+    if missing := listed.tensors.keys() - source.tensors.keys():
+        raise ExportError(f"{folder}: the network has no {', '.join(sorted(missing))}, which the card lists")
+    # The tensors of the same checkpoint have the shapes, too, which their files lack.
+    tensors = {name: source.tensors[name] for name in listed.tensors}
+    return FoldedGraph(onnx.load_model(folder / listed.file, load_external_data=False), tensors)
 
 
 def _publish(folder: Path, card: Card, made: Made, options: ExportOptions) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -135,6 +136,24 @@ def test_the_published_tables_are_a_file_that_the_card_names_and_describes(
     }
     assert (card["weights"], card["checkpoint_sha256"]) == (4 * 2 * 16**3, digest)
     assert (card["decision_rule"], card["largest_exponent"]) == ("mean", 15)
+
+
+def test_a_version_with_tables_beside_its_graph_is_measured_again(
+    models: Path,
+    saved: Path,
+    boards_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    copied = Path(shutil.copytree(models, tmp_path / "models"))
+    monkeypatch.chdir(tmp_path)  # the tables are found wherever the command runs
+    again = ("--boards", str(boards_file), "--extend", "--version", "1")
+    assert export(saved, copied, *again) == 0, capsys.readouterr().err
+    assert read_card(copied) == read_card(models)
+    (copied / "tiny/1/tables.bin").write_bytes(b"others")
+    assert export(saved, copied, *again) == 1
+    assert "tables.bin: not the file that the card describes" in capsys.readouterr().err
 
 
 def test_other_tables_make_another_model_file(models: Path, network: NTupleNetwork) -> None:
