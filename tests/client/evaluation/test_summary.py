@@ -35,7 +35,7 @@ def test_outgrown_games_are_counted_and_named() -> None:
     summary = Summary.of(GAMES)
     assert summary.outgrown_games == (3,)
     assert "1 game ended because it exceeded the model's largest tile: game 3." in markdown(summary, "title")
-    assert "outgrew" not in markdown(Summary.of(GAMES[:3]), "title")
+    assert "exceeded" not in markdown(Summary.of(GAMES[:3]), "title")
 
 
 def test_one_game_makes_a_report_without_intervals_of_scores() -> None:
