@@ -28,7 +28,7 @@ def add(subcommands: "Subcommands") -> None:
         "tiles with 95% intervals. Every move is kept: after Ctrl-C or a lost connection, the same command "
         "continues where it stopped.",
     )
-    add_servers(parser, use=" to share the games")
+    add_servers(parser, default="", use=" to share the games")  # with --ray, the default are its replicas
     parser.add_argument(
         "--model",
         type=listed,

@@ -28,7 +28,7 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
         const="auto",
         metavar="HOST:PORT",
         help="play the games in tasks of this Ray cluster, with its replicas (octofold ray serve) unless "
-        " --target is given; without an address, the cluster of this machine",
+        "--target is given; without an address, the cluster of this machine",
     )
     ray.add_argument(
         "--ray-name", default=SERVICE, metavar="NAME", help="name of the replicas (default: %(default)s)"
@@ -44,11 +44,11 @@ def cluster_of(options: argparse.Namespace) -> Iterator[tuple[Sequence[str], Clu
         EvaluationError: Ray is not installed.
     """
     if options.ray is None:
-        yield options.targets, None
+        yield options.targets or [DEFAULT_TARGET], None
         return
     cluster, directory = ray_part("cluster"), ray_part("directory")
     with cluster.connected(options.ray):
-        if options.targets != [DEFAULT_TARGET] or (options.players and not options.models):
+        if options.targets or (options.players and not options.models):
             yield options.targets, RayCluster(options, lambda: options.targets)
             return
 

@@ -1,0 +1,42 @@
+"""The flags of `octofold evaluate` that choose the servers, with a cluster and without one."""
+
+import sys
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import pytest
+from octofold_client.cli import evaluate
+from octofold_client.cli.spreading import cluster_of
+from octofold_game.command_line import Parser
+
+REPLICAS = ["10.0.0.1:50051", "10.0.0.2:50051"]
+
+
+@pytest.fixture
+def ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster with two replicas; the extra `ray` need not be installed."""
+    cluster = SimpleNamespace(connected=lambda _address: nullcontext())
+    directory = SimpleNamespace(addresses=lambda _name: REPLICAS)
+    monkeypatch.setitem(sys.modules, "octofold_client.ray.cluster", cluster)
+    monkeypatch.setitem(sys.modules, "octofold_client.ray.directory", directory)
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ([], ["127.0.0.1:50051"]),
+        (["--target", "10.0.0.3:50051"], ["10.0.0.3:50051"]),
+        (["--ray"], REPLICAS),
+        (["--ray", "--target", "10.0.0.3:50051"], ["10.0.0.3:50051"]),
+        (["--ray", "--target", "127.0.0.1:50051"], ["127.0.0.1:50051"]),
+        (["--ray", "--player", "random"], []),
+    ],
+)
+@pytest.mark.usefixtures("ray")
+def test_servers_that_are_named_play_and_otherwise_the_replicas(
+    flags: list[str], expected: list[str]
+) -> None:
+    parser = Parser()
+    evaluate.add(parser.add_subparsers())
+    with cluster_of(parser.parse_args(["evaluate", *flags])) as (targets, _):
+        assert targets == expected
