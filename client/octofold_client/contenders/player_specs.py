@@ -22,10 +22,19 @@ from octofold_client.rpc.answers import ModelVersion
 from octofold_client.wording import listed
 
 GROUP = "octofold.players"
+
+
+def _truth(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError(text)
+    return text == "true"
+
+
 _READ: dict[Any, tuple[Callable[[str], Any], str]] = {
     int: (int, "a whole number"),
     int | None: (int, "a whole number"),
     float: (float, "a number"),
+    bool: (_truth, "true or false"),
     Path: (Path, "a path"),
     str: (str, "text"),
 }
@@ -129,6 +138,11 @@ def _options(kind: str, player: Any, words: str) -> dict[str, Any]:
             raise EvaluationError(f"{kind} has no option {name}{_hint(name, options)}")
         if name in values:
             raise EvaluationError(f"{kind}: {name} is given twice")
+        if types[name] not in _READ:
+            readable = listed(map(_type_name, _READ))
+            raise EvaluationError(
+                f"{kind}: {name} has the type {_type_name(types[name])}, but a spec gives only {readable}"
+            )
         read, what = _READ[types[name]]
         try:
             values[name] = read(text)
@@ -138,6 +152,10 @@ def _options(kind: str, player: Any, words: str) -> dict[str, Any]:
     if missing:
         raise EvaluationError(f"{kind} needs {missing[0]}: {kind}:{missing[0].upper()}")
     return values
+
+
+def _type_name(kind: Any) -> str:
+    return kind.__name__ if isinstance(kind, type) else str(kind)
 
 
 def _required(options: Any) -> list[str]:

@@ -91,7 +91,8 @@ def test_the_same_player_has_one_name_however_it_is_spelt() -> None:
 def test_another_package_may_name_players_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_players.py").write_text(
         "from dataclasses import dataclass\n"
-        "@dataclass\nclass Mine:\n    level: int\n    name: str = 'mine'\n"
+        "@dataclass\nclass Mine:\n    level: int\n    name: str = 'mine'\n    deep: bool = False\n"
+        "    weights: tuple[float, ...] = ()\n"
         "    def next_moves(self, boards): ...\n"
     )
     described = tmp_path / "my_players-3.1.dist-info"
@@ -102,7 +103,22 @@ def test_another_package_may_name_players_of_its_own(tmp_path: Path, monkeypatch
     contender = local_player("mine:7")
     assert contender.version.version == "3.1"
     assert contender.title == "mine:7"
-    assert vars(contender.player) == {"level": 7, "name": "mine"}
+    assert vars(contender.player) == {"level": 7, "name": "mine", "deep": False, "weights": ()}
+    assert [vars(local_player(f"mine:7,deep={word}").player)["deep"] for word in ("true", "false")] == [
+        True,
+        False,
+    ]
+    for spec, message in (
+        ("mine:7,deep=no", "mine: deep=no is not true or false"),
+        (
+            "mine:7,weights=1",
+            "mine: weights has the type tuple[float, ...], but a spec gives only int, int | None, float, "
+            "bool, Path, str",
+        ),
+    ):
+        with pytest.raises(EvaluationError) as error:
+            local_player(spec)
+        assert str(error.value) == message
 
 
 def test_the_options_of_a_player_that_does_not_name_them_are_told_apart(tmp_path: Path) -> None:
