@@ -9,6 +9,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
+from google.rpc.code_pb2 import CANCELLED
 from grpc_health.v1 import health_pb2
 from octofold_proto.errors import InvalidRequest, QueueFull, UnknownModel
 
@@ -30,7 +31,6 @@ MAX_WATCHES_PER_CONNECTION = 16
 """gRPC clients need only one for each connection."""
 
 WATCH_RETRY_SECONDS = 10.0
-CANCELLED = 1
 
 _SERVING = health_pb2.HealthCheckResponse.SERVING
 _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING

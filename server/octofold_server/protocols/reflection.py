@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from google.rpc.code_pb2 import CANCELLED
 from grpc_reflection.v1alpha.reflection import SERVICE_NAME as V1ALPHA
 from grpc_reflection.v1alpha.reflection import ReflectionServicer
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
@@ -26,7 +27,6 @@ METHOD = "ServerReflectionInfo"
 
 MAX_STREAMS = 16
 MOST_BYTES = 4096
-CANCELLED = 1
 
 
 class Reflection:

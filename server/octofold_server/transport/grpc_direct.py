@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+from google.rpc.code_pb2 import CANCELLED
 from grpc._cython import cygrpc  # type: ignore[attr-defined]  # private, so not in the stubs
 
 from octofold_server.transport.interface import CALL_BYTES, YEAR_SECONDS, Metadata, nothing
@@ -28,7 +29,6 @@ TICK_SECONDS = 0.25
 _CLOSE, _MESSAGE, _SENT, _STATUS = range(4)
 """The operations of a call that gRPC has to finish."""
 
-_CANCELLED = 1
 _NO_FLAGS = 0
 _MORE_FOLLOWS = cygrpc.WriteFlag.buffer_hint
 _NOTHING: tuple[()] = ()
@@ -140,7 +140,7 @@ class DirectRpc:
         self._owed.discard(_CLOSE)
         if event.batch_operations[0].cancelled():
             if self.on_left is nothing:
-                self.end(_CANCELLED)
+                self.end(CANCELLED)
             else:
                 self.run_guarded(self.on_left)
         self._look()

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
+from google.rpc.code_pb2 import CANCELLED
 
 from octofold_server.transport.interface import CALL_BYTES, YEAR_SECONDS, Metadata, nothing
 from octofold_server.transport.methods import Begin, Methods
@@ -27,7 +28,6 @@ from octofold_server.transport.unary import fail
 TICK_SECONDS = 0.25
 
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
-_CANCELLED = 1
 
 _log = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ class PublicRpc:
         except asyncio.CancelledError:
             self._is_done = True
             self._stop_tasks()
-            self.run_guarded(self.on_left if self.on_left is not nothing else partial(self.end, _CANCELLED))
+            self.run_guarded(self.on_left if self.on_left is not nothing else partial(self.end, CANCELLED))
             raise
         finally:
             self._is_done = True

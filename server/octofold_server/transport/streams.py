@@ -14,6 +14,7 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from google.protobuf.message import Message
+from google.rpc.code_pb2 import UNAVAILABLE
 from octofold_proto.errors import InvalidRequest, OctofoldError, Unavailable
 
 from octofold_server.admission.admission import AcceptedCall, Admission, code_name
@@ -31,8 +32,6 @@ MIN_BOARDS = 32
 
 CLOSING_SECONDS = 3.0
 """Time limit for a client to read the next reply while the server shuts down."""
-
-UNAVAILABLE = 14
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
