@@ -26,10 +26,10 @@ from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import Evaluator, head
 from octofold_export.sources.checkpoint import from_checkpoint
 from octofold_game.model import Precision
+from octofold_game.processors import cpu_name
 from octofold_server.backends.backend import Backend, Layout
 from octofold_server.backends.onnx_backend import onnx_lanes
 from octofold_server.models.repository import VersionFolder, read_card, read_model, versions_by_name
-from octofold_server.system.cpus import cpu_name
 
 BATCHES = (1, 8, 32)
 CALIBRATION_BOARDS = 512

@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 from octofold_game.files import read_regular
+from octofold_game.processors import cpu_name
 
 RUNS_FILE = "runs.jsonl"
 _MAX_BYTES = 1 << 20
@@ -119,13 +120,5 @@ def machine() -> str:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     system = f"{platform.system()} {platform.release()}"
     plural = "" if cores == 1 else "s"
-    return f"{_processor()}, {cores} core{plural}, {system}, Python {platform.python_version()}"
-
-
-def _processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    try:
-        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        lines = []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, "") or platform.processor() or platform.machine() or "unknown processor"
+    processor = cpu_name(platform.processor() or platform.machine() or "unknown processor")
+    return f"{processor}, {cores} core{plural}, {system}, Python {platform.python_version()}"

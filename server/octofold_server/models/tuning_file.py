@@ -13,10 +13,11 @@ from typing import Annotated, Literal
 
 import msgspec
 from octofold_game.files import read_regular, whole_file
+from octofold_game.processors import cpu_name
 
 from octofold_server.backends.backend import Layout
 from octofold_server.backends.cuda import gpu_name
-from octofold_server.system.cpus import cpu_name, usable_cores
+from octofold_server.system.cpus import usable_cores
 
 FILE = "tuning.json"
 MAX_BYTES = 1 << 20

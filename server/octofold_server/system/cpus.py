@@ -21,16 +21,6 @@ def usable_cores(membership: Path = Path("/proc/self/cgroup"), root: Path = CGRO
     return max(1, int(min(cores, _quota(membership, root))))
 
 
-def cpu_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """The model name of the CPU, or "CPU" if Linux does not report it."""
-    try:
-        lines = cpuinfo.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return "CPU"
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, "CPU")
-
-
 def _quota(membership: Path, root: Path) -> float:
     """Cores that the process's control groups allow; infinite without a quota."""
     try:
