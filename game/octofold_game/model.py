@@ -7,6 +7,7 @@ benches read it. What they must agree on stands here, once.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -52,7 +53,10 @@ OUTPUTS = (MOVE, PROBABILITIES, VOTES, LEGAL)
 VIEWS = Tensor("views", np.dtype(np.float32), (-1, 4))
 """`[N, V, 4]`, behind the others if the graph has it: each view's probabilities of the board's own moves."""
 
-# The files of a version.
+# The names of models and the files of a version.
+
+MODEL_NAME = re.compile(r"\w[\w.-]{0,127}")
+"""What a model and its folder may be called: letters, digits and "_", after the first also "." and "-"."""
 
 Precision = Literal["fp32", "int8", "fp16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)

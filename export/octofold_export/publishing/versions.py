@@ -11,7 +11,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import re
 import secrets
 import shutil
 import signal
@@ -19,14 +18,13 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from octofold_game.model import TRITON_FILE
+from octofold_game.model import MODEL_NAME, TRITON_FILE
 
 from octofold_export.errors import ExportError
 
 Content = bytes | memoryview
 _TAKEN = (errno.EEXIST, errno.ENOTEMPTY)
 _STAGING = ".publishing-"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 class VersionExistsError(ExportError):
@@ -39,9 +37,10 @@ def check_name(name: str) -> None:
     Raises:
         ExportError: it cannot.
     """
-    if not _NAME.fullmatch(name):
+    if not MODEL_NAME.fullmatch(name):
         raise ExportError(
-            f"model name {name!r}: allowed are letters, digits, '.', '_' and '-', the first a letter or digit"
+            f"model name {name!r}: allowed are 1 to 128 letters, digits, '_', '.' and '-', "
+            "but '.' and '-' not in the first place"
         )
 
 

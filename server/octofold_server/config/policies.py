@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from octofold_game.model import MODEL_NAME
+
 _LATEST = re.compile(r"latest:([1-9]\d{0,8})", re.ASCII)
 _VERSIONS = re.compile(r"[1-9]\d{0,17}(,[1-9]\d{0,17})*", re.ASCII)
-_MODEL = re.compile(r"\w[\w.-]*")
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def parse_policies(text: str) -> VersionPolicies:
     for number, item in enumerate(text.split(";")):
         model, named, policy = item.strip().rpartition("=")
         if named:
-            if not _MODEL.fullmatch(model) or model in by_model:
+            if not MODEL_NAME.fullmatch(model) or model in by_model:
                 raise ValueError(item)
             by_model[model] = _parse_policy(policy)
         elif number == 0:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from octofold_game.files import open_regular, read_regular
 from octofold_game.model import (
     CARD_FILE,
+    MODEL_NAME,
     Card,
     CardError,
     GraphFile,
@@ -29,9 +29,6 @@ from octofold_game.model import (
     parse_card,
 )
 from octofold_proto.errors import ModelError
-
-# As in a version policy. It goes into replies and metrics, which are UTF-8: a folder's name need not be.
-MODEL_NAME = re.compile(r"\w[\w.-]*")
 
 MAX_MODEL_BYTES = (1 << 31) - 1
 """Maximum size of an ONNX graph, which is a Protobuf message."""
@@ -56,8 +53,7 @@ def find_versions(repository: Path) -> list[VersionFolder]:
 
     A version is a folder whose name is a positive integer; anything else, such as a version that is being
     published under a temporary name, is passed over. So is a folder that cannot be read, such as a mounted
-    volume's lost+found, or whose name has other characters than letters, digits, ".", "-" and "_". The reason
-    is logged.
+    volume's lost+found, or whose name is not a `MODEL_NAME`. The reason is logged.
 
     Raises:
         ModelError: the repository is not a folder that can be read.
@@ -185,6 +181,7 @@ def _scan(repository: Path) -> tuple[list[VersionFolder], dict[Path, str]]:
         except OSError as error:
             passed_over[folder] = error.strerror or str(error)
             continue
+        # A name goes into replies and metrics, which are UTF-8: that of a folder need not be.
         if not found or MODEL_NAME.fullmatch(folder.name):
             versions += found
         else:

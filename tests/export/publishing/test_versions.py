@@ -194,7 +194,7 @@ def test_names_with_surprises_are_refused(name: str) -> None:
         check_name(name)
 
 
-@pytest.mark.parametrize("name", ["cnn5", "cnn5-mean", "Cnn_5.2", "5"])
+@pytest.mark.parametrize("name", ["cnn5", "cnn5-mean", "Cnn_5.2", "5", "_mine", "größe", "a" * 128])
 def test_plain_names_are_accepted(name: str) -> None:
     check_name(name)
 
