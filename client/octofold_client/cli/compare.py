@@ -117,7 +117,7 @@ def _add_decisions(parser: argparse.ArgumentParser) -> None:
         "--equal-within",
         type=_margin,
         metavar="X%",
-        help="play until neither is shown to be more than X%% worse than the other, or one is",
+        help="play until both are shown to be equal within X%%, or one is shown to be worse",
     )
     group.add_argument(
         "--limit",

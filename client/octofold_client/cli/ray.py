@@ -144,7 +144,7 @@ def serve(options: Namespace) -> None:
         placed = placement.Placement(
             plan,
             remark=lambda text: print(text, file=sys.stderr),
-            on_change=functools.partial(_tell, options.address_file),
+            on_change=functools.partial(_report, options.address_file),
         )
         try:
             with DeferredInterrupts() as interrupts:
@@ -173,7 +173,7 @@ def print_addresses(options: Namespace) -> None:
     print(",".join(found))
 
 
-def _tell(file: Path | None, addresses: Sequence[str]) -> None:
+def _report(file: Path | None, addresses: Sequence[str]) -> None:
     if file:
         write_text(file, "".join(f"{address}\n" for address in addresses))
     if addresses:

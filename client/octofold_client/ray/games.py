@@ -80,7 +80,7 @@ class Spread:
     _failures: int = field(default=0, init=False)
     _failed: float = field(default=-math.inf, init=False)
     "when the last of them was counted"
-    _told: bool = field(default=False, init=False)
+    _reported: bool = field(default=False, init=False)
     _moved: float = field(default_factory=time.monotonic, init=False)
     _places: list[str] = field(default_factory=list, init=False)
     _looked: float = field(default=-math.inf, init=False)
@@ -112,7 +112,7 @@ class Spread:
             while self._waiting or self._uncut or self._running:
                 self.check()
                 self._assign(largest_exponent)
-                self._tell_if_nothing_moves()
+                self._report_if_nothing_moves()
                 if not self._running:
                     time.sleep(SLICE_SECONDS)
                     continue
@@ -170,9 +170,9 @@ class Spread:
         free = Counter(self._places) - Counter(each.place for each in self._running)
         return [place for place in free.elements() if self._shunned.get(place, 0.0) <= now]
 
-    def _tell_if_nothing_moves(self) -> None:
-        if not self._told and time.monotonic() - self._moved > PATIENCE_SECONDS / 4:
-            self._told = True
+    def _report_if_nothing_moves(self) -> None:
+        if not self._reported and time.monotonic() - self._moved > PATIENCE_SECONDS / 4:
+            self._reported = True
             self.remark(f"no game has moved for a while; the cluster has {cluster.room()}")
 
     def _known_places(self) -> list[str]:
@@ -206,7 +206,7 @@ class Spread:
             each.games.update((episode.game, episode) for episode in news.unfinished)
         each.standing = news.standing
         if news.moves:
-            self._failures, self._moved, self._told = 0, time.monotonic(), False
+            self._failures, self._moved, self._reported = 0, time.monotonic(), False
         if news.failure:
             if news.is_final:
                 raise EvaluationError(news.failure)

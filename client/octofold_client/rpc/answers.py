@@ -47,7 +47,7 @@ class ModelVersion:
 
     version: str
     state: str
-    """loading, ready, failed or unspecified."""
+    """loading, ready, failed, unloading, unloaded or unspecified."""
     reason: str
     """Why it is not ready; empty if it is."""
     precision: str
