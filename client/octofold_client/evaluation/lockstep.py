@@ -28,6 +28,8 @@ SLICE_SECONDS = 0.2
 ASK_AGAIN = RetryPolicy(attempts=7, largest_wait_seconds=5.0)
 """When to ask a server again that was full or unavailable. The games end when every server has failed so many
 times in a row, after 6 to 10 s."""
+PATIENCE_SECONDS = 60.0
+"""How long to ask full servers again without an answer; a queue may be too small for a group."""
 _CALLS = 2
 """Groups that a server has at a time."""
 
@@ -112,6 +114,7 @@ def play(
     on_lost: Callable[[int, OctofoldError], None] = lambda _server, _error: None,
     on_left: Callable[[list[Episode]], None] = lambda _unfinished: None,
     ask_again: RetryPolicy = ASK_AGAIN,
+    patience_seconds: float = PATIENCE_SECONDS,
 ) -> Generator[Step, None, None]:
     """Play games and yield a step for each answered batch.
 
@@ -125,13 +128,14 @@ def play(
         on_lost: called with the index of a server that begins to fail and the error, if other servers are
             left.
         on_left: called at the end, whatever its cause, with the games that have begun and not finished.
-        ask_again: when to ask a server again that was full or unavailable. A full server is never given up.
+        ask_again: when to ask a server again that was full or unavailable.
+        patience_seconds: how long to ask full servers again without an answer.
 
     Raises:
         BrokenAnswer: a move is illegal.
-        OctofoldError: the last server failed.
+        OctofoldError: the last server failed, or all have been full for too long.
     """
-    table = _Table(asks, seed, games, parallel, largest_exponent, ask_again)
+    table = _Table(asks, seed, games, parallel, largest_exponent, ask_again, patience_seconds)
     try:
         while table.ready or table.in_flight:
             server, group, answer = table.next_answer(while_waiting)
@@ -144,8 +148,7 @@ def play(
                 if table.shun(server, error):
                     on_lost(server.number, error)
                 continue
-            server.answered += len(answered.moves)
-            server.failures = 0
+            table.answered(server, len(answered.moves))
             try:
                 finished = group.episodes.step(answered.moves)
             except ValueError as error:
@@ -168,12 +171,15 @@ class _Table:
         parallel: int,
         largest_exponent: int,
         ask_again: RetryPolicy,
+        patience_seconds: float,
     ) -> None:
         # Indices are taken one by one: a million of them may wait.
         self._unfinished = deque(game for game in games if isinstance(game, Episode))
         self._new = (game for game in games if not isinstance(game, Episode))
         self._servers = [_Server(ask, number) for number, ask in enumerate(asks)]
         self._ask_again = ask_again
+        self._patience_seconds = patience_seconds
+        self._last_answer = time.monotonic()
         places, groups = min(parallel, len(games)), _CALLS * len(asks)
         self._groups = [
             _Group(Episodes(seed, (), largest_exponent), places // groups + (number < places % groups))
@@ -228,6 +234,12 @@ class _Table:
                 found[0].in_flight -= 1
                 return found
 
+    def answered(self, server: _Server, boards: int) -> None:
+        """Count an answer."""
+        server.answered += boards
+        server.failures = 0
+        self._last_answer = time.monotonic()
+
     def shun(self, server: _Server, error: OctofoldError) -> bool:
         """Do not ask a server for a while, or never again.
 
@@ -235,13 +247,16 @@ class _Table:
             Whether it begins to fail and others are left.
 
         Raises:
-            OctofoldError: it was the last one.
+            OctofoldError: it was the last one, or all have been full for too long.
         """
         now = time.monotonic()
         if server.lost or now < server.asked_again:  # the other group that it had
             return False
         if isinstance(error, QueueFull):
             server.failures = 0
+            waiting = self.in_flight > server.in_flight  # for the answer of another server
+            if not waiting and now - self._last_answer > self._patience_seconds:
+                raise error
         else:
             server.failures += 1
         attempts = self._ask_again.attempts
@@ -252,7 +267,7 @@ class _Table:
             server.asked_again = now + wait
         if all(each.lost or each.failures >= attempts for each in self._servers):
             raise error
-        others = any(not each.failures for each in self._servers)
+        others = any(not each.failures and not each.lost for each in self._servers)
         return server.failures == 1 and others
 
     def step(self, group: _Group, answered: NextMoves, finished: list[Episode]) -> Step:

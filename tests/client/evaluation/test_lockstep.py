@@ -213,7 +213,7 @@ def test_a_server_that_was_away_for_a_while_gets_games_again() -> None:
     assert lost == [0]
 
 
-def test_a_full_server_is_asked_again_and_never_given_up() -> None:
+def test_a_full_server_is_asked_again_however_often() -> None:
     busy = Failing(range(3, 40), lambda: full(0.0))
     lost: list[int] = []
     steps = list(
@@ -221,6 +221,12 @@ def test_a_full_server_is_asked_again_and_never_given_up() -> None:
     )
     assert sum(len(step.finished) for step in steps) == 4
     assert not lost
+
+
+def test_a_server_that_never_has_room_ends_it_after_a_while() -> None:
+    busy = Failing(range(10**9), lambda: full(0.0))
+    with pytest.raises(QueueFull):
+        list(play([busy], 7, range(4), 4, 15, ask_again=AT_ONCE, patience_seconds=0))
 
 
 def test_while_a_server_is_full_the_others_get_its_games() -> None:
