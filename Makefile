@@ -127,7 +127,7 @@ $(VENV)/bin/pip:
 
 # numba keeps compiled code by the file of the caller, and does not see changes of what is called in other files.
 $(VENV)/compiled: $(wildcard $(patsubst %,%/*.py,$(COMPILED) $(addsuffix /*,$(COMPILED)))) | $(VENV)/bin/pip
-	find $(COMPILED) -name '*.nb[ci]' -delete
+	find $(wildcard $(COMPILED)) -name '*.nb[ci]' -delete
 	@touch $@
 
 $(VENV)/light: $(VENV)/bin/pip pyproject.toml constraints.txt | $(VENV)/compiled

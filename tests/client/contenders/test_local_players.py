@@ -57,10 +57,10 @@ class FirstLegal:
     [
         (
             "expectimx:depth=2",
-            "unknown player 'expectimx' (choose from expectimax, minimax, montecarlo, ntuple, random); "
+            "unknown player 'expectimx' (choose from expectimax, minimax, montecarlo, ntuple, perimeter, random); "
             "did you mean expectimax?",
         ),
-        ("", "unknown player '' (choose from expectimax, minimax, montecarlo, ntuple, random)"),
+        ("", "unknown player '' (choose from expectimax, minimax, montecarlo, ntuple, perimeter, random)"),
         (
             "minimax:dpeth=2",
             "minimax has no option dpeth (choose from depth, milliseconds, win); did you mean depth?",
