@@ -11,7 +11,9 @@ the kept tiles keep still, only the free cells decide what happens, and the same
 of any size. Both formations, with their limits and goals, are those of macroxue's player, its "perimeter
 defense" (https://github.com/macroxue/2048-ai).
 
-What may be where depends on one exponent, that of the *next* tile: the one to make beside the kept ones.
+What may be where depends on one exponent, that of the *next* tile: the one to make beside the kept ones. A
+table is made for one such tile. It also plays boards whose kept tiles are smaller, as long as the others are
+smaller still: what it then says of its goal is not true, but its moves keep the board in order.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ _U = np.uint64
 _CELL = _U(0xF)
 LEAST_NEXT, MOST_NEXT = 5, 11
 """The exponents of next tiles that tables are made for. A 4 that is spawned must be within all limits."""
+LEAST_ANCHOR = 4
+"""The smallest exponent of anchors: goals go down to three below it."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class Formation:
 
     name: str
     below_next: Mapping[int, int]
-    "For each free cell, how far below the next tile its exponent stays, at least."
+    "For each free cell, how far below the next tile its exponent stays, at least: 0 only where it is made."
     goals: tuple[Mapping[int, int], ...]
     "Each a goal: for some free cells, how far below the next tile their exponents are."
     falling: tuple[tuple[int, int], ...]
@@ -44,10 +48,11 @@ class Formation:
     unequal: tuple[tuple[int, int], ...]
     "Pairs of cells with different tiles."
     anchors: tuple[int, ...]
-    "The next tile is by `below_anchors` exponents smaller than the smallest tile of these cells,"
-    below_anchors: int
+    "The smallest tile of these cells limits the others as the next tile would,"
     clips: bool
-    "or the one that the table is made for if this is smaller. Without `clips`, such boards are left alone."
+    "unless the next tile is smaller. Without `clips`, such boards are left alone."
+    below_anchors: int
+    "How far below that tile the next one is on a board whose anchors are small."
     sure: float
     "The table decides if its chance is at least this."
 
@@ -75,8 +80,8 @@ FIVE = Formation(
     falling=((4, 5), (5, 6), (2, 6)),
     unequal=(*_BLOCK, (2, 5)),
     anchors=(2, 5),
-    below_anchors=1,
     clips=True,
+    below_anchors=1,
     sure=0.9,
 )
 
@@ -95,8 +100,8 @@ SIX = Formation(
     falling=((2, 6),),
     unequal=(*_BLOCK, (4, 5), (5, 6)),
     anchors=(4, 5, 6),
-    below_anchors=0,
     clips=False,
+    below_anchors=0,
     sure=0.0,
 )
 
@@ -125,8 +130,8 @@ class Shape(NamedTuple):
     "[U, 2]"
     anchors: NDArray[np.int64]
     "[A]"
-    below_anchors: np.int64
     clips: np.bool_
+    below_anchors: np.int64
 
     @property
     def positions(self) -> int:
@@ -154,8 +159,8 @@ def shape(formation: Formation, largest: int) -> Shape:
         falling=np.array(formation.falling),
         unequal=np.array(formation.unequal),
         anchors=np.array(formation.anchors),
-        below_anchors=np.int64(formation.below_anchors),
         clips=np.bool_(formation.clips),
+        below_anchors=np.int64(formation.below_anchors),
     )
 
 
@@ -192,26 +197,24 @@ def is_goal(board, next_tile, shape):
 
 
 @njit(cache=True, nogil=True)
-def next_tile(board, shape):
-    """The exponent of the next tile on a board in the formation and without a goal; -1 for other boards."""
-    smallest = np.int64(15)
+def holds(board, shape):
+    """Whether a board is in the formation, within its limits, and without a goal."""
+    anchor = np.int64(15)
     for cell in shape.anchors:
-        smallest = min(smallest, exponent(board, cell))
-    wanted = smallest - shape.below_anchors
-    if wanted > shape.largest and shape.clips:
-        wanted = shape.largest
-    if wanted > shape.largest or wanted < LEAST_NEXT:
-        return -1
+        anchor = min(anchor, exponent(board, cell))
+    limit = min(anchor, shape.largest)
+    if anchor < LEAST_ANCHOR or (limit < anchor and not shape.clips):
+        return False
     for cell in range(16):
         if shape.sizes[cell] == 1:
             if exponent(board, cell) == 0:
-                return -1
-        elif exponent(board, cell) > wanted - shape.below_next[cell]:
-            return -1
+                return False
+        elif shape.below_next[cell] and exponent(board, cell) > limit - shape.below_next[cell]:
+            return False
     for n in range(len(shape.falling)):
         if exponent(board, shape.falling[n, 0]) <= exponent(board, shape.falling[n, 1]):
-            return -1
+            return False
     for n in range(len(shape.unequal)):
         if exponent(board, shape.unequal[n, 0]) == exponent(board, shape.unequal[n, 1]):
-            return -1
-    return -1 if is_goal(board, wanted, shape) else wanted
+            return False
+    return not is_goal(board, min(limit, anchor - shape.below_anchors), shape)

@@ -29,8 +29,8 @@ from octofold_players.endgame.formation import (
     MOST_NEXT,
     Formation,
     Shape,
+    holds,
     index,
-    next_tile,
     shape,
 )
 from octofold_players.endgame.solver import entry_chance, entry_move
@@ -226,7 +226,7 @@ def _find_moves(boards, table, moves, chances):
         symmetric_boards(boards[n], symmetric)
         for view in range(8):
             # No board has a formation in two views.
-            if next_tile(symmetric[view], table.shape) >= 0:
+            if holds(symmetric[view], table.shape):
                 entry = _entry(index(symmetric[view], table.shape), table)
                 if entry:
                     moves[n] = _MOVE_BACK[view, entry_move(entry)]

@@ -57,8 +57,8 @@ class FirstLegal:
     [
         (
             "expectimx:depth=2",
-            "unknown player 'expectimx' (choose from expectimax, minimax, montecarlo, ntuple, perimeter, random); "
-            "did you mean expectimax?",
+            "unknown player 'expectimx' (choose from expectimax, minimax, montecarlo, ntuple, perimeter, "
+            "random); did you mean expectimax?",
         ),
         ("", "unknown player '' (choose from expectimax, minimax, montecarlo, ntuple, perimeter, random)"),
         (

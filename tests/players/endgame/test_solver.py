@@ -14,12 +14,12 @@ from octofold_players.endgame.formation import (
     FORMATIONS,
     SIX,
     Formation,
+    holds,
     index,
     is_goal,
-    next_tile,
     shape,
 )
-from octofold_players.endgame.solver import entry_chance, entry_move, solve
+from octofold_players.endgame.solver import DISCOUNT, entry_chance, entry_move, solve
 
 Board = tuple[int, ...]
 ROUNDING = 1 / 16_382
@@ -45,7 +45,7 @@ class SlowSolver:
         self.chance = cache(self._chance)
 
     def _chance(self, board: Board) -> float:
-        return max(self.chances_of_moves(board))
+        return DISCOUNT * max(self.chances_of_moves(board))
 
     def chances_of_moves(self, board: Board) -> list[float]:
         afterstates, _, legal = rules.afterstates(np.array([board], np.uint8))
@@ -96,7 +96,7 @@ def test_chances_are_those_of_a_plain_recursion_over_the_rules(largest: int) -> 
     for board, packed in zip(boards, pack(boards), strict=True):
         chances = slow.chances_of_moves(tuple(map(int, board)))
         entry = entries[index(packed, shape(CORNER, largest))]
-        assert entry_chance(entry) == pytest.approx(max(chances), abs=20 * ROUNDING)
+        assert entry_chance(entry) == pytest.approx(DISCOUNT * max(chances), abs=20 * ROUNDING)
         assert chances[entry_move(entry)] == pytest.approx(max(chances), abs=20 * ROUNDING)
 
 
@@ -112,7 +112,8 @@ def test_every_chance_of_a_block_of_six_follows_from_the_next_ones() -> None:
     some = np.random.default_rng(0).choice(len(boards), 300, replace=False)
     for board, packed in zip(boards[some], pack(boards[some]), strict=True):
         chances = following.chances_of_moves(tuple(map(int, board)))
-        assert entry_chance(entries[index(packed, of_shape)]) == pytest.approx(max(chances), abs=ROUNDING)
+        chance = DISCOUNT * max(chances)
+        assert entry_chance(entries[index(packed, of_shape)]) == pytest.approx(chance, abs=ROUNDING)
 
 
 def test_positions_are_numbered_one_by_one() -> None:
@@ -132,28 +133,43 @@ def test_a_tile_above_its_limit_has_no_number() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cells", "wanted"),
+    ("cells", "played"),
     [
-        ({}, 7),  # the third and the fifth tile are larger than the largest that the table makes
-        ({2: 9, 5: 7}, 6),
-        ({2: 7, 5: 9}, 6),
-        ({6: 7, 3: 6, 7: 5, 12: 5}, 7),
-        ({6: 8}, -1),
-        ({7: 7}, -1),
-        ({12: 6}, -1),
-        ({2: 9, 5: 7, 7: 6}, -1),  # as large as the tile to make
-        ({2: 9, 5: 9}, -1),
-        ({4: 10}, -1),  # not larger than the fifth
-        ({0: 0}, -1),
-        ({6: 7, 7: 6, 3: 6}, -1),  # a goal
-        ({2: 9, 5: 7, 6: 6, 10: 5, 14: 5}, -1),  # a goal of the smaller tile
+        ({}, True),
+        ({6: 7, 3: 6, 7: 5, 12: 5}, True),
+        ({7: 7}, False),  # as large as the tile to make
+        ({12: 6}, False),
+        ({6: 8}, True),  # a larger one is there already: the table has no such position
+        ({2: 5, 7: 4, 12: 3}, True),  # with a small anchor, the others are smaller still
+        ({2: 5, 7: 5}, False),
+        ({5: 5, 12: 4}, False),
+        ({2: 3}, False),  # too small an anchor
+        ({2: 9, 5: 9}, False),
+        ({4: 10}, False),  # not larger than the fifth
+        ({0: 0}, False),
+        ({6: 7, 7: 6, 3: 6}, False),  # a goal
+        ({2: 9, 5: 6, 6: 5, 10: 4, 14: 4}, False),  # the goal of a small anchor
     ],
 )
-def test_the_next_tile_of_a_block_of_five(cells: dict[int, int], wanted: int) -> None:
+def test_boards_that_a_table_of_five_plays(cells: dict[int, int], played: bool) -> None:
     board = np.array([[14, 13, 12, 0, 11, 10, *[0] * 10]], np.uint8)
     for cell, exponent in cells.items():
         board[0, cell] = exponent
-    assert next_tile(pack(board)[0], shape(FIVE, 7)) == wanted
+    assert holds(pack(board)[0], shape(FIVE, 7)) == played
+
+
+def test_only_a_goal_at_once_is_worth_as_much_as_one_move_away() -> None:
+    entries = solve(CORNER, 5)
+    slow = SlowSolver(CORNER, 5)
+    of_shape = shape(CORNER, 5)
+    boards = boards_of(CORNER, 5, entries)
+    at_once = 0
+    for board, packed in zip(boards, pack(boards), strict=True):
+        wins = max(slow.chances_of_moves(tuple(map(int, board)))) == 1.0
+        chance = entry_chance(entries[index(packed, of_shape)])
+        assert (chance > DISCOUNT - ROUNDING / 2) == wins
+        at_once += wins
+    assert at_once
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from octofold_game.bitboards import pack
 from octofold_game.symmetries import CELLS, MOVES
-from octofold_players.endgame.formation import FIVE, SIX, index, next_tile, shape
+from octofold_players.endgame.formation import FIVE, SIX, holds, index, shape
 from octofold_players.endgame.solver import entry_chance, entry_move, solve
 from octofold_players.endgame.tables import EndgameTable, endgame_moves, load_tables, save_table
 from octofold_players.ntuple import NTupleFileError, NTupleNetwork
@@ -117,7 +117,8 @@ def test_of_one_formation_the_larger_table_is_taken_and_five_comes_first(tmp_pat
 
 def test_of_two_tables_that_know_a_board_five_decides(tmp_path: Path) -> None:
     board = pack(np.array([[12, 11, 10, 0, 9, 8, 6, *[0] * 9]], np.uint8))
-    assert next_tile(board[0], shape(FIVE, 6)) == next_tile(board[0], SHAPE) == 6
+    assert holds(board[0], shape(FIVE, 6))
+    assert holds(board[0], SHAPE)
     for formation, move in ((FIVE, 1), (SIX, 2)):
         of_all = np.full(shape(formation, 6).positions, (move << 14) + 16_000, np.uint16)
         save_table(tmp_path, formation, 6, of_all)
