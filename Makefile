@@ -130,7 +130,8 @@ $(VENV)/compiled: $(wildcard $(patsubst %,%/*.py,$(COMPILED) $(addsuffix /*,$(CO
 	find $(wildcard $(COMPILED)) -name '*.nb[ci]' -delete
 	@touch $@
 
-$(VENV)/light: $(VENV)/bin/pip pyproject.toml constraints.txt | $(VENV)/compiled
+# Only its presence counts: dev brings a newer pip.
+$(VENV)/light: pyproject.toml constraints.txt | $(VENV)/bin/pip $(VENV)/compiled
 	$(PIP) --editable '.[$(SERVER)]'
 	@touch $@
 

@@ -23,6 +23,7 @@ from typing import Any
 
 from harness import report
 from octofold_client.contenders.player_specs import local_player
+from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.report import rows_of
 from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_client.terminal.interrupts import DeferredInterrupts
@@ -186,4 +187,7 @@ def _options() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except EvaluationError as error:
+        sys.exit(f"players.py: {error}")

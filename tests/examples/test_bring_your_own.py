@@ -37,7 +37,7 @@ def test_the_page_trains_exports_serves_evaluates_and_compares(tmp_path: Path) -
         shutil.copytree(FOLDER, tmp_path / "here", ignore=shutil.ignore_patterns("models", "results"))
     )
     program = "\n".join(["set -e", *commands((FOLDER / "README.md").read_text())])
-    for long, short in (SMALLER | {"50051": str(free_port())}).items():
+    for long, short in (SMALLER | {"50061": str(free_port())}).items():
         assert long in program
         program = program.replace(long, short)
     boards = "from game import play; import numpy; "

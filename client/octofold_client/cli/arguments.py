@@ -19,6 +19,8 @@ Subcommands: TypeAlias = "argparse._SubParsersAction[Parser]"
 DEFAULT_TARGET = "127.0.0.1:50051"
 RESULTS = Path("results")
 """Parent of the result folders if --out is not given."""
+GAMES = 100
+"""Number of games if --games is not given."""
 PARALLEL, LOCAL_PARALLEL = 1024, 64
 """Games at a time. A server needs large batches. A slow local player plays fewer games at a time, so that the
 first ones finish soon."""
@@ -139,9 +141,8 @@ def add_games(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--games",
         type=functools.partial(count, most=MOST_GAMES),
-        default=100,
         metavar="N",
-        help="number of games (default: %(default)s)",
+        help=f"number of games (default: {GAMES})",
     )
     parser.add_argument(
         "--seed",

@@ -67,7 +67,7 @@ def add(subcommands: "Subcommands") -> None:
         help="compare players on the same games",
         usage="%(prog)s [A] [B ...] [--player SPEC ...] [options]",
         description="Compares two or more result folders, models or local players on the same games. Prints "
-        "the average differences in score and their 95%% intervals, for more than two players with a league "
+        "the average differences in score and their 95% intervals, for more than two players with a league "
         "table, and writes comparison.json and comparison.md. With --no-worse-than and --equal-within, the "
         f"exit code is 0 only if the answer is yes; {NOT_SHOWN} means no, or not decided.",
     )
@@ -98,7 +98,7 @@ def add(subcommands: "Subcommands") -> None:
 def _add_decisions(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "play until it is decided",
-        "Each is wrong in at most 5%% of its runs, whenever the games stop. The margins also take two result "
+        "Each is wrong in at most 5% of its runs, whenever the games stop. The margins also take two result "
         "folders, as they are.",
     )
     group.add_argument(
@@ -189,6 +189,8 @@ def _check(options: Namespace, question: Question | None) -> None:
     for number, folder in enumerate(folders):
         if folder.resolve() in (other.resolve() for other in folders[:number]):
             raise EvaluationError(f"{folder} is given twice")
+    if options.games is not None and (options.until_decided or question is not None):
+        raise EvaluationError("--games is for a number of games; --limit bounds those of a decision")
     if folders and options.until_decided:
         raise EvaluationError("--until-decided plays games and needs players, not result folders")
     if folders and options.models:

@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 
 from rich.console import Console
 
-from octofold_client.cli.arguments import LOCAL_PARALLEL, PARALLEL, RESULTS, report_missing
+from octofold_client.cli.arguments import GAMES, LOCAL_PARALLEL, PARALLEL, RESULTS, report_missing
 from octofold_client.contenders.contender import Contender
 from octofold_client.contenders.player_specs import LocalPlayer, local_player
 from octofold_client.contenders.player_thread import PlayerThread
@@ -55,10 +55,11 @@ class Games:
             EvaluationError: the folder of --out cannot be written, or there are fewer games than slices.
         """
         numbers: tuple[int, int] | None = getattr(options, "slice", None)
-        part = Slice(*numbers, options.games) if numbers else None
+        games = options.games or GAMES
+        part = Slice(*numbers, games) if numbers else None
         if options.out:
             check_writable(options.out)
-        return cls(options.games, options.seed, options.parallel, options.out, options.watch, part)
+        return cls(games, options.seed, options.parallel, options.out, options.watch, part)
 
     @property
     def wanted(self) -> int | Slice:

@@ -125,10 +125,12 @@ class ResultFolder:
         Raises:
             FolderInUse: another program has opened the folder.
             OtherEvaluation: its games were played under other conditions.
-            EvaluationError: the folder cannot be written, or contains replays without conditions.
+            EvaluationError: the folder cannot be written, contains something else than games, or replays
+                without conditions.
             ReplayError: a replay file is damaged.
         """
         check_writable(self.path)
+        self._check_is_ours()
         try:
             writer = ReplayWriter(self.replays)
         except ReplayInUse:
@@ -155,6 +157,12 @@ class ResultFolder:
                     f"another one: give the player an attribute sha256 that identifies it, or {_ELSEWHERE}"
                 )
             yield KeptGames(games, order, writer, self)
+
+    def _check_is_ours(self) -> None:
+        if self._conditions.exists() or self.replays.exists() or not self.path.is_dir():
+            return
+        if any(self.path.iterdir()):
+            raise EvaluationError(f"{self.path} is not empty and holds no games; {_ELSEWHERE}")
 
     def finished(self) -> Iterator[Episode]:
         """Yield the finished games in the order in which they finished.
@@ -312,6 +320,8 @@ def differences(before: Conditions, now: Conditions) -> str:
     def shown(name: str, value: Any) -> str:
         if value is None:
             return "none" if name == "slice" else "unknown"
+        if value == "":
+            return "none"
         return f"{value[:12]}..." if name == "sha256" else str(value)
 
     return ", ".join(

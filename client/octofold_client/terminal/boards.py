@@ -29,6 +29,7 @@ _LOW = 11
 _SMALLEST = (29, 7)
 """Columns and lines for a low board of the smallest cells, and a line below."""
 _LONGEST_BAR = 20
+_WIDEST_MARKS = len("its choice, made")
 _NEW = "red"
 
 _FEW_COLORS = {
@@ -234,7 +235,7 @@ def opinion(advice: Advice, made: int | None, look: Look) -> list[Text]:
         if advice.votes is not None:
             votes = int(advice.votes[move])
             text.append(f" {votes} vote{' ' if votes == 1 else 's'}")
-        text.append(f" {', '.join(marks):<10}", "cyan" if look.colors else "bold")
+        text.append(f" {', '.join(marks):<{_WIDEST_MARKS}}", "cyan" if look.colors else "bold")
         room = min(_LONGEST_BAR, look.text_columns - len(text) - 1)
         if advice.shares and advice.values is not None and room > 3:
             text.append(f" {'█' * round(float(advice.values[move]) * room)}", "yellow")
@@ -244,16 +245,21 @@ def opinion(advice: Advice, made: int | None, look: Look) -> list[Text]:
 
 def remark(advice: Advice, made: int) -> str:
     """What the adviser thinks of a move: what it is worth, and which move it would have made."""
-    words = f"{ARROWS[made]} {MOVE_NAMES[made]}"
-    if advice.values is not None:
-        words += f" {_value(advice, made).strip()}"
-    if advice.votes is not None:
-        votes = int(advice.votes[made])
-        words += f" {votes} vote{'' if votes == 1 else 's'}"
+    words = _described(advice, made)
     if made == advice.choice:
         return f"{words}: its choice, too"
-    better = f"{words}: it would go {ARROWS[advice.choice]} {MOVE_NAMES[advice.choice]}"
-    return better if advice.values is None else f"{better} {_value(advice, advice.choice).strip()}"
+    return f"{words}: it would go {_described(advice, advice.choice)}"
+
+
+def _described(advice: Advice, move: int) -> str:
+    """A move, what it is worth, and its votes."""
+    words = f"{ARROWS[move]} {MOVE_NAMES[move]}"
+    if advice.values is not None:
+        words += f" {_value(advice, move).strip()}"
+    if advice.votes is not None:
+        votes = int(advice.votes[move])
+        words += f" {votes} vote{'' if votes == 1 else 's'}"
+    return words
 
 
 def _value(advice: Advice, move: int) -> str:

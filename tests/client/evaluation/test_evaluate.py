@@ -185,6 +185,14 @@ def test_replays_without_conditions_are_not_continued(run: Run, tmp_path: Path) 
         run()
 
 
+def test_games_are_not_written_among_other_files(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.md").write_text("mine")
+    with pytest.raises(EvaluationError, match="out is not empty and holds no games; choose another folder"):
+        run()
+    assert [file.name for file in (tmp_path / "out").iterdir()] == ["thesis.md"]
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"model": "small"}'])
 def test_damaged_conditions_are_refused(run: Run, tmp_path: Path, content: str) -> None:
     (tmp_path / "out").mkdir()
