@@ -3,8 +3,7 @@
 A position is a board after a spawn. Play fails when no move keeps the kept tiles still and the free tiles
 within their limits:
 
-    chance(b) = discount * max over moves m of b: 1 if m(b) is a goal,
-                                                  else mean over spawns s of chance(s(m(b)))
+    chance(b) = max over moves m of b: 1 if m(b) is a goal, else mean over spawns s of chance(s(m(b)))
 
 The sum of the free tiles grows with every spawn, so no position comes back, and each is solved once, depth
 first. The chances are kept in one array by the position's number, with 14 bits each: exact enough to tell
@@ -31,9 +30,6 @@ _AT_ONCE = 2_000_000
 _CHANCE = 0x3FFF
 _CERTAIN = 0x3FFE
 """An entry is its best move << 14 | 1 + its chance in parts of this; 0 is a position not solved."""
-DISCOUNT = 1 - 1 / _CERTAIN
-"""What a move leaves of a chance. Of two sure ways, the shorter one is then better. Otherwise, nearly all
-moves towards an easy goal would be worth the same, and play would go astray."""
 _CHECKERED = _U(0xEFEFFEFEEFEFFEFE)
 """32768 and 16384 in turns."""
 
@@ -117,6 +113,7 @@ def _solve(board, number, shape, entries, counts):
             chance /= empty
         if chance > best:
             best, best_move = chance, move
-    entries[number] = best_move << 14 | 1 + np.int64(DISCOUNT * best * _CERTAIN + 0.5)
+    # Rounded down, a chance falls a little with every move. Of two sure ways, the shorter one is then better.
+    entries[number] = best_move << 14 | 1 + np.int64(best * _CERTAIN)
     counts[0] += 1
     return True

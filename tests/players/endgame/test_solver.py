@@ -19,7 +19,7 @@ from octofold_players.endgame.formation import (
     is_goal,
     shape,
 )
-from octofold_players.endgame.solver import DISCOUNT, entry_chance, entry_move, solve
+from octofold_players.endgame.solver import entry_chance, entry_move, solve
 
 Board = tuple[int, ...]
 ROUNDING = 1 / 16_382
@@ -45,7 +45,7 @@ class SlowSolver:
         self.chance = cache(self._chance)
 
     def _chance(self, board: Board) -> float:
-        return DISCOUNT * max(self.chances_of_moves(board))
+        return max(self.chances_of_moves(board))
 
     def chances_of_moves(self, board: Board) -> list[float]:
         afterstates, _, legal = rules.afterstates(np.array([board], np.uint8))
@@ -96,7 +96,7 @@ def test_chances_are_those_of_a_plain_recursion_over_the_rules(largest: int) -> 
     for board, packed in zip(boards, pack(boards), strict=True):
         chances = slow.chances_of_moves(tuple(map(int, board)))
         entry = entries[index(packed, shape(CORNER, largest))]
-        assert entry_chance(entry) == pytest.approx(DISCOUNT * max(chances), abs=20 * ROUNDING)
+        assert entry_chance(entry) == pytest.approx(max(chances), abs=20 * ROUNDING)
         assert chances[entry_move(entry)] == pytest.approx(max(chances), abs=20 * ROUNDING)
 
 
@@ -112,7 +112,7 @@ def test_every_chance_of_a_block_of_six_follows_from_the_next_ones() -> None:
     some = np.random.default_rng(0).choice(len(boards), 300, replace=False)
     for board, packed in zip(boards[some], pack(boards[some]), strict=True):
         chances = following.chances_of_moves(tuple(map(int, board)))
-        chance = DISCOUNT * max(chances)
+        chance = max(chances)
         assert entry_chance(entries[index(packed, of_shape)]) == pytest.approx(chance, abs=ROUNDING)
 
 
@@ -156,20 +156,6 @@ def test_boards_that_a_table_of_five_plays(cells: dict[int, int], played: bool) 
     for cell, exponent in cells.items():
         board[0, cell] = exponent
     assert holds(pack(board)[0], shape(FIVE, 7)) == played
-
-
-def test_only_a_goal_at_once_is_worth_as_much_as_one_move_away() -> None:
-    entries = solve(CORNER, 5)
-    slow = SlowSolver(CORNER, 5)
-    of_shape = shape(CORNER, 5)
-    boards = boards_of(CORNER, 5, entries)
-    at_once = 0
-    for board, packed in zip(boards, pack(boards), strict=True):
-        wins = max(slow.chances_of_moves(tuple(map(int, board)))) == 1.0
-        chance = entry_chance(entries[index(packed, of_shape)])
-        assert (chance > DISCOUNT - ROUNDING / 2) == wins
-        at_once += wins
-    assert at_once
 
 
 @pytest.mark.parametrize(
