@@ -14,7 +14,7 @@ from numba import njit
 from octofold_game.bitboards import LEFT, RIGHT, count_empty, transpose
 
 from octofold_players.last_moves import last_moves, slid_rows
-from octofold_players.line_tables import sum_of_rows
+from octofold_players.line_tables import sum_of_lines
 from octofold_players.prefetch import prefetch
 
 _U = np.uint64
@@ -44,17 +44,11 @@ def search_move(afterstate, depth, cutoff, lines, table, search, grows):
             full table takes no more entries, and the search is slower.
     """
     if depth == 0 or _F(1.0) < cutoff:
-        return np.float64(worth_of(afterstate, lines))
+        return np.float64(sum_of_lines(afterstate, lines))
     counters = np.zeros(3, np.int64)
     counters[_GROWS] = grows
     worth = _expected(afterstate, depth, _F(1.0), cutoff, lines, table, search, counters)
     return np.nan if counters[_FULL] else worth
-
-
-@njit(cache=True, nogil=True)
-def worth_of(board, lines):
-    """The worth of a board that is not searched: the sum over its rows and columns."""
-    return sum_of_rows(board, lines) + sum_of_rows(transpose(board), lines)
 
 
 @njit(cache=True, nogil=True)

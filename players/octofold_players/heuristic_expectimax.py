@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, slide
 
 from octofold_players.expectimax_heuristic import HEURISTICS, worth_of_lines
-from octofold_players.expectimax_search import MOST_SEARCHES, Entry, search_move, worth_of
+from octofold_players.expectimax_search import MOST_SEARCHES, Entry, search_move
+from octofold_players.line_tables import sum_of_lines
 from octofold_players.local_player import ValuePlayer, check_option
 from octofold_players.spread import spread
 
@@ -117,7 +118,7 @@ def _search(boards, values, fixed_depth, cutoff, lines, table, search, grows):
         for move in range(4):
             afterstate, reward = slide(boards[n], move)
             if reward >= OUTGROWN:
-                worth = np.float64(worth_of(afterstate, lines))
+                worth = np.float64(sum_of_lines(afterstate, lines))
             elif afterstate != boards[n]:
                 worth = search_move(afterstate, depth - 1, cutoff, lines, table, search + 4 * n + move, grows)
             else:

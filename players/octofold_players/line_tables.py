@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from numba import njit
 from numpy.typing import DTypeLike, NDArray
+from octofold_game.bitboards import transpose
 
 _U = np.uint64
 _LINE = _U(0xFFFF)
@@ -33,3 +34,9 @@ def sum_of_rows(board, table):
         + table[board >> _U(32) & _LINE]
         + table[board >> _U(48)]
     )
+
+
+@njit(cache=True, nogil=True)
+def sum_of_lines(board, table):
+    """The sum of the table's entries for the four rows and the four columns of a board."""
+    return sum_of_rows(board, table) + sum_of_rows(transpose(board), table)

@@ -14,7 +14,7 @@ from numba import njit
 from octofold_game.bitboards import LEFT, OUTGROWN, RIGHT, count_empty, slide, transpose
 
 from octofold_players.last_moves import last_moves, slid_rows
-from octofold_players.line_tables import sum_of_rows
+from octofold_players.line_tables import sum_of_lines
 
 _U = np.uint64
 _NOTHING = -np.inf
@@ -47,12 +47,12 @@ def value_moves(boards, depth, least_likely, lines, table, first_search, values)
         board = boards[n]
         largest = _largest_tile(board)
         # A board that is in disorder already is searched whole.
-        enough = 2.0 * largest if _worth_of(board, lines) >= 0 else _NOTHING
+        enough = 2.0 * largest if sum_of_lines(board, lines) >= 0 else _NOTHING
         lost = -np.float64(max(_LEAST_LOSS, 2 * largest))
         for move in range(4):
             afterstate, reward = slide(board, move)
             if reward >= OUTGROWN:
-                values[n, move] = _worth_of(afterstate, lines)
+                values[n, move] = sum_of_lines(afterstate, lines)
             elif afterstate != board:
                 values[n, move] = _expected(
                     afterstate,
@@ -80,15 +80,9 @@ def _largest_tile(board):
 
 
 @njit(cache=True, nogil=True)
-def _worth_of(board, lines):
-    """The worth of a board that is not searched: the sum over its rows and columns."""
-    return sum_of_rows(board, lines) + sum_of_rows(transpose(board), lines)
-
-
-@njit(cache=True, nogil=True)
 def _expected(afterstate, depth, likely, least_likely, enough, lost, lines, table, search):
     """The mean over the spawns of the best move's worth."""
-    worth = _worth_of(afterstate, lines)
+    worth = sum_of_lines(afterstate, lines)
     if depth == 0 or likely < least_likely or worth < enough:
         return worth
     slot = np.int64((afterstate * _U(0x9E3779B97F4A7C15) >> _U(32)) & _U(len(table) - 1))

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from octofold_game import rules
 from octofold_game.bitboards import pack
 from octofold_players.expectimax_heuristic import worth_of_lines
-from octofold_players.expectimax_search import Entry, search_move, worth_of
+from octofold_players.expectimax_search import Entry, search_move
 from octofold_players.heuristic_expectimax import HeuristicExpectimaxPlayer, depth_by_tiles
+from octofold_players.line_tables import sum_of_lines
 
 Square = NDArray[np.uint8]
 
@@ -103,7 +104,7 @@ def by_his_program(
 def test_the_heuristics_match_the_program(boards: Square, heuristic: str) -> None:
     lines = worth_of_lines(heuristic)
     for board in boards:
-        assert worth_of(pack(board[None])[0], lines) == pytest.approx(worth(board, heuristic), rel=1e-6)
+        assert sum_of_lines(pack(board[None])[0], lines) == pytest.approx(worth(board, heuristic), rel=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def _add_endgame(commands: argparse._SubParsersAction[Parser]) -> None:
         help="tables that know how to play around large tiles that keep still",
         description="Solve the free cells around large tiles that keep still: for every position, the best "
         "move and its chance to make the next tile beside them. The players `perimeter` and `ntuple` play "
-        "by these tables. Both, as by default: some minutes of a core, 4.2 GB of memory and 1.3 GB on disk. "
+        "by these tables. Both, as by default: some minutes of a core, 4.2 GB of memory and 1.4 GB on disk. "
         "After Ctrl-C, the same command begins the unfinished table again.",
     )
     for name, tile, kept in (("five", 128, "five large tiles"), ("six", 1024, "six large tiles")):
@@ -167,8 +167,8 @@ def _add_endgame(commands: argparse._SubParsersAction[Parser]) -> None:
             choices=[1 << exponent for exponent in range(5, 12)],
             default=tile,
             metavar="TILE",
-            help=f"the largest tile to make beside {kept} (default: {tile}); twice the tile takes some four "
-            "times the time and memory",
+            help=f"the largest tile to make beside {kept} (default: {tile}); twice the tile takes five to "
+            "nine times the time and memory",
         )
     endgame.add_argument(
         "--out",

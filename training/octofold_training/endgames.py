@@ -18,12 +18,11 @@ def make_endgame_tables(parsed: argparse.Namespace) -> None:
     Raises:
         RuntimeError: a table needs more memory than the machine has; nothing was begun.
     """
-    wanted = [(formation, getattr(parsed, formation.name)) for formation in FORMATIONS]
-    for formation, tile in wanted:
-        _check_memory(formation, tile)
+    wanted = [(each, getattr(parsed, each.name).bit_length() - 1) for each in FORMATIONS]
+    for formation, largest in wanted:
+        _check_memory(formation, largest)
     with ProgressLine() as line:
-        for formation, tile in wanted:
-            largest = tile.bit_length() - 1
+        for formation, largest in wanted:
             folder = table_folder(parsed.state, formation, largest)
             if folder.exists():
                 print(f"{folder}: is there already")
@@ -38,11 +37,11 @@ def make_endgame_tables(parsed: argparse.Namespace) -> None:
             print(f"{folder}: {written:,} positions")
 
 
-def _check_memory(formation: Formation, tile: int) -> None:
-    needed = shape(formation, tile.bit_length() - 1).positions * BYTES_A_POSITION
+def _check_memory(formation: Formation, largest: int) -> None:
+    needed = shape(formation, largest).positions * BYTES_A_POSITION
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > there:
         raise RuntimeError(
-            f"--{formation.name} {tile} needs {needed / 1e9:.1f} GB of memory; "
+            f"--{formation.name} {1 << largest} needs {needed / 1e9:.1f} GB of memory; "
             f"this machine has {there / 1e9:.1f}"
         )
