@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,10 @@ def test_help_works_without_torch_and_numba(command: list[str]) -> None:
     assert helped.stderr == ""
     assert "(default: None)" not in helped.stdout
     assert "(default: inf)" not in helped.stdout
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert _without_extras("--version").stdout == f"octofold-train {version('octofold')}\n"
 
 
 def test_training_without_torch_names_the_command_that_installs_it() -> None:

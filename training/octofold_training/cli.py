@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 from octofold_game.command_line import Parser
@@ -62,6 +63,7 @@ _TRAINERS = {
 def _parsers() -> tuple[Parser, dict[str, Parser]]:
     """The parser of the whole command line, and those of its commands by name."""
     parser = Parser(prog="octofold-train", description="Train networks that play 2048.")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version('octofold')}")
     add_completion(parser)
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     trainers: dict[str, Parser] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -49,5 +50,12 @@ class NetworkState:
 
 def require_architecture(of_recipe: Architecture, found: Architecture, place: str = "") -> None:
     """Raise `TrainingError`, which begins with the `place`, unless weights of the one fit the other."""
-    if found != of_recipe:
-        raise TrainingError(f"{place}contains {found}, but the recipe has {of_recipe}")
+    differing = sorted(key for key in found.keys() | of_recipe if found.get(key) != of_recipe.get(key))
+    if differing:
+        raise TrainingError(
+            f"{place}has {_values(found, differing)}, but the recipe has {_values(of_recipe, differing)}"
+        )
+
+
+def _values(architecture: Architecture, keys: Sequence[str]) -> str:
+    return ", ".join(f"{key} = {architecture[key]}" if key in architecture else f"no {key}" for key in keys)

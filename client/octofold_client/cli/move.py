@@ -2,7 +2,8 @@
 
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from octofold_game.rules import LARGEST_EXPONENT, MOVE_NAMES
 
 from octofold_client.cli.arguments import Subcommands, add_model, add_servers, asked_for, servers
-from octofold_client.cli.board_text import parse_board, parse_lines
+from octofold_client.cli.board_text import BoardTextError, parse_board, parse_lines
 from octofold_client.cli.json_output import add_json, print_json
 from octofold_client.contenders.served_model import ServedModel
 from octofold_client.rpc.client import Client
@@ -48,7 +49,7 @@ def move(options: Namespace) -> None:
         BoardTextError: a line is not a board.
         OctofoldError: a call failed.
     """
-    one = parse_board(" ".join(options.board), tiles=options.tiles) if options.board else None
+    one = _named(options.board, options.tiles) if options.board else None
     with servers(options) as found:
         served = found.select(*asked_for(options.model, options.version))
         boards = np.array([one], np.uint8) if one is not None else _typed(options.tiles, served)
@@ -69,6 +70,13 @@ def move(options: Namespace) -> None:
             print(",".join(("move", *MOVE_NAMES)))
             for number, shares in answers:
                 print(",".join((_name(number), *(f"{share:.4f}" for share in shares))))
+
+
+def _named(words: Sequence[str], tiles: bool) -> list[int]:
+    """The board of the command line."""
+    if len(words) == 1 and Path(words[0]).is_file():
+        raise BoardTextError(f"{words[0]} is a file; boards come from standard input: < {words[0]}")
+    return parse_board(" ".join(words), tiles=tiles)
 
 
 def _typed(tiles: bool, served: ServedModel) -> NDArray[np.uint8]:

@@ -11,6 +11,7 @@ _VERIFY = re.compile(r"CERTIFICATE_VERIFY_FAILED: (?P<reason>.*?)(: OK)?$")
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST")
 _OTHER_HOST = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL
 _CLOSED = ("Socket closed", "Connection reset")
+_HTTP_1 = "http1.x server"
 
 
 def explain(details: str, target: str, *, tls: bool) -> str | None:
@@ -29,6 +30,8 @@ def explain(details: str, target: str, *, tls: bool) -> str | None:
         return f"{target} does not use TLS (leave out --tls and its files)"
     if "security handshaker" in details:
         return f"TLS to {target} cannot be set up: --tls-ca, --tls-certificate or --tls-key is wrong"
+    if _HTTP_1 in details:
+        return f"{target} answers HTTP, not gRPC (is it the server's --rest-port? calls go to its --port)"
     reason = details.rpartition(": ")[2]
     if not tls and any(sign in details for sign in _CLOSED):
         return f"{target} closed the connection: {reason} (if it uses TLS, use --tls or --tls-ca)"

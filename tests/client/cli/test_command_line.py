@@ -78,6 +78,12 @@ def test_a_malformed_board_is_explained(target: str, tmp_path: Path, board: str,
     assert message in failure("move", board, "--target", target, folder=tmp_path)
 
 
+def test_a_file_in_place_of_a_board_is_pointed_to_standard_input(target: str, tmp_path: Path) -> None:
+    (tmp_path / "boards.csv").write_text(f"{CORNER}\n")
+    message = failure("move", "boards.csv", "--target", target, folder=tmp_path)
+    assert message == "boards.csv is a file; boards come from standard input: < boards.csv"
+
+
 def test_a_malformed_line_is_named_and_no_board_before_it_is_answered(target: str, tmp_path: Path) -> None:
     lines = f"{CORNER}\n\n{CORNER.replace('1', '16')}\n"
     message = failure("move", "--target", target, folder=tmp_path, stdin=lines)
