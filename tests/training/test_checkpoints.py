@@ -36,6 +36,25 @@ def test_a_checkpoint_comes_back_as_it_was_saved(folder: Path) -> None:
     assert [file.name for file in folder.iterdir() if file.name.endswith(".partial")] == []
 
 
+def test_weights_in_float16_take_half_the_space_and_come_back_rounded(folder: Path, tmp_path: Path) -> None:
+    network = checkpoints.load(folder).network
+    checkpoints.save(tmp_path / "half", network, ARCHITECTURE, {}, float16=True)
+    loaded = checkpoints.load(tmp_path / "half").network.state_dict()
+    for name, weight in network.state_dict().items():
+        assert torch.equal(loaded[name], weight.half().float())
+    stored = checkpoints.load_tensors(_weights(tmp_path / "half")).values()
+    assert {weight.element_size() for weight in stored} == {2}
+
+
+def test_a_weight_that_float16_cannot_hold_is_named_and_the_checkpoint_before_stays(folder: Path) -> None:
+    before = checkpoints.load(folder)
+    name, weight = next(iter(before.network.named_parameters()))
+    weight.data.view(-1)[0] = 70_000
+    with pytest.raises(CheckpointError, match=f"{name} reaches 70,000, and float16 ends at 65,504"):
+        checkpoints.save(folder, before.network, ARCHITECTURE, {}, float16=True)
+    assert checkpoints.load(folder).sha256 == before.sha256
+
+
 def _weights(folder: Path) -> Path:
     (weights,) = folder.glob("weights-*.pt")
     return weights

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 from octofold_game.files import whole_file, write_text
-from torch import nn
+from torch import Tensor, nn
 
 from octofold_training.architectures import Architecture, ArchitectureError
 from octofold_training.networks import build, count_weights
@@ -45,11 +45,32 @@ class Checkpoint:
         return {"sha256": self.sha256, "stages": self.training.get("stages", [])}
 
 
-def save(folder: Path, network: nn.Module, architecture: Architecture, training: dict[str, Any]) -> None:
-    """Write `network` to `folder`, replacing the checkpoint there. `training` is free-form JSON."""
+def save(
+    folder: Path,
+    network: nn.Module,
+    architecture: Architecture,
+    training: dict[str, Any],
+    *,
+    float16: bool = False,
+) -> None:
+    """Write `network` to `folder`, replacing the checkpoint there.
+
+    Args:
+        folder: where to write; made if missing.
+        network: a network of the `architecture`.
+        architecture: what `build` needs.
+        training: free-form JSON.
+        float16: whether to store the weights in 2 bytes each, rounded.
+
+    Raises:
+        CheckpointError: a weight is too large for float16; nothing is written.
+    """
+    weights_of = network.state_dict()
+    if float16:
+        weights_of = {name: _halved(name, weight) for name, weight in weights_of.items()}
     folder.mkdir(parents=True, exist_ok=True)
     unnamed = folder / "weights.new"
-    save_tensors(unnamed, network.state_dict())
+    save_tensors(unnamed, weights_of)
     digest = sha256(unnamed)
     weights = unnamed.replace(folder / _WEIGHTS.replace("*", digest[:12]))
     description = {
@@ -63,6 +84,15 @@ def save(folder: Path, network: nn.Module, architecture: Architecture, training:
     write_text(folder / _DESCRIPTION, json.dumps(description, indent=2) + "\n")
     for old in set(folder.glob(_WEIGHTS)) - {weights}:
         old.unlink()
+
+
+def _halved(name: str, weight: Tensor) -> Tensor:
+    if not weight.is_floating_point():
+        return weight
+    rounded = weight.half()
+    if not rounded.isfinite().all():
+        raise CheckpointError(f"{name} reaches {weight.abs().max():,.0f}, and float16 ends at 65,504")
+    return rounded
 
 
 def load(folder: Path) -> Checkpoint:

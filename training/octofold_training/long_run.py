@@ -235,7 +235,8 @@ def _save(
         "options": options,
         "stages": stages,
     }
-    checkpoints.save(checkpoint, run.averaged.module, run.architecture, training)
+    float16 = getattr(run.options, "float16", False)  # not every learner has this option
+    checkpoints.save(checkpoint, run.averaged.module, run.architecture, training, float16=float16)
     draw_curves(history.reports, folder / "curves.png", curves)
     write_csv(history.reports, folder / "curves.csv")
     if history.reports and "epoch" in history.reports[-1]:

@@ -78,6 +78,7 @@ class SupervisedOptions:
         minimum=1,
         fits_run=True,
     )
+    float16: bool = option(False, "the checkpoint stores its weights in float16, in half the space")
     teacher_stage_restarts: float = option(
         0.0, "share of the teacher's ended games that continue from a random stage", maximum=1
     )
