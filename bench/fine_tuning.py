@@ -22,12 +22,12 @@ from harness import report
 from octofold_game.symmetries import CELLS, MOVES
 from octofold_players.ntuple import NTupleNetwork
 from octofold_training import checkpoints
-from octofold_training.distil import Distillation, DistilOptions
-from octofold_training.encoding import fastest_type
-from octofold_training.environment import MoveTable, spawn
-from octofold_training.ppo import PPO, PPOOptions
-from octofold_training.progress import ProgressLine
+from octofold_training.games.environment import MoveTable, spawn
+from octofold_training.learners.distil import Distillation, DistilOptions
+from octofold_training.learners.ppo import PPO, PPOOptions
+from octofold_training.networks.encoding import fastest_type
 from octofold_training.recipes import read_recipe
+from octofold_training.run.progress import ProgressLine
 from torch import Tensor, nn
 
 CPU = torch.device("cpu")

@@ -29,7 +29,7 @@ from octofold_server.backends.onnx_backend import onnx_lanes
 from octofold_server.models.tuning import boards_per_second, random_boards
 from octofold_server.system.cpus import usable_cores
 from octofold_training import checkpoints
-from octofold_training.networks import CNN
+from octofold_training.networks.cnn import CNN
 from torch import Tensor, nn
 from torch.nn import functional
 

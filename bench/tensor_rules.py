@@ -12,8 +12,8 @@ from typing import Protocol
 
 import torch
 from harness import interleave, medians, report
-from octofold_training.environment import MoveTable
-from octofold_training.tensor_rules import TensorRules
+from octofold_training.games.environment import MoveTable
+from octofold_training.games.tensor_rules import TensorRules
 from torch import Tensor
 
 SIZES = (1, 1_000, 100_000)

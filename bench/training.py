@@ -27,12 +27,12 @@ import torch
 from harness import interleave, medians, report
 from octofold_players.expectimax import expected_values
 from octofold_players.ntuple import NTupleNetwork
-from octofold_training.dense import parameters
-from octofold_training.distil import Distillation, DistilOptions
-from octofold_training.encoding import OneHot, fastest_type
-from octofold_training.networks import CNN
-from octofold_training.ntuple_td import NTupleLearner, NTupleOptions
-from octofold_training.positions import PositionPool
+from octofold_training.games.positions import PositionPool
+from octofold_training.learners.distil import Distillation, DistilOptions
+from octofold_training.learners.ntuple_td import NTupleLearner, NTupleOptions
+from octofold_training.networks.cnn import CNN
+from octofold_training.networks.dense import parameters
+from octofold_training.networks.encoding import OneHot, fastest_type
 from octofold_training.recipes import read_recipe
 from torch import Tensor, nn
 

@@ -28,7 +28,7 @@ def small_model() -> bytes:
     from octofold_export.graph.heads import PolicyHead
     from octofold_export.handmade.floating import float_form
     from octofold_export.handmade.weights import foldable
-    from octofold_training.networks import build
+    from octofold_training.networks.build import build
 
     torch.manual_seed(1)
     network = build({"kind": "cnn", "layers": 1, "channels": 4, "exponents": 16})

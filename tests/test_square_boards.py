@@ -16,7 +16,7 @@ from octofold_game.play_logs.moves import Moves, broken_rules
 from octofold_players.heuristic_expectimax import HeuristicExpectimaxPlayer
 from octofold_players.ntuple import NTupleNetwork
 from octofold_players.random_player import RandomPlayer
-from octofold_training.tensor_rules import TensorRules
+from octofold_training.games.tensor_rules import TensorRules
 from support.commands import octofold
 
 Boards = NDArray[np.uint8]

@@ -4,7 +4,7 @@ A tuple is a list of cells; its exponents, read as one number in base 16, index 
 read from the eight symmetric boards, so one table learns from all of them. The shapes are those of
 Szubert and Jaskowski, "Temporal Difference Learning of N-Tuple Networks for the Game 2048" (CIG 2014).
 Late boards can have tables of their own, as Wu and others propose in "Multi-Stage Temporal Difference
-Learning for 2048" (TAAI 2014). How the tables learn is `octofold_training.ntuple_td`'s business.
+Learning for 2048" (TAAI 2014). How the tables learn is `octofold_training.learners.ntuple_td`'s business.
 """
 
 from __future__ import annotations

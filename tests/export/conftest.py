@@ -12,7 +12,7 @@ from octofold_export.handmade.weights import FoldableNetwork, foldable
 from octofold_game.episodes import Episodes
 from octofold_game.rules import legal_moves
 from octofold_training import checkpoints
-from octofold_training.networks import build
+from octofold_training.networks.build import build
 from support.lessons import Lessons, record_lessons
 from torch import nn
 from torch.nn.functional import linear

@@ -26,7 +26,7 @@ from octofold_export.sources.torch_network import TorchNetwork
 from octofold_game.model import Precision
 from octofold_game.rules import legal_moves
 from octofold_training import checkpoints
-from octofold_training.networks import CNN
+from octofold_training.networks.cnn import CNN
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 import torch
 from octofold_export.cli import main
 from octofold_training import checkpoints
-from octofold_training.networks import build
+from octofold_training.networks.build import build
 
 SMALL = {"kind": "cnn", "layers": 3, "channels": 24, "exponents": 16}
 """What is kept and what is refused does not depend on the kind of network."""

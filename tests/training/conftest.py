@@ -11,8 +11,8 @@ import torch
 from octofold_players.ntuple import NTupleNetwork
 from octofold_training import checkpoints
 from octofold_training.checkpoints import Checkpoint
-from octofold_training.networks import build
-from octofold_training.ntuple_td import NTupleLearner, NTupleOptions
+from octofold_training.learners.ntuple_td import NTupleLearner, NTupleOptions
+from octofold_training.networks.build import build
 
 ARCHITECTURE = {"kind": "cnn", "layers": 2, "channels": 16, "exponents": 16}
 TUPLES = ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 4, 5), (5, 6, 9, 10))

@@ -7,7 +7,7 @@ import pytest
 import torch
 from octofold_training import checkpoints
 from octofold_training.checkpoints import CheckpointError
-from octofold_training.networks import build
+from octofold_training.networks.build import build
 
 ARCHITECTURE = {"kind": "cnn", "layers": 2, "channels": 8, "exponents": 16}
 

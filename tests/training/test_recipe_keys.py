@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from octofold_training.curves import Curves
-from octofold_training.long_run import train
 from octofold_training.recipe_keys import OPTIONS, with_keys
 from octofold_training.recipes import TABLES
+from octofold_training.run.curves import Curves
+from octofold_training.run.long_run import train
 
 PAGE = Path(__file__).parents[2] / "docs" / "training.md"
 IMPORTS = """
@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 import torch
 from octofold_game.rules import afterstates
-from octofold_training.architectures import Architecture
-from octofold_training.encoding import OneHot
-from octofold_training.environment import Environment
-from octofold_training.goals import PositionsRun
-from octofold_training.long_run import RunProgress
-from octofold_training.network_state import NetworkState
-from octofold_training.networks import build
-from octofold_training.options import option
+from octofold_training.networks.architectures import Architecture
+from octofold_training.networks.encoding import OneHot
+from octofold_training.games.environment import Environment
+from octofold_training.run.goals import PositionsRun
+from octofold_training.run.long_run import RunProgress
+from octofold_training.run.network_state import NetworkState
+from octofold_training.networks.build import build
+from octofold_training.run.options import option
 from torch.nn.functional import cross_entropy
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 """

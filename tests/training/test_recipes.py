@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from octofold_players.ntuple import NTupleNetwork
 from octofold_training import cli
-from octofold_training.distil import DistilOptions
-from octofold_training.lazyzero import LazyZeroOptions
-from octofold_training.networks import build
-from octofold_training.ntuple_td import NTupleOptions
-from octofold_training.ppo import PPOOptions
+from octofold_training.learners.distil import DistilOptions
+from octofold_training.learners.lazyzero import LazyZeroOptions
+from octofold_training.learners.ntuple_td import NTupleOptions
+from octofold_training.learners.ppo import PPOOptions
+from octofold_training.learners.value_td import ValueOptions
+from octofold_training.networks.build import build
 from octofold_training.recipes import RecipeError, read_recipe
-from octofold_training.value_td import ValueOptions
 
 RECIPES = sorted((Path(__file__).parents[2] / "training" / "recipes").glob("*.toml"))
 NETWORK = """[network]

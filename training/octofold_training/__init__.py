@@ -1,9 +1,17 @@
-"""Trainers, one file per learning algorithm.
+"""Trainers.
 
-    ntuple_td.py    the teacher: an n-tuple network that learns by self-play
-    distil.py       the student: a network that learns the teacher's preferences
-    value_td.py     another student: a network that learns what afterstates are worth
-    ppo.py          a student that goes on learning from its own games
+    cli, commands, trainers    `octofold-train`
+    published/                 every network of two papers, trained on the same moves
+    learners/                  the learning algorithms
+      ntuple_td                  the teacher: an n-tuple network that learns by self-play
+      distil                     the student: a network that learns the teacher's preferences
+      value_td                   another student: a network that learns what afterstates are worth
+      ppo                        a student that goes on learning from its own games
+      imitation                  a network that learns the moves of play logs
+      dqn, lazyzero              networks that learn from their own games alone
+    run/                       what every run does: options, state, reports, curves, several processes
+    games/                     the games and boards that are learned from
+    networks/                  what learns
 
-The rest supports them: networks and checkpoints, the pool of positions, options, long runs, curves, progress.
+A file imports only from its own folder and from those below it.
 """

@@ -18,8 +18,8 @@ import torch
 from octofold_game.files import whole_file, write_text
 from torch import Tensor, nn
 
-from octofold_training.architectures import Architecture, ArchitectureError
-from octofold_training.networks import build, count_weights
+from octofold_training.networks.architectures import Architecture, ArchitectureError
+from octofold_training.networks.build import build, count_weights
 
 _FORMAT = 1
 _DESCRIPTION = "checkpoint.json"

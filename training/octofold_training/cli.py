@@ -27,7 +27,7 @@ from octofold_game.command_line import Parser
 from octofold_game.completion import add_completion
 
 from octofold_training import commands
-from octofold_training.published_tables import ROWS
+from octofold_training.published.rows import ROWS
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -9,7 +9,7 @@ from octofold_players.endgame.formation import FORMATIONS, Formation, shape
 from octofold_players.endgame.solver import BYTES_A_POSITION, solve
 from octofold_players.endgame.tables import save_table, table_folder
 
-from octofold_training.progress import ProgressLine
+from octofold_training.run.progress import ProgressLine
 
 
 def make_endgame_tables(parsed: argparse.Namespace) -> None:

@@ -8,7 +8,7 @@ import sys
 from octofold_game.play_logs.reading import BadLine, log_files
 from octofold_game.play_logs.shards import convert
 
-from octofold_training.progress import ProgressLine
+from octofold_training.run.progress import ProgressLine
 
 _BAD_LINES_TOLD = 20
 

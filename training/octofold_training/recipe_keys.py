@@ -17,14 +17,14 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import msgspec
 from octofold_game.files import write_text
 
-from octofold_training.architectures import AnyArchitecture
-from octofold_training.distil import DistilOptions
-from octofold_training.dqn import DQNOptions
-from octofold_training.imitation import ImitationOptions
-from octofold_training.lazyzero import LazyZeroOptions
-from octofold_training.ntuple_td import NTupleOptions
-from octofold_training.ppo import PPOOptions
-from octofold_training.value_td import ValueOptions
+from octofold_training.learners.distil import DistilOptions
+from octofold_training.learners.dqn import DQNOptions
+from octofold_training.learners.imitation import ImitationOptions
+from octofold_training.learners.lazyzero import LazyZeroOptions
+from octofold_training.learners.ntuple_td import NTupleOptions
+from octofold_training.learners.ppo import PPOOptions
+from octofold_training.learners.value_td import ValueOptions
+from octofold_training.networks.architectures import AnyArchitecture
 
 _START, _END = "<!-- keys: made by `make keys` -->\n", "<!-- end of keys -->"
 

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from octofold_game.suggestions import did_you_mean
 
-from octofold_training.architectures import Architecture, ArchitectureError, architecture_of
-from octofold_training.options import checked
+from octofold_training.networks.architectures import Architecture, ArchitectureError, architecture_of
+from octofold_training.run.options import checked
 
 Options = TypeVar("Options")
 

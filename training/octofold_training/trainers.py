@@ -13,23 +13,24 @@ import torch
 from octofold_game.play_logs.shards import ShuffledMoves
 from octofold_players.ntuple import NTupleNetwork
 
-from octofold_training import distil, dqn, imitation, lazyzero, long_run, ntuple_td, ppo, value_td
-from octofold_training.curves import Curves
-from octofold_training.distil import Distillation, DistilOptions
-from octofold_training.dqn import DQN, DQNOptions
-from octofold_training.imitation import Imitation, ImitationOptions
-from octofold_training.lazyzero import LazyZero, LazyZeroOptions
-from octofold_training.long_run import Run, RunProgress
-from octofold_training.ntuple_td import NTupleLearner, NTupleOptions, NTupleProgress
-from octofold_training.ppo import PPOOptions
-from octofold_training.processes import Processes, joined_processes
-from octofold_training.progress import Forecast, ProgressLine, duration
-from octofold_training.published_tables import ROWS
+from octofold_training.games.strength import StrengthEstimates, strength
+from octofold_training.learners import distil, dqn, imitation, lazyzero, ntuple_td, ppo, value_td
+from octofold_training.learners.distil import Distillation, DistilOptions
+from octofold_training.learners.dqn import DQN, DQNOptions
+from octofold_training.learners.imitation import Imitation, ImitationOptions
+from octofold_training.learners.lazyzero import LazyZero, LazyZeroOptions
+from octofold_training.learners.ntuple_td import NTupleLearner, NTupleOptions, NTupleProgress
+from octofold_training.learners.ppo import PPOOptions
+from octofold_training.learners.value_td import ValueLearning, ValueOptions
+from octofold_training.published.report import write_report
+from octofold_training.published.rows import ROWS
+from octofold_training.published.table import OutOfTime, Table, TableOptions
 from octofold_training.recipes import Recipe, read_recipe
-from octofold_training.strength import StrengthEstimates, strength
-from octofold_training.table import OutOfTime, Table, TableOptions
-from octofold_training.table_report import write_report
-from octofold_training.value_td import ValueLearning, ValueOptions
+from octofold_training.run import long_run
+from octofold_training.run.curves import Curves
+from octofold_training.run.long_run import Run, RunProgress
+from octofold_training.run.processes import Processes, joined_processes
+from octofold_training.run.progress import Forecast, ProgressLine, duration
 
 _LAST_GAMES = 50  # that say how strong the network of a finished run is
 

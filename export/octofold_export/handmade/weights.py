@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from octofold_training.networks import CNN, ValidCNN
-from octofold_training.pair_network import PAIRS, PATTERNS, PairNetwork
+from octofold_training.networks.cnn import CNN, ValidCNN
+from octofold_training.networks.pair_network import PAIRS, PATTERNS, PairNetwork
 from torch import Tensor, nn
 
 from octofold_export.errors import ExportError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 from octofold_training.checkpoints import Checkpoint, CheckpointError, load
-from octofold_training.networks import interface_of
+from octofold_training.networks.build import interface_of
 
 from octofold_export.checks.reference import network_evaluation
 from octofold_export.description.description import Answers, Description, Reads

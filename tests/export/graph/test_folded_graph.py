@@ -19,8 +19,8 @@ from octofold_export.handmade.weights import FoldableNetwork
 from octofold_game.model import Rule
 from octofold_game.rules import legal_moves, slide
 from octofold_game.symmetries import CELLS, MOVES
-from octofold_training.networks import CNN
-from octofold_training.pair_network import PairNetwork
+from octofold_training.networks.cnn import CNN
+from octofold_training.networks.pair_network import PairNetwork
 from torch import nn
 
 FINISHED = np.array([[1, 2, 1, 2, 2, 1, 2, 1, 1, 2, 1, 2, 2, 1, 2, 1]], np.uint8)

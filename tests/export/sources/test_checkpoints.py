@@ -16,8 +16,8 @@ from octofold_export.cli import main
 from octofold_game.episodes import Episodes
 from octofold_game.rules import legal_moves
 from octofold_training import checkpoints
-from octofold_training.interfaces import BoardEncoder
-from octofold_training.networks import build, interface_of
+from octofold_training.networks.build import build, interface_of
+from octofold_training.networks.interfaces import BoardEncoder
 
 pytestmark = pytest.mark.timeout(400)  # on a machine that may be busy
 

@@ -1,0 +1,191 @@
+"""Distillation: the student learns what it is to learn, and the command keeps what it has."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from octofold_players.expectimax import expected_values
+from octofold_players.ntuple import NTupleNetwork
+from octofold_training import checkpoints, cli
+from octofold_training.checkpoints import Checkpoint, CheckpointError
+from octofold_training.errors import TrainingError
+from octofold_training.learners.distil import CURVES, Distillation, DistilOptions
+from octofold_training.networks.build import build
+from octofold_training.run.long_run import resume, save_state, train
+from torch import nn
+
+ARCHITECTURE = {"kind": "cnn", "layers": 2, "channels": 16, "exponents": 16}
+
+
+def _options(**changes: Any) -> DistilOptions:
+    return replace(DistilOptions(batch_size=64, slices=2, warm_up=64.0), **changes)
+
+
+def test_the_student_comes_to_agree_with_the_teacher(teacher: NTupleNetwork) -> None:
+    """With eight seeds, the agreement rose by 6.6 points with a standard deviation of 1.9, and regret fell by
+    17% with one of 4%. A student that does not learn loses nothing and gains nothing.
+    """
+    options = _options(temperature=30.0, learning_rate=5e-3)
+    run = Distillation(options, ARCHITECTURE, teacher)
+    run.warm_up()
+    first = run.learn(40)
+    run.learn(500)
+    last = run.learn(40)
+    assert last.accuracy > first.accuracy + 0.03
+    assert last.regret < 0.9 * first.regret
+
+
+class _EquivariantStudent(nn.Module):
+    """Prefers the side with the larger exponents: turning the board turns its logits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, one_hot: torch.Tensor) -> torch.Tensor:
+        exponents = (one_hot.float() * torch.arange(16).view(16, 1, 1)).sum(dim=1)  # [N, 4, 4]
+        sides = [exponents[:, 0], exponents[:, :, 3], exponents[:, 3], exponents[:, :, 0]]
+        return torch.stack([side.sum(dim=1) for side in sides], dim=1) * self.scale
+
+
+def test_the_symmetry_that_a_position_is_seen_under_changes_nothing_of_its_target(
+    teacher: NTupleNetwork,
+) -> None:
+    outcomes = []
+    for seed in (1, 2):
+        run = Distillation(_options(), ARCHITECTURE, teacher)
+        run.pool.warm_up(teacher)
+        run.student = _EquivariantStudent()
+        run._random = np.random.default_rng(seed)
+        progress = run.learn(5)
+        outcomes.append((progress.loss, progress.accuracy, run.pool.boards.tolist()))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_the_learning_rate_rises_stays_and_falls_to_nothing(teacher: NTupleNetwork) -> None:
+    options = _options(positions=10_000.0, warm_up=640.0, cool_down=0.4, learning_rate=1.0)
+    run = Distillation(options, ARCHITECTURE, teacher)
+    rates = []
+    for positions in (0, 576, 3_000, 6_000, 8_000, 10_000):
+        run.positions = positions
+        rates.append(round(run.learning_rate(), 9))
+    assert rates == [0.1, 1.0, 1.0, 1.0, 0.5, 0.0]
+
+
+def test_the_expected_regret_is_what_a_policy_loses_by_its_worse_moves(teacher: NTupleNetwork) -> None:
+    run = Distillation(_options(temperature=100.0, regret_weight=2.0), ARCHITECTURE, teacher)
+    plain = Distillation(_options(temperature=100.0), ARCHITECTURE, teacher)
+    values = torch.tensor([[1000.0, 800.0, -torch.inf, -9e9]])
+    logits = torch.tensor([[0.0, 0.0, 50.0, -50.0]])  # an illegal move's logit counts for nothing
+    temperature = torch.tensor(100.0)
+    difference = run._loss(logits, values, temperature) - plain._loss(logits, values, temperature)
+    assert difference.item() == pytest.approx(2.0 * (200 / 2) / 100)
+
+
+def test_only_legal_moves_count_in_the_loss(teacher: NTupleNetwork) -> None:
+    run = Distillation(_options(temperature=100.0), ARCHITECTURE, teacher)
+    values = torch.tensor([[100.0, 0.0, -torch.inf, -torch.inf], [7.0, -torch.inf, -torch.inf, -torch.inf]])
+    logits = torch.tensor([[1.0, 0.0, 40.0, -40.0], [-3.0, 9.0, 9.0, 9.0]], requires_grad=True)
+    loss = run._loss(logits, values, torch.tensor(100.0))
+    assert loss.item() == pytest.approx(0.0, abs=1e-6)  # the preferences among them are the teacher's
+    (gradient,) = torch.autograd.grad(loss, logits)
+    assert (gradient[values.isinf()] == 0).all()
+
+
+def test_a_share_of_the_labels_looks_two_moves_ahead(teacher: NTupleNetwork) -> None:
+    run = Distillation(_options(batch_size=400, slices=1, deep_share=0.25), ARCHITECTURE, teacher)
+    run.warm_up()
+    boards = run.pool.batch()
+    labels = run._labels(boards)
+    is_deep = (labels == expected_values(teacher, boards, depth=2)).all(axis=1)
+    is_plain = (labels == teacher.action_values(boards)).all(axis=1)
+    assert (is_deep | is_plain).all()
+    assert is_deep.mean() == pytest.approx(0.25, abs=0.1)
+
+
+def test_temperatures_follow_the_lead_that_is_typical_of_a_stage(teacher: NTupleNetwork) -> None:
+    run = Distillation(_options(temperature=100.0, stage_temperature=1.0), ARCHITECTURE, teacher)
+    boards = np.array([0x1, 0xC], np.uint64)  # stages 0 and 2
+    values = np.array([[0, -10, -np.inf, -np.inf], [0, -1000, -5000, -np.inf]], np.float32)
+    early, late = run._temperatures(boards, values)[:, 0].tolist()
+    assert late / early == pytest.approx(1001 / 11, rel=1e-4)
+    assert (early * late) ** 0.5 == pytest.approx(100.0, rel=1e-4)
+
+
+def test_a_network_that_cannot_learn_this_is_refused(teacher: NTupleNetwork) -> None:
+    with pytest.raises(TrainingError, match="octofold-train value"):
+        Distillation(_options(), ARCHITECTURE | {"head": "value", "value_scale": 100.0}, teacher)
+    with pytest.raises(TrainingError, match="12 exponents apart; the teacher's games need 16"):
+        Distillation(_options(), ARCHITECTURE | {"exponents": 12}, teacher)
+
+
+def test_a_run_starts_from_a_checkpoint_and_goes_on_without_it(
+    teacher: NTupleNetwork, start: Checkpoint, start_folder: Path, tmp_path: Path
+) -> None:
+    first = Distillation(_options(start=str(start_folder)), ARCHITECTURE, teacher)
+    first.warm_up()
+    for mine, theirs in zip(first.student.parameters(), start.network.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+    first.learn(2)
+    save_state(first, tmp_path)
+    later = Distillation(_options(start=str(tmp_path / "gone")), ARCHITECTURE, teacher)
+    resume(later, tmp_path)
+    assert later.origin["start"] == {"sha256": start.sha256, "stages": []}
+
+
+def test_a_run_starts_from_a_narrower_network(teacher: NTupleNetwork, tmp_path: Path) -> None:
+    narrow = {"kind": "pairs", "patterns": ["lines"], "features": 4, "dense": [8], "exponents": 16}
+    wide = {**narrow, "features": 6, "dense": [12]}
+    start = build(narrow)
+    checkpoints.save(tmp_path / "narrow", start, narrow, {})
+    run = Distillation(_options(start=str(tmp_path / "narrow")), wide, teacher)
+    run.warm_up()
+    planes = torch.eye(16)[torch.randint(16, (32, 16))].transpose(1, 2).reshape(-1, 16, 4, 4)
+    torch.testing.assert_close(run.student(planes), start(planes), rtol=1e-4, atol=1e-5)
+    run.learn(2)
+    save_state(run, tmp_path / "run")
+    resumed = Distillation(_options(), wide, teacher)
+    resume(resumed, tmp_path / "run")
+    assert resumed.origin["start"]["widened_from"] == narrow
+
+
+def test_a_start_of_another_network_or_from_nowhere_is_refused(
+    teacher: NTupleNetwork, start_folder: Path, tmp_path: Path
+) -> None:
+    other = Distillation(_options(start=str(start_folder)), {**ARCHITECTURE, "layers": 3}, teacher)
+    with pytest.raises(TrainingError, match=r": has layers = 2, but the recipe has layers = 3$"):
+        other.warm_up()
+    nowhere = Distillation(_options(start=str(tmp_path)), ARCHITECTURE, teacher)
+    with pytest.raises(CheckpointError, match="is not a checkpoint"):
+        nowhere.warm_up()
+
+
+def test_a_full_disk_ends_the_run_in_one_line_and_the_last_state_stays(
+    teacher: NTupleNetwork,
+    tmp_path: Path,
+    full_disk: Callable[[int], AbstractContextManager[None]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    recipe, run, net = tmp_path / "tiny.toml", tmp_path / "run", tmp_path / "net"
+    recipe.write_text(
+        '[network]\nkind = "cnn"\nlayers = 2\nchannels = 16\nexponents = 16\n'
+        "[distil]\nbatch_size = 64\nslices = 2\npositions = 1e9\n"
+    )
+    teacher.save(tmp_path / "teacher")
+    started = Distillation(_options(positions=1_280.0), ARCHITECTURE, teacher)
+    train(started, run, net, CURVES, lambda _: None)
+    before = (run / "state.pt").read_bytes()
+    folders = ["--teacher", str(tmp_path / "teacher"), "--state", str(run), "--checkpoint", str(net)]
+    with full_disk(len(before) // 2):
+        assert cli.main(["student", str(recipe), "--minutes", "0.001", *folders]) == 1
+    errors = capsys.readouterr().err
+    assert "octofold-train: " in errors.splitlines()[-1]
+    assert "Traceback" not in errors
+    assert (run / "state.pt").read_bytes() == before
+    assert not list(run.glob("*.partial"))
+    checkpoints.load(net)

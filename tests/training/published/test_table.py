@@ -1,0 +1,224 @@
+"""The rebuilt tables: each network learns and plays, whatever stops it, beside its published figures."""
+
+import csv
+import json
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from octofold_export.checks.reference import PlainPolicy, reference_answers
+from octofold_game.episodes import Episodes
+from octofold_game.play_logs.moves import Moves
+from octofold_game.play_logs.shards import ShuffledMoves, convert
+from octofold_game.play_logs.writing import log_writer
+from octofold_game.rules import afterstates
+from octofold_training import cli
+from octofold_training.errors import TrainingError
+from octofold_training.games.playing import NetworkPlayer, play
+from octofold_training.networks.build import build, count_weights
+from octofold_training.published.report import write_report
+from octofold_training.published.rows import ROWS, TILES, Row
+from octofold_training.published.table import OutOfTime, Table, TableOptions
+
+SMALL = {"kind": "mlp", "dense": [8], "exponents": 16}
+SYMMETRIC = {"kind": "symmetric_cnn", "layers": 2, "channels": 4, "exponents": 16}
+TINY = (Row("MLP4", "report", SMALL, ROWS["MLP4"].published), Row("cnn-5", "Kondo", SMALL))
+WEIGHTS = {
+    **{"CNN4": 820_228, "CNN5": 818_074, "CNN5_sym": 875_794, "MLP4": 823_388, "MLP5": 3_807_236},
+    **{"symmetric-100": 218_104, "symmetric-200": 756_204},
+    **{"symmetric-300": 1_614_304, "symmetric-400": 2_792_404},
+}
+
+
+@pytest.fixture(scope="module")
+def moves(tmp_path_factory: pytest.TempPathFactory) -> ShuffledMoves:
+    folder = tmp_path_factory.mktemp("moves")
+    _convert(folder, seed=3)
+    return ShuffledMoves(folder / "converted")
+
+
+def _convert(folder: Path, seed: int) -> None:
+    """The moves of a player that prefers down, then right, left and up."""
+    episodes, boards, made = Episodes(seed, range(20)), [], []
+    while len(episodes.running):
+        choices = np.where(episodes.legal, np.array([1, 3, 4, 2]), 0).argmax(axis=1).astype(np.uint8)
+        boards.append(episodes.boards)
+        made.append(choices)
+        episodes.step(choices)
+    all_boards, all_made = np.concatenate(boards), np.concatenate(made)
+    after = afterstates(all_boards)[0][np.arange(len(all_made)), all_made]
+    with log_writer(folder / "log.txt") as append:
+        append(Moves(all_boards, all_made, (after == 0).argmax(axis=1).astype(np.uint8)))
+    convert([folder / "log.txt"], folder / "converted", shards=2)
+
+
+def table_of(
+    moves: ShuffledMoves,
+    folder: Path,
+    rows: tuple[Row, ...] = TINY,
+    tell: Callable[[str, float], None] = lambda *_: None,
+    **changes: Any,
+) -> Table:
+    options = TableOptions(**{"positions": 8000, "games": 2, "rows": rows, **changes})
+    return Table(options, moves, folder, torch.device("cpu"), tell)
+
+
+def test_the_rows_are_the_published_networks() -> None:
+    counts = {name: count_weights(build(row.architecture)) for name, row in ROWS.items()}
+    assert counts.items() >= WEIGHTS.items()
+    assert all(810_000 < counts[f"cnn-{layers}"] < 830_000 for layers in range(2, 10))
+
+
+def test_the_published_figures_agree_with_each_other() -> None:
+    """The report gives the largest tiles of its 1,000 games, rounded, and the share that reaches 2048."""
+    for row in ROWS.values():
+        assert row.main_views == (1 if row.name.startswith("symmetric") else 8)
+        for figures in row.published.values():
+            assert 0 < figures.average < figures.best
+            if row.paper == "report":
+                assert sum(figures.largest) == 1000
+                assert sum(figures.largest[TILES.index(2048) :]) == pytest.approx(
+                    1000 * figures.reaches_2048, abs=10
+                )
+
+
+@pytest.mark.parametrize("architecture", [SMALL, SYMMETRIC], ids=["mlp", "symmetric_cnn"])
+def test_eight_views_vote_as_the_exported_graph_does(architecture: dict[str, Any]) -> None:
+    torch.manual_seed(4)
+    network = build(architecture).eval()
+    boards = np.concatenate([game.boards for game in _positions()])
+
+    def evaluate(views: np.ndarray) -> np.ndarray:
+        one_hot = torch.eye(16)[torch.from_numpy(views).long()].permute(0, 2, 1).reshape(-1, 16, 4, 4)
+        answers: np.ndarray = network(one_hot).detach().double().numpy()
+        return answers
+
+    answers: Any = types.SimpleNamespace(kind="policy_logits", columns=(0, 1, 2, 3))
+    for views in (1, 8):
+        expected = reference_answers(PlainPolicy(evaluate, answers), boards, "vote", views)
+        found = NetworkPlayer(network, architecture, views)(boards)
+        assert expected.decided.mean() > 0.9
+        assert (found == expected.answers.move)[expected.decided].all()
+
+
+def _positions() -> list[Episodes]:
+    """Games at several moments."""
+    random, found = np.random.default_rng(1), []
+    for moves in (5, 20, 40, 60):
+        episodes = Episodes(moves, range(50))
+        for _ in range(moves):
+            chances = random.random(episodes.legal.shape) * episodes.legal
+            episodes.step(chances.argmax(axis=1).astype(np.uint8))
+        found.append(episodes)
+    return found
+
+
+def test_games_are_those_of_the_seed_however_many_run_at_once() -> None:
+    torch.manual_seed(4)
+    player = NetworkPlayer(build(SMALL).eval(), SMALL)
+    scores = []
+    for at_once in (2, 7):
+        ended = [game for game in play(player, 1, range(7), at_once) if game is not None]
+        scores.append({game.game: game.score for game in ended})
+    assert scores[0] == scores[1]
+    assert scores[0].keys() == set(range(7))
+
+
+@pytest.fixture(scope="module")
+def whole(moves: ShuffledMoves, tmp_path_factory: pytest.TempPathFactory) -> tuple[Table, list[float], Path]:
+    """A table that nothing stopped, the shares of the work that it told of, and its folder."""
+    shares: list[float] = []
+    folder = tmp_path_factory.mktemp("whole")
+    table = table_of(moves, folder, TINY[:1], lambda _, share: shares.append(share))
+    table.run()
+    return table, shares, folder
+
+
+def test_every_network_learns_from_the_same_positions_in_stages_and_plays(
+    whole: tuple[Table, list[float], Path],
+) -> None:
+    table, shares, folder = whole
+    results = table.results()
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1.0)
+    found = [(each.positions, each.views, each.games) for each in results]
+    assert found == [(1000, 8, 2), (2000, 8, 2), (4000, 8, 2), (8000, 8, 2), (8000, 1, 2)]
+    assert all(0 < each.accuracy < 1 and sum(each.largest) == pytest.approx(1, abs=1e-3) for each in results)
+
+    report = write_report(results, folder)
+    (line,) = [line for line in report.splitlines() if line.startswith("| MLP4 | ") and "31,339" in line]
+    assert "298,908" in line
+    assert "| published | 8 | 29.9% | 13.6% |" in report
+    written = json.loads((folder / "results.json").read_text())
+    assert [each["average"] for each in written] == [each.average for each in results]
+    with (folder / "results.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(each["largest_256"]) for each in rows] == [each.largest[0] for each in results]
+    assert (folder / "scores.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_whatever_stops_the_work_it_goes_on_and_comes_to_the_same(
+    moves: ShuffledMoves, whole: tuple[Table, list[float], Path], tmp_path: Path
+) -> None:
+    calls = 0
+
+    def interrupt(_line: str, _share: float) -> None:
+        nonlocal calls
+        calls += 1
+        if calls in (1, 5, 60, 150):
+            raise KeyboardInterrupt
+
+    for _ in range(4):
+        with pytest.raises(KeyboardInterrupt):
+            table_of(moves, tmp_path, TINY[:1], interrupt).run()
+    with pytest.raises(OutOfTime):
+        table_of(moves, tmp_path, TINY[:1]).run(minutes=0.0)
+    parts = table_of(moves, tmp_path, TINY[:1], interrupt)
+    parts.run()
+    for mine, theirs in zip(parts.results(), whole[0].results(), strict=True):
+        assert (mine.average, mine.positions, mine.views) == (theirs.average, theirs.positions, theirs.views)
+
+
+def test_a_network_that_cannot_learn_leaves_the_others_alone(moves: ShuffledMoves, tmp_path: Path) -> None:
+    broken = Row("cnn-9", "Kondo", {"kind": "q_network", "form": "simple", "value_scale": 1.0})
+    table = table_of(moves, tmp_path, (broken, TINY[0]), games=1, positions=8)
+    table.run()
+    assert "answers with values" in table.failed["cnn-9"]
+    assert {each.row for each in table.results()} == {"MLP4"}
+
+
+def test_other_moves_and_damaged_games_are_refused(moves: ShuffledMoves, tmp_path: Path) -> None:
+    table_of(moves, tmp_path / "table", TINY[:1], games=1, positions=8).run()
+    games = tmp_path / "table" / "MLP4" / "8" / "games-8.jsonl"
+    kept = games.read_text()
+    games.write_text('{"game": 0, "sco')  # cut off: played again
+    table_of(moves, tmp_path / "table", TINY[:1], games=1, positions=8).run()
+    assert games.read_text() == kept
+    games.write_text("rubbish\n")
+    with pytest.raises(TrainingError, match=r"games-8\.jsonl is damaged .* delete it"):
+        table_of(moves, tmp_path / "table", TINY[:1], games=1, positions=8).run()
+    (tmp_path / "other").mkdir()
+    _convert(tmp_path / "other", seed=4)
+    with pytest.raises(TrainingError, match="figures of other moves"):
+        table_of(ShuffledMoves(tmp_path / "other" / "converted"), tmp_path / "table")
+
+
+def test_the_command_checks_what_it_is_asked_for(
+    moves: ShuffledMoves, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments, message in (
+        (["--positions", "1.5"], "'1.5' is not a whole number from 1"),
+        ([], "--positions is missing"),
+        (["--positions", "9", "--rows", "CNN6"], "'CNN6'"),
+    ):
+        with pytest.raises(SystemExit):
+            cli.main(["table", *arguments])
+        assert message in capsys.readouterr().err
+    folder = str(tmp_path / "table")
+    command = ["table", "--moves", str(moves.folder), "--out", folder, "--device", "cpu"]
+    assert cli.main([*command, "--positions", "16", "--games", "1", "--rows", "MLP4", "--minutes", "0"]) == 0
+    assert "out of time; the same command continues" in capsys.readouterr().err

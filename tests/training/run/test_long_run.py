@@ -1,0 +1,269 @@
+"""What every long run keeps to: it resumes, stops in time, and keeps its last good state whatever happens."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from octofold_players.ntuple import NTupleNetwork
+from octofold_training import checkpoints
+from octofold_training.checkpoints import Checkpoint
+from octofold_training.errors import TrainingError
+from octofold_training.learners import distil, ppo, value_td
+from octofold_training.learners.distil import Distillation, DistilOptions
+from octofold_training.learners.ppo import PPO, PPOOptions
+from octofold_training.learners.value_td import ValueLearning, ValueOptions
+from octofold_training.run.long_run import Run, resume, save_state, train
+from octofold_training.run.provenance import UNRECORDED
+
+SUPERVISED = {"batch_size": 16, "slices": 2, "warm_up": 64.0}
+REINFORCED = {
+    "games": 32,
+    "horizon": 8,
+    "minibatch_size": 64,
+    "warm_up_moves": 2,
+    "value_units": 8,
+    "value_head_start": 0.0,
+}
+VALUE = {"head": "value", "value_scale": 1000.0}
+
+
+FullDisk = Callable[[int], AbstractContextManager[None]]
+
+
+class Trainer:
+    """Makes runs of one kind, and knows what makes another run of it."""
+
+    def __init__(
+        self, make: Callable[..., Run[Any]], curves: Any, other_size: dict[str, int], other_run: str
+    ) -> None:
+        self.make, self.curves, self.other_size, self.other_run = make, curves, other_size, other_run
+
+    def train(self, folder: Path, report: Callable[[Any], None] = lambda _: None, **changes: Any) -> Run[Any]:
+        """Of a new or resumed run in `folder`."""
+        minutes = changes.pop("minutes", float("inf"))
+        run = self.make(**changes)
+        train(run, folder / "run", folder / "net", self.curves, report, minutes)
+        return run
+
+
+@pytest.fixture(scope="module")
+def trainers(teacher: NTupleNetwork, start: Checkpoint, architecture: dict[str, Any]) -> dict[str, Trainer]:
+    def student(other: bool = False, **changes: Any) -> Run[Any]:
+        sizes = architecture | {"channels": 17 if other else 16}
+        return Distillation(DistilOptions(**(SUPERVISED | changes)), sizes, teacher)
+
+    def student_with_muon(**changes: Any) -> Run[Any]:
+        return student(muon=True, micro_batch_size=6, **changes)
+
+    def value(other: bool = False, **changes: Any) -> Run[Any]:
+        sizes = architecture | VALUE | {"channels": 17 if other else 16}
+        return ValueLearning(ValueOptions(**(SUPERVISED | changes)), sizes, teacher)
+
+    def reinforced(other: bool = False, **changes: Any) -> Run[Any]:
+        begin = Checkpoint(start.network, architecture, {}, "f" * 64) if other else start
+        return PPO(PPOOptions(**(REINFORCED | changes)), begin, torch.device("cpu"))
+
+    return {
+        "student": Trainer(student, distil.CURVES, {"slices": 3}, "but the recipe has"),
+        "muon": Trainer(student_with_muon, distil.CURVES, {"slices": 3}, "but the recipe has"),
+        "value": Trainer(value, value_td.CURVES, {"slices": 3}, "but the recipe has"),
+        "ppo": Trainer(reinforced, ppo.CURVES, {"games": 48}, "has the initial weights"),
+    }
+
+
+@pytest.fixture(params=["student", "muon", "value", "ppo"])
+def trainer(request: pytest.FixtureRequest, trainers: dict[str, Trainer]) -> Trainer:
+    """Each of them, where what is claimed depends on it."""
+    return trainers[request.param]
+
+
+@pytest.fixture
+def student(trainers: dict[str, Trainer]) -> Trainer:
+    """One of them, where it does not."""
+    return trainers["student"]
+
+
+def test_a_run_goes_on_where_it_stopped(trainer: Trainer, tmp_path: Path) -> None:
+    run = trainer.train(tmp_path, positions=320.0)
+    resumed = trainer.make(positions=320.0)
+    resume(resumed, tmp_path / "run")
+    assert (resumed.positions, resumed.seconds) == (run.positions, run.seconds)
+    _assert_same(resumed.state(), run.state())
+    history = [json.loads(line) for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
+    assert history[-1]["positions"] == run.positions
+    assert (tmp_path / "run" / "curves.png").read_bytes().startswith(b"\x89PNG")
+    saved = checkpoints.load(tmp_path / "net")
+    assert saved.training["positions"] == run.positions
+    _assert_same(saved.network.state_dict(), run.averaged.module.state_dict())
+    assert resumed.learn().positions > run.positions
+
+
+def test_a_checkpoint_tells_every_stage_of_its_run_and_the_teachers_digest(
+    student: Trainer, teacher: NTupleNetwork, tmp_path: Path
+) -> None:
+    fitting: dict[str, Any] = {"warm_up": 16.0, "averaged": 16.0}  # whatever the length of the run
+    student.train(tmp_path, positions=320.0, minutes=0.0, **fitting)
+    student.train(tmp_path, positions=320.0, **fitting)
+    student.train(tmp_path, positions=640.0, **fitting)  # only longer
+    run = student.train(tmp_path, positions=960.0, learning_rate=1e-3, **fitting)
+    training = checkpoints.load(tmp_path / "net").training
+    first, second = training["stages"]
+    assert first["positions"] + second["positions"] == training["positions"] == run.positions
+    assert (first["positions"], first["options"]["learning_rate"]) == (640, 2e-3)
+    assert second["options"] == training["options"]
+    digest = hashlib.sha256(teacher.values.tobytes()).hexdigest()
+    assert {stage["teacher_sha256"] for stage in (first, second)} == {digest}
+
+
+def test_a_state_that_is_older_than_stages_counts_as_one(student: Trainer, tmp_path: Path) -> None:
+    student.train(tmp_path, positions=320.0)
+    state = checkpoints.load_tensors(tmp_path / "run" / "state.pt")
+    del state["stages"]
+    checkpoints.save_tensors(tmp_path / "run" / "state.pt", state)
+    student.train(tmp_path, positions=640.0)
+    first, second = checkpoints.load(tmp_path / "net").training["stages"]
+    assert (first["method"], first["positions"], second["positions"]) == (UNRECORDED, 320, 320)
+
+
+def _assert_same(left: Any, right: Any) -> None:
+    assert type(left) is type(right)
+    if isinstance(left, dict):
+        assert left.keys() == right.keys()
+        for name in left:
+            _assert_same(left[name], right[name])
+    elif isinstance(left, torch.Tensor):
+        assert torch.equal(left, right)
+    elif isinstance(left, np.ndarray):
+        np.testing.assert_array_equal(left, right)
+    else:
+        assert left == right
+
+
+def _empty(state: Path) -> None:
+    state.write_bytes(b"")
+
+
+def _overwrite(state: Path) -> None:
+    state.write_bytes(b"garbage")
+
+
+def _truncate(state: Path) -> None:
+    state.write_bytes(state.read_bytes()[:5000])
+
+
+def _replace_by_weights(state: Path) -> None:
+    torch.save({"weights": torch.zeros(3)}, state)
+
+
+@pytest.mark.parametrize("damage", [_empty, _overwrite, _truncate, _replace_by_weights])
+def test_a_damaged_state_is_named(student: Trainer, tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    run = student.make()
+    save_state(run, tmp_path)
+    damage(tmp_path / "state.pt")
+    with pytest.raises(TrainingError, match=r"state\.pt is damaged"):
+        resume(run, tmp_path)
+
+
+def test_another_runs_state_is_refused(trainer: Trainer, tmp_path: Path) -> None:
+    save_state(trainer.make(), tmp_path)
+    with pytest.raises(TrainingError, match=rf"state\.pt: .*{trainer.other_run}"):
+        resume(trainer.make(other=True), tmp_path)
+    with pytest.raises(TrainingError, match=r"state\.pt is damaged or belongs to another run .* games"):
+        resume(trainer.make(**trainer.other_size), tmp_path)
+
+
+def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_state(
+    trainer: Trainer, tmp_path: Path
+) -> None:
+    trainer.train(tmp_path, positions=256.0)
+    before = (tmp_path / "run" / "state.pt").read_bytes()
+    digest = checkpoints.load(tmp_path / "net").sha256
+    with pytest.raises(TrainingError, match="loss became"):
+        trainer.train(tmp_path, positions=1e9, learning_rate=1e30)
+    assert (tmp_path / "run" / "state.pt").read_bytes() == before
+    assert checkpoints.load(tmp_path / "net").sha256 == digest
+
+
+def test_weights_that_the_last_update_broke_are_not_saved(trainer: Trainer, tmp_path: Path) -> None:
+    """No later loss shows that they are broken."""
+    trainer.train(tmp_path, positions=256.0)
+    before = (tmp_path / "run" / "state.pt").read_bytes()
+    digest = checkpoints.load(tmp_path / "net").sha256
+    run = trainer.make(positions=512.0)
+    learn = run.learn
+
+    def broken() -> Any:
+        progress = learn()
+        with torch.no_grad():
+            next(run.averaged.parameters()).fill_(torch.inf)
+        return progress
+
+    run.learn = broken  # type: ignore[method-assign]
+    with pytest.raises(TrainingError, match="no longer finite numbers at"):
+        train(run, tmp_path / "run", tmp_path / "net", trainer.curves, lambda _: None)
+    assert (tmp_path / "run" / "state.pt").read_bytes() == before
+    assert checkpoints.load(tmp_path / "net").sha256 == digest
+
+
+def test_a_run_does_not_go_on_with_another_seed(student: Trainer, tmp_path: Path) -> None:
+    student.train(tmp_path, positions=320.0)
+    with pytest.raises(TrainingError, match="begun with seed 1, the recipe has seed 2; another run needs"):
+        student.train(tmp_path, positions=320.0, seed=2)
+
+
+def test_a_full_disk_stops_and_keeps_the_last_good_state(
+    student: Trainer, tmp_path: Path, full_disk: FullDisk
+) -> None:
+    before = student.train(tmp_path, positions=320.0)
+    digest = checkpoints.load(tmp_path / "net").sha256
+    size = (tmp_path / "run" / "state.pt").stat().st_size
+    with full_disk(size // 2), pytest.raises((OSError, RuntimeError)):
+        student.train(tmp_path, positions=640.0)
+    assert not list(tmp_path.glob("*/*.partial"))
+    assert checkpoints.load(tmp_path / "net").sha256 == digest
+    resumed = student.make()
+    resume(resumed, tmp_path / "run")
+    assert resumed.positions == before.positions
+
+
+def test_a_run_stops_after_its_time_and_goes_on_later(student: Trainer, tmp_path: Path) -> None:
+    stopped = student.train(tmp_path, positions=1e9, minutes=1e-4)
+    went_on = student.train(tmp_path, positions=1e9, minutes=1e-4)
+    assert 0 < stopped.positions < went_on.positions < 1e9
+
+
+def test_ctrl_c_saves_the_state_and_the_checkpoint(student: Trainer, tmp_path: Path) -> None:
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        student.train(tmp_path, interrupt)
+    assert (tmp_path / "run" / "state.pt").exists()
+    assert (tmp_path / "net" / "checkpoint.json").exists()
+
+
+def test_a_history_cut_off_in_a_line_does_not_stop_a_run(student: Trainer, tmp_path: Path) -> None:
+    student.train(tmp_path, positions=320.0)
+    history = tmp_path / "run" / "history.jsonl"
+    whole = history.read_text()
+    history.write_text(whole + '{"seconds": 12')
+    student.train(tmp_path, positions=320.0)
+    assert history.read_text() == whole
+
+
+@pytest.mark.parametrize(
+    "line", ['{"positions": 1', '{"loss": 1.0}', "[3]", '{"positions": "12"}', '{"positions": Infinity}']
+)
+def test_a_damaged_history_is_named_with_its_line(student: Trainer, tmp_path: Path, line: str) -> None:
+    student.train(tmp_path, positions=320.0)
+    history = tmp_path / "run" / "history.jsonl"
+    history.write_text(f"{history.read_text()}{line}\n")
+    count = len(history.read_text().splitlines())
+    with pytest.raises(ValueError, match=rf"history\.jsonl:{count}: not a report of a run"):
+        student.train(tmp_path, positions=320.0)

@@ -1,0 +1,118 @@
+"""What a run shows of itself: how far it is, how long it will take, how strong its network plays."""
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from octofold_game.episodes import Episodes
+from octofold_game.rules import afterstates
+from octofold_training.games.strength import StrengthEstimates, strength
+from octofold_training.networks.build import build
+from octofold_training.run.progress import Forecast, ProgressLine, duration
+
+NETWORKS: dict[str, dict[str, Any]] = {
+    "policy": {"kind": "mlp", "dense": [8], "exponents": 16},
+    "value": {"kind": "mlp", "dense": [8], "exponents": 16, "head": "value", "value_scale": 50.0},
+    "q_network": {"kind": "q_network", "form": "dropout", "value_scale": 1.0},
+    "residual": {"kind": "residual", "channels": 2, "blocks": 1, "head_blocks": 1, "head_width": 4},
+}
+
+
+def test_the_time_left_follows_the_latest_speed() -> None:
+    forecast = Forecast()
+    assert forecast.left(100.0, 1000, 5000) is None
+    assert forecast.left(110.0, 2000, 5000) == pytest.approx(30.0)
+    for second in range(60):  # ten times slower from now on
+        left = forecast.left(120.0 + second, 2000 + 10 * second, 5000)
+    assert left == pytest.approx((5000 - 2590) / 10)
+    assert forecast.left(200.0, 6000, 5000) == 0.0
+
+
+def test_the_time_left_is_at_most_what_the_run_may_take() -> None:
+    forecast = Forecast(limit_seconds=60.0)
+    assert forecast.left(100.0, 0, 5000) == 60.0
+    assert forecast.left(110.0, 1, 5000) == 50.0
+    assert forecast.left(170.0, 2, 5000) == 0.0
+
+
+def test_durations_are_in_the_unit_that_people_would_choose() -> None:
+    assert [duration(seconds) for seconds in (40, 600, 9000)] == ["40 s", "10 min", "2.5 h"]
+
+
+def test_without_a_terminal_lines_are_printed_now_and_then_and_at_the_end(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with ProgressLine(every_seconds=60.0) as line:
+        line.show("0.1 min  loss 3", 0.25, 90.0)
+        line.show("0.2 min  loss 2", 0.5, 60.0)
+        line.show("0.3 min  loss 1", 1.01)
+    assert capsys.readouterr().err == "0.1 min  loss 3  25%  2 min left\n0.3 min  loss 1  100%\n"
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_the_strength_is_the_average_of_whole_games(kind: str) -> None:
+    """Played here in another way, each board by itself."""
+    torch.manual_seed(1)
+    network = build(NETWORKS[kind])
+    found = strength(network, NETWORKS[kind], games=3, seed=7)
+    assert network.training
+    scores = [_played(network.eval(), kind, game) for game in range(3)]
+    assert found.average == pytest.approx(np.mean(scores))
+    assert found.error == pytest.approx(1.96 * np.std(scores, ddof=1) / math.sqrt(3))
+
+
+@torch.no_grad()
+def _played(network: Any, kind: str, game: int) -> int:
+    episodes = Episodes(7, [game])
+    while True:
+        after, rewards, legal = afterstates(episodes.boards)
+        boards = torch.from_numpy(after[0] if kind == "value" else episodes.boards)
+        one_hot = torch.eye(16)[boards.long()].permute(0, 2, 1).reshape(-1, 16, 4, 4)
+        if kind == "policy":
+            values = network(one_hot)[0]
+        elif kind == "value":
+            values = network(one_hot)[:, 0] * 50 + torch.from_numpy(rewards[0])
+        elif kind == "q_network":
+            values = network(boards.float())[0, [0, 3, 1, 2]]
+        else:
+            values = network(boards.float().view(-1, 1, 4, 4)).policy[0, [3, 2, 1, 0]]
+        values = values.masked_fill(~torch.from_numpy(legal[0]), -math.inf)
+        if ended := episodes.step(np.array([int(values.argmax())], np.uint8)):
+            return ended[0].score
+
+
+def test_estimates_take_a_small_share_of_a_run() -> None:
+    class Run:
+        architecture = NETWORKS["policy"]
+        averaged = torch.nn.Module()
+        seconds = 0.0
+
+    run = Run()
+    run.averaged.module = build(run.architecture)
+    estimates = StrengthEstimates(games=2)
+    measured = []
+    for run.seconds in range(0, 300, 10):
+        if estimates.of(run) is not None:
+            measured.append(run.seconds)
+    assert measured[0] == 60
+    assert np.diff(measured).min() >= 60
+
+
+def test_games_that_take_long_are_a_twentieth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Run:
+        architecture = NETWORKS["policy"]
+        averaged = torch.nn.Module()
+        seconds = 60.0
+
+    run, clock = Run(), itertools.count(0, 30)
+    run.averaged.module = build(run.architecture)
+    monkeypatch.setattr("octofold_training.games.strength.time.perf_counter", lambda: next(clock))
+    estimates = StrengthEstimates(games=2)
+    assert estimates.of(run) is not None  # takes 30 s, by this clock
+    run.seconds = 60 + 20 * 30 - 1
+    assert estimates.of(run) is None
+    run.seconds += 1
+    assert estimates.of(run) is not None

@@ -1,0 +1,80 @@
+"""A run that is shorter than a recipe's averaging or head start still learns, and says what was cut."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from octofold_players.ntuple import NTupleNetwork
+from octofold_training import cli
+from octofold_training.checkpoints import Checkpoint
+from octofold_training.learners.distil import Distillation, DistilOptions
+from octofold_training.learners.ppo import PPO, PPOOptions
+from octofold_training.run.long_run import Run
+from torch import Tensor, nn
+
+SHORT = DistilOptions(positions=20_000.0, batch_size=64, slices=2, learning_rate=5e-3, warm_up=64.0)
+REINFORCED = PPOOptions(games=32, horizon=8, minibatch_size=64, warm_up_moves=0, value_units=8)
+
+
+def _weights(network: nn.Module) -> Tensor:
+    return torch.cat([each.detach().flatten() for each in network.parameters()]).clone()
+
+
+def _left_of_the_start(run: Run[Any], trained: nn.Module) -> float:
+    """Learn to the end; how far the averaged weights are from the final ones, as a share of the way."""
+    start = _weights(trained)
+    while run.positions < run.options.positions:
+        run.learn()
+    end, averaged = _weights(trained), _weights(run.averaged.module)
+    return float((averaged - end).norm() / (start - end).norm())
+
+
+def test_a_short_run_does_not_average_over_its_first_weights(
+    teacher: NTupleNetwork, architecture: dict[str, Any]
+) -> None:
+    run = Distillation(SHORT, architecture, teacher)
+    run.warm_up()
+    assert _left_of_the_start(run, run.student) < 0.3
+
+
+def test_the_learning_rate_of_a_short_run_reaches_its_peak(
+    teacher: NTupleNetwork, architecture: dict[str, Any]
+) -> None:
+    options = replace(SHORT, warm_up=200e3)
+    run = Distillation(options, architecture, teacher)
+    run.positions = 10_000
+    assert run.learning_rate() == options.learning_rate
+
+
+def test_the_policy_of_a_short_reinforcement_run_learns(start: Checkpoint) -> None:
+    run = PPO(replace(REINFORCED, positions=10_240.0), start, torch.device("cpu"))
+    first = _weights(run.policy)
+    assert _left_of_the_start(run, run.policy) < 0.5
+    assert not torch.equal(_weights(run.policy), first)
+
+
+def test_a_long_run_keeps_what_its_recipe_says(teacher: NTupleNetwork, architecture: dict[str, Any]) -> None:
+    run = Distillation(DistilOptions(positions=20e6, averaged=2e6, warm_up=200e3), architecture, teacher)
+    assert run.options.averaged == 2e6
+    assert run.warnings == []
+
+
+@pytest.mark.parametrize("chosen", ["", "averaged = 4e6\n"], ids=["default", "chosen"])
+def test_the_command_warns_of_what_it_cuts(
+    teacher: NTupleNetwork, tmp_path: Path, capsys: pytest.CaptureFixture[str], chosen: str
+) -> None:
+    teacher.save(tmp_path / "teacher")
+    recipe = tmp_path / "short.toml"
+    network = '[network]\nkind = "cnn"\nlayers = 2\nchannels = 16\nexponents = 16\n'
+    recipe.write_text(f"{network}[distil]\npositions = 2_000\nbatch_size = 64\nslices = 2\n{chosen}")
+    folders = ["--teacher", "teacher", "--state", "run", "--checkpoint", "net"]
+    folders = [name if name.startswith("--") else str(tmp_path / name) for name in folders]
+    assert cli.main(["student", str(recipe), *folders]) == 0
+    value = "4,000,000" if chosen else "2,000,000"
+    warning = f"short.toml: averaged is reduced from {value} to 200 positions, 10% of a run of 2,000"
+    assert any(
+        line.startswith("octofold-train: warning: ") and line.endswith(warning)
+        for line in capsys.readouterr().err.splitlines()
+    )

@@ -1,0 +1,112 @@
+"""Lets networks play whole games without an export, on one view of a board or on eight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from octofold_game.episodes import Episode, Episodes
+from octofold_game.rules import LARGEST_EXPONENT, afterstates
+from octofold_game.symmetries import CELLS, MOVES
+from torch import nn
+
+from octofold_training.networks.architectures import Architecture
+from octofold_training.networks.build import interface_of
+from octofold_training.networks.interfaces import BoardEncoder
+from octofold_training.networks.published_networks import SymmetricCNN
+
+_BOARDS_AT_ONCE = 1024  # that the network sees: their activations stay in the caches
+
+
+class NetworkPlayer:
+    """The moves of a network, as the exported graph would make them."""
+
+    def __init__(
+        self,
+        network: nn.Module,
+        architecture: Architecture,
+        views: int = 1,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        """Play with the network as it is.
+
+        Args:
+            network: in evaluation mode, or else it plays as it does in training.
+            architecture: of the network.
+            views: 1, or 8 for a vote of the best legal moves on all symmetric boards; what is equal is
+                decided by the mean probability. A value network has one.
+            dtype: of its input.
+        """
+        self._network = network
+        self._views = views
+        self._interface = interface_of(network)
+        self._device = next(network.parameters()).device
+        self._exponents = architecture.get("exponents", LARGEST_EXPONENT + 1)
+        self._encode = BoardEncoder(self._interface, self._exponents, dtype, self._device)
+        self._scale = float(architecture.get("value_scale") or 1)
+        self._values_afterstates = architecture.get("head", "policy") == "value"
+
+    def __call__(self, boards: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Boards `[N, 16]`, each with a legal move, to moves `[N]`."""
+        after, rewards, legal = afterstates(boards)
+        if self._values_afterstates:
+            worth = self._answers(self._network, after.reshape(-1, 16)).reshape(-1, 4)
+            return _best(np.where(legal, worth * self._scale + rewards, -np.inf))
+        answers = self._answers_of_views(boards).reshape(len(boards), self._views, 4)
+        answers = np.take_along_axis(answers, MOVES[None, : self._views], axis=2)  # as on the board itself
+        answers = np.where(legal[:, None], answers, -np.inf)
+        return _best(answers[:, 0]) if self._views == 1 else _vote(answers)
+
+    def _answers_of_views(self, boards: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Boards `[N, 16]` to `[N * V, 4]`, all views of a board together."""
+        if self._views == len(CELLS) and isinstance(self._network, SymmetricCNN):
+            return self._answers(self._network.of_all_views, boards)
+        return self._answers(self._network, boards[:, CELLS[: self._views]].reshape(-1, 16))
+
+    @torch.no_grad()
+    def _answers(
+        self, network: Callable[[torch.Tensor], Any], boards: NDArray[np.uint8]
+    ) -> NDArray[np.float32]:
+        """`[N, 16]` to `[N, 4]` in the order of the moves, or `[N, 1]`."""
+        seen = torch.from_numpy(boards.clip(max=self._exponents - 1)).to(self._device)
+        parts = []
+        for part in seen.split(_BOARDS_AT_ONCE):
+            answer = network(self._encode(part))
+            if self._interface.output is not None:
+                answer = answer[0]
+            parts.append(answer if self._values_afterstates else self._interface.by_move(answer))
+        numbers: NDArray[np.float32] = torch.cat(parts).float().cpu().numpy()
+        return numbers
+
+
+def _best(values: NDArray[np.float32]) -> NDArray[np.uint8]:
+    moves: NDArray[np.uint8] = values.argmax(axis=1).astype(np.uint8)
+    return moves
+
+
+def _vote(answers: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """The winners `[N]` among answers `[N, V, 4]`, `-inf` where illegal."""
+    votes = (answers.argmax(axis=2)[:, :, None] == np.arange(4)).sum(axis=1)
+    odds = np.exp(answers - answers.max(axis=2, keepdims=True))
+    mean = (odds / odds.sum(axis=2, keepdims=True)).mean(axis=1)
+    return _best(np.where(votes == votes.max(axis=1, keepdims=True), mean, -1))
+
+
+def play(
+    player: NetworkPlayer, seed: int, games: Iterable[int], at_once: int = 64
+) -> Iterator[Episode | None]:
+    """Play the games of a seed, `at_once` at a time; yields each that ends, and None between moves.
+
+    The caller may stop at any time; games that have not ended are then lost.
+    """
+    waiting = iter(games)
+    episodes = Episodes(seed)
+    while True:
+        episodes.start(game for _, game in zip(range(at_once - len(episodes.running)), waiting, strict=False))
+        if not len(episodes.running):
+            return
+        yield from episodes.step(player(episodes.boards))
+        yield None

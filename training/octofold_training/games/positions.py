@@ -1,0 +1,177 @@
+"""A pool of running games that supplies training positions: half played by the teacher, half by the student.
+
+The student's own games contain the positions that its play leads to, and the teacher's games those that it
+does not yet reach (the idea of Ross, Gordon and Bagnell, "A Reduction of Imitation Learning and Structured
+Prediction to No-Regret Online Learning", AISTATS 2011). The pool uses the teacher's action values, and
+receives the student's moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from octofold_game.bitboards import OUTGROWN, new_game, next_random, slide, spawn
+from octofold_players.ntuple import NTupleNetwork, best_move
+
+from octofold_training.games.stages import KEPT, STAGES, draw, keep, stage
+
+_LONGEST_START_MOVES = 8_000  # about the length of a teacher's game
+_GAMES_AT_ONCE = 128  # moves of the warm-up in one call; Ctrl-C takes effect between two calls
+
+
+class PositionPool:
+    """`slices * batch_size` games in lockstep; the first half of every batch are the teacher's.
+
+    When a teacher's game ends, a new one begins. When a student's game ends, three of four continue from the
+    board of a teacher's game, so that a weak student also sees late positions; one of four begins anew.
+    `stage_restarts` are the shares of the teacher's and the student's ended games that instead continue from
+    a recent board of a random stage. All stages that any game reached are equally likely, so that rare stages
+    are as frequent as the others.
+    """
+
+    def __init__(
+        self,
+        batch_size: int,
+        slices: int,
+        seed: int | Sequence[int],
+        stage_restarts: tuple[float, float] = (0.0, 0.0),
+    ) -> None:
+        self.batch_size = batch_size
+        self._stage_restarts = np.array(stage_restarts, np.float64)
+        self._archive = np.zeros((STAGES, KEPT), np.uint64)
+        self._archived = np.zeros(STAGES, np.uint64)
+        self.boards = np.zeros(batch_size * slices, np.uint64)
+        self.random: NDArray[np.uint64] = np.random.SeedSequence(seed).generate_state(1, np.uint64)  # type: ignore[assignment]
+        self._next_slice = 0
+
+    def warm_up(self, teacher: NTupleNetwork) -> None:
+        """Spread the games over all stages: the teacher plays each for a random number of moves."""
+        for start in range(0, len(self.boards), _GAMES_AT_ONCE):
+            end = min(start + _GAMES_AT_ONCE, len(self.boards))
+            _play(self.boards, start, end, teacher.values, teacher.layout, self.random, _LONGEST_START_MOVES)
+        _keep_all(self.boards, self._archive, self._archived)
+
+    def batch(self) -> NDArray[np.uint64]:
+        """The boards `[B] uint64` for the moves of the next `advance`; each has a legal move."""
+        start = self._next_slice * self.batch_size
+        return self.boards[start : start + self.batch_size]
+
+    def advance(self, teacher_moves: NDArray[np.int8], student_moves: NDArray[np.int8]) -> NDArray[np.bool_]:
+        """Make one legal move `[B]` in each game of the batch: the teacher's in its half, then the student's.
+
+        Returns which games ended, `[B] bool`; these have started again.
+        """
+        batch = self.batch()
+        half = self.batch_size // 2
+        moves = np.concatenate([teacher_moves[:half], student_moves[half:]])
+        ended = np.zeros(len(batch), np.bool_)
+        _advance(
+            batch,
+            moves,
+            half,
+            self.boards,
+            self.random,
+            self._stage_restarts,
+            self._archive,
+            self._archived,
+            ended,
+        )
+        self._next_slice = (self._next_slice + 1) % (len(self.boards) // self.batch_size)
+        return ended
+
+    def state(self) -> dict[str, NDArray[np.uint64]]:
+        """Everything that `restore` needs."""
+        return {
+            "boards": self.boards,
+            "random": self.random,
+            "next_slice": np.array([self._next_slice], np.uint64),
+            "archive": self._archive,
+            "archived": self._archived,
+        }
+
+    def restore(self, state: dict[str, NDArray[np.uint64]]) -> None:
+        """Continue from an earlier `state`.
+
+        Raises:
+            ValueError: the pool had another size.
+        """
+        if state["boards"].shape != self.boards.shape:
+            raise ValueError(
+                f"the saved pool has {len(state['boards'])} games, but this run has {len(self.boards)}"
+            )
+        self.boards[:] = state["boards"]
+        self.random[:] = state["random"]
+        self._next_slice = int(state["next_slice"][0])
+        if "archive" in state:
+            self._archive[:] = state["archive"]
+            self._archived[:] = state["archived"]
+        else:  # saved before there were archives
+            _keep_all(self.boards, self._archive, self._archived)
+
+
+def joined(parts: Sequence[NDArray[np.uint64]], slices: int) -> NDArray[np.uint64]:
+    """The boards of one pool, from equal pools of several processes; `part_of` is the inverse."""
+    by_half = [boards.reshape(slices, 2, -1) for boards in parts]  # the teacher's half of a batch comes first
+    return np.stack(by_half, axis=3).reshape(-1)
+
+
+def part_of(boards: NDArray[np.uint64], slices: int, rank: int, count: int) -> NDArray[np.uint64]:
+    """The boards of the pool of process `rank`, one of `count` that share the boards of one pool."""
+    return boards.reshape(slices, 2, -1)[:, :, rank::count].reshape(-1)
+
+
+@njit(cache=True, nogil=True)
+def _is_over(board):
+    for move in range(4):
+        afterstate, reward = slide(board, move)
+        if reward >= OUTGROWN or afterstate != board:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _play(boards, start, end, values, layout, random, longest):
+    symmetric = np.empty(8, np.uint64)
+    indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
+    for n in range(start, end):
+        board = new_game(random)
+        for _ in range((n * 2_654_435_761 >> 8) % longest):
+            move, afterstate, reward = best_move(board, values, layout, symmetric, indices)
+            board = new_game(random) if move < 0 or reward >= OUTGROWN else spawn(afterstate, random)
+        if _is_over(board):
+            board = new_game(random)
+        boards[n] = board
+
+
+@njit(cache=True, nogil=True)
+def _keep_all(boards, archive, archived):
+    for board in boards:
+        keep(board, archive, archived)
+
+
+@njit(cache=True, nogil=True)
+def _advance(batch, moves, half, pool, random, stage_restarts, archive, archived, ended):
+    for n in range(len(batch)):
+        before = stage(batch[n])
+        afterstate, reward = slide(batch[n], moves[n])
+        if reward < OUTGROWN:
+            batch[n] = spawn(afterstate, random)
+            if not _is_over(batch[n]):
+                if stage(batch[n]) > before:
+                    keep(batch[n], archive, archived)
+                continue
+        ended[n] = True
+        batch[n] = new_game(random)
+        if n >= half:
+            bits = next_random(random)
+            if bits % np.uint64(4) != np.uint64(0):
+                slices = len(pool) // len(batch)
+                game = np.int64((bits >> np.uint64(32)) % np.uint64(slices * half))
+                batch[n] = pool[game // half * len(batch) + game % half]
+        share = stage_restarts[1 if n >= half else 0]
+        # Without a share, draw no number, so that the games stay the same.
+        if share > 0 and (next_random(random) >> np.uint64(11)) * 2.0**-53 < share:
+            batch[n] = draw(archive, archived, random)

@@ -1,0 +1,70 @@
+"""How strong a network is while it trains: a few whole games on one view of each board."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from torch import nn
+
+from octofold_training.games.playing import NetworkPlayer, play
+from octofold_training.networks.architectures import Architecture
+
+_SHARE = 0.05  # of the time of a run, which estimates may take
+_FIRST_SECONDS = 60.0  # of a run, before which there is none
+_SEED = 2048
+
+
+@dataclass(frozen=True)
+class Strength:
+    """The average score of some games, and how far it may be off."""
+
+    games: int
+    average: float
+    error: float
+    """half of a 95% interval; normal"""
+
+    def __str__(self) -> str:
+        return f"strength {self.average:,.0f} ± {self.error:,.0f}"
+
+
+class Trained(Protocol):
+    """What of a run is measured."""
+
+    architecture: Architecture
+    averaged: Any
+    seconds: float
+
+
+class StrengthEstimates:
+    """Measures a run from time to time, for at most a twentieth of its time."""
+
+    def __init__(self, games: int = 20) -> None:
+        self._games = games
+        self._due = _FIRST_SECONDS
+        self.latest: Strength | None = None
+
+    def of(self, run: Trained) -> Strength | None:
+        """A new estimate if one is due, otherwise None."""
+        if run.seconds < self._due:
+            return None
+        start = time.perf_counter()
+        self.latest = strength(run.averaged.module, run.architecture, self._games)
+        self._due = run.seconds + max(_FIRST_SECONDS, (time.perf_counter() - start) / _SHARE)
+        return self.latest
+
+
+def strength(network: nn.Module, architecture: Architecture, games: int, seed: int = _SEED) -> Strength:
+    """Let a network play whole games, each move the one that it likes best on the board as it lies."""
+    training = network.training
+    network.eval()
+    try:
+        played = play(NetworkPlayer(network, architecture), seed, range(games), games)
+        scores = [game.score for game in played if game is not None]
+    finally:
+        network.train(training)
+    error = 1.96 * float(np.std(scores, ddof=1)) / math.sqrt(games) if games > 1 else math.inf
+    return Strength(games, float(np.mean(scores)), error)

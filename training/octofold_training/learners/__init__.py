@@ -1,0 +1,1 @@
+"""The learning algorithms, one file each, and what only they use."""

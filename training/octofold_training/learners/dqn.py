@@ -1,0 +1,309 @@
+"""Deep Q-learning: a network learns what each move is worth from the moves that it has made.
+
+The defaults are those of Schwenke and Cadman, "Training a neural network to play the 2048 game with PyTorch",
+2023, as it was written: one game at a time; an update a move on a batch from the last 10,000 moves; the
+reward is the number of merges; the target of a move is its reward plus 0.9 times the largest of all four
+values after it, legal or not, and gradients flow through that target, too. With `target_every`, targets come
+from a copy of the network, as in Mnih et al., "Human-level control through deep reinforcement learning",
+Nature 518, 2015.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import mse_loss, smooth_l1_loss
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from octofold_training.errors import TrainingError
+from octofold_training.games.environment import Environment, RewardName
+from octofold_training.networks.architectures import Architecture
+from octofold_training.networks.build import build, interface_of
+from octofold_training.networks.interfaces import BoardEncoder
+from octofold_training.run.curves import Curves
+from octofold_training.run.goals import GamesRun
+from octofold_training.run.long_run import RunProgress
+from octofold_training.run.network_state import NetworkState
+from octofold_training.run.options import option
+from octofold_training.run.random_state import random_state, restore_random
+from octofold_training.run.schedules import cooling
+
+CURVES = Curves(
+    {
+        "loss": "Loss: distance of values from their targets",
+        "average_score": "Average score of the games that ended",
+    }
+)
+
+_EXPONENTS = 17  # a game that makes a larger tile ends
+
+
+@dataclass(frozen=True)
+class DQNOptions:
+    """Options of one training run. The defaults are the published ones."""
+
+    episodes: int = option(1000, "games that the whole run plays to their end", minimum=1)
+    games: int = option(1, "games played at a time", minimum=1)
+    replay: int = option(10_000, "moves that batches are drawn from, the latest ones", minimum=1)
+    batch_size: int = option(100, "moves of one update", minimum=1)
+    first_moves: int = option(1000, "moves made before the first update")
+    rewards: RewardName = option(
+        "count", "'count': the number of merges; 'points': the score in thousands; 'merges': by tile"
+    )
+    discount: float = option(0.9, "worth of what comes a move later", maximum=1)
+    epsilon: float = option(0.9, "share of random moves in the beginning", maximum=1)
+    epsilon_decay: float = option(0.998, "of that share, with each game", maximum=1)
+    least_epsilon: float = option(0.0, "the share never falls below this", maximum=1)
+    target_every: int = option(
+        0, "updates after which targets come from a new copy of the network; 0: from itself, with gradients"
+    )
+    legal_targets: bool = option(False, "targets take the largest value of a legal move, not of any")
+    huber: bool = option(False, "large errors count by their size, not by its square")
+    learning_rate: float = option(5e-5, "of Adam")
+    cool_down: float = option(0.0, "last share of the games, in which the rate falls to 0", maximum=1)
+    seed: int = option(1, "of the weights, the games and the batches")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DQNProgress(RunProgress):
+    """Averages since the last report."""
+
+    episodes: int
+    """games that have ended so far"""
+    average_score: float | None
+    """of the games that ended since the last report; None if none did"""
+    epsilon: float
+
+    def line(self, positions: float) -> str:
+        """For people, of a run that plays that many games."""
+        score = "" if self.average_score is None else f"  average {self.average_score:,.0f}"
+        return (
+            f"{self.seconds / 60:.1f} min  {self.episodes:,} of {positions:,.0f} games  "
+            f"{self.positions_per_second:,.0f} moves/s  {self.details()}  epsilon {self.epsilon:.2f}{score}"
+        )
+
+
+class Replay:
+    """The latest moves: what was seen, done and earned, and what came of it."""
+
+    def __init__(self, size: int, device: torch.device) -> None:
+        self.boards = torch.zeros(size, 16, dtype=torch.uint8, device=device)
+        self.moves = torch.zeros(size, dtype=torch.int64, device=device)
+        self.rewards = torch.zeros(size, device=device)
+        self.next_boards = torch.zeros_like(self.boards)
+        self.ended = torch.zeros(size, dtype=torch.bool, device=device)
+        self.added = 0
+
+    def __len__(self) -> int:
+        return min(self.added, len(self.moves))
+
+    def add(self, *columns: Tensor) -> None:
+        """Keep N moves, in place of the oldest: boards, moves, rewards, next boards and ends."""
+        count = len(columns[0])
+        places = torch.arange(self.added, self.added + count, device=self.moves.device) % len(self.moves)
+        for kept, new in zip(self._columns(), columns, strict=True):
+            kept[places] = new
+        self.added += count
+
+    def batch(self, rows: Tensor) -> tuple[Tensor, ...]:
+        """The same columns of some moves."""
+        return tuple(column[rows] for column in self._columns())
+
+    def _columns(self) -> tuple[Tensor, ...]:
+        return self.boards, self.moves, self.rewards, self.next_boards, self.ended
+
+    def state(self) -> dict[str, Any]:
+        """Everything that `restore` needs."""
+        return {"added": self.added, "columns": [column[: len(self)] for column in self._columns()]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from an earlier `state`.
+
+        Raises:
+            ValueError: the replay had another size.
+        """
+        count = len(state["columns"][0])
+        if count != min(state["added"], len(self.moves)):
+            raise ValueError(f"the saved replay has {count} moves, this one has {len(self.moves)}")
+        self.added = state["added"]
+        for kept, saved in zip(self._columns(), state["columns"], strict=True):
+            kept[:count] = saved
+
+
+class DQN(NetworkState, GamesRun):
+    """One run: a Q-network, its optimiser, its games and their latest moves."""
+
+    options: DQNOptions
+
+    def __init__(
+        self, options: DQNOptions, architecture: Architecture, device: torch.device | None = None
+    ) -> None:
+        """Raises `TrainingError` for a network that does not answer with values of moves."""
+        device = device or torch.device("cpu")
+        self.options = options
+        self.warnings: list[str] = []
+        self.architecture = architecture
+        self.positions = 0
+        self.seconds = 0.0
+        self.episodes = 0
+        torch.manual_seed(options.seed)
+        self.network = build(architecture).to(device)
+        self._interface = interface_of(self.network)
+        if self._interface.answers != "action_values":
+            raise TrainingError('the network answers with logits; DQN trains kind = "q_network"')
+        self._encode = BoardEncoder(self._interface, _EXPONENTS + 1, torch.float32, device)
+        self._target = build(architecture).to(device).requires_grad_(False)
+        self._target.load_state_dict(self.network.state_dict())
+        self._optimiser = torch.optim.Adam(self.network.parameters(), lr=options.learning_rate)
+        self.averaged = AveragedModel(self.network, multi_avg_fn=get_ema_multi_avg_fn(0.0))
+        self._generator = torch.Generator(device).manual_seed(options.seed)
+        self._random = np.random.default_rng(options.seed)
+        self._first = max(options.first_moves, options.batch_size - 1)
+        if options.replay <= self._first:
+            raise TrainingError(
+                f"replay is {options.replay:,}; it must be more than first_moves ({options.first_moves:,}) "
+                f"and at least batch_size ({options.batch_size:,}), or there is never an update"
+            )
+        self.environment = Environment(options.games, _EXPONENTS + 1, options.rewards, 0.0, self._generator)
+        self._replay = Replay(options.replay, device)
+        self._updates = 0
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """How the network came about, for its checkpoint."""
+        return {"method": "deep Q-learning", "episodes": self.episodes}
+
+    @property
+    def epsilon(self) -> float:
+        """The share of random moves."""
+        options = self.options
+        return max(options.least_epsilon, options.epsilon * options.epsilon_decay**self.episodes)
+
+    def learning_rate(self) -> float:
+        """Of the next update."""
+        options = self.options
+        return options.learning_rate * cooling(self.episodes, options.episodes, options.cool_down)
+
+    def warm_up(self) -> None:
+        """Nothing to prepare."""
+
+    def learn(self, steps: int = 200) -> DQNProgress:
+        """Make `steps` moves in each game, fewer at the end of the run.
+
+        Raises:
+            TrainingError: the loss is no longer a number, or the run ends before its first update.
+        """
+        start = time.perf_counter()
+        losses: list[Tensor] = []
+        made = 0
+        while made < steps and not self.finished:
+            self._play()
+            made += 1
+            if len(self._replay) > self._first:
+                losses.append(self._update())
+        loss = float(torch.stack(losses).mean()) if losses else None
+        if self.finished and not self._updates:
+            raise TrainingError(
+                f"the run ended with {self.positions:,} moves, before its first update: it needs more than "
+                f"{self._first:,} (episodes is {self.options.episodes:,}, first_moves "
+                f"{self.options.first_moves:,})"
+            )
+        if loss is not None and not math.isfinite(loss):
+            raise TrainingError(f"the loss became {loss} near move {self.positions:,}")
+        self.averaged.update_parameters(self.network)
+        seconds = time.perf_counter() - start
+        self.seconds += seconds
+        scores = self.environment.scores()
+        return DQNProgress(
+            seconds=round(self.seconds, 1),
+            positions=self.positions,
+            positions_per_second=round(made * self.options.games / seconds, 1),
+            loss=None if loss is None else round(loss, 5),
+            learning_rate=self.learning_rate(),
+            episodes=self.episodes,
+            average_score=round(scores.average, 1) if scores.games else None,
+            epsilon=round(self.epsilon, 4),
+        )
+
+    @torch.no_grad()
+    def _play(self) -> None:
+        """Make a move in each game: a random legal one, or the one that the network values most."""
+        boards, legal = self.environment.boards, self.environment.legal
+        count, device = len(boards), boards.device
+        values = self._values(self.network, boards).masked_fill(~legal, -math.inf)
+        chance = torch.rand(count, 4, generator=self._generator, device=device)
+        explores = torch.rand(count, generator=self._generator, device=device) <= self.epsilon
+        moves = torch.where(explores, (chance * legal).argmax(dim=1), values.argmax(dim=1))
+        rewards, ended = self.environment.step(moves)
+        self._replay.add(boards, moves, rewards, self.environment.boards, ended)
+        self.positions += count
+        self.episodes += int(ended.sum())
+
+    def _update(self) -> Tensor:
+        """Learn from a batch of moves; returns the loss."""
+        rows = self._random.choice(len(self._replay), self.options.batch_size, replace=False)
+        batch = self._replay.batch(torch.from_numpy(rows).to(self._replay.moves.device))
+        loss = self.loss(*batch)
+        for group in self._optimiser.param_groups:
+            group["lr"] = self.learning_rate()
+        self._optimiser.zero_grad()
+        loss.backward()
+        self._optimiser.step()
+        self._updates += 1
+        if self.options.target_every and self._updates % self.options.target_every == 0:
+            self._target.load_state_dict(self.network.state_dict())
+        return loss.detach()
+
+    def loss(self, boards: Tensor, moves: Tensor, rewards: Tensor, after: Tensor, ended: Tensor) -> Tensor:
+        """The distance of the values of moves from their targets.
+
+        Args:
+            boards: `[B, 16]`.
+            moves: `[B]`, made on them.
+            rewards: `[B]`, what the moves earned.
+            after: `[B, 16]`, the boards that followed.
+            ended: `[B]`, whether the game was over after the move; then `after` counts nothing.
+        """
+        values = self._values(self.network, boards).gather(1, moves[:, None])[:, 0]
+        later = self._values(self._target if self.options.target_every else self.network, after)
+        if self.options.legal_targets:
+            later = later.masked_fill(~self.environment.table.legal(after), -math.inf)
+        # An ended game's next board is of another game, which has a legal move: no value is infinite.
+        target = rewards + self.options.discount * later.amax(dim=1).masked_fill(ended, 0.0)
+        return smooth_l1_loss(values, target) if self.options.huber else mse_loss(values, target)
+
+    def _values(self, network: torch.nn.Module, boards: Tensor) -> Tensor:
+        """`[N, 16]` to the values of up, right, down and left `[N, 4]`."""
+        return self._interface.by_move(network(self._encode(boards)))
+
+    def state(self) -> dict[str, Any]:
+        """Everything that `restore` needs."""
+        return {
+            **super().state(),
+            "target": self._target.state_dict(),
+            "environment": self.environment.state(),
+            "generator": self._generator.get_state(),
+            "random": random_state(self._random),
+            "replay": self._replay.state(),
+            "episodes": self.episodes,
+            "updates": self._updates,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from `state`; see `NetworkState.restore`."""
+        super().restore(state)
+        self._target.load_state_dict(state["target"])
+        self.environment.restore(state["environment"])
+        self._generator.set_state(state["generator"])
+        self._replay.restore(state["replay"])
+        self.episodes, self._updates = state["episodes"], state["updates"]
+        if "random" in state:
+            restore_random(self._random, state["random"])
+        else:  # an older state has none; at least the batches of the beginning do not come again
+            self._random = np.random.default_rng([self.options.seed, self.positions])

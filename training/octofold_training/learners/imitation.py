@@ -1,0 +1,225 @@
+"""Supervised training from play logs: a policy network learns to make the moves that a player made.
+
+The loss is the cross-entropy of the network's logits for the four moves, with Adam, on shuffled moves of many
+games: Kondo and Matsuzaki, "Playing Game 2048 with Deep Convolutional Neural Networks Trained by Supervised
+Learning", Journal of Information Processing 27, 2019. As published, every board is seen as it was played and
+never turned: that is what makes eight views worth so much in play.
+
+Several processes can share a run: each takes its part of every batch, and their gradients are added up.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from octofold_game.play_logs.moves import Moves
+from octofold_game.play_logs.shards import ShuffledMoves
+from torch.nn.functional import cross_entropy
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from octofold_training.errors import TrainingError
+from octofold_training.networks.architectures import Architecture
+from octofold_training.networks.build import build, interface_of
+from octofold_training.networks.interfaces import BoardEncoder
+from octofold_training.networks.micro_batches import MicroBatches
+from octofold_training.run.curves import Curves
+from octofold_training.run.goals import PositionsRun
+from octofold_training.run.long_run import RunProgress
+from octofold_training.run.network_state import NetworkState
+from octofold_training.run.options import fit_to_run, option
+from octofold_training.run.processes import ONE_PROCESS, Processes
+from octofold_training.run.schedules import cooling
+
+CURVES = Curves(
+    {
+        "loss": "Loss: cross-entropy (nats)",
+        "accuracy": "Accuracy: share of moves that are the player's",
+    }
+)
+
+
+@dataclass(frozen=True)
+class ImitationOptions:
+    """Options of one training run. The defaults are the published ones."""
+
+    epochs: float = option(60.0, "passes over all moves, if `positions` is 0")
+    positions: float = option(0.0, "positions that the whole run learns from; 0: those of the epochs")
+    batch_size: int = option(1000, "positions of one update, of all processes together", minimum=1)
+    learning_rate: float = option(1e-3, "of Adam")
+    cool_down: float = option(0.0, "last share of the run, in which the learning rate falls to 0", maximum=1)
+    averaged: float = option(
+        0.0,
+        "positions over which the weights of the checkpoint are averaged, at most a tenth of the run; 0: it "
+        "has the last weights",
+        fits_run=True,
+    )
+    bfloat16: bool = option(False, "hidden layers compute in bfloat16, which some machines do faster")
+    micro_batch_size: int = option(
+        0, "boards that one thread takes through the network; 0: all threads share the whole batch"
+    )
+    seed: int = option(1, "of the weights and of the order of the moves")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImitationProgress(RunProgress):
+    """Averages since the last report."""
+
+    epoch: float
+    """passes over all moves so far"""
+    accuracy: float
+
+    def details(self) -> str:
+        """The figures of the report's line."""
+        return f"epoch {self.epoch:.2f}  {super().details()}  agreement {self.accuracy:.2%}"
+
+
+class Imitation(NetworkState, PositionsRun):
+    """One run: a network, its optimiser, and where it stands in the moves."""
+
+    options: ImitationOptions
+
+    def __init__(
+        self,
+        options: ImitationOptions,
+        architecture: Architecture,
+        moves: ShuffledMoves,
+        device: torch.device | None = None,
+        processes: Processes = ONE_PROCESS,
+    ) -> None:
+        """Raises `TrainingError` for a network that does not answer with logits of moves, or for no work."""
+        total = options.positions or options.epochs * len(moves)
+        if total < 1:
+            raise TrainingError(
+                f"epochs is {options.epochs:g} and positions is {options.positions:g}: nothing to learn from"
+            )
+        options, self.warnings = fit_to_run(replace(options, positions=float(total), epochs=0.0))
+        self.options = options
+        self.architecture = architecture
+        self.positions = 0
+        self.seconds = 0.0
+        torch.manual_seed(options.seed)
+        self.network = build(architecture).to(device)
+        interface = interface_of(self.network)
+        if interface.answers != "policy_logits" or architecture.get("head", "policy") != "policy":
+            raise TrainingError(
+                "the network answers with values; imitation trains those that answer with logits"
+            )
+        if options.micro_batch_size and interface.output is not None:
+            raise TrainingError("micro_batch_size is for networks with one output")
+        self._interface = interface
+        self._moves = moves
+        self._device = device
+        self._processes = processes
+        self._encode = BoardEncoder(
+            interface,
+            architecture.get("exponents", 18),
+            torch.bfloat16 if options.bfloat16 else torch.float32,
+            device,
+        )
+        size = options.micro_batch_size
+        self._answer = MicroBatches(self.network, size) if size else self.network
+        self._optimiser = torch.optim.Adam(self.network.parameters(), lr=options.learning_rate, fused=True)
+        decay = max(0.0, 1 - options.batch_size / options.averaged) if options.averaged else 0.0
+        self.averaged = AveragedModel(self.network, multi_avg_fn=get_ema_multi_avg_fn(decay))
+        self._batches = self._shuffled()
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """How the network came about, for its checkpoint."""
+        return {
+            "method": "supervised by play logs",
+            "moves": len(self._moves),
+            "moves_sha256": self._moves.sha256,
+        }
+
+    def warm_up(self) -> None:
+        """Nothing to prepare."""
+
+    def learning_rate(self) -> float:
+        """Of the next update."""
+        options = self.options
+        return options.learning_rate * cooling(self.positions, options.positions, options.cool_down)
+
+    def learn(self, updates: int = 20) -> ImitationProgress:
+        """Make `updates` updates, fewer at the end of an epoch and of the run.
+
+        Raises:
+            TrainingError: the loss is no longer a number.
+        """
+        start = time.perf_counter()
+        learned, loss, right = 0, 0.0, 0.0
+        for _ in range(updates):
+            moves = next(self._batches)
+            sums = self._update(moves)
+            loss, right = loss + sums[0], right + sums[1]
+            learned += len(moves)
+            self.positions += len(moves)
+            if self.positions % len(self._moves) == 0 or self.positions >= self.options.positions:
+                break  # a report covers one epoch
+        seconds = self._processes.check(time.perf_counter() - start, self._device)
+        self.seconds += seconds
+        if not math.isfinite(loss):
+            raise TrainingError(f"the loss became {loss} near position {self.positions:,}")
+        return ImitationProgress(
+            seconds=round(self.seconds, 1),
+            positions=self.positions,
+            positions_per_second=round(learned / seconds, 1),
+            loss=round(loss / learned, 5),
+            learning_rate=self.learning_rate(),
+            epoch=round(self.positions / len(self._moves), 4),
+            accuracy=round(right / learned, 5),
+        )
+
+    def _update(self, moves: Moves) -> tuple[float, float]:
+        """Learn from this process's part of a batch; returns the sums of loss and of right moves over all."""
+        part = self._processes.part(len(moves))
+        boards = torch.from_numpy(moves.boards[part]).to(self._device)
+        made = torch.from_numpy(moves.moves[part]).to(self._device).long()
+        logits = self._interface.by_move(self._policy(boards))
+        losses = cross_entropy(logits, made, reduction="sum")
+        self._optimiser.zero_grad()
+        (losses / len(moves)).backward()
+        self._processes.add_gradients(self.network)
+        for group in self._optimiser.param_groups:
+            group["lr"] = self.learning_rate()
+        self._optimiser.step()
+        self.averaged.update_parameters(self.network)
+        right = (logits.argmax(dim=1) == made).sum()
+        loss, accurate = self._processes.added(
+            torch.stack([losses.detach().double(), right.double()])
+        ).tolist()
+        return loss, accurate
+
+    def _policy(self, boards: torch.Tensor) -> torch.Tensor:
+        answer = self._answer(self._encode(boards))
+        logits: torch.Tensor = answer if self._interface.output is None else answer[0]
+        return logits
+
+    def _shuffled(self) -> Iterator[Moves]:
+        """Batches from where the run stands, epoch after epoch, without end."""
+        epoch, start = divmod(self.positions, len(self._moves))
+        while True:
+            yield from self._moves.batches(epoch, self.options.batch_size, start)
+            epoch, start = epoch + 1, 0
+
+    def state(self) -> dict[str, Any]:
+        """Everything that `restore` needs."""
+        return {
+            **super().state(),
+            "moves": len(self._moves),
+            "moves_sha256": self._moves.sha256,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from `state`; see `NetworkState.restore`."""
+        if state["moves"] != len(self._moves):
+            raise TrainingError(f"was learning from {state['moves']:,} moves, these are {len(self._moves):,}")
+        if state.get("moves_sha256", self._moves.sha256) != self._moves.sha256:  # older states have none
+            raise TrainingError("was learning from other moves, though as many")
+        super().restore(state)
+        self._batches = self._shuffled()

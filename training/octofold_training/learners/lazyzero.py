@@ -1,0 +1,323 @@
+"""LazyZero: a policy and a value head learn what short rollouts find, in place of a tree search.
+
+Marshall, turbozero, https://github.com/lowrollr/turbozero/wiki/2048-Env, 2024; the defaults and all that the
+page leaves open are those of its code by the time of this network (commit c86ea47, August 2023:
+core/algorithms/lazy_mcts.py, core/train/trainer.py, envs/_2048, example_configs/2048_gpu.yaml). Before each
+move of a game, many rollouts start from its board. Each legal move begins one; then always the move with the
+largest
+
+    Q(a) + c P(a) sqrt(N + 1) / (1 + N(a))
+
+where P is the policy, N(a) says how many of the N rollouts so far began with a, and Q(a) is the mean of what
+these found. The moves that follow are drawn from the policy. After `depth` moves in all the value head says
+the logarithm of the number of moves left; a lost game counts 0. The game's own move is drawn from the shares
+N(a) / N. The policy learns these shares, and the value the moves that the game really had left, from random
+positions of the latest whole games, each turned at random.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from octofold_game.symmetries import CELLS, MOVES
+from torch import Tensor
+from torch.nn.functional import cross_entropy, mse_loss
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from octofold_training.errors import TrainingError
+from octofold_training.games.environment import Environment, MoveTable, spawn
+from octofold_training.games.game_replay import GameReplay, Unfinished
+from octofold_training.networks.architectures import Architecture
+from octofold_training.networks.build import ILLEGAL, build
+from octofold_training.networks.encoding import fastest_type
+from octofold_training.networks.interfaces import BoardEncoder
+from octofold_training.networks.matrix_form import MatrixForm
+from octofold_training.networks.residual_network import ResidualNetwork
+from octofold_training.run.curves import Curves
+from octofold_training.run.goals import GamesRun
+from octofold_training.run.long_run import RunProgress
+from octofold_training.run.network_state import NetworkState
+from octofold_training.run.options import option
+from octofold_training.run.random_state import random_state, restore_random
+
+CURVES = Curves(
+    {
+        "loss": "Loss: of the policy and of the value",
+        "average_score": "Average score of the games that ended",
+        "average_moves": "Average moves of the games that ended",
+    }
+)
+
+_EXPONENTS = 17  # a game that makes a larger tile ends
+_UNTRIED = 1e6  # of a move without a rollout: more than any score
+_FIRST_SHARE = 4  # the first games are at most one game in that many, as published
+_ROTATIONS = 4  # the first four of the eight symmetries
+
+
+@dataclass(frozen=True)
+class LazyZeroOptions:
+    """Options of one training run. The defaults are the published ones, which are for a large GPU."""
+
+    episodes: int = option(80_000, "games that the whole run plays to their end", minimum=1)
+    games: int = option(8192, "games played at a time", minimum=1)
+    rollouts: int = option(500, "rollouts before each move", minimum=1)
+    depth: int = option(3, "moves of a rollout", minimum=1)
+    puct: float = option(1.0, "weight of the policy in the choice of a rollout's first move")
+    temperature: float = option(1.0, "moves are drawn from the shares to the power of 1 / this", minimum=0.01)
+    replay: int = option(20_000, "games that batches are drawn from, the latest ones", minimum=1)
+    first_games: int = option(20_000, "games played before the first update", minimum=1)
+    updates: int = option(1, "updates for each game that ends", minimum=1)
+    batch_size: int = option(4096, "positions of one update", minimum=2)
+    learning_rate: float = option(3e-4, "of AdamW, in the first epoch")
+    weight_decay: float = option(0.01, "of AdamW")
+    epoch: int = option(10_000, "games of an epoch", minimum=1)
+    decay: float = option(0.9, "of the learning rate, with each epoch", maximum=1)
+    seed: int = option(1, "of the weights, the games and the batches")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LazyZeroProgress(RunProgress):
+    """Averages since the last report."""
+
+    episodes: int
+    """games that have ended so far"""
+    average_score: float | None
+    """of the games that ended since the last report, as the next; None if none did"""
+    average_moves: float | None
+    agreement: float | None
+    """share of positions of which the policy likes the move best that the rollouts liked best; None if
+    there was no update"""
+
+    def line(self, positions: float) -> str:
+        """For people, of a run that plays that many games."""
+        score = "" if self.average_score is None else f"  average {self.average_score:,.0f}"
+        return (
+            f"{self.seconds / 60:.1f} min  {self.episodes:,} of {positions:,.0f} games  "
+            f"{self.positions_per_second:,.0f} moves/s  {self.details()}{score}"
+        )
+
+    def details(self) -> str:
+        """The figures of the report's line."""
+        agreement = "" if self.agreement is None else f"  agreement {self.agreement:.1%}"
+        return super().details() + agreement
+
+
+class Search:
+    """Rollouts from many boards at once."""
+
+    def __init__(self, options: LazyZeroOptions, table: MoveTable, generator: torch.Generator) -> None:
+        self._options = options
+        self._table = table
+        self._generator = generator
+
+    @torch.no_grad()
+    def shares(self, form: MatrixForm, boards: Tensor, legal: Tensor) -> Tensor:
+        """How often rollouts began with each move: shares `[N, 4]`.
+
+        Args:
+            form: of the network that guides and values the rollouts.
+            boards: `[N, 16] uint8`, each with a legal move.
+            legal: their legal moves `[N, 4] bool`.
+        """
+        options = self._options
+        prior = form.logits(boards).masked_fill(~legal, ILLEGAL).softmax(dim=1)
+        visits, totals = torch.zeros_like(prior), torch.zeros_like(prior)
+        for rollout in range(options.rollouts):
+            scores = totals / visits + options.puct * math.sqrt(rollout + 1) * prior / (1 + visits)
+            scores = torch.where(visits == 0, _UNTRIED + prior, scores)
+            first = scores.masked_fill(~legal, -math.inf).argmax(dim=1, keepdim=True)
+            found = self._rollout(form, boards, first[:, 0])
+            visits.scatter_add_(1, first, torch.ones_like(found)[:, None])
+            totals.scatter_add_(1, first, found[:, None])
+        return visits / options.rollouts
+
+    def _rollout(self, form: MatrixForm, boards: Tensor, moves: Tensor) -> Tensor:
+        """Make `moves` `[N]` and those that the policy draws then; what the boards are worth `[N]` after."""
+        boards, legal = self._after(boards, moves)
+        for _ in range(self._options.depth - 1):
+            moves = self.drawn(form.logits(boards).masked_fill(~legal, ILLEGAL))
+            boards, legal = self._after(boards, moves)
+        return form.values(boards).masked_fill(~legal.any(dim=1), 0.0)
+
+    def _after(self, boards: Tensor, moves: Tensor) -> tuple[Tensor, Tensor]:
+        """Boards `[N, 16]` after moves `[N]` and spawns, and their legal moves `[N, 4]`; lost ones stay."""
+        boards = spawn(self._table.slide(boards, moves)[0], self._random(len(boards), 2))
+        return boards, self._table.legal(boards)
+
+    def drawn(self, logits: Tensor) -> Tensor:
+        """A draw `[N]` from the softmax of logits `[N, 4]`."""
+        # The first of exponential waiting times with these rates is a draw with these probabilities.
+        waits = -self._random(*logits.shape).clamp_(min=1e-30).log()
+        return (logits - waits.log()).argmax(dim=1)
+
+    def _random(self, *shape: int) -> Tensor:
+        return torch.rand(shape, generator=self._generator, device=self._generator.device)
+
+
+class LazyZero(NetworkState, GamesRun):
+    """One run: a network, its optimizer, its games and the latest games that ended."""
+
+    options: LazyZeroOptions
+    network: ResidualNetwork
+
+    def __init__(
+        self, options: LazyZeroOptions, architecture: Architecture, device: torch.device | None = None
+    ) -> None:
+        """Raises `TrainingError` for a network that does not have both heads."""
+        device = device or torch.device("cpu")
+        self.warnings: list[str] = []
+        self._first_games = min(options.first_games, max(1, options.episodes // _FIRST_SHARE))
+        if self._first_games < options.first_games:
+            self.warnings.append(
+                f"first_games is reduced from {options.first_games:,} to {self._first_games:,}, a quarter of "
+                f"{options.episodes:,} episodes"
+            )
+        self._first_games = min(self._first_games, options.replay)
+        self._learns = False  # once it has begun, a longer run does not wait for more games
+        self.options = options
+        self.architecture = architecture
+        self.positions = 0
+        self.seconds = 0.0
+        self.episodes = 0
+        torch.manual_seed(options.seed)
+        network = build(architecture)
+        if not isinstance(network, ResidualNetwork):
+            raise TrainingError('LazyZero needs a policy and a value: it trains kind = "residual"')
+        self.network = network.to(device)
+        self._encode = BoardEncoder(network.interface, _EXPONENTS + 1, torch.float32, device)
+        self._optimiser = torch.optim.AdamW(
+            self.network.parameters(), lr=options.learning_rate, weight_decay=options.weight_decay
+        )
+        self.averaged = AveragedModel(self.network, multi_avg_fn=get_ema_multi_avg_fn(0.0))
+        self._dtype = fastest_type(device)
+        self._generator = torch.Generator(device).manual_seed(options.seed)
+        self._random = np.random.default_rng(options.seed)
+        self.environment = Environment(options.games, _EXPONENTS, "count", 0.0, self._generator)
+        self._search = Search(options, self.environment.table, self._generator)
+        self._unfinished = Unfinished(options.games, device)
+        self.replay = GameReplay(options.replay)
+        self._form: MatrixForm | None = None
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """How the network came about, for its checkpoint."""
+        return {"method": "LazyZero", "episodes": self.episodes}
+
+    def learning_rate(self) -> float:
+        """Of the next update."""
+        options = self.options
+        return options.learning_rate * options.decay ** (self.episodes // options.epoch)
+
+    def warm_up(self) -> None:
+        """Nothing to prepare."""
+
+    def learn(self, moves: int = 8) -> LazyZeroProgress:
+        """Make `moves` moves in each game, fewer at the end of the run, and learn from games that end.
+
+        Raises:
+            TrainingError: the loss is no longer a number.
+        """
+        start = time.perf_counter()
+        measures: list[Tensor] = []
+        lengths: list[int] = []
+        made = 0
+        while made < moves and not self.finished:
+            ended = self._play()
+            made += 1
+            lengths += ended
+            self._learns = self._learns or len(self.replay) >= self._first_games
+            for _ in range(self._learns * self.options.updates * len(ended)):
+                measures.append(self._update())
+        loss, agreement = torch.stack(measures).mean(dim=0).tolist() if measures else (None, None)
+        if loss is not None and not math.isfinite(loss):
+            raise TrainingError(f"the loss became {loss} near move {self.positions:,}")
+        self.averaged.update_parameters(self.network)
+        seconds = time.perf_counter() - start
+        self.seconds += seconds
+        scores = self.environment.scores()
+        return LazyZeroProgress(
+            seconds=round(self.seconds, 1),
+            positions=self.positions,
+            positions_per_second=round(made * self.options.games / seconds, 1),
+            loss=None if loss is None else round(loss, 5),
+            learning_rate=self.learning_rate(),
+            episodes=self.episodes,
+            average_score=round(scores.average, 1) if scores.games else None,
+            average_moves=round(float(np.mean(lengths)), 1) if lengths else None,
+            agreement=None if agreement is None else round(agreement, 5),
+        )
+
+    def _play(self) -> list[int]:
+        """Make a move in each game; returns the lengths of those that ended."""
+        if self._form is None:
+            self._form = MatrixForm(self.network, self._dtype)
+        boards, legal = self.environment.boards, self.environment.legal
+        shares = self._search.shares(self._form, boards, legal)
+        self._unfinished.add(boards, shares)
+        _, ended = self.environment.step(self._search.drawn(shares.log() / self.options.temperature))
+        self.positions += len(boards)
+        games = self._unfinished.take(ended)
+        for game in games:
+            self.replay.add(*game)
+        self.episodes += len(games)
+        return [len(made) for made, _ in games]
+
+    def _update(self) -> Tensor:
+        """Learn from a batch of positions; returns the loss and the agreement `[2]`."""
+        boards, shares, left = self.replay.batch(self.options.batch_size, self._random)
+        turns = self._random.integers(0, _ROTATIONS, len(boards))
+        device = self._generator.device
+        views = boards.gather(1, torch.from_numpy(CELLS[turns])).to(device)
+        turned = torch.empty_like(shares).scatter_(1, torch.from_numpy(MOVES[turns]), shares).to(device)
+        loss, agreement = self.losses(views, turned, left.to(device))
+        for group in self._optimiser.param_groups:
+            group["lr"] = self.learning_rate()
+        self._optimiser.zero_grad()
+        loss.backward()
+        self._optimiser.step()
+        self._form = None
+        return torch.stack([loss.detach(), agreement])
+
+    def losses(self, boards: Tensor, shares: Tensor, left: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss, and the share of positions where policy and rollouts prefer the same move.
+
+        Args:
+            boards: `[B, 16]`.
+            shares: `[B, 4]`, of the rollouts that began with each move.
+            left: `[B]`, the moves that the game had left, this one included.
+        """
+        self.network.train()
+        policy, values = self.network(self._encode(boards))
+        logits = self.network.interface.by_move(policy)
+        loss = cross_entropy(logits, shares) + mse_loss(values[:, 0], left.log())
+        return loss, (logits.argmax(dim=1) == shares.argmax(dim=1)).float().mean()
+
+    def state(self) -> dict[str, Any]:
+        """Everything that `restore` needs."""
+        return {
+            **super().state(),
+            "environment": self.environment.state(),
+            "generator": self._generator.get_state(),
+            "random": random_state(self._random),
+            "unfinished": self._unfinished.state(),
+            "replay": self.replay.state(),
+            "episodes": self.episodes,
+            "learns": self._learns,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from `state`; see `NetworkState.restore`."""
+        super().restore(state)
+        self.environment.restore(state["environment"])
+        self._generator.set_state(state["generator"])
+        restore_random(self._random, state["random"])
+        self._unfinished.restore(state["unfinished"])
+        self.replay.restore(state["replay"])
+        self.episodes = state["episodes"]
+        self._learns = state.get("learns", False)  # older states have none; it shows with the next game
+        self._form = None

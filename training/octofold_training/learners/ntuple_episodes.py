@@ -1,0 +1,180 @@
+"""The compiled part of `ntuple_td`: a thread plays episodes and learns from each."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from octofold_game.bitboards import OUTGROWN, POINTS, new_game, next_random, spawn
+from octofold_players.ntuple import best_move, fetch, stage_of, total
+
+from octofold_training.learners.downgrading import guided_move
+
+_LONGEST_EPISODE = 1 << 17  # moves; a game that reaches 65536 takes about 60,000
+_MOST_STAGES = 16
+_KEPT = 1024  # boards to begin a late stage with
+_U = np.uint64
+
+
+class Learning(NamedTuple):
+    """How to play and learn, from the fields of `NTupleOptions`."""
+
+    rates: np.float32
+    "what all rates are multiplied by"
+    trace_decay: np.float32
+    shortest_restart: int
+    late_share: float
+    guided_share: float
+
+
+class Buffers(NamedTuple):
+    """What a thread writes into."""
+
+    random: NDArray[np.uint64]
+    "[1]: the state of its random numbers"
+    states: NDArray[np.uint64]
+    "[L]: the boards of an episode"
+    afterstates: NDArray[np.uint64]
+    "[L]"
+    rewards: NDArray[np.float32]
+    "[L]"
+    late_starts: NDArray[np.uint64]
+    "[S, K]: the last boards at which games came to each stage"
+    late_counts: NDArray[np.uint64]
+    "[S]: how many did"
+    counts: NDArray[np.int64]
+    "[5]: episodes, whole games, moves, their scores, best score"
+
+    @classmethod
+    def empty(cls) -> Buffers:
+        """Buffers of a thread that has not played yet."""
+        return cls(
+            np.zeros(1, np.uint64),
+            np.empty(_LONGEST_EPISODE, np.uint64),
+            np.empty(_LONGEST_EPISODE, np.uint64),
+            np.empty(_LONGEST_EPISODE, np.float32),
+            np.empty((_MOST_STAGES, _KEPT), np.uint64),
+            np.zeros(_MOST_STAGES, np.uint64),
+            np.zeros(5, np.int64),
+        )
+
+
+@njit(cache=True, nogil=True)
+def learn(entries, layout, how, moves, stop, buffers):
+    """Play whole games, restarts included, until `counts` reaches `moves` moves or `stop` is set."""
+    counts, random = buffers.counts, buffers.random
+    symmetric = np.empty(8, np.uint64)
+    indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
+    late = guided = np.float64(0)  # games that are due to begin late, to be guided
+    turn = 0  # of the late stages to begin them
+    while counts[2] < moves and not stop[0]:
+        late += how.late_share * (buffers.late_counts[1] > 0)
+        from_start = late < 1
+        guide = False
+        if from_start:
+            board = new_game(random)
+        else:
+            late -= 1
+            guided += how.guided_share
+            guide = guided >= 1
+            guided -= guide
+            turn = turn % len(layout.stages) + 1
+            board = _late_board(turn if buffers.late_counts[turn] > 0 else 1, buffers)
+        while True:
+            length, score = _play(board, guide, entries[:, 0], layout, buffers, symmetric, indices)
+            _learn_backwards(
+                buffers.afterstates[:length],
+                buffers.rewards,
+                how.rates,
+                how.trace_decay,
+                entries,
+                layout,
+                symmetric,
+                indices,
+            )
+            counts[0] += 1
+            counts[2] += length
+            if from_start:
+                counts[1] += 1
+                counts[3] += score
+                counts[4] = max(counts[4], score)
+            from_start = False
+            if length < how.shortest_restart:
+                break
+            board = buffers.states[length // 2]
+
+
+@njit(cache=True, nogil=True)
+def _late_board(stage, buffers):
+    """One of the last boards at which games came to a stage."""
+    kept = min(buffers.late_counts[stage], _U(_KEPT))
+    return buffers.late_starts[stage, next_random(buffers.random) % kept]
+
+
+@njit(cache=True, nogil=True)
+def _play(board, guide, values, layout, buffers, symmetric, indices):
+    """Play from `board` to the end, and keep the boards at which the game came to a late stage.
+
+    Returns the number of moves and their points.
+    """
+    length = 0
+    score = 0
+    stage = stage_of(board, layout.stages)
+    while length < len(buffers.states):
+        if guide:
+            move, afterstate, reward = guided_move(board, values, layout, symmetric, indices)
+        else:
+            move, afterstate, reward = best_move(board, values, layout, symmetric, indices)
+        if move < 0:
+            break
+        if reward >= OUTGROWN:
+            score += reward & POINTS
+            break
+        buffers.states[length] = board
+        buffers.afterstates[length] = afterstate
+        buffers.rewards[length] = reward
+        score += reward
+        length += 1
+        board = spawn(afterstate, buffers.random)
+        reached = stage_of(board, layout.stages)
+        if reached > stage:
+            stage = reached
+            buffers.late_starts[stage, buffers.late_counts[stage] % _U(_KEPT)] = board
+            buffers.late_counts[stage] += _U(1)
+    return length, score
+
+
+@njit(cache=True, nogil=True)
+def _learn_backwards(afterstates, rewards, rates, trace_decay, entries, layout, symmetric, indices):
+    """Learn one episode from its end; two rows of `indices` take turns, so that one is loaded ahead."""
+    values = entries[:, 0]
+    target = np.float32(0)
+    last = len(afterstates) - 1
+    if last >= 0:
+        fetch(afterstates[last], values, layout, symmetric, indices[last & 1])
+    for step in range(last, -1, -1):
+        if step > 0:
+            ahead = step - 1
+            fetch(afterstates[ahead], values, layout, symmetric, indices[ahead & 1])
+        value = _update(entries, indices[step & 1], target, rates)
+        target = rewards[step] + (1 - trace_decay) * value + trace_decay * target
+
+
+@njit(cache=True, nogil=True)
+def _update(entries, indices, target, rates):
+    """Move the value of the afterstate at `indices` towards `target` and return it."""
+    value = total(entries[:, 0], indices)
+    error = target - value
+    size = abs(error)
+    share = rates * error / np.float32(len(indices))
+    for index in indices:
+        errors = entries[index, 1]
+        sizes = entries[index, 2]
+        rate = abs(errors) / sizes if sizes > 0 else np.float32(1)
+        entries[index, 0] += rate * share
+        value += rate * share
+        entries[index, 1] = errors + error
+        entries[index, 2] = sizes + size
+    return value

@@ -1,0 +1,292 @@
+"""Temporal-coherence learning of n-tuple networks by self-play: how the teacher is made.
+
+Each episode is played greedily, then learned from its last afterstate back to its first:
+
+    s0 --(a0, r0)--> s0' --(spawn)--> s1 --(a1, r1)--> s1' ...      target of s0': r1 + (1-l) V(s1') + l G1
+
+with G1 the target of s1' and l lambda. Every table entry has its own rate |E| / A from the sums of its errors
+and of their sizes (temporal coherence; Beal and Smith 1999, for 2048 Jaskowski, "Mastering 2048 with
+Delayed Temporal Coherence Learning", 2016). After an episode the next one restarts from the middle of it
+until the rest is short, so that late positions are seen often (Matsuzaki, "Developing 2048 Player with
+Backward Temporal Coherence Learning and Restart", ACG 2017). Where late boards have tables of their own,
+a share of the games begins with a board at which an earlier one came to them (carousel shaping, in
+Jaskowski's article as well), and a share of these is played by what is known of smaller tiles: who has
+never seen a way on values the boards that lead there by how games ended so far, and avoids them. Threads
+share the tables without locks: they are so large that two updates rarely meet.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_game.files import whole_file, write_text
+from octofold_players.ntuple import (
+    FOUR_SIX_TUPLES,
+    NTupleFileError,
+    NTupleNetwork,
+    check_stages,
+    load_array,
+    save_array,
+)
+
+from octofold_training.learners.ntuple_episodes import Buffers, Learning, learn
+from octofold_training.run.curves import Curves, draw_curves
+from octofold_training.run.history import History
+from octofold_training.run.options import option
+from octofold_training.run.schedules import cooling
+
+_CURVES = Curves({"recent_average": "Average score of the games that it learns from"})
+_REMEMBERED = 1e-3  # share of the error sums that a new stage inherits: rates are kept, but change quickly
+
+
+@dataclass(frozen=True)
+class NTupleOptions:
+    """Options of one training run."""
+
+    tuples: tuple[tuple[int, ...], ...] = option(FOUR_SIX_TUPLES, "cells of each tuple, in rising order")
+    first_tuples: int = option(4, "tuples that learn alone at first: fewer learn faster", minimum=1)
+    first_moves: float = option(0.0, "moves of the run after which the others join them")
+    stages: tuple[int, ...] = option((), "falling exponents: boards that hold them have tables of their own")
+    stage_moves: float = option(0.0, "moves of the run after which they get them")
+    moves: float = option(1e9, "moves that the whole run learns from, resumed parts included", minimum=1)
+    late_share: float = option(0.5, "share of the games that begin where a late stage does", maximum=0.9)
+    guided_share: float = option(0.0, "share of those that play as if their tiles were smaller", maximum=1)
+    cool_down: float = option(0.0, "last share of the run, in which all rates fall to 0", maximum=1)
+    trace_decay: float = option(0.5, "lambda: share of the target from the rest of the episode")
+    shortest_restart: int = option(10, "moves: a shorter episode is not restarted from its middle", minimum=2)
+    threads: int = option(2, "threads that play and learn at once", minimum=1)
+    seed: int = option(1, "of the spawns")
+
+    def __post_init__(self) -> None:
+        check_stages(self.stages)
+
+    def shape(self, moves: float) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
+        """The tuples and the stages of a run that has learned from that many moves."""
+        tuples = self.tuples if moves >= self.first_moves else self.tuples[: self.first_tuples]
+        return tuples, self.stages if moves >= self.stage_moves else ()
+
+    def rates(self, moves: float) -> float:
+        """What all rates are multiplied by after that many moves: 1, and less in the cool-down."""
+        return cooling(moves, self.moves, self.cool_down)
+
+    def next_change(self, moves: float) -> float:
+        """How many moves the run has when its shape or its rates change next, or when it ends.
+
+        The rates fall in steps of a twentieth.
+        """
+        steps: list[float] = np.linspace(self.moves * (1 - self.cool_down), self.moves, 21).tolist()
+        return min(due for due in (self.first_moves, self.stage_moves, *steps) if due > moves)
+
+
+@dataclass(frozen=True)
+class NTupleProgress:
+    """What the last slice of training did. Scores are those of games played from their first move."""
+
+    episodes: int
+    games: int
+    "of the episodes, those from a first move"
+    moves: int
+    seconds: float
+    recent_average: float | None
+    "of these games; None if there are none"
+    best: int
+    positions: int
+    "moves of the whole run"
+
+
+class NTupleLearner:
+    """Tables, their learning state and the games of each thread."""
+
+    def __init__(self, options: NTupleOptions) -> None:
+        self.options = options
+        tuples, stages = options.shape(0)
+        size = NTupleNetwork.size(tuples) * (len(stages) + 1)
+        self._hold(tuples, stages, np.zeros((size, 3), np.float32))
+        self._threads = [_Thread(options.seed, number) for number in range(options.threads)]
+        self._stop = np.zeros(1, np.bool_)
+        self.episodes = 0
+        self.moves = 0
+        self.seconds = 0.0
+
+    @classmethod
+    def resume(cls, options: NTupleOptions, folder: Path) -> NTupleLearner:
+        """Go on from what `save` left in `folder`, with the tuples and stages that the run had by then.
+
+        Raises `NTupleFileError` if the run had tuples or stages that those of `options` do not begin with, or
+        another seed, or a file of it is damaged.
+        """
+        saved = NTupleNetwork.load(folder)
+        if options.tuples[: len(saved.tuples)] != saved.tuples:
+            raise NTupleFileError(f"{folder}: trained with tuples {saved.tuples}, asked for {options.tuples}")
+        if options.stages[: len(saved.stages)] != saved.stages:
+            raise NTupleFileError(f"{folder}: trained with stages {saved.stages}, asked for {options.stages}")
+        learner = cls(options)
+        coherence = load_array(folder / "coherence.npy", (len(saved.values), 2))
+        learner._hold(saved.tuples, saved.stages, np.column_stack([saved.values, coherence]))
+        try:
+            state = json.loads((folder / "learner.json").read_text())
+            learner.episodes, learner.moves = state["episodes"], state["moves"]
+            learner.seconds = state["seconds"]
+            if (seed := state.get("seed", options.seed)) != options.seed:  # older states have none
+                raise NTupleFileError(
+                    f"{folder}: was begun with seed {seed}, the recipe has seed {options.seed}; another run "
+                    "needs another --state"
+                )
+        except OSError as error:
+            raise NTupleFileError(f"{folder / 'learner.json'}: {error.strerror}") from error
+        except (ValueError, KeyError) as error:
+            raise NTupleFileError(f"{folder / 'learner.json'}: not a learner's counts ({error})") from error
+        for thread in learner._threads:
+            thread.reseed(learner.moves)  # new spawns, not those of the start again
+        return learner
+
+    def _hold(
+        self,
+        tuples: tuple[tuple[int, ...], ...],
+        stages: tuple[int, ...],
+        entries: NDArray[np.float32],
+    ) -> None:
+        # Value, sum of errors, sum of their sizes: an update that has loaded one of them has them all.
+        self._entries = entries
+        self.network = NTupleNetwork(tuples, entries[:, 0], stages)
+
+    def grow(self) -> None:
+        """Take the tuples and stages that are due, unless the run has them; it never loses any.
+
+        Tuples that join start at 0, so that nothing changes at first. The tables of a new stage start as
+        those of the stage before, read as if each tile that leads to it were half as large: what is known of
+        8192 is the best guess at what a first 16384 is worth.
+        """
+        before = self.network
+        due_tuples, due_stages = self.options.shape(self.moves)
+        tuples, stages = max(before.tuples, due_tuples, key=len), max(before.stages, due_stages, key=len)
+        if (tuples, stages) == (before.tuples, before.stages):
+            return
+        known = self._entries.reshape(len(before.stages) + 1, -1, 3)
+        grown = np.zeros((len(stages) + 1, NTupleNetwork.size(tuples), 3), np.float32)
+        grown[: len(known), : known.shape[1]] = known
+        for stage in range(len(known), len(grown)):
+            tile = stages[stage - 1]
+            read = [e - (e >= tile if stage == 1 else e == tile) for e in range(16)]
+            entries = grown[stage - 1].reshape(len(tuples), *[16] * len(tuples[0]), 3)
+            for axis in range(1, entries.ndim - 1):
+                entries = entries.take(read, axis)
+            grown[stage] = entries.reshape(-1, 3)
+            grown[stage, :, 1:] *= _REMEMBERED
+        self._hold(tuples, stages, grown.reshape(-1, 3))  # only now: what ends this halfway changes nothing
+
+    def save(self, folder: Path) -> None:
+        """Write everything that `resume` needs; an interrupted save leaves the last one readable."""
+        folder.mkdir(parents=True, exist_ok=True)
+        state = {
+            "episodes": self.episodes,
+            "moves": self.moves,
+            "seconds": round(self.seconds, 1),
+            "seed": self.options.seed,
+        }
+        # The larger file is written before any is replaced: where the disk is full, all stay as they were.
+        with whole_file(folder / "coherence.npy") as partial:
+            save_array(partial, self._entries[:, 1:])
+            self.network.save(folder)
+        write_text(folder / "learner.json", json.dumps(state) + "\n")
+
+    def learn(self, moves: int) -> NTupleProgress:
+        """Play and learn for at least `moves` moves over all threads."""
+        start = time.perf_counter()
+        self._stop[0] = False
+        share = math.ceil(moves / len(self._threads))
+        try:
+            with ThreadPoolExecutor(len(self._threads)) as pool:
+                learning = [pool.submit(self._run, thread, share) for thread in self._threads]
+                try:
+                    wait(learning)
+                finally:
+                    self._stop[0] = True  # after Ctrl-C the threads end their episodes, which count
+        finally:
+            progress = self._count(time.perf_counter() - start)
+        for each in learning:
+            each.result()  # raises what its thread raised
+        return progress
+
+    def _count(self, seconds: float) -> NTupleProgress:
+        counts = np.array([thread.buffers.counts for thread in self._threads])
+        for thread in self._threads:
+            thread.buffers.counts[:] = 0
+        episodes, played, learned, total = counts[:, :4].sum(axis=0).tolist()
+        self.episodes += episodes
+        self.moves += learned
+        self.seconds += seconds
+        average, best = total / played if played else None, int(counts[:, 4].max())
+        return NTupleProgress(episodes, played, learned, seconds, average, best, self.moves)
+
+    def _run(self, thread: _Thread, moves: int) -> None:
+        options = self.options
+        how = Learning(
+            np.float32(options.rates(self.moves)),
+            np.float32(options.trace_decay),
+            options.shortest_restart,
+            options.late_share,
+            options.guided_share,
+        )
+        learn(self._entries, self.network.layout, how, moves, self._stop, thread.buffers)
+
+
+class _Thread:
+    """A thread's buffers, and where its random numbers come from."""
+
+    def __init__(self, seed: int, number: int) -> None:
+        self.buffers = Buffers.empty()
+        self._seed = [seed, number]
+        self.reseed(0)
+
+    def reseed(self, moves: int) -> None:
+        seed = np.random.SeedSequence([*self._seed, moves])
+        self.buffers.random[:] = seed.generate_state(1, np.uint64)
+
+
+def train(
+    options: NTupleOptions,
+    folder: Path,
+    report: Callable[[NTupleLearner, NTupleProgress], None],
+    minutes: float = math.inf,
+    save_every_seconds: float = 300.0,
+) -> NTupleLearner:
+    """Learn from `options.moves` moves in all, resuming the run in `folder`; stop after `minutes`.
+
+    `folder` also gets the history as JSON lines and the learning curve as `curves.png`. `report` is called
+    about every ten seconds. Ctrl-C saves and is raised again.
+    """
+    resumed = (folder / "learner.json").exists()
+    learner = NTupleLearner.resume(options, folder) if resumed else NTupleLearner(options)
+    history = History(folder / "history.jsonl", learner.moves)
+    saved = learner.seconds
+    end = learner.seconds + minutes * 60
+    slice_moves = 200_000
+    try:
+        while learner.moves < options.moves and learner.seconds < end:
+            learner.grow()
+            left_to_change = options.next_change(learner.moves) - learner.moves
+            progress = learner.learn(min(slice_moves, math.ceil(left_to_change)))
+            left = end - learner.seconds
+            slice_moves = int(progress.moves / progress.seconds * min(10.0, max(left, 0.1)))
+            report(learner, progress)
+            history.append(progress)
+            if learner.seconds - saved > save_every_seconds:
+                _save(learner, history, folder)
+                saved = learner.seconds
+    finally:
+        _save(learner, history, folder)
+    return learner
+
+
+def _save(learner: NTupleLearner, history: History, folder: Path) -> None:
+    learner.save(folder)
+    draw_curves(history.reports, folder / "curves.png", _CURVES)

@@ -1,0 +1,1 @@
+"""Networks: what they are made of, how they read boards, and how they compute fast."""

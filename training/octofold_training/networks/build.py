@@ -1,0 +1,86 @@
+"""Builds the network that an architecture describes, and answers what learners ask about networks.
+
+A policy network turns a one-hot board into four logits; a value network turns an afterstate into one number.
+An architecture is a small dictionary that describes a network. It is part of the checkpoint and of the model
+card; `build` makes a module from it.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from octofold_training.networks.architectures import (
+    Architecture,
+    ArchitectureError,
+    CNNArchitecture,
+    MLPArchitecture,
+    PaddedCNNArchitecture,
+    PairArchitecture,
+    QNetworkArchitecture,
+    ResidualArchitecture,
+    SymmetricCNNArchitecture,
+    ValidCNNArchitecture,
+    architecture_of,
+)
+from octofold_training.networks.cnn import CNN, ValidCNN
+from octofold_training.networks.interfaces import PLANES_TO_LOGITS, Interface
+from octofold_training.networks.pair_network import PairNetwork
+from octofold_training.networks.published_networks import MLP, PaddedCNN, SymmetricCNN
+from octofold_training.networks.q_networks import QNetwork
+from octofold_training.networks.residual_network import ResidualNetwork
+
+ILLEGAL = -1e9
+"""Logit or points of an illegal move: its probability is 0, and 0 times the value is not NaN."""
+
+
+def build(architecture: Architecture) -> nn.Module:
+    """A network with fresh weights.
+
+    It is a policy network unless its `head` is "value". The single output of a value network, times its
+    `value_scale`, is the value of an afterstate in points.
+
+    Raises:
+        ArchitectureError: the kind or head is unknown, or a size is missing, unknown or out of range.
+    """
+    match architecture_of(architecture):
+        case CNNArchitecture() as sizes:
+            return CNN(sizes.layers, sizes.channels, sizes.exponents, sizes.outputs)
+        case ValidCNNArchitecture() as sizes:
+            return ValidCNN(sizes.channels, sizes.dense, sizes.exponents, sizes.outputs)
+        case PairArchitecture() as sizes:
+            return PairNetwork(sizes.patterns, sizes.features, sizes.dense, sizes.exponents, sizes.outputs)
+        case PaddedCNNArchitecture() as sizes:
+            return PaddedCNN(sizes.layers, sizes.channels, sizes.padding, sizes.exponents, sizes.outputs)
+        case MLPArchitecture() as sizes:
+            return MLP(sizes.dense, sizes.exponents, sizes.outputs)
+        case SymmetricCNNArchitecture() as sizes:
+            return SymmetricCNN(sizes.layers, sizes.channels, sizes.exponents, sizes.outputs)
+        case QNetworkArchitecture() as sizes:
+            return QNetwork(sizes.form)
+        case ResidualArchitecture() as sizes:
+            return ResidualNetwork(sizes.channels, sizes.blocks, sizes.head_blocks, sizes.head_width)
+
+
+def require_planes(network: nn.Module) -> None:
+    """Raises `ArchitectureError` for a network that reads boards in another way than as one-hot planes."""
+    if interface_of(network) != PLANES_TO_LOGITS:
+        raise ArchitectureError(
+            f"a {type(network).__name__} does not read one-hot planes, which this learning algorithm needs"
+        )
+
+
+def interface_of(network: nn.Module | type[nn.Module]) -> Interface:
+    """How a network reads boards and what it answers."""
+    found: Interface = getattr(network, "interface", PLANES_TO_LOGITS)
+    return found
+
+
+def all_finite(*networks: nn.Module) -> bool:
+    """Whether all weights are finite numbers."""
+    return all(bool(torch.isfinite(each).all()) for network in networks for each in network.parameters())
+
+
+def count_weights(network: nn.Module) -> int:
+    """Number of trained values, including biases."""
+    return sum(parameter.numel() for parameter in network.parameters())

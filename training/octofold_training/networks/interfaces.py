@@ -1,0 +1,59 @@
+"""How a network reads boards and what it answers: what differs between a CNN on planes and a Q-network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from octofold_game.rules import MOVE_NAMES
+from torch import Tensor
+
+from octofold_training.networks.encoding import OneHot
+
+Reading = Literal["one_hot", "log2"]
+
+
+@dataclass(frozen=True)
+class Interface:
+    """The input and the output of a kind of network."""
+
+    reads: Reading = "one_hot"
+    """`one_hot`: planes `[N, exponents, 4, 4]`. `log2`: exponents as numbers, 0 for an empty cell."""
+    layout: Literal["channels_first", "flat", "plane"] = "channels_first"
+    """of numbers: `flat` `[N, 16]` or `plane` `[N, 1, 4, 4]`"""
+    answers: Literal["policy_logits", "action_values"] = "policy_logits"
+    actions: tuple[str, str, str, str] = ("up", "right", "down", "left")
+    """the order of the four numbers"""
+    output: str | None = None
+    """name of the output that says the move; None if there is one only"""
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """Where the numbers of up, right, down and left lie."""
+        return tuple(self.actions.index(name) for name in MOVE_NAMES)
+
+    def by_move(self, answer: Tensor) -> Tensor:
+        """`[N, 4]` in the network's order to `[N, 4]` for up, right, down, left."""
+        return answer[:, list(self.columns)]
+
+
+PLANES_TO_LOGITS = Interface()
+
+
+class BoardEncoder:
+    """Turns boards into what networks of an interface read."""
+
+    def __init__(
+        self, interface: Interface, exponents: int, dtype: torch.dtype, device: torch.device | None = None
+    ) -> None:
+        self._shape = {"flat": (-1, 16), "plane": (-1, 1, 4, 4)}.get(interface.layout)
+        self._one_hot = OneHot(exponents, dtype, device) if interface.reads == "one_hot" else None
+        self._dtype = dtype
+
+    def __call__(self, boards: Tensor) -> Tensor:
+        """Exponents `[N, 16]` to the input of the network."""
+        if self._one_hot is not None:
+            return self._one_hot(boards)
+        assert self._shape is not None
+        return boards.to(self._dtype).view(self._shape)

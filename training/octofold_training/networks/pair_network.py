@@ -1,0 +1,75 @@
+"""A network whose first layer looks up the features of four cells in tables, without multiplications.
+
+A feature of a line (row or column) or of a 2x2 square is the ReLU of a sum over the six pairs of its cells of
+a table entry that the pair's two exponents select. Other than a filter over one-hot cells, which adds up what
+each cell says by itself, a table knows what two cells mean together: that they merge, or that they are in
+order. All multiply-adds are left to the dense layers behind, which see the whole board. It is the idea of
+n-tuple networks (Szubert and Jaskowski, CIG 2014), with a network in place of their sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import embedding_bag
+
+from octofold_training.networks.architectures import Pattern
+from octofold_training.networks.dense import dense_layers, through_dense
+
+_CELLS = np.arange(16).reshape(4, 4)
+PATTERNS: dict[Pattern, NDArray[np.int_]] = {
+    "lines": np.concatenate([_CELLS, _CELLS.T]),
+    "squares": np.array([_CELLS[r : r + 2, c : c + 2].ravel() for r in range(3) for c in range(3)]),
+}
+"""The places of each pattern, `[places, 4]` cells; all places of a pattern share its tables."""
+
+PAIRS = tuple(combinations(range(4), 2))
+"""The pairs of a pattern's four cells, in the order of their tables."""
+
+
+class PairNetwork(nn.Module):
+    """Features of every place of the patterns, then dense layers.
+
+    `tables` holds one `[6 * exponents**2, features]` for each pattern: pair `p` of exponents `a`, `b` is row
+    `(p * exponents + a) * exponents + b`. The dense layers read the places in order, pattern by pattern, all
+    features of a place together.
+    """
+
+    def __init__(
+        self,
+        patterns: Sequence[Pattern],
+        features: int,
+        dense: Sequence[int],
+        exponents: int,
+        outputs: int = 4,
+    ) -> None:
+        super().__init__()
+        self.patterns = tuple(patterns)
+        self.exponents = exponents
+        spread = (2 / len(PAIRS)) ** 0.5  # keeps the variance of what passes the ReLU
+        self.tables = nn.ParameterList(
+            torch.randn(len(PAIRS) * exponents**2, features) * spread for _ in patterns
+        )
+        places = sum(len(PATTERNS[pattern]) for pattern in patterns)
+        self.dense = dense_layers([places * features, *dense, outputs])
+        for pattern in patterns:  # [places, 6, 2] cells
+            pairs = torch.from_numpy(PATTERNS[pattern][:, np.array(PAIRS)])
+            self.register_buffer(f"{pattern}_pairs", pairs, persistent=False)
+        self.register_buffer("first_rows", torch.arange(len(PAIRS)) * exponents**2, persistent=False)
+
+    def forward(self, one_hot: Tensor) -> Tensor:
+        """`[N, exponents, 4, 4]` floats to logits `[N, 4]`; hidden layers in the type of `one_hot`."""
+        exponents = one_hot.argmax(dim=1).flatten(1)
+        found = []
+        for pattern, table in zip(self.patterns, self.tables, strict=True):
+            first, second = exponents[:, self.get_buffer(f"{pattern}_pairs")].unbind(dim=3)
+            rows = first * self.exponents + second + self.get_buffer("first_rows")
+            sums = embedding_bag(rows.flatten(0, 1), table, mode="sum")
+            found.append(sums.view(len(one_hot), -1))
+        x = torch.relu(torch.cat(found, dim=1))
+        return through_dense(x.to(one_hot.dtype), self.dense)

@@ -1,0 +1,1 @@
+"""The published tables of supervised networks, rebuilt on the same moves."""

@@ -1,0 +1,282 @@
+"""Rebuilds the published tables: trains every network on the same positions and lets each play.
+
+The work is cut into stages: all networks learn from an eighth of the positions and play, then from a quarter,
+from half and from all. As published, the rate of Adam never changes, so each stage goes on from the one
+before, and the scores of the stages are the curve of score against positions. Whatever stops the work, each
+network keeps its state and each game that ended is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from octofold_game.files import write_text
+from octofold_game.play_logs.shards import ShuffledMoves
+
+from octofold_training import checkpoints
+from octofold_training.errors import TrainingError
+from octofold_training.games.playing import NetworkPlayer, play
+from octofold_training.learners import imitation
+from octofold_training.learners.imitation import Imitation, ImitationOptions, ImitationProgress
+from octofold_training.networks.build import count_weights
+from octofold_training.networks.encoding import fastest_type
+from octofold_training.published.rows import TILES, Row
+from octofold_training.run import long_run
+from octofold_training.run.history import read_reports
+
+STAGES = (8, 4, 2, 1)  # what the positions are divided by
+VIEWS = (8, 1)
+_SEED = 1  # of the games
+_MICRO_BATCH = 250  # boards that a thread of a CPU takes through a network: a quarter of a batch
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What to rebuild."""
+
+    positions: int
+    """that each network learns from at last"""
+    games: int
+    """that it plays, each way"""
+    rows: tuple[Row, ...]
+    seed: int = 1
+    """of the weights and of the order of the moves"""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one network reached in one way of play."""
+
+    row: str
+    positions: int
+    views: int
+    weights: int
+    games: int
+    average: float
+    error: float | None
+    """half of a 95% interval; normal; None for a single game"""
+    best: int
+    reaches_2048: float
+    """share of the games"""
+    largest: tuple[float, ...]
+    """shares of the games with each of `TILES` as their largest tile"""
+    accuracy: float
+    """share of the player's moves among the last positions"""
+    hours: float
+    """of training, up to these positions"""
+
+
+class OutOfTime(Exception):
+    """The time that the work may take is over."""
+
+
+class Table:
+    """The work in one folder."""
+
+    def __init__(
+        self,
+        options: TableOptions,
+        moves: ShuffledMoves,
+        folder: Path,
+        device: torch.device,
+        tell: Callable[[str, float], None],
+    ) -> None:
+        """Prepare the work; `tell` gets a line and the share of the whole that is done, from time to time.
+
+        Raises:
+            TrainingError: the folder holds games of a network that learned from other moves.
+        """
+        self.options = options
+        self._moves = moves
+        self._folder = folder
+        self._device = device
+        self._tell = tell
+        self._deadline = math.inf
+        self.failed: dict[str, str] = {}
+        """why a network could not learn, by its name"""
+        self._claim()
+
+    def _claim(self) -> None:
+        """Note what the folder's figures are of, or check that they are of the same."""
+        about = {"moves_sha256": self._moves.sha256, "seed": self.options.seed}
+        file = self._folder / "table.json"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if not file.exists():
+            write_text(file, json.dumps(about) + "\n")
+        try:
+            before = json.loads(file.read_text())
+        except ValueError as error:
+            raise TrainingError(f"{file} is damaged ({error})") from error
+        if before != about:
+            raise TrainingError(f"{self._folder} holds figures of other moves or of another seed")
+
+    def run(self, minutes: float = math.inf) -> None:
+        """Do what is missing. Raises `OutOfTime` after that many minutes; another call goes on."""
+        self._deadline = time.monotonic() + 60 * minutes
+        steps = list(self._steps())
+        for number, (positions, row) in enumerate(steps):
+            if row.name not in self.failed:
+                self._step(row, positions, number, len(steps))
+
+    def _steps(self) -> Iterator[tuple[int, Row]]:
+        for positions in sorted({max(1, self.options.positions // divisor) for divisor in STAGES}):
+            for row in self.options.rows:
+                yield positions, row
+
+    def _step(self, row: Row, positions: int, number: int, steps: int) -> None:
+        """Train one network up to `positions`, and let it play."""
+        place = self._folder / row.name / str(positions)
+
+        def tell(line: str, share: float) -> None:
+            self._tell(f"{row.name}, {positions:,} positions: {line}", (number + share) / steps)
+
+        try:
+            if not (place / "checkpoint.json").exists():
+                self._train(row, positions, place, lambda line, share: tell(line, share / 2))
+        except (TrainingError, ValueError) as error:  # ValueError: its history is damaged
+            self.failed[row.name] = str(error)
+            return
+        ways = self._ways(row, positions)
+        for at, views in enumerate(ways):
+            self._play(place, views, partial(_tell_of_play, tell, at, len(ways)))
+
+    def _ways(self, row: Row, positions: int) -> tuple[int, ...]:
+        """How it plays: in all ways at last, and before only for the curve."""
+        return VIEWS if positions == self.options.positions else (row.main_views,)
+
+    def _train(self, row: Row, positions: int, place: Path, tell: Callable[[str, float], None]) -> None:
+        options = ImitationOptions(
+            positions=float(positions),
+            bfloat16=fastest_type(self._device) == torch.bfloat16,
+            micro_batch_size=_MICRO_BATCH if self._device.type == "cpu" else 0,
+            seed=self.options.seed,
+        )
+        run = Imitation(options, row.architecture, self._moves, self._device)
+
+        def report(progress: ImitationProgress) -> None:
+            share = min(1.0, run.done / run.goal)  # whole batches may be more than asked for
+            tell(f"{progress.positions_per_second:,.0f}/s  {progress.details()}", share)
+
+        left = (self._deadline - time.monotonic()) / 60
+        if left <= 0:
+            raise OutOfTime
+        state = self._folder / row.name / "run"
+        unfinished = place.with_name(place.name + ".unfinished")
+        long_run.train(run, state, unfinished, imitation.CURVES, report, left)
+        if not run.finished:
+            raise OutOfTime
+        if run.positions >= positions + options.batch_size:
+            raise TrainingError(f"{state} has learned from {run.positions:,} positions already")
+        unfinished.rename(place)
+
+    def _play(self, place: Path, views: int, tell: Callable[[str, float], None]) -> None:
+        """Play the games that are missing, and keep each that ends."""
+        file = place / f"games-{views}.jsonl"
+        games = read_games(file)
+        missing = sorted(set(range(self.options.games)) - {game["game"] for game in games})
+        if not missing:
+            return
+        checkpoint = checkpoints.load(place)
+        network = checkpoint.network.to(self._device)
+        player = NetworkPlayer(network, checkpoint.architecture, views, fastest_type(self._device))
+        write_text(file, "".join(json.dumps(game) + "\n" for game in games))  # without a line cut off
+        with file.open("a") as opened:
+            for ended in play(player, _SEED, missing):
+                if time.monotonic() > self._deadline:
+                    raise OutOfTime
+                if ended is not None:
+                    games.append({"game": ended.game, "score": ended.score, "tile": ended.largest_tile})
+                    opened.write(json.dumps(games[-1]) + "\n")
+                    opened.flush()
+                average = np.mean([game["score"] for game in games]) if games else 0.0
+                done = f"{len(games):,} of {self.options.games:,} games, {views} views"
+                tell(f"{done}, average {average:,.0f}", len(games) / self.options.games)
+
+    def results(self) -> list[Result]:
+        """What has been reached so far: all games of every network, stage and way of play."""
+        found = []
+        for positions, row in self._steps():
+            place = self._folder / row.name / str(positions)
+            for views in VIEWS:
+                games = read_games(place / f"games-{views}.jsonl")
+                games = [game for game in games if game["game"] < self.options.games]
+                if not games:
+                    continue
+                try:
+                    checkpoint = checkpoints.load(place)
+                    found.append(_result(row, positions, views, games, checkpoint, self._folder))
+                except ValueError as error:
+                    self.failed[row.name] = str(error)
+        return found
+
+
+def _tell_of_play(tell: Callable[[str, float], None], at: int, ways: int, line: str, share: float) -> None:
+    """Tell how far a step is in one of its ways to play; training was its first half."""
+    tell(line, (1 + (at + share) / ways) / 2)
+
+
+def read_games(file: Path) -> list[dict[str, Any]]:
+    """The games of a file, `game`, `score` and `tile` each; none if there is no file.
+
+    A last line that was cut off does not count. Raises `TrainingError` for any other damage.
+    """
+    if not file.exists():
+        return []
+    *lines, _cut_off = file.read_text(encoding="utf-8").split("\n")
+    try:
+        games = [json.loads(line) for line in lines]
+        return [{name: int(game[name]) for name in ("game", "score", "tile")} for game in games]
+    except (ValueError, KeyError, TypeError) as error:
+        raise TrainingError(
+            f"{file} is damaged ({error}); delete it, and its games are played again"
+        ) from error
+
+
+def _result(
+    row: Row,
+    positions: int,
+    views: int,
+    games: Sequence[dict[str, Any]],
+    checkpoint: checkpoints.Checkpoint,
+    folder: Path,
+) -> Result:
+    scores = np.array([game["score"] for game in games], float)
+    tiles = np.array([game["tile"] for game in games])
+    counted = np.array([(tiles <= TILES[0]).sum(), *((tiles == tile).sum() for tile in TILES[1:])])
+    deviation = float(scores.std(ddof=1)) if len(scores) > 1 else None
+    return Result(
+        row=row.name,
+        positions=positions,
+        views=views,
+        weights=count_weights(checkpoint.network),
+        games=len(games),
+        average=round(float(scores.mean()), 1),
+        error=None if deviation is None else round(1.96 * deviation / math.sqrt(len(scores)), 1),
+        best=int(scores.max()),
+        reaches_2048=round(float((tiles >= 2048).mean()), 4),
+        largest=tuple(round(float(count) / len(games), 4) for count in counted),
+        accuracy=_accuracy(folder / row.name / "run" / "history.jsonl", positions),
+        hours=checkpoint.training["hours"],
+    )
+
+
+def _accuracy(history: Path, positions: int) -> float:
+    """Of the last twentieth of the positions."""
+    reports = read_reports(history)
+    latest = next((each["positions"] for each in reports if each["positions"] >= positions), positions)
+    last = [each["accuracy"] for each in reports if 0.95 * positions <= each["positions"] <= latest]
+    return round(float(np.mean(last)), 4) if last else 0.0
+
+
+def as_json(results: Sequence[Result]) -> str:
+    """All results, as JSON."""
+    return json.dumps([asdict(result) for result in results], indent=2) + "\n"

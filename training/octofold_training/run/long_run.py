@@ -1,0 +1,251 @@
+"""Runs training that takes hours: resumes, reports, saves regularly, and stops in time or at Ctrl-C.
+
+The folder of a run contains its resumable state, its history as JSON lines, and its curves as PNG, CSV and
+TensorBoard events.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from octofold_training import checkpoints
+from octofold_training.errors import TrainingError
+from octofold_training.networks.build import all_finite
+from octofold_training.run.curve_files import by_epoch, tensorboard_events, write_csv
+from octofold_training.run.curves import Curves, draw_curves
+from octofold_training.run.history import History
+from octofold_training.run.provenance import UNRECORDED, Stage, stages_so_far
+
+if TYPE_CHECKING:
+    from torch.optim.swa_utils import AveragedModel
+
+    from octofold_training.games.strength import Strength
+
+STATE = "state.pt"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunProgress:
+    """The progress of a run since its last report."""
+
+    seconds: float
+    positions: int
+    positions_per_second: float
+    loss: float | None
+    """None if there was no update"""
+    learning_rate: float
+    strength: float | None = None
+    """average score of some games of the averaged network; None if none were played"""
+
+    def line(self, positions: float) -> str:
+        """The progress in one line, for a run of that many positions."""
+        return (
+            f"{self.seconds / 60:.1f} min  {self.positions / 1e6:.2f} of {positions / 1e6:g}M positions  "
+            f"{self.positions_per_second:,.0f}/s  {self.details()}"
+        )
+
+    def details(self) -> str:
+        """The figures of this kind of run."""
+        return "no update" if self.loss is None else f"loss {self.loss:.4f}"
+
+
+Progress = TypeVar("Progress", bound=RunProgress)
+Reports = TypeVar("Reports", bound=RunProgress, covariant=True)
+
+
+class Run(Protocol[Reports]):
+    """A training run."""
+
+    options: Any
+    "a dataclass"
+    warnings: list[str]
+    "what of the recipe the run does not follow, a line of text each"
+    architecture: dict[str, Any]
+    averaged: AveragedModel
+    "the network that the checkpoint gets"
+    positions: int
+    seconds: float
+    counts: str
+    "what `done` and `goal` count, such as positions"
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """The training method, for the checkpoint."""
+        ...
+
+    @property
+    def goal(self) -> float:
+        """Where the run ends."""
+        ...
+
+    @property
+    def done(self) -> float:
+        """How far it has come."""
+        ...
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has come to its end."""
+        ...
+
+    def warm_up(self) -> None:
+        """Prepare a new run."""
+        ...
+
+    def learn(self) -> Reports:
+        """Train for some seconds.
+
+        Raises:
+            TrainingError: the loss is not a finite number.
+        """
+        ...
+
+    def is_sound(self) -> bool:
+        """Whether the state can be saved."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Tensors and plain values for `restore`."""
+        ...
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from `state`.
+
+        Raises:
+            TrainingError: this is the state of another run.
+            Exception: the state is damaged.
+        """
+        ...
+
+
+def save_state(run: Run[Any], folder: Path, stages: Sequence[Stage] = ()) -> None:
+    """Write everything that `resume` needs into one file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    state = run.state()
+    state |= {"options": asdict(run.options), "seconds": run.seconds, "positions": run.positions}
+    state["stages"] = list(stages)
+    checkpoints.save_tensors(folder / STATE, state)
+
+
+def resume(run: Run[Any], folder: Path) -> list[Stage]:
+    """Continue in a new run from `save_state`; returns the stages before it.
+
+    Raises:
+        TrainingError: the state belongs to another run or is damaged.
+    """
+    file = folder / STATE
+    try:
+        state = checkpoints.load_tensors(file)
+        run.seconds, run.positions = state["seconds"], state["positions"]
+        _require_seed(state["options"], run.options)
+        run.restore(state)
+        return _stages_of(state)
+    except TrainingError as error:
+        raise TrainingError(f"{file}: {error}") from error
+    except (FileNotFoundError, PermissionError) as error:
+        raise TrainingError(f"{file}: {error.strerror}") from error
+    except Exception as error:  # torch documents no class of its own for a damaged file
+        raise TrainingError(f"{file} is damaged or belongs to another run ({error})") from error
+
+
+def _require_seed(before: dict[str, Any], options: Any) -> None:
+    """A run draws everything from its seed: with another one, it would be another run."""
+    seed = getattr(options, "seed", None)  # a learner may do without
+    if before.get("seed", seed) != seed:
+        raise TrainingError(
+            f"was begun with seed {before['seed']}, the recipe has seed {seed}; another run needs another "
+            "--state"
+        )
+
+
+def _stages_of(state: dict[str, Any]) -> list[Stage]:
+    """The stages that a state holds; one that is older than stages has one, by what it does tell."""
+    if "stages" in state:
+        stages: list[Stage] = state["stages"]
+        return stages
+    hours = round(state["seconds"] / 3600, 2)
+    whole = {"positions": state["positions"], "hours": hours, "options": state["options"]}
+    return [{"method": UNRECORDED, **whole}]
+
+
+def train(
+    run: Run[Progress],
+    folder: Path,
+    checkpoint: Path,
+    curves: Curves,
+    report: Callable[[Progress], None],
+    minutes: float = math.inf,
+    estimate: Callable[[Run[Progress]], Strength | None] = lambda _: None,
+    save_every_seconds: float = 60.0,
+) -> None:
+    """Train until the run is finished, or for `minutes`; continue from `folder` if it contains a state.
+
+    The averaged network is written to `checkpoint` whenever the state is saved, and at the end. Every report
+    goes to `report` and into the history, with what `estimate` then says of the
+    strength, if anything. Ctrl-C saves the state and is raised again. Any other exception,
+    such as `TrainingError`, leaves the last save unchanged.
+    """
+    before: list[Stage] = []
+    if (folder / STATE).exists():
+        before = resume(run, folder)
+    else:
+        run.warm_up()
+    history = History(folder / "history.jsonl", run.positions)
+    started = saved = run.seconds
+    try:
+        with tensorboard_events(folder / "tensorboard", history.reports) as add_events:
+            while not run.finished and run.seconds - started < minutes * 60:
+                progress = run.learn()
+                if found := estimate(run):
+                    progress = replace(progress, strength=round(found.average, 1))
+                report(progress)
+                history.append(progress)
+                add_events(history.reports[-1])
+                if run.seconds - saved > save_every_seconds:
+                    _save(run, folder, checkpoint, curves, history, before)
+                    saved = run.seconds
+    except KeyboardInterrupt:
+        _save(run, folder, checkpoint, curves, history, before)
+        raise
+    _save(run, folder, checkpoint, curves, history, before)
+
+
+def _save(
+    run: Run[Any], folder: Path, checkpoint: Path, curves: Curves, history: History, before: Sequence[Stage]
+) -> None:
+    if not (run.is_sound() and all_finite(run.averaged)):
+        raise TrainingError(
+            f"the weights are no longer finite numbers at {run.positions:,} positions; {folder} keeps what "
+            "was saved before"
+        )
+    options = asdict(run.options)
+    stages = stages_so_far(before, run.origin, options, run.positions, run.seconds)
+    save_state(run, folder, stages)
+    training = {
+        **run.origin,
+        "positions": run.positions,
+        "hours": round(run.seconds / 3600, 2),
+        "options": options,
+        "stages": stages,
+    }
+    float16 = getattr(run.options, "float16", False)  # not every learner has this option
+    checkpoints.save(checkpoint, run.averaged.module, run.architecture, training, float16=float16)
+    draw_curves(history.reports, folder / "curves.png", curves)
+    write_csv(history.reports, folder / "curves.csv")
+    if history.reports and "epoch" in history.reports[-1]:
+        write_csv(by_epoch(history.reports), folder / "epochs.csv")
+
+
+def follow(run: Run[Any], folder: Path, minutes: float = math.inf) -> None:
+    """Let a run of several processes learn in one that leaves all files to another, which is in `train`."""
+    if (folder / STATE).exists():
+        resume(run, folder)
+    else:
+        run.warm_up()
+    started = run.seconds
+    while not run.finished and run.seconds - started < minutes * 60:
+        run.learn()

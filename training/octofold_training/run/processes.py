@@ -1,0 +1,113 @@
+"""Training in several processes that `torchrun` starts, or in a single one.
+
+Every process has the whole network and computes its part of each batch. Gradients are summed before each
+update, so all processes keep the same weights.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import numba
+import torch
+from torch import Tensor, distributed, nn
+
+from octofold_training.run.shared_sums import SharedSums, shared_sums
+
+
+class Processes:
+    """The place of this process among those that train together.
+
+    With several processes, Ctrl-C and SIGTERM take effect in `check`, in all processes at once. If one
+    process ended alone, the others would wait for its part forever.
+    """
+
+    def __init__(self, rank: int = 0, count: int = 1, share_memory: bool = False) -> None:
+        self.rank = rank
+        """this one's number; 0 writes the files"""
+        self.count = count
+        self.interrupted = False
+        self._share_memory = share_memory
+        self._sums: SharedSums | None = None
+
+    def part(self, size: int) -> slice:
+        """Which rows of a batch of that size are this process's."""
+        return slice(self.rank, size, self.count)
+
+    def add_gradients(self, network: nn.Module) -> None:
+        """Replace every gradient by the sum over all processes."""
+        if self.count == 1:
+            return
+        gradients = [weights.grad for weights in network.parameters() if weights.grad is not None]
+        total = self._gradient_sum(torch.cat([gradient.flatten() for gradient in gradients]))
+        for gradient, part in zip(gradients, total.split([each.numel() for each in gradients]), strict=True):
+            gradient.copy_(part.view_as(gradient))
+
+    def _gradient_sum(self, gradients: Tensor) -> Tensor:
+        if self._share_memory and not self._sums:
+            self._sums = shared_sums(len(gradients), self.rank, self.count)
+            self._share_memory = self._sums is not None
+        return self._sums.of(gradients) if self._sums else self.added(gradients)
+
+    def added(self, numbers: Tensor) -> Tensor:
+        """The sum of `numbers` over all processes."""
+        if self.count > 1:
+            distributed.all_reduce(numbers)
+        return numbers
+
+    def gathered(self, numbers: Tensor) -> list[Tensor]:
+        """The `numbers` of every process, which have the same shape everywhere."""
+        if self.count == 1:
+            return [numbers]
+        gathered = [torch.empty_like(numbers) for _ in range(self.count)]
+        distributed.all_gather(gathered, numbers)
+        return gathered
+
+    def check(self, seconds: float, device: torch.device | None) -> float:
+        """The seconds that process 0 gives, so that all of them stop and save together.
+
+        Raises `KeyboardInterrupt` in every process if one of them was interrupted.
+        """
+        if self.count == 1:
+            return seconds
+        shared = torch.tensor([0.0 if self.rank else seconds, float(self.interrupted)], device=device)
+        clock, interrupted = self.added(shared).tolist()
+        if interrupted:
+            raise KeyboardInterrupt
+        return float(clock)
+
+    def note_interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        """The handler of a signal."""
+        self.interrupted = True
+
+
+ONE_PROCESS = Processes()
+
+
+@contextmanager
+def joined_processes(device: torch.device) -> Iterator[Processes]:
+    """Join the processes that `torchrun` has started, if it has, until the block ends."""
+    count = int(os.environ.get("WORLD_SIZE", "1"))
+    if count == 1:
+        yield ONE_PROCESS
+        return
+    distributed.init_process_group("gloo" if device.type == "cpu" else "nccl")
+    on_this_machine = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    # More threads than cores would keep each other waiting for most of the time.
+    numba.set_num_threads(max(1, numba.get_num_threads() // on_this_machine))
+    together = Processes(
+        distributed.get_rank(), count, share_memory=device.type == "cpu" and on_this_machine == count
+    )
+    before = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        for number, _ in before:
+            signal.signal(number, together.note_interrupt)
+        yield together
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+        distributed.destroy_process_group()
