@@ -12,6 +12,7 @@ from octofold_server.system.quoting import quoted
 CELLS = 16
 DIGITS = "0123456789abcdefgh"
 """Hexadecimal exponents. Two letters more stand for the tiles 65536 and 131072."""
+_EXAMPLE = "0112033447120a91"
 
 
 def parse_board(text: str, largest_exponent: int) -> NDArray[np.uint8]:
@@ -26,7 +27,10 @@ def parse_board(text: str, largest_exponent: int) -> NDArray[np.uint8]:
         BoardError: a cell exceeds `largest_exponent`.
     """
     if len(text) != CELLS:
-        raise InvalidRequest(f"board has {len(text)} characters; it takes {CELLS}, an exponent for each cell")
+        raise InvalidRequest(
+            f"board has {len(text)} characters; it takes {CELLS}, an exponent for each cell (0 is empty, "
+            f"1 is the tile 2, a is 1024), such as {_EXAMPLE}"
+        )
     exponents = [DIGITS.find(digit) for digit in text.lower()]
     if -1 in exponents:
         cell = exponents.index(-1)
