@@ -183,6 +183,20 @@ def test_whatever_stops_the_work_it_goes_on_and_comes_to_the_same(
         assert (mine.average, mine.positions, mine.views) == (theirs.average, theirs.positions, theirs.views)
 
 
+def test_a_larger_table_leaves_out_the_stages_that_a_network_has_passed(
+    moves: ShuffledMoves, tmp_path: Path
+) -> None:
+    table_of(moves, tmp_path, TINY[:1], games=1, positions=8000).run()
+    larger = table_of(moves, tmp_path, TINY[:1], games=1, positions=24_000)
+    larger.run()
+    assert not larger.failed
+    assert {each.positions for each in larger.results()} == {12_000, 24_000}  # not 3,000 and 6,000
+    assert not list(tmp_path.rglob("*.unfinished"))
+    smaller = table_of(moves, tmp_path, TINY[:1], games=1, positions=9000)
+    smaller.run()
+    assert "has learned from 24,00" in smaller.failed["MLP4"]
+
+
 def test_a_network_that_cannot_learn_leaves_the_others_alone(moves: ShuffledMoves, tmp_path: Path) -> None:
     broken = Row("cnn-9", "Kondo", {"kind": "q_network", "form": "simple", "value_scale": 1.0})
     table = table_of(moves, tmp_path, (broken, TINY[0]), games=1, positions=8)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -79,6 +80,10 @@ class OutOfTime(Exception):
     """The time that the work may take is over."""
 
 
+class StagePassed(Exception):
+    """A network learned from more positions before, in other stages; it has no checkpoint of this one."""
+
+
 class Table:
     """The work in one folder."""
 
@@ -142,6 +147,10 @@ class Table:
         try:
             if not (place / "checkpoint.json").exists():
                 self._train(row, positions, place, lambda line, share: tell(line, share / 2))
+        except StagePassed as passed:
+            if positions == self.options.positions:
+                self.failed[row.name] = str(passed)
+            return
         except (TrainingError, ValueError) as error:  # ValueError: its history is damaged
             self.failed[row.name] = str(error)
             return
@@ -175,7 +184,8 @@ class Table:
         if not run.finished:
             raise OutOfTime
         if run.positions >= positions + options.batch_size:
-            raise TrainingError(f"{state} has learned from {run.positions:,} positions already")
+            shutil.rmtree(unfinished)
+            raise StagePassed(f"{state} has learned from {run.positions:,} positions already")
         unfinished.rename(place)
 
     def _play(self, place: Path, views: int, tell: Callable[[str, float], None]) -> None:
@@ -191,8 +201,6 @@ class Table:
         write_text(file, "".join(json.dumps(game) + "\n" for game in games))  # without a line cut off
         with file.open("a") as opened:
             for ended in play(player, _SEED, missing):
-                if time.monotonic() > self._deadline:
-                    raise OutOfTime
                 if ended is not None:
                     games.append({"game": ended.game, "score": ended.score, "tile": ended.largest_tile})
                     opened.write(json.dumps(games[-1]) + "\n")
@@ -200,6 +208,8 @@ class Table:
                 average = np.mean([game["score"] for game in games]) if games else 0.0
                 done = f"{len(games):,} of {self.options.games:,} games, {views} views"
                 tell(f"{done}, average {average:,.0f}", len(games) / self.options.games)
+                if time.monotonic() > self._deadline:
+                    raise OutOfTime
 
     def results(self) -> list[Result]:
         """What has been reached so far: all games of every network, stage and way of play."""
