@@ -36,12 +36,14 @@ FOUR_SIX_TUPLES = (
 _U = np.uint64
 _EVERY_CELL = _U(0x1111111111111111)
 _FORMAT = 1
+LONGEST_TUPLE = 7
+"""A table of 7 cells has 268 million entries."""
 
 
 class Layout(NamedTuple):
     """Where the entries of a board are: all that compiled code has to know beside the values.
 
-    Neighbouring cells of a tuple are neighbouring nibbles, so a run of them moves as one: a tuple's index is
+    Neighboring cells of a tuple are neighboring nibbles, so a run of them moves as one: a tuple's index is
     the OR over its runs of `board >> shift & mask`. Six cells in two runs cost two steps, not six.
     """
 
@@ -119,6 +121,7 @@ class NTupleNetwork:
                 raise ValueError(f"format {description['format']}, this version reads {_FORMAT}")
             tuples = tuple(tuple(int(cell) for cell in cells) for cells in description["tuples"])
             stages = tuple(description.get("stages", ()))
+            check_tuples(tuples)
             check_stages(stages)
             size = cls.size(tuples) * (len(stages) + 1)
         except FileNotFoundError as error:
@@ -128,6 +131,20 @@ class NTupleNetwork:
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise NTupleFileError(f"{file}: not the description of an n-tuple network ({error})") from error
         return cls(tuples, load_array(folder / "values.npy", (size,)), stages)
+
+
+def check_tuples(tuples: tuple[tuple[int, ...], ...]) -> None:
+    """Raises `ValueError` unless there are tuples of rising cells, all as long, up to `LONGEST_TUPLE`."""
+    if not tuples:
+        raise ValueError("tuples are missing: at least one")
+    for cells in tuples:
+        if len(cells) != len(tuples[0]) or not 1 <= len(cells) <= LONGEST_TUPLE:
+            raise ValueError(
+                f"tuple {list(cells)}: all have one length, 1 to {LONGEST_TUPLE} cells, and the first has "
+                f"{len(tuples[0])}"
+            )
+        if any(not 0 <= cell <= 15 for cell in cells) or any(b <= a for a, b in pairwise(cells)):
+            raise ValueError(f"tuple {list(cells)}: its cells are whole numbers from 0 to 15 that rise")
 
 
 def check_stages(stages: tuple[int, ...]) -> None:

@@ -44,6 +44,17 @@ def test_training_without_torch_names_the_command_that_installs_it() -> None:
     assert line.partition(" is not installed; run ")[2].endswith("[training]'")
 
 
+@pytest.mark.parametrize("command", ["teacher", "ppo", "dqn", "lazyzero", "table"])
+def test_what_trains_in_one_process_refuses_several(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    what = ["--positions", "8"] if command == "table" else ["nowhere.toml"]
+    assert cli.main([command, *what]) == 1
+    expected = f"octofold-train: octofold-train {command} trains in one process; start it without torchrun"
+    assert capsys.readouterr().err.strip() == expected
+
+
 def test_logs_are_shuffled_without_torch(tmp_path: Path) -> None:
     (tmp_path / "log.txt").write_text("r 13 5 5 2 14 8 3 1 12 9 1 0 11 10 0 1 : 3 15\n")
     shuffled = _without_extras("moves", str(tmp_path / "log.txt"), "--out", str(tmp_path / "out"))

@@ -6,11 +6,10 @@ import pytest
 from octofold_players.ntuple import NTupleNetwork
 from octofold_training import cli
 from octofold_training.learners.distil import DistilOptions
-from octofold_training.learners.lazyzero import LazyZeroOptions
 from octofold_training.learners.ntuple_td import NTupleOptions
 from octofold_training.learners.ppo import PPOOptions
-from octofold_training.learners.value_td import ValueOptions
 from octofold_training.networks.build import build
+from octofold_training.recipe_keys import OPTIONS
 from octofold_training.recipes import RecipeError, read_recipe
 
 RECIPES = sorted((Path(__file__).parents[2] / "training" / "recipes").glob("*.toml"))
@@ -52,7 +51,7 @@ def test_lists_become_the_tuples_that_options_hold(tmp_path: Path) -> None:
         ("[distill]", r"a recipe has no table \[distill\]; did you mean distil\?"),
         (
             "[distil]\n[xyz]",
-            r"no table \[xyz\]; it may have network, ntuple, distil, value, ppo",
+            r"no table \[xyz\]; it may have network, ntuple, distil, device_distil, value, ppo",
         ),
         ("[distil]\npositoins = 3", r"\[distil\] has no 'positoins'; did you mean positions\?$"),
         ("[distil]\nxyz = 3", r"\[distil\] has no 'xyz'; it takes start, positions"),
@@ -109,18 +108,10 @@ def test_a_choice_names_what_there_is_to_choose_from(tmp_path: Path) -> None:
 @pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.stem)
 def test_every_shipped_recipe_can_be_followed(file: Path) -> None:
     recipe = read_recipe(file)
-    if "distil" in recipe.tables:
-        recipe.options("distil", DistilOptions)
-        build(recipe.network())
-    if "ntuple" in recipe.tables:
-        recipe.options("ntuple", NTupleOptions)
-    if "value" in recipe.tables:
-        recipe.options("value", ValueOptions)
-        assert build(recipe.network())
-    if "ppo" in recipe.tables:
-        recipe.options("ppo", PPOOptions)
-    if "lazyzero" in recipe.tables:
-        recipe.options("lazyzero", LazyZeroOptions)
+    for table, (_, kind) in OPTIONS.items():
+        if table in recipe.tables:
+            recipe.options(table, kind)
+    if "network" in recipe.tables:
         build(recipe.network())
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,9 +66,7 @@ def save(
     Raises:
         CheckpointError: a weight is too large for float16; nothing is written.
     """
-    weights_of = network.state_dict()
-    if float16:
-        weights_of = {name: _halved(name, weight) for name, weight in weights_of.items()}
+    weights_of = halved(network.state_dict()) if float16 else network.state_dict()
     folder.mkdir(parents=True, exist_ok=True)
     unnamed = folder / "weights.new"
     save_tensors(unnamed, weights_of)
@@ -86,12 +85,19 @@ def save(
         old.unlink()
 
 
-def _halved(name: str, weight: Tensor) -> Tensor:
-    if not weight.is_floating_point():
-        return weight
-    rounded = weight.half()
-    if not rounded.isfinite().all():
-        raise CheckpointError(f"{name} reaches {weight.abs().max():,.0f}, and float16 ends at 65,504")
+def halved(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights in float16, rounded.
+
+    Raises:
+        CheckpointError: one is too large, or no finite number.
+    """
+    rounded = {
+        name: weight.half() if weight.is_floating_point() else weight for name, weight in weights.items()
+    }
+    for name, weight in rounded.items():
+        if weight.is_floating_point() and not weight.isfinite().all():
+            largest = weights[name].abs().max()
+            raise CheckpointError(f"{name} reaches {largest:,.0f}, and float16 ends at 65,504")
     return rounded
 
 

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import msgspec
 from octofold_game.files import write_text
 
+from octofold_training.learners.device_distil import DeviceDistilOptions
 from octofold_training.learners.distil import DistilOptions
 from octofold_training.learners.dqn import DQNOptions
 from octofold_training.learners.imitation import ImitationOptions
@@ -31,6 +32,7 @@ _START, _END = "<!-- keys: made by `make keys` -->\n", "<!-- end of keys -->"
 OPTIONS: dict[str, tuple[str, type[Any]]] = {
     "ntuple": ("teacher", NTupleOptions),
     "distil": ("student", DistilOptions),
+    "device_distil": ("student", DeviceDistilOptions),
     "value": ("value", ValueOptions),
     "ppo": ("ppo", PPOOptions),
     "imitation": ("imitation", ImitationOptions),

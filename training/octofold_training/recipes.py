@@ -19,7 +19,7 @@ from octofold_training.run.options import checked
 
 Options = TypeVar("Options")
 
-TABLES = ("network", "ntuple", "distil", "value", "ppo", "imitation", "dqn", "lazyzero")
+TABLES = ("network", "ntuple", "distil", "device_distil", "value", "ppo", "imitation", "dqn", "lazyzero")
 """What a recipe may have: the architecture, and options for each learning algorithm."""
 
 

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -15,6 +16,7 @@ from octofold_players.ntuple import NTupleNetwork
 
 from octofold_training.games.strength import StrengthEstimates, strength
 from octofold_training.learners import distil, dqn, imitation, lazyzero, ntuple_td, ppo, value_td
+from octofold_training.learners.device_distil import DeviceDistillation, DeviceDistilOptions
 from octofold_training.learners.distil import Distillation, DistilOptions
 from octofold_training.learners.dqn import DQN, DQNOptions
 from octofold_training.learners.imitation import Imitation, ImitationOptions
@@ -25,11 +27,11 @@ from octofold_training.learners.value_td import ValueLearning, ValueOptions
 from octofold_training.published.report import write_report
 from octofold_training.published.rows import ROWS
 from octofold_training.published.table import OutOfTime, Table, TableOptions
-from octofold_training.recipes import Recipe, read_recipe
+from octofold_training.recipes import Recipe, RecipeError, read_recipe
 from octofold_training.run import long_run
 from octofold_training.run.curves import Curves
 from octofold_training.run.long_run import Run, RunProgress
-from octofold_training.run.processes import Processes, joined_processes
+from octofold_training.run.processes import Processes, joined_processes, require_one_process
 from octofold_training.run.progress import Forecast, ProgressLine, duration
 
 _LAST_GAMES = 50  # that say how strong the network of a finished run is
@@ -62,20 +64,30 @@ def _train_teacher(parsed: argparse.Namespace) -> None:
 
 def _train_student(parsed: argparse.Namespace) -> None:
     recipe = _read_recipe(parsed)
+    if "device_distil" in recipe.tables:
+        _train_student_on_device(recipe, parsed)
+        return
     options = recipe.options("distil", DistilOptions)
     teacher, device = NTupleNetwork.load(parsed.teacher), _device(parsed)
-    with joined_processes(device) as processes:
-        run = Distillation(options, recipe.network(), teacher, device, processes)
-        _train_together(run, parsed, distil.CURVES, processes)
+    run = partial(Distillation, options, recipe.network(), teacher, device)
+    _train_together(run, parsed, device, distil.CURVES)
+
+
+def _train_student_on_device(recipe: Recipe, parsed: argparse.Namespace) -> None:
+    if "distil" in recipe.tables:
+        raise RecipeError(f"{parsed.recipe}: [distil] and [device_distil] exclude each other; keep one")
+    require_one_process("a recipe with [device_distil]")
+    options = recipe.options("device_distil", DeviceDistilOptions)
+    teacher, device = NTupleNetwork.load(parsed.teacher), _device(parsed)
+    _train(DeviceDistillation(options, recipe.network(), teacher, device), parsed, distil.CURVES)
 
 
 def _train_value(parsed: argparse.Namespace) -> None:
     recipe = _read_recipe(parsed)
     options = recipe.options("value", ValueOptions)
     teacher, device = NTupleNetwork.load(parsed.teacher), _device(parsed)
-    with joined_processes(device) as processes:
-        run = ValueLearning(options, recipe.network(), teacher, device, processes)
-        _train_together(run, parsed, value_td.CURVES, processes)
+    run = partial(ValueLearning, options, recipe.network(), teacher, device)
+    _train_together(run, parsed, device, value_td.CURVES)
 
 
 def _train_ppo(parsed: argparse.Namespace) -> None:
@@ -89,9 +101,8 @@ def _train_imitation(parsed: argparse.Namespace) -> None:
     recipe = _read_recipe(parsed)
     options = recipe.options("imitation", ImitationOptions)
     moves, device = ShuffledMoves(parsed.moves, options.seed), _device(parsed)
-    with joined_processes(device) as processes:
-        run = Imitation(options, recipe.network(), moves, device, processes)
-        _train_together(run, parsed, imitation.CURVES, processes)
+    run = partial(Imitation, options, recipe.network(), moves, device)
+    _train_together(run, parsed, device, imitation.CURVES)
 
 
 def _train_dqn(parsed: argparse.Namespace) -> None:
@@ -121,38 +132,50 @@ def _device(parsed: argparse.Namespace) -> torch.device:
 
 
 def _train_together(
-    run: Run[RunProgress], parsed: argparse.Namespace, curves: Curves, processes: Processes
+    run_of: Callable[[Processes], Run[RunProgress]],
+    parsed: argparse.Namespace,
+    device: torch.device,
+    curves: Curves,
 ) -> None:
-    """Train in this process, which leaves files and reports to process 0."""
-    if processes.rank:
-        long_run.follow(run, parsed.state, parsed.minutes)
-    else:
-        _train(run, parsed, curves)
+    """Train in one of several processes or in a single one; process 0 writes files and reports."""
+    with joined_processes(device) as processes:
+        run = run_of(processes)
+        if processes.rank:
+            long_run.follow(run, parsed.state, parsed.minutes)
+            return
+        last = _learn(run, parsed, curves)
+    _summarize(run, parsed, last)  # its games are not shared, so Ctrl-C need not wait for the others
 
 
 def _train(run: Run[RunProgress], parsed: argparse.Namespace, curves: Curves) -> None:
+    _summarize(run, parsed, _learn(run, parsed, curves))
+
+
+def _learn(run: Run[RunProgress], parsed: argparse.Namespace, curves: Curves) -> RunProgress | None:
+    """Show the run while it trains; returns its last report."""
     for warning in run.warnings:
         print(f"octofold-train: warning: {parsed.recipe}: {warning}", file=sys.stderr)
     forecast, estimates = Forecast(parsed.minutes * 60), StrengthEstimates()
-    last: list[RunProgress] = []
+    last: RunProgress | None = None
     with ProgressLine() as line:
 
         def report(progress: RunProgress) -> None:
-            last[:] = [progress]
+            nonlocal last
+            last = progress
             told = progress.line(run.goal)
             if estimates.latest:
                 told += f"  {estimates.latest}"
             line.show(told, run.done / run.goal, forecast.left(run.seconds, run.done, run.goal))
 
         long_run.train(run, parsed.state, parsed.checkpoint, curves, report, parsed.minutes, estimates.of)
-    _summarize(run, parsed, last)
+    return last
 
 
-def _summarize(run: Run[RunProgress], parsed: argparse.Namespace, last: list[RunProgress]) -> None:
+def _summarize(run: Run[RunProgress], parsed: argparse.Namespace, last: RunProgress | None) -> None:
     """Say what came of a run, and what to do with it."""
     print(_outcome(run.done, run.goal, run.counts, run.seconds))
     if last:
-        print(f"last:       {last[0].positions_per_second:,.0f} positions/s  {last[0].details()}")
+        print(f"last:       {last.positions_per_second:,.0f} positions/s  {last.details()}")
     if run.finished:
         found = strength(run.averaged.module, run.architecture, _LAST_GAMES)
         print(f"plays:      {found.average:,.0f} ± {found.error:,.0f} ({found.games} games, one view)")
@@ -200,14 +223,19 @@ def _rebuild_table(parsed: argparse.Namespace) -> None:
     print(f"{report}\ntable: {parsed.state / 'table.md'}\ncurve: {parsed.state / 'scores.png'}")
 
 
+def _alone(train: Callable[[argparse.Namespace], None], parsed: argparse.Namespace) -> None:
+    require_one_process(f"octofold-train {parsed.command}")
+    train(parsed)
+
+
 TRAINERS: dict[str, Callable[[argparse.Namespace], None]] = {
-    "teacher": _train_teacher,
+    "teacher": partial(_alone, _train_teacher),
     "student": _train_student,
     "value": _train_value,
-    "ppo": _train_ppo,
+    "ppo": partial(_alone, _train_ppo),
     "imitation": _train_imitation,
-    "dqn": _train_dqn,
-    "lazyzero": _train_lazyzero,
-    "table": _rebuild_table,
+    "dqn": partial(_alone, _train_dqn),
+    "lazyzero": partial(_alone, _train_lazyzero),
+    "table": partial(_alone, _rebuild_table),
 }
 """What trains, by the name of the command."""

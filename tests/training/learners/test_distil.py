@@ -27,17 +27,17 @@ def _options(**changes: Any) -> DistilOptions:
 
 
 def test_the_student_comes_to_agree_with_the_teacher(teacher: NTupleNetwork) -> None:
-    """With eight seeds, the agreement rose by 6.6 points with a standard deviation of 1.9, and regret fell by
-    17% with one of 4%. A student that does not learn loses nothing and gains nothing.
+    """With eight seeds, the agreement rose by 5.7 points with a standard deviation of 0.9, and regret fell by
+    13% with one of 4% (in bfloat16, 6.1 and 0.9, 14% and 2%). A student that does not learn gains nothing.
     """
     options = _options(temperature=30.0, learning_rate=5e-3)
     run = Distillation(options, ARCHITECTURE, teacher)
     run.warm_up()
-    first = run.learn(40)
-    run.learn(500)
-    last = run.learn(40)
-    assert last.accuracy > first.accuracy + 0.03
-    assert last.regret < 0.9 * first.regret
+    first = run.learn(100)
+    run.learn(600)
+    last = run.learn(200)
+    assert last.accuracy > first.accuracy + 0.025
+    assert last.regret < first.regret
 
 
 class _EquivariantStudent(nn.Module):

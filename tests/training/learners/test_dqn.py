@@ -10,7 +10,7 @@ from octofold_training import checkpoints
 from octofold_training.errors import TrainingError
 from octofold_training.games.environment import MoveTable, count_rewards
 from octofold_training.learners import dqn
-from octofold_training.learners.dqn import DQN, DQNOptions, Replay
+from octofold_training.learners.dqn import DQN, DQNOptions, ReplayBuffer
 from octofold_training.networks.build import build
 from octofold_training.run.long_run import resume, save_state, train
 
@@ -112,6 +112,8 @@ def test_a_run_that_could_not_learn_is_refused(tmp_path: Path) -> None:
         run_of(replay=1000)
     with pytest.raises(TrainingError, match=r"replay is 50; it .* at least batch_size \(100\)"):
         run_of(replay=50, first_moves=0)
+    with pytest.raises(TrainingError, match=r"replay is 2,000; each of 2,001 games adds a move at once"):
+        run_of(replay=2000, games=2001)
     short = run_of(episodes=2)
     with pytest.raises(TrainingError, match=r"before its first update: .* \(episodes is 2, first"):
         train(short, tmp_path / "run", tmp_path / "net", dqn.CURVES, lambda _: None)
@@ -135,7 +137,7 @@ def test_the_learning_rate_falls_in_the_last_games() -> None:
 
 
 def test_the_replay_keeps_the_latest_moves() -> None:
-    replay = Replay(5, torch.device("cpu"))
+    replay = ReplayBuffer(5, torch.device("cpu"))
     for first in (0, 3):
         numbers = torch.arange(first, first + 3)
         boards = numbers.to(torch.uint8)[:, None].expand(3, 16)

@@ -94,12 +94,12 @@ def test_boards_are_learned_as_they_were_played(moves: ShuffledMoves) -> None:
     run = run_of(moves)
     torch.manual_seed(run.options.seed)
     network = build(SMALL)
-    optimiser = torch.optim.Adam(network.parameters(), lr=3e-3)
+    optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
     batch = next(moves.batches(0, 100))
     one_hot = torch.eye(16)[torch.from_numpy(batch.boards).long()].view(-1, 4, 4, 16).permute(0, 3, 1, 2)
     loss = torch.nn.functional.cross_entropy(network(one_hot), torch.from_numpy(batch.moves).long())
     loss.backward()
-    optimiser.step()
+    optimizer.step()
     progress = run.learn(updates=1)
     assert progress.loss == pytest.approx(loss.item(), abs=1e-4)
     for mine, theirs in zip(run.network.parameters(), network.parameters(), strict=True):
@@ -155,6 +155,19 @@ def test_the_learning_rate_falls_in_the_last_part_of_a_run(moves: ShuffledMoves)
 def test_a_run_with_nothing_to_learn_from_is_refused(moves: ShuffledMoves) -> None:
     with pytest.raises(TrainingError, match="epochs is 0 and positions is 0"):
         run_of(moves, epochs=0.0)
+
+
+def test_a_last_batch_too_small_for_batch_norm_is_refused_at_the_start(moves: ShuffledMoves) -> None:
+    size = len(moves) - 1  # which leaves one move for the last batch
+    with pytest.raises(TrainingError, match=f"of {len(moves):,} moves leaves 1 for the last of an epoch"):
+        Imitation(ImitationOptions(epochs=1.0, batch_size=size), RESIDUAL, moves)
+    Imitation(ImitationOptions(epochs=1.0, batch_size=size), SMALL, moves)
+
+
+def test_a_process_without_a_part_of_a_batch_gets_no_answers() -> None:
+    pairs = {"kind": "pairs", "patterns": ["lines"], "features": 4, "dense": [8], "exponents": 16}
+    empty = torch.zeros(0, 16, 4, 4)
+    assert build(pairs)(empty).shape == (0, 4)
 
 
 def test_networks_with_two_heads_and_with_micro_batches_learn(moves: ShuffledMoves) -> None:

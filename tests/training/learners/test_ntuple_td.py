@@ -1,5 +1,6 @@
 """The teacher's training: it learns, it stops and goes on, and it refuses another run's tables."""
 
+import json
 import os
 import signal
 import threading
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from octofold_players.ntuple import NTupleFileError, NTupleNetwork
+from octofold_training.errors import TrainingError
 from octofold_training.learners.ntuple_td import NTupleLearner, NTupleOptions, NTupleProgress, train
 
 FullDisk = Callable[[int], AbstractContextManager[None]]
@@ -228,6 +230,42 @@ def test_a_run_ends_however_few_moves_are_left(tmp_path: Path) -> None:
 def test_stages_that_cannot_be_are_refused(stages: tuple[object, ...]) -> None:
     with pytest.raises(ValueError, match="stages"):
         _options(stages=stages)
+
+
+@pytest.mark.parametrize(
+    ("tuples", "message"),
+    [
+        ((), "at least one"),
+        (((0, 1), (0, 1, 2, 3)), r"tuple \[0, 1, 2, 3\]: all have one length"),
+        (((0, 20),), r"tuple \[0, 20\]: its cells are whole numbers from 0 to 15"),
+        (((5, 3),), r"tuple \[5, 3\]: .* that rise"),
+        ((tuple(range(8)),), "1 to 7 cells"),
+    ],
+)
+def test_tuples_that_compiled_code_could_not_read_are_refused(
+    tuples: tuple[tuple[int, ...], ...], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        _options(tuples=tuples)
+    NTupleLearner(_options()).save(tmp_path)
+    description = json.loads((tmp_path / "network.json").read_text())
+    (tmp_path / "network.json").write_text(json.dumps({**description, "tuples": tuples}))
+    with pytest.raises(NTupleFileError, match=message):
+        NTupleNetwork.load(tmp_path)
+
+
+def test_values_that_are_no_numbers_stop_the_run_and_keep_the_last_state(tmp_path: Path) -> None:
+    train(_options(moves=1000.0), tmp_path, lambda *_: None)
+    before = (tmp_path / "values.npy").read_bytes()
+
+    def break_it(learner: NTupleLearner, _: object) -> None:
+        learner.network.values[:] = np.nan
+
+    with pytest.raises(
+        TrainingError, match=r"no longer finite numbers at [\d,]+ moves; .* keeps what was saved"
+    ):
+        train(_options(moves=2000.0), tmp_path, break_it)
+    assert (tmp_path / "values.npy").read_bytes() == before
 
 
 def test_loaded_networks_play(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from octofold_training import checkpoints, cli
 from octofold_training.checkpoints import Checkpoint
 from octofold_training.errors import TrainingError
 from octofold_training.games.environment import Environment
-from octofold_training.games.rollouts import Rollouts, Turn, generalised_advantages
+from octofold_training.games.rollouts import Rollouts, Turn, generalized_advantages
 from octofold_training.learners.ppo import PPO, PPOOptions, fine_tuning
 from octofold_training.networks.value_network import ValueNetwork
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -84,7 +84,7 @@ def test_advantages_are_decayed_sums_of_what_the_values_did_not_foretell() -> No
     turn.rewards.copy_(torch.tensor([[1.0, 1.0], [2.0, 2.0], [4.0, 4.0]]))
     turn.values.copy_(torch.tensor([[10.0, 10.0], [20.0, 20.0], [30.0, 30.0]]))
     turn.ended.copy_(torch.tensor([[False, False], [False, True], [False, False]]))
-    advantages = generalised_advantages(turn, torch.tensor([40.0, 40.0]), discount=0.5, trace_decay=0.5)
+    advantages = generalized_advantages(turn, torch.tensor([40.0, 40.0]), discount=0.5, trace_decay=0.5)
     last = 4 + 0.5 * 40 - 30
     middle, middle_at_end = 2 + 0.5 * 30 - 20 + 0.25 * last, 2 - 20
     first = [1 + 0.5 * 20 - 10 + 0.25 * later for later in (middle, middle_at_end)]
@@ -96,14 +96,14 @@ def test_following_new_targets_changes_the_scale_but_no_value() -> None:
     network = ValueNetwork(16, 8)
     torch.nn.init.normal_(network.last.weight)
     one_hot = torch.rand(100, 16, 4, 4)
-    for centre in (300.0, -5.0):
+    for center in (300.0, -5.0):
         before = network.values(one_hot).detach()
-        targets = centre + 50 * torch.randn(1000)
+        targets = center + 50 * torch.randn(1000)
         network.follow(targets)
         torch.testing.assert_close(network.values(one_hot).detach(), before, rtol=1e-4, atol=1e-3)
-        if centre == 300.0:  # the first targets are all there is to go by
-            normalised = network.normalised(targets)
-            assert (normalised.mean().item(), normalised.std().item()) == pytest.approx((0, 1), abs=0.01)
+        if center == 300.0:  # the first targets are all there is to go by
+            normalized = network.normalized(targets)
+            assert (normalized.mean().item(), normalized.std().item()) == pytest.approx((0, 1), abs=0.01)
 
 
 def test_a_policy_that_knows_nothing_gets_better(start: Checkpoint) -> None:

@@ -7,7 +7,7 @@ import torch
 from octofold_training.networks.architectures import ArchitectureError
 from octofold_training.networks.build import build, count_weights
 from octofold_training.networks.cnn import CNN, ValidCNN
-from octofold_training.networks.pair_network import PairNetwork
+from octofold_training.networks.pair_network import PairNetwork, looked_up, products
 from torch import Tensor, nn
 
 CNN5 = {"kind": "cnn", "layers": 5, "channels": 222, "exponents": 16}
@@ -87,6 +87,21 @@ def test_a_pair_network_sums_what_its_tables_say_of_every_pair_of_four_cells() -
         x = torch.relu(torch.cat(features))
         x = network.dense[1](torch.relu(network.dense[0](x)))
         torch.testing.assert_close(network(one_hot)[n], x)
+
+
+def test_a_gpu_and_a_cpu_find_the_same_sums_and_gradients_of_a_table() -> None:
+    torch.manual_seed(0)
+    pairs = torch.arange(6) * 16**2
+    rows = torch.randint(0, 16**2, (40, 6)) + pairs
+    sums, gradients = [], []
+    for look_up in (looked_up, products):
+        table = torch.linspace(-1, 1, 6 * 16**2 * 3).view(-1, 3).requires_grad_()
+        found = look_up(rows, table, torch.float32)
+        found.square().sum().backward()
+        sums.append(found)
+        gradients.append(table.grad)
+    torch.testing.assert_close(*sums)
+    torch.testing.assert_close(*gradients)
 
 
 @pytest.mark.parametrize(

@@ -41,12 +41,12 @@ def test_copies_of_a_unit_come_to_differ(outputs: int) -> None:
     torch.manual_seed(1)
     found = NARROW if outputs == 4 else NARROW | VALUE
     wide = fitted(build(found), found, {**found, "features": 6, "dense": [16, 10]}, "", seed=1)
-    optimiser = torch.optim.AdamW(wide.parameters(), lr=1e-3)
+    optimizer = torch.optim.AdamW(wide.parameters(), lr=1e-3)
     target = torch.randn(64, outputs, generator=torch.Generator().manual_seed(3))
     for _ in range(100):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         (wide(_planes()) - target).square().sum().backward()
-        optimiser.step()
+        optimizer.step()
     for name, weights in wide.state_dict().items():
         if name.startswith("tables") or (name.endswith("weight") and len(weights) != outputs):
             units = weights.T if name.startswith("tables") else weights

@@ -15,6 +15,7 @@ from octofold_training import checkpoints
 from octofold_training.checkpoints import Checkpoint
 from octofold_training.errors import TrainingError
 from octofold_training.learners import distil, ppo, value_td
+from octofold_training.learners.device_distil import DeviceDistillation, DeviceDistilOptions
 from octofold_training.learners.distil import Distillation, DistilOptions
 from octofold_training.learners.ppo import PPO, PPOOptions
 from octofold_training.learners.value_td import ValueLearning, ValueOptions
@@ -22,6 +23,7 @@ from octofold_training.run.long_run import Run, resume, save_state, train
 from octofold_training.run.provenance import UNRECORDED
 
 SUPERVISED = {"batch_size": 16, "slices": 2, "warm_up": 64.0}
+ON_DEVICE = {**SUPERVISED, "warm_up_moves": 2}
 REINFORCED = {
     "games": 32,
     "horizon": 8,
@@ -69,7 +71,12 @@ def trainers(teacher: NTupleNetwork, start: Checkpoint, architecture: dict[str, 
         begin = Checkpoint(start.network, architecture, {}, "f" * 64) if other else start
         return PPO(PPOOptions(**(REINFORCED | changes)), begin, torch.device("cpu"))
 
+    def on_device(other: bool = False, **changes: Any) -> Run[Any]:
+        sizes = architecture | {"channels": 17 if other else 16}
+        return DeviceDistillation(DeviceDistilOptions(**(ON_DEVICE | changes)), sizes, teacher)
+
     return {
+        "device": Trainer(on_device, distil.CURVES, {"slices": 3}, "but the recipe has"),
         "student": Trainer(student, distil.CURVES, {"slices": 3}, "but the recipe has"),
         "muon": Trainer(student_with_muon, distil.CURVES, {"slices": 3}, "but the recipe has"),
         "value": Trainer(value, value_td.CURVES, {"slices": 3}, "but the recipe has"),
@@ -77,7 +84,7 @@ def trainers(teacher: NTupleNetwork, start: Checkpoint, architecture: dict[str, 
     }
 
 
-@pytest.fixture(params=["student", "muon", "value", "ppo"])
+@pytest.fixture(params=["device", "student", "muon", "value", "ppo"])
 def trainer(request: pytest.FixtureRequest, trainers: dict[str, Trainer]) -> Trainer:
     """Each of them, where what is claimed depends on it."""
     return trainers[request.param]
@@ -137,6 +144,9 @@ def _assert_same(left: Any, right: Any) -> None:
         assert left.keys() == right.keys()
         for name in left:
             _assert_same(left[name], right[name])
+    elif isinstance(left, list):
+        for mine, theirs in zip(left, right, strict=True):
+            _assert_same(mine, theirs)
     elif isinstance(left, torch.Tensor):
         assert torch.equal(left, right)
     elif isinstance(left, np.ndarray):
@@ -209,6 +219,35 @@ def test_weights_that_the_last_update_broke_are_not_saved(trainer: Trainer, tmp_
         train(run, tmp_path / "run", tmp_path / "net", trainer.curves, lambda _: None)
     assert (tmp_path / "run" / "state.pt").read_bytes() == before
     assert checkpoints.load(tmp_path / "net").sha256 == digest
+
+
+def test_a_weight_too_large_for_float16_keeps_the_last_state_and_says_how_to_go_on(
+    student: Trainer, tmp_path: Path
+) -> None:
+    student.train(tmp_path, positions=64.0)
+    before = (tmp_path / "run" / "state.pt").read_bytes()
+    run = student.make(positions=128.0, float16=True)
+    folders = (tmp_path / "run", tmp_path / "net")
+
+    def outgrow(_: Any) -> None:
+        next(iter(run.averaged.parameters())).data.view(-1)[0] = 70_000
+
+    with pytest.raises(TrainingError, match=r"net: .* reaches 70,000, .* continue with `float16 = false`$"):
+        train(run, *folders, student.curves, outgrow)
+    assert (tmp_path / "run" / "state.pt").read_bytes() == before
+    checkpoints.load(tmp_path / "net")
+
+
+def test_an_option_that_is_newer_than_a_run_makes_no_new_stage(student: Trainer, tmp_path: Path) -> None:
+    fitting: dict[str, Any] = {"warm_up": 1.0, "averaged": 1.0}  # whatever the length of the run
+    student.train(tmp_path, positions=64.0, **fitting)
+    file = tmp_path / "run" / "state.pt"
+    state = checkpoints.load_tensors(file)
+    del state["stages"][0]["options"]["float16"]
+    checkpoints.save_tensors(file, state)
+    student.train(tmp_path, positions=128.0, **fitting)
+    (stage,) = checkpoints.load(tmp_path / "net").training["stages"]
+    assert stage["positions"] == 128
 
 
 def test_a_run_does_not_go_on_with_another_seed(student: Trainer, tmp_path: Path) -> None:

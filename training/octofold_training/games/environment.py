@@ -157,11 +157,17 @@ class Environment:
         rewards: RewardName,
         restart_share: float,
         generator: torch.Generator,
+        table: MoveTable | None = None,
     ) -> None:
+        """Begin the games on the device of `generator`; several environments may share a `table`.
+
+        Raises:
+            ValueError: `restart_share` is no share.
+        """
         if not 0 <= restart_share <= 1:
             raise ValueError(f"restart_share is {restart_share}, a share is from 0 to 1")
         device = generator.device
-        self.table = MoveTable(device)
+        self.table = table or MoveTable(device)
         self._rewards = REWARDS[rewards](self.table)
         self._exponents = exponents
         self._restart_share = restart_share
@@ -196,11 +202,15 @@ class Environment:
         self.legal = self.table.legal(self.boards)
         return self._rewards(lines, lost), ended
 
-    def remember(self) -> None:
-        """Add the boards of all games to the history that games restart from; the oldest leave it."""
+    def remember(self, boards: Tensor | None = None) -> None:
+        """Add boards to the history that games restart from; the oldest leave it.
+
+        Args:
+            boards: `[games, 16] uint8`, each with a legal move; by default those of these games.
+        """
         games = len(self.boards)
         places = torch.arange(games, device=self.boards.device) + self._remembered % len(self._history)
-        self._history[places] = self.boards
+        self._history[places] = self.boards if boards is None else boards
         self._remembered += games
 
     def restart(self) -> None:

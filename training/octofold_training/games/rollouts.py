@@ -121,7 +121,7 @@ class Rollouts:
         return moves, log_policy.gather(1, moves[:, None])[:, 0], rewards, ended
 
 
-def generalised_advantages(turn: Turn, last_values: Tensor, discount: float, trace_decay: float) -> Tensor:
+def generalized_advantages(turn: Turn, last_values: Tensor, discount: float, trace_decay: float) -> Tensor:
     """The advantages of the moves of a turn over its values, `[T, N]`.
 
     Generalized advantage estimation with lambda = `trace_decay` (Schulman et al., "High-Dimensional

@@ -22,7 +22,8 @@ from torch import Tensor, nn
 
 from octofold_training.errors import TrainingError
 from octofold_training.games.stages import TypicalLeads, stages
-from octofold_training.learners.supervised import SupervisedOptions, SupervisedProgress, SupervisedRun
+from octofold_training.learners.pooled_run import PooledOptions, PooledRun
+from octofold_training.learners.student_run import StudentProgress
 from octofold_training.networks.architectures import Architecture
 from octofold_training.networks.build import ILLEGAL
 from octofold_training.networks.encoding import fastest_type
@@ -43,7 +44,7 @@ CURVES = Curves(
 
 
 @dataclass(frozen=True)
-class DistilOptions(SupervisedOptions):
+class DistilOptions(PooledOptions):
     """Options of one training run."""
 
     temperature: float = option(
@@ -60,7 +61,7 @@ class DistilOptions(SupervisedOptions):
     regret_weight: float = option(0.0, "weight of the expected regret of the policy in the loss")
 
 
-class Distillation(SupervisedRun[DistilOptions, SupervisedProgress]):
+class Distillation(PooledRun[DistilOptions, StudentProgress]):
     """One run: a student, its optimizer and its games."""
 
     def __init__(
@@ -76,10 +77,9 @@ class Distillation(SupervisedRun[DistilOptions, SupervisedProgress]):
         Raises:
             TrainingError: the network values afterstates.
         """
-        if architecture.get("head", "policy") != "policy":
-            raise TrainingError("the network values afterstates; `octofold-train value` trains it")
+        require_policy(architecture)
         super().__init__(
-            options, architecture, teacher, fastest_type(device), SupervisedProgress, device, processes
+            options, architecture, teacher, fastest_type(device), StudentProgress, device, processes
         )
         self._leads = TypicalLeads()
 
@@ -97,7 +97,7 @@ class Distillation(SupervisedRun[DistilOptions, SupervisedProgress]):
 
         logits = self._answers(views).gather(1, moves_in_view)  # as on the board itself
         loss = self._loss(logits, torch.from_numpy(values), self._temperatures(boards, values))
-        self._step(loss, len(boards))
+        self._step(loss, len(boards), self._processes)
 
         teacher_moves = values.argmax(axis=1).astype(np.int8)
         preferences = np.where(np.isfinite(values), logits.detach().numpy(), -np.inf)
@@ -131,16 +131,11 @@ class Distillation(SupervisedRun[DistilOptions, SupervisedProgress]):
         return temperature * torch.from_numpy(relative.astype(np.float32))[:, None]
 
     def _loss(self, logits: Tensor, values: Tensor, temperatures: Tensor) -> Tensor:
-        """Mean divergence of the policy from the teacher's preferences among `values` `[B, 4]`, in nats.
-
-        Both cover only the legal moves, which the player knows, so the network need not learn them.
-        """
-        targets = torch.softmax(values / temperatures, dim=1)
-        logits = logits.masked_fill(values.isinf(), ILLEGAL)
-        loss = nn.functional.cross_entropy(logits, targets) - _entropy(targets)
+        loss = divergence(logits, values, temperatures)
         if self.options.regret_weight:
             shortfall = (values.amax(dim=1, keepdim=True) - values).clamp(max=LARGEST_REGRET)
-            expected = (torch.softmax(logits, dim=1) * shortfall).sum(dim=1).mean()
+            policy = torch.softmax(logits.masked_fill(values.isinf(), ILLEGAL), dim=1)
+            expected = (policy * shortfall).sum(dim=1).mean()
             loss = loss + self.options.regret_weight * expected / self.options.temperature
         return loss
 
@@ -149,10 +144,31 @@ class Distillation(SupervisedRun[DistilOptions, SupervisedProgress]):
         return {**super().state(), "leads": self._leads.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from `state`; see `SupervisedRun.restore`."""
+        """Go on from `state`; see `PooledRun.restore`."""
         super().restore(state)
         if "leads" in state:  # older states have none
             self._leads.restore(state["leads"])
+
+
+def require_policy(architecture: Architecture) -> None:
+    """Raises `TrainingError` for a network that values afterstates."""
+    if architecture.get("head", "policy") != "policy":
+        raise TrainingError("the network values afterstates; `octofold-train value` trains it")
+
+
+def divergence(logits: Tensor, values: Tensor, temperature: Tensor | float) -> Tensor:
+    """Mean divergence of a policy from the teacher's preferences among its moves, in nats.
+
+    Both cover only the legal moves, which the player knows, so the network need not learn them.
+
+    Args:
+        logits: of the policy `[B, 4]`.
+        values: the teacher's `[B, 4]`, in points, `-inf` where illegal.
+        temperature: in points, one for all or `[B, 1]`.
+    """
+    targets = torch.softmax(values / temperature, dim=1)
+    logits = logits.masked_fill(values.isinf(), ILLEGAL)
+    return nn.functional.cross_entropy(logits, targets) - _entropy(targets)
 
 
 def _entropy(targets: Tensor) -> Tensor:

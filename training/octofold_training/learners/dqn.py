@@ -31,7 +31,7 @@ from octofold_training.run.goals import GamesRun
 from octofold_training.run.long_run import RunProgress
 from octofold_training.run.network_state import NetworkState
 from octofold_training.run.options import option
-from octofold_training.run.random_state import random_state, restore_random
+from octofold_training.run.random_state import random_state, restore_generator, restore_random
 from octofold_training.run.schedules import cooling
 
 CURVES = Curves(
@@ -89,7 +89,7 @@ class DQNProgress(RunProgress):
         )
 
 
-class Replay:
+class ReplayBuffer:
     """The latest moves: what was seen, done and earned, and what came of it."""
 
     def __init__(self, size: int, device: torch.device) -> None:
@@ -137,14 +137,18 @@ class Replay:
 
 
 class DQN(NetworkState, GamesRun):
-    """One run: a Q-network, its optimiser, its games and their latest moves."""
+    """One run: a Q-network, its optimizer, its games and their latest moves."""
 
     options: DQNOptions
 
     def __init__(
         self, options: DQNOptions, architecture: Architecture, device: torch.device | None = None
     ) -> None:
-        """Raises `TrainingError` for a network that does not answer with values of moves."""
+        """Prepare a run.
+
+        Raises:
+            TrainingError: the network does not answer with values of moves, or the replay is too small.
+        """
         device = device or torch.device("cpu")
         self.options = options
         self.warnings: list[str] = []
@@ -160,7 +164,7 @@ class DQN(NetworkState, GamesRun):
         self._encode = BoardEncoder(self._interface, _EXPONENTS + 1, torch.float32, device)
         self._target = build(architecture).to(device).requires_grad_(False)
         self._target.load_state_dict(self.network.state_dict())
-        self._optimiser = torch.optim.Adam(self.network.parameters(), lr=options.learning_rate)
+        self._optimizer = torch.optim.Adam(self.network.parameters(), lr=options.learning_rate)
         self.averaged = AveragedModel(self.network, multi_avg_fn=get_ema_multi_avg_fn(0.0))
         self._generator = torch.Generator(device).manual_seed(options.seed)
         self._random = np.random.default_rng(options.seed)
@@ -170,8 +174,12 @@ class DQN(NetworkState, GamesRun):
                 f"replay is {options.replay:,}; it must be more than first_moves ({options.first_moves:,}) "
                 f"and at least batch_size ({options.batch_size:,}), or there is never an update"
             )
+        if options.replay < options.games:
+            raise TrainingError(
+                f"replay is {options.replay:,}; each of {options.games:,} games adds a move at once"
+            )
         self.environment = Environment(options.games, _EXPONENTS + 1, options.rewards, 0.0, self._generator)
-        self._replay = Replay(options.replay, device)
+        self._replay = ReplayBuffer(options.replay, device)
         self._updates = 0
 
     @property
@@ -250,11 +258,11 @@ class DQN(NetworkState, GamesRun):
         rows = self._random.choice(len(self._replay), self.options.batch_size, replace=False)
         batch = self._replay.batch(torch.from_numpy(rows).to(self._replay.moves.device))
         loss = self.loss(*batch)
-        for group in self._optimiser.param_groups:
+        for group in self._optimizer.param_groups:
             group["lr"] = self.learning_rate()
-        self._optimiser.zero_grad()
+        self._optimizer.zero_grad()
         loss.backward()
-        self._optimiser.step()
+        self._optimizer.step()
         self._updates += 1
         if self.options.target_every and self._updates % self.options.target_every == 0:
             self._target.load_state_dict(self.network.state_dict())
@@ -300,7 +308,7 @@ class DQN(NetworkState, GamesRun):
         super().restore(state)
         self._target.load_state_dict(state["target"])
         self.environment.restore(state["environment"])
-        self._generator.set_state(state["generator"])
+        restore_generator(self._generator, state["generator"], self.options.seed, self.positions)
         self._replay.restore(state["replay"])
         self.episodes, self._updates = state["episodes"], state["updates"]
         if "random" in state:

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from octofold_game.play_logs.moves import Moves
 from octofold_game.play_logs.shards import ShuffledMoves
+from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
@@ -79,7 +80,7 @@ class ImitationProgress(RunProgress):
 
 
 class Imitation(NetworkState, PositionsRun):
-    """One run: a network, its optimiser, and where it stands in the moves."""
+    """One run: a network, its optimizer, and where it stands in the moves."""
 
     options: ImitationOptions
 
@@ -91,7 +92,12 @@ class Imitation(NetworkState, PositionsRun):
         device: torch.device | None = None,
         processes: Processes = ONE_PROCESS,
     ) -> None:
-        """Raises `TrainingError` for a network that does not answer with logits of moves, or for no work."""
+        """Prepare a run.
+
+        Raises:
+            TrainingError: the network does not answer with logits of moves, the last batch of an epoch is too
+                small for it, or there is nothing to learn from.
+        """
         total = options.positions or options.epochs * len(moves)
         if total < 1:
             raise TrainingError(
@@ -111,6 +117,7 @@ class Imitation(NetworkState, PositionsRun):
             )
         if options.micro_batch_size and interface.output is not None:
             raise TrainingError("micro_batch_size is for networks with one output")
+        _require_batches(self.network, len(moves), options.batch_size, processes.count)
         self._interface = interface
         self._moves = moves
         self._device = device
@@ -123,7 +130,7 @@ class Imitation(NetworkState, PositionsRun):
         )
         size = options.micro_batch_size
         self._answer = MicroBatches(self.network, size) if size else self.network
-        self._optimiser = torch.optim.Adam(self.network.parameters(), lr=options.learning_rate, fused=True)
+        self._optimizer = torch.optim.Adam(self.network.parameters(), lr=options.learning_rate, fused=True)
         decay = max(0.0, 1 - options.batch_size / options.averaged) if options.averaged else 0.0
         self.averaged = AveragedModel(self.network, multi_avg_fn=get_ema_multi_avg_fn(decay))
         self._batches = self._shuffled()
@@ -171,7 +178,7 @@ class Imitation(NetworkState, PositionsRun):
             positions_per_second=round(learned / seconds, 1),
             loss=round(loss / learned, 5),
             learning_rate=self.learning_rate(),
-            epoch=round(self.positions / len(self._moves), 4),
+            epoch=self.positions / len(self._moves),  # not rounded: its whole part tells epochs apart
             accuracy=round(right / learned, 5),
         )
 
@@ -182,12 +189,12 @@ class Imitation(NetworkState, PositionsRun):
         made = torch.from_numpy(moves.moves[part]).to(self._device).long()
         logits = self._interface.by_move(self._policy(boards))
         losses = cross_entropy(logits, made, reduction="sum")
-        self._optimiser.zero_grad()
+        self._optimizer.zero_grad()
         (losses / len(moves)).backward()
         self._processes.add_gradients(self.network)
-        for group in self._optimiser.param_groups:
+        for group in self._optimizer.param_groups:
             group["lr"] = self.learning_rate()
-        self._optimiser.step()
+        self._optimizer.step()
         self.averaged.update_parameters(self.network)
         right = (logits.argmax(dim=1) == made).sum()
         loss, accurate = self._processes.added(
@@ -223,3 +230,14 @@ class Imitation(NetworkState, PositionsRun):
             raise TrainingError("was learning from other moves, though as many")
         super().restore(state)
         self._batches = self._shuffled()
+
+
+def _require_batches(network: nn.Module, moves: int, batch_size: int, processes: int) -> None:
+    """Raises `TrainingError` if batch norm would have a single board of a batch to average over."""
+    last = moves % batch_size or batch_size
+    averages = any(isinstance(layer, nn.modules.batchnorm._BatchNorm) for layer in network.modules())
+    if averages and min(last, batch_size) // processes < 2:
+        raise TrainingError(
+            f"batch_size = {batch_size:,} of {moves:,} moves leaves {last:,} for the last of an epoch; the "
+            f"network's batch norm needs 2 in each of {processes} processes: choose another batch_size"
+        )

@@ -43,7 +43,7 @@ from octofold_training.run.goals import GamesRun
 from octofold_training.run.long_run import RunProgress
 from octofold_training.run.network_state import NetworkState
 from octofold_training.run.options import option
-from octofold_training.run.random_state import random_state, restore_random
+from octofold_training.run.random_state import random_state, restore_generator, restore_random
 
 CURVES = Curves(
     {
@@ -190,14 +190,14 @@ class LazyZero(NetworkState, GamesRun):
             raise TrainingError('LazyZero needs a policy and a value: it trains kind = "residual"')
         self.network = network.to(device)
         self._encode = BoardEncoder(network.interface, _EXPONENTS + 1, torch.float32, device)
-        self._optimiser = torch.optim.AdamW(
+        self._optimizer = torch.optim.AdamW(
             self.network.parameters(), lr=options.learning_rate, weight_decay=options.weight_decay
         )
         self.averaged = AveragedModel(self.network, multi_avg_fn=get_ema_multi_avg_fn(0.0))
         self._dtype = fastest_type(device)
         self._generator = torch.Generator(device).manual_seed(options.seed)
         self._random = np.random.default_rng(options.seed)
-        self.environment = Environment(options.games, _EXPONENTS, "count", 0.0, self._generator)
+        self.environment = Environment(options.games, _EXPONENTS + 1, "count", 0.0, self._generator)
         self._search = Search(options, self.environment.table, self._generator)
         self._unfinished = Unfinished(options.games, device)
         self.replay = GameReplay(options.replay)
@@ -275,11 +275,11 @@ class LazyZero(NetworkState, GamesRun):
         views = boards.gather(1, torch.from_numpy(CELLS[turns])).to(device)
         turned = torch.empty_like(shares).scatter_(1, torch.from_numpy(MOVES[turns]), shares).to(device)
         loss, agreement = self.losses(views, turned, left.to(device))
-        for group in self._optimiser.param_groups:
+        for group in self._optimizer.param_groups:
             group["lr"] = self.learning_rate()
-        self._optimiser.zero_grad()
+        self._optimizer.zero_grad()
         loss.backward()
-        self._optimiser.step()
+        self._optimizer.step()
         self._form = None
         return torch.stack([loss.detach(), agreement])
 
@@ -314,7 +314,7 @@ class LazyZero(NetworkState, GamesRun):
         """Continue from `state`; see `NetworkState.restore`."""
         super().restore(state)
         self.environment.restore(state["environment"])
-        self._generator.set_state(state["generator"])
+        restore_generator(self._generator, state["generator"], self.options.seed, self.positions)
         restore_random(self._random, state["random"])
         self._unfinished.restore(state["unfinished"])
         self.replay.restore(state["replay"])

@@ -10,9 +10,9 @@ Delayed Temporal Coherence Learning", 2016). After an episode the next one resta
 until the rest is short, so that late positions are seen often (Matsuzaki, "Developing 2048 Player with
 Backward Temporal Coherence Learning and Restart", ACG 2017). Where late boards have tables of their own,
 a share of the games begins with a board at which an earlier one came to them (carousel shaping, in
-Jaskowski's article as well), and a share of these is played by what is known of smaller tiles: who has
-never seen a way on values the boards that lead there by how games ended so far, and avoids them. Threads
-share the tables without locks: they are so large that two updates rarely meet.
+Jaskowski's article as well), and a share of these is played by what is known of smaller tiles. A player that
+has never continued past such boards values them by games that ended there, and avoids them. Threads share the
+tables without locks: they are so large that two updates rarely meet.
 """
 
 from __future__ import annotations
@@ -33,10 +33,12 @@ from octofold_players.ntuple import (
     NTupleFileError,
     NTupleNetwork,
     check_stages,
+    check_tuples,
     load_array,
     save_array,
 )
 
+from octofold_training.errors import TrainingError
 from octofold_training.learners.ntuple_episodes import Buffers, Learning, learn
 from octofold_training.run.curves import Curves, draw_curves
 from octofold_training.run.history import History
@@ -53,19 +55,20 @@ class NTupleOptions:
 
     tuples: tuple[tuple[int, ...], ...] = option(FOUR_SIX_TUPLES, "cells of each tuple, in rising order")
     first_tuples: int = option(4, "tuples that learn alone at first: fewer learn faster", minimum=1)
-    first_moves: float = option(0.0, "moves of the run after which the others join them")
+    first_moves: float = option(0.0, "moves before the remaining tuples join")
     stages: tuple[int, ...] = option((), "falling exponents: boards that hold them have tables of their own")
-    stage_moves: float = option(0.0, "moves of the run after which they get them")
+    stage_moves: float = option(0.0, "moves before late stages get tables of their own")
     moves: float = option(1e9, "moves that the whole run learns from, resumed parts included", minimum=1)
     late_share: float = option(0.5, "share of the games that begin where a late stage does", maximum=0.9)
     guided_share: float = option(0.0, "share of those that play as if their tiles were smaller", maximum=1)
     cool_down: float = option(0.0, "last share of the run, in which all rates fall to 0", maximum=1)
-    trace_decay: float = option(0.5, "lambda: share of the target from the rest of the episode")
+    trace_decay: float = option(0.5, "lambda: share of the target from the rest of the episode", maximum=1)
     shortest_restart: int = option(10, "moves: a shorter episode is not restarted from its middle", minimum=2)
     threads: int = option(2, "threads that play and learn at once", minimum=1)
-    seed: int = option(1, "of the spawns")
+    seed: int = option(1, "seed of the spawns")
 
     def __post_init__(self) -> None:
+        check_tuples(self.tuples)
         check_stages(self.stages)
 
     def shape(self, moves: float) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
@@ -135,15 +138,16 @@ class NTupleLearner:
             state = json.loads((folder / "learner.json").read_text())
             learner.episodes, learner.moves = state["episodes"], state["moves"]
             learner.seconds = state["seconds"]
-            if (seed := state.get("seed", options.seed)) != options.seed:  # older states have none
-                raise NTupleFileError(
-                    f"{folder}: was begun with seed {seed}, the recipe has seed {options.seed}; another run "
-                    "needs another --state"
-                )
+            seed = state.get("seed", options.seed)  # older states have none
         except OSError as error:
             raise NTupleFileError(f"{folder / 'learner.json'}: {error.strerror}") from error
-        except (ValueError, KeyError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise NTupleFileError(f"{folder / 'learner.json'}: not a learner's counts ({error})") from error
+        if seed != options.seed:
+            raise NTupleFileError(
+                f"{folder}: was begun with seed {seed}, the recipe has seed {options.seed}; another run "
+                "needs another --state"
+            )
         for thread in learner._threads:
             thread.reseed(learner.moves)  # new spawns, not those of the start again
         return learner
@@ -184,7 +188,11 @@ class NTupleLearner:
         self._hold(tuples, stages, grown.reshape(-1, 3))  # only now: what ends this halfway changes nothing
 
     def save(self, folder: Path) -> None:
-        """Write everything that `resume` needs; an interrupted save leaves the last one readable."""
+        """Write everything that `resume` needs; an interrupted save leaves the last one readable.
+
+        All files are written beside the old ones first. Only a kill while one after the other replaces them,
+        just after tables were added, leaves files that do not fit together.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         state = {
             "episodes": self.episodes,
@@ -288,5 +296,10 @@ def train(
 
 
 def _save(learner: NTupleLearner, history: History, folder: Path) -> None:
+    if not np.isfinite(learner.network.values).all():
+        raise TrainingError(
+            f"the values are no longer finite numbers at {learner.moves:,} moves; {folder} keeps what was "
+            "saved before"
+        )
     learner.save(folder)
     draw_curves(history.reports, folder / "curves.png", _CURVES)

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
@@ -24,7 +23,7 @@ from octofold_training import checkpoints
 from octofold_training.checkpoints import Checkpoint
 from octofold_training.errors import TrainingError
 from octofold_training.games.environment import Environment, RewardName
-from octofold_training.games.rollouts import Rollouts, Turn, generalised_advantages
+from octofold_training.games.rollouts import Rollouts, Turn, generalized_advantages
 from octofold_training.networks.build import all_finite, require_planes
 from octofold_training.networks.encoding import fastest_type
 from octofold_training.networks.value_network import ValueNetwork
@@ -32,6 +31,7 @@ from octofold_training.run.curves import Curves
 from octofold_training.run.goals import PositionsRun
 from octofold_training.run.long_run import RunProgress
 from octofold_training.run.options import fit_to_run, option
+from octofold_training.run.random_state import reseed
 from octofold_training.run.schedules import cooling
 
 CURVES = Curves(
@@ -61,9 +61,11 @@ class PPOOptions:
         "positions at the start that train only the value network; at most a tenth of the run",
         fits_run=True,
     )
-    cool_down: float = option(0.5, "last share of the run, in which the learning rates fall to 0")
-    discount: float = option(0.999, "gamma: value of a point one move later")
-    trace_decay: float = option(0.9, "lambda of the advantages: 0 trusts the values, 1 the rewards")
+    cool_down: float = option(0.5, "last share of the run, in which the learning rates fall to 0", maximum=1)
+    discount: float = option(0.999, "gamma: value of a point one move later", maximum=1)
+    trace_decay: float = option(
+        0.9, "lambda of the advantages: 0 trusts the values, 1 the rewards", maximum=1
+    )
     clip: float = option(0.1, "maximum change of a move's probability in a turn")
     entropy_weight: float = option(0.0, "weight of the entropy bonus")
     kl_weight: float = option(0.05, "weight of the penalty for diverging from the initial network")
@@ -72,7 +74,7 @@ class PPOOptions:
     rewards: RewardName = option(
         "points", "'points': the score; 'merges': by tile, and a penalty at the end; 'count': merges"
     )
-    restart_share: float = option(0.5, "share of games that start from a board of a recent game, at most 1")
+    restart_share: float = option(0.5, "share of games that start from a board of a recent game", maximum=1)
     warm_up_moves: int = option(1000, "moves of each game before the run, to reach games of all ages")
     averaged: float = option(
         500e3,
@@ -126,7 +128,7 @@ class PPO(PositionsRun):
         decay = max(0.0, 1 - options.minibatch_size / (options.epochs * options.averaged))
         average = get_ema_multi_avg_fn(decay)
         self.averaged = AveragedModel(self.policy, multi_avg_fn=average)
-        self._optimiser = torch.optim.AdamW(
+        self._optimizer = torch.optim.AdamW(
             [
                 {"params": list(self.policy.parameters())},
                 {"params": list(self.value_network.parameters())},
@@ -166,7 +168,7 @@ class PPO(PositionsRun):
         start = time.perf_counter()
         turn = self._turn
         last_values = self._rollouts.collect(self.policy, self.value_network, turn)
-        advantages = generalised_advantages(
+        advantages = generalized_advantages(
             turn, last_values, self.options.discount, self.options.trace_decay
         )
         targets = advantages + turn.values
@@ -198,7 +200,7 @@ class PPO(PositionsRun):
     def _update(self, lessons: _Lessons) -> Tensor:
         """Learn from a turn. Returns averages `[4]`: loss, divergence, entropy, share of clipped changes."""
         options = self.options
-        policy, values = self._optimiser.param_groups
+        policy, values = self._optimizer.param_groups
         policy["lr"], values["lr"] = (
             self.rate() * peak for peak in (options.learning_rate, options.value_learning_rate)
         )
@@ -210,11 +212,11 @@ class PPO(PositionsRun):
             order = torch.randperm(len(reference), generator=self._generator, device=self._generator.device)
             for chosen in order.split(options.minibatch_size):
                 loss, *others = self._losses(lessons.chosen(chosen), reference[chosen], learns_policy)
-                self._optimiser.zero_grad()
+                self._optimizer.zero_grad()
                 loss.backward()
-                for group in self._optimiser.param_groups:
+                for group in self._optimizer.param_groups:
                     nn.utils.clip_grad_norm_(group["params"], options.max_gradient_norm)
-                self._optimiser.step()
+                self._optimizer.step()
                 self.averaged.update_parameters(self.policy)
                 totals += torch.stack([loss, *others]).detach()
                 updates += 1
@@ -238,7 +240,7 @@ class PPO(PositionsRun):
         """The loss, the divergence from the initial network, the entropy and the share of clipped changes."""
         options = self.options
         values = self.value_network(self._rollouts.encode(lessons.views))
-        value_loss = (values - self.value_network.normalised(lessons.targets)).square().mean() / 2
+        value_loss = (values - self.value_network.normalized(lessons.targets)).square().mean() / 2
         with torch.set_grad_enabled(learns_policy):
             log_policy = self._rollouts.log_policy(self.policy, lessons.views, lessons.legal)
             log_probabilities = log_policy.gather(1, lessons.moves[:, None])[:, 0]
@@ -262,7 +264,7 @@ class PPO(PositionsRun):
             "policy": self.policy.state_dict(),
             "value_network": self.value_network.state_dict(),
             "averaged": self.averaged.state_dict(),
-            "optimiser": self._optimiser.state_dict(),
+            "optimiser": self._optimizer.state_dict(),
             "environment": self.environment.state(),
         }
 
@@ -280,9 +282,10 @@ class PPO(PositionsRun):
         self.policy.load_state_dict(state["policy"])
         self.value_network.load_state_dict(state["value_network"])
         self.averaged.load_state_dict(state["averaged"])
-        self._optimiser.load_state_dict(state["optimiser"])
-        seed = np.random.SeedSequence([self.options.seed, self.positions]).generate_state(1)
-        self._generator.manual_seed(int(seed[0]))  # do not repeat the moves and spawns of the beginning
+        self._optimizer.load_state_dict(state["optimiser"])
+        reseed(
+            self._generator, self.options.seed, self.positions
+        )  # do not repeat the moves and spawns of the beginning
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,8 @@ from torch import Tensor
 from torch.nn.functional import huber_loss, kl_div
 
 from octofold_training.errors import TrainingError
-from octofold_training.learners.supervised import SupervisedOptions, SupervisedProgress, SupervisedRun
+from octofold_training.learners.pooled_run import PooledOptions, PooledRun
+from octofold_training.learners.student_run import StudentProgress
 from octofold_training.networks.architectures import Architecture
 from octofold_training.networks.build import ILLEGAL
 from octofold_training.run.curves import Curves
@@ -47,7 +48,7 @@ CURVES = Curves(
 
 
 @dataclass(frozen=True)
-class ValueOptions(SupervisedOptions):
+class ValueOptions(PooledOptions):
     """The options of a run."""
 
     batch_size: int = option(256, "positions of one update; each is seen with all its afterstates", minimum=2)
@@ -62,7 +63,7 @@ class ValueOptions(SupervisedOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ValueProgress(SupervisedProgress):
+class ValueProgress(StudentProgress):
     """Averages since the last report."""
 
     value_error: float
@@ -105,7 +106,7 @@ class _Left(NamedTuple):
     "[O]: whether the game ended, so that its board now belongs to another game"
 
 
-class ValueLearning(SupervisedRun[ValueOptions, ValueProgress]):
+class ValueLearning(PooledRun[ValueOptions, ValueProgress]):
     """One run: a value network, its optimizer and its games."""
 
     def __init__(
@@ -152,7 +153,7 @@ class ValueLearning(SupervisedRun[ValueOptions, ValueProgress]):
             + self.options.preference_weight * self._divergence(worth, torch.from_numpy(teacher_values))
             + self.options.td_weight * self._distance(left_values, td_targets)
         )
-        self._step(loss, len(boards))
+        self._step(loss, len(boards), self._processes)
 
         teacher_moves = teacher_values.argmax(axis=1).astype(np.int8)
         student_moves = worth.detach().numpy().argmax(axis=1).astype(np.int8)

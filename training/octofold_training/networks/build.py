@@ -7,7 +7,6 @@ card; `build` makes a module from it.
 
 from __future__ import annotations
 
-import torch
 from torch import nn
 
 from octofold_training.networks.architectures import (
@@ -77,8 +76,8 @@ def interface_of(network: nn.Module | type[nn.Module]) -> Interface:
 
 
 def all_finite(*networks: nn.Module) -> bool:
-    """Whether all weights are finite numbers."""
-    return all(bool(torch.isfinite(each).all()) for network in networks for each in network.parameters())
+    """Whether all weights, and all averages of batch norm, are finite numbers."""
+    return all(bool(each.isfinite().all()) for network in networks for each in network.state_dict().values())
 
 
 def count_weights(network: nn.Module) -> int:

@@ -1,7 +1,7 @@
 """A network whose first layer looks up the features of four cells in tables, without multiplications.
 
 A feature of a line (row or column) or of a 2x2 square is the ReLU of a sum over the six pairs of its cells of
-a table entry that the pair's two exponents select. Other than a filter over one-hot cells, which adds up what
+a table entry that the pair's two exponents select. Unlike a filter over one-hot cells, which adds up what
 each cell says by itself, a table knows what two cells mean together: that they merge, or that they are in
 order. All multiply-adds are left to the dense layers behind, which see the whole board. It is the idea of
 n-tuple networks (Szubert and Jaskowski, CIG 2014), with a network in place of their sum.
@@ -69,7 +69,18 @@ class PairNetwork(nn.Module):
         for pattern, table in zip(self.patterns, self.tables, strict=True):
             first, second = exponents[:, self.get_buffer(f"{pattern}_pairs")].unbind(dim=3)
             rows = first * self.exponents + second + self.get_buffer("first_rows")
-            sums = embedding_bag(rows.flatten(0, 1), table, mode="sum")
-            found.append(sums.view(len(one_hot), -1))
-        x = torch.relu(torch.cat(found, dim=1))
-        return through_dense(x.to(one_hot.dtype), self.dense)
+            look_up = products if table.is_cuda else looked_up
+            sums = look_up(rows.flatten(0, 1), table, one_hot.dtype)
+            found.append(sums.view(*rows.shape[:2], table.shape[1]).flatten(1))
+        return through_dense(torch.relu(torch.cat(found, dim=1)), self.dense)
+
+
+def looked_up(rows: Tensor, table: Tensor, dtype: torch.dtype) -> Tensor:
+    """Sums of table rows, as a CPU finds them best: `[M, features]` for `rows` `[M, 6]`, added in float32."""
+    return embedding_bag(rows, table, mode="sum").to(dtype)
+
+
+def products(rows: Tensor, table: Tensor, dtype: torch.dtype) -> Tensor:
+    """The same as a matrix product in `dtype`, whose gradients need no sorting of rows on a GPU."""
+    chosen = torch.zeros(len(rows), len(table), dtype=dtype, device=rows.device).scatter_(1, rows, 1.0)
+    return chosen @ table.to(dtype)

@@ -46,7 +46,7 @@ class ValueNetwork(nn.Module):
         value: Tensor = self(one_hot)
         return value * self._deviation() + self.mean
 
-    def normalised(self, targets: Tensor) -> Tensor:
+    def normalized(self, targets: Tensor) -> Tensor:
         """`targets` in the units of the rewards, shifted and scaled as `forward` learns them."""
         return (targets - self.mean) / self._deviation()
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from octofold_training import checkpoints
+from octofold_training.checkpoints import CheckpointError
 from octofold_training.errors import TrainingError
 from octofold_training.networks.build import all_finite
 from octofold_training.run.curve_files import by_epoch, tensorboard_events, write_csv
@@ -21,6 +22,7 @@ from octofold_training.run.history import History
 from octofold_training.run.provenance import UNRECORDED, Stage, stages_so_far
 
 if TYPE_CHECKING:
+    from torch import nn
     from torch.optim.swa_utils import AveragedModel
 
     from octofold_training.games.strength import Strength
@@ -185,9 +187,9 @@ def train(
     """Train until the run is finished, or for `minutes`; continue from `folder` if it contains a state.
 
     The averaged network is written to `checkpoint` whenever the state is saved, and at the end. Every report
-    goes to `report` and into the history, with what `estimate` then says of the
-    strength, if anything. Ctrl-C saves the state and is raised again. Any other exception,
-    such as `TrainingError`, leaves the last save unchanged.
+    goes to `report` and into the history, with what `estimate` then says of the strength, if anything. Ctrl-C
+    saves the state and is raised again. Any other exception, such as `TrainingError`, leaves the last save
+    unchanged.
     """
     before: list[Stage] = []
     if (folder / STATE).exists():
@@ -222,6 +224,9 @@ def _save(
             f"the weights are no longer finite numbers at {run.positions:,} positions; {folder} keeps what "
             "was saved before"
         )
+    float16 = getattr(run.options, "float16", False)  # not every learner has this option
+    if float16:
+        _require_float16(run.averaged.module, checkpoint)
     options = asdict(run.options)
     stages = stages_so_far(before, run.origin, options, run.positions, run.seconds)
     save_state(run, folder, stages)
@@ -232,12 +237,18 @@ def _save(
         "options": options,
         "stages": stages,
     }
-    float16 = getattr(run.options, "float16", False)  # not every learner has this option
     checkpoints.save(checkpoint, run.averaged.module, run.architecture, training, float16=float16)
     draw_curves(history.reports, folder / "curves.png", curves)
     write_csv(history.reports, folder / "curves.csv")
     if history.reports and "epoch" in history.reports[-1]:
         write_csv(by_epoch(history.reports), folder / "epochs.csv")
+
+
+def _require_float16(network: nn.Module, checkpoint: Path) -> None:
+    try:
+        checkpoints.halved(network.state_dict())
+    except CheckpointError as error:
+        raise TrainingError(f"{checkpoint}: {error}; continue with `float16 = false`") from error
 
 
 def follow(run: Run[Any], folder: Path, minutes: float = math.inf) -> None:

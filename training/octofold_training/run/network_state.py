@@ -18,7 +18,7 @@ class NetworkState:
     architecture: Architecture
     network: nn.Module
     averaged: AveragedModel
-    _optimiser: torch.optim.Optimizer
+    _optimizer: torch.optim.Optimizer
 
     def is_sound(self) -> bool:
         """Whether all weights are finite numbers."""
@@ -30,7 +30,7 @@ class NetworkState:
             "architecture": self.architecture,
             "network": self.network.state_dict(),
             "averaged": self.averaged.state_dict(),
-            "optimiser": self._optimiser.state_dict(),
+            "optimiser": self._optimizer.state_dict(),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -43,4 +43,4 @@ class NetworkState:
         require_architecture(self.architecture, state["architecture"])
         self.network.load_state_dict(state["network"])
         self.averaged.load_state_dict(state["averaged"])
-        self._optimiser.load_state_dict(state["optimiser"])
+        self._optimizer.load_state_dict(state["optimiser"])

@@ -16,6 +16,7 @@ import numba
 import torch
 from torch import Tensor, distributed, nn
 
+from octofold_training.errors import TrainingError
 from octofold_training.run.shared_sums import SharedSums, shared_sums
 
 
@@ -81,11 +82,17 @@ class Processes:
         return float(clock)
 
     def note_interrupt(self, _number: int, _frame: FrameType | None) -> None:
-        """The handler of a signal."""
+        """Handle a signal: only note it, since all processes must stop at the same update."""
         self.interrupted = True
 
 
 ONE_PROCESS = Processes()
+
+
+def require_one_process(what: str) -> None:
+    """Raises `TrainingError` that `what` trains in one process, if `torchrun` has started several."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise TrainingError(f"{what} trains in one process; start it without torchrun")
 
 
 @contextmanager

@@ -32,20 +32,25 @@ def stages_so_far(
         origin: how it learns now, see `Run.origin`.
         options: by which options. How long the whole run is does not make another stage.
         positions: of the whole run.
-        seconds: likewise.
+        seconds: of the whole run.
 
     Returns:
-        The stages before and the one at work; that is the last one before, if nothing has changed since.
+        The earlier stages and the current one. If nothing changed, the current one extends the last.
     """
     earlier = list(before)
-    now: Stage = {**origin, "options": dict(options)}
-    if earlier and _what(earlier[-1]) == _what(now):
+    if earlier and _same(earlier[-1], {**origin, "options": dict(options)}):
         earlier.pop()
     positions -= sum(stage["positions"] for stage in earlier)
     hours = round(seconds / 3600 - sum(stage["hours"] for stage in earlier), 2)
     if not positions:
         return list(before)
     return [*earlier, {**origin, "positions": positions, "hours": hours, "options": dict(options)}]
+
+
+def _same(before: Stage, now: Stage) -> bool:
+    """Whether a stage goes on. Options that did not exist when it began make no difference."""
+    known = {name: value for name, value in now["options"].items() if name in before["options"]}
+    return _what(before) == _what({**now, "options": known})
 
 
 def _what(stage: Stage) -> dict[str, Any]:

@@ -1,10 +1,11 @@
-"""Saves the state of numpy's random generators, so that a resumed run draws what it would have drawn."""
+"""Saves the state of random generators, so that a resumed run draws what it would have drawn."""
 
 from __future__ import annotations
 
 import json
 
 import numpy as np
+import torch
 
 
 def random_state(random: np.random.Generator) -> str:
@@ -19,3 +20,19 @@ def restore_random(random: np.random.Generator, state: str) -> None:
         ValueError: it is not a state of this kind of generator.
     """
     random.bit_generator.state = json.loads(state)
+
+
+def restore_generator(generator: torch.Generator, state: torch.Tensor, *seeds: int) -> None:
+    """Go on from an earlier `generator.get_state()`, or begin with `seeds` if that was on another device.
+
+    The state of a CPU's generator is none of a GPU's.
+    """
+    if state.shape == generator.get_state().shape:
+        generator.set_state(state)
+    else:
+        reseed(generator, *seeds)
+
+
+def reseed(generator: torch.Generator, *seeds: int) -> None:
+    """Begin with numbers that depend on all `seeds`, such as a run's seed and its positions."""
+    generator.manual_seed(int(np.random.SeedSequence(seeds).generate_state(1)[0]))

@@ -1,0 +1,102 @@
+"""Teacher and games on a device do what those on the CPU do."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from octofold_game.bitboards import pack
+from octofold_game.rules import legal_moves
+from octofold_players.ntuple import NTupleNetwork
+from octofold_training.games.environment import MoveTable
+from octofold_training.games.tensor_pool import TensorPool
+from octofold_training.games.tensor_teacher import TensorTeacher
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def table() -> MoveTable:
+    return MoveTable(CPU)
+
+
+def _boards(count: int) -> np.ndarray:
+    """Boards of all kinds, some with two tiles of 32768 side by side."""
+    random = np.random.default_rng(3)
+    boards = random.integers(0, 16, (count, 16)) * (random.random((count, 16)) < 0.7)
+    boards[::5, :2] = 15
+    return boards.astype(np.uint8)
+
+
+@pytest.mark.parametrize("stages", [(), (14,), (13, 11, 6)])
+def test_moves_are_worth_what_the_network_says(
+    teacher: NTupleNetwork, table: MoveTable, stages: tuple[int, ...]
+) -> None:
+    random = np.random.default_rng(4)
+    values = random.normal(0, 1000, teacher.size(teacher.tuples) * (len(stages) + 1)).astype(np.float32)
+    network = replace(teacher, values=values, stages=stages)
+    boards = _boards(3000)
+    legal = torch.from_numpy(legal_moves(boards))
+    found = TensorTeacher(network, table, CPU).action_values(torch.from_numpy(boards), legal)
+    np.testing.assert_allclose(found.numpy(), network.action_values(pack(boards)), rtol=1e-4, atol=0.1)
+
+
+def test_tuples_of_six_cells_are_numbered_exactly(table: MoveTable) -> None:
+    cells = (1, 5, 6, 9, 10, 14)
+    values = np.arange(16**6, dtype=np.float32) % 4093
+    network = NTupleNetwork((cells,), values)
+    boards = _boards(500)
+    legal = torch.from_numpy(legal_moves(boards))
+    found = TensorTeacher(network, table, CPU).action_values(torch.from_numpy(boards), legal)
+    np.testing.assert_array_equal(found.numpy(), network.action_values(pack(boards)))
+
+
+def test_the_first_half_follows_the_teacher_and_the_second_the_student(table: MoveTable) -> None:
+    pool = TensorPool(64, table, torch.Generator().manual_seed(1))
+    boards, legal = pool.batch()
+    first, last = legal.int().argmax(dim=1), 3 - legal.flip(1).int().argmax(dim=1)
+    teachers, students = table.slide(boards, first)[0][:32], table.slide(boards, last)[0][32:]
+    pool.advance(first, last)
+    spawned = pool.batch()[0] - torch.cat([teachers, students])
+    assert ((spawned > 0).sum(dim=1) == 1).all()  # no game ends with its first move
+
+
+def test_games_of_the_student_go_on_from_boards_that_the_teacher_reached(
+    teacher: NTupleNetwork, table: MoveTable
+) -> None:
+    pool = TensorPool(256, table, torch.Generator().manual_seed(1))
+    pool.warm_up(TensorTeacher(teacher, table, CPU), 384)
+    tiles = (pool.batch()[0][128:].int().exp2() * (pool.batch()[0][128:] > 0)).sum(dim=1)
+    begun = (tiles <= 8).float().mean().item()  # a quarter, and a third of the rest: from the first snapshot
+    assert begun == pytest.approx(0.5, abs=0.15)
+    assert tiles.max() > 300  # from the last
+
+
+def test_a_pool_goes_on_as_it_would_have(teacher: NTupleNetwork, table: MoveTable) -> None:
+    generator = torch.Generator().manual_seed(1)
+    pool, later = TensorPool(64, table, generator), TensorPool(64, table, torch.Generator())
+    values = TensorTeacher(teacher, table, CPU)
+    pool.warm_up(values, 200)
+    later.restore(pool.state())
+    with pytest.raises(ValueError, match="32 games, not 16"):
+        TensorPool(32, table, generator).restore(pool.state())
+    outcomes = []
+    for each in (pool, later):
+        each._teachers.generator = each._students.generator = torch.Generator().manual_seed(2)
+        for _ in range(100):
+            boards, legal = each.batch()
+            moves = values.action_values(boards, legal).argmax(dim=1)
+            each.advance(moves, legal.int().argmax(dim=1))
+        outcomes.append(each.batch()[0])
+    assert torch.equal(*outcomes)
+
+
+def test_no_step_waits_for_the_device(teacher: NTupleNetwork, table: MoveTable) -> None:
+    """Tensors without data refuse to give any value back, and so would stop a step that reads one."""
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        pool = TensorPool(64, table, torch.Generator())
+        values = TensorTeacher(teacher, table, CPU)
+        boards, legal = pool.batch()
+        moves = values.action_values(boards, legal).argmax(dim=1)
+        pool.advance(moves, moves)

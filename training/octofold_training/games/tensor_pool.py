@@ -1,0 +1,77 @@
+"""A pool of running games on one device: half played by the teacher, half by the student.
+
+`positions.PositionPool` is the same on a CPU, and says why there are both halves. Here, all games make a move
+at once, and a snapshot of the teacher's boards from time to time is what the student's games restart from.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from octofold_training.games.environment import Environment, MoveTable
+from octofold_training.games.tensor_teacher import EXPONENTS, TensorTeacher
+
+_BETWEEN_SNAPSHOTS = 128  # moves; the environment keeps 64, which then span about a teacher's game
+_STUDENT_RESTARTS = 0.75  # share of the student's ended games that go on from a teacher's board
+
+
+class TensorPool:
+    """`games` games in lockstep, an even number; the first half are the teacher's, and always begin anew."""
+
+    def __init__(self, games: int, table: MoveTable, generator: torch.Generator) -> None:
+        """Begin the games on the device of `table` and `generator`."""
+        self._teachers, self._students = (
+            Environment(games // 2, EXPONENTS, "points", share, generator, table)
+            for share in (0.0, _STUDENT_RESTARTS)
+        )
+        self._moves = 0
+
+    def warm_up(self, teacher: TensorTeacher, moves: int) -> None:
+        """Let the teacher make `moves` moves in each of its games; then let the student's begin."""
+        for _ in range(moves):
+            boards, legal = self._teachers.boards, self._teachers.legal
+            self._teachers.step(teacher.action_values(boards, legal).argmax(dim=1))
+            self._take_snapshot()
+        self._students.restart()
+
+    def batch(self) -> tuple[Tensor, Tensor]:
+        """The boards `[B, 16] uint8` for the moves of the next `advance`, and their legal moves `[B, 4]`."""
+        both = (self._teachers, self._students)
+        return torch.cat([each.boards for each in both]), torch.cat([each.legal for each in both])
+
+    def advance(self, teacher_moves: Tensor, student_moves: Tensor) -> Tensor:
+        """Make one legal move `[B]` in each game: the teacher's in its half, then the student's.
+
+        Returns how many of the student's games ended, `[]`; these have started again.
+        """
+        half = len(teacher_moves) // 2
+        self._teachers.step(teacher_moves[:half])
+        _, ended = self._students.step(student_moves[half:])
+        self._take_snapshot()
+        return ended.sum()
+
+    def _take_snapshot(self) -> None:
+        if self._moves % _BETWEEN_SNAPSHOTS == 0:
+            self._students.remember(self._teachers.boards)
+        self._moves += 1
+
+    def state(self) -> dict[str, Any]:
+        """Everything that `restore` needs, but for the generator."""
+        return {
+            "teachers": self._teachers.state(),
+            "students": self._students.state(),
+            "moves": self._moves,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from an earlier `state`.
+
+        Raises:
+            ValueError: there were more or fewer games.
+        """
+        self._teachers.restore(state["teachers"])
+        self._students.restore(state["students"])
+        self._moves = state["moves"]

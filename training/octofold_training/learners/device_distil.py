@@ -1,0 +1,154 @@
+"""Distillation with everything on one GPU: the games, the teacher's tables and the student.
+
+What is learned is what `distil` says. There, a CPU plays the games and evaluates them, some ten thousand
+positions a second for each core; here nothing leaves the device but a report, so a GPU is kept busy by the
+student alone. It runs on a CPU as well, to be tested.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from octofold_game.symmetries import CELLS, MOVES
+from octofold_players.ntuple import NTupleNetwork
+from torch import Tensor
+
+from octofold_training.errors import TrainingError
+from octofold_training.games.environment import MoveTable
+from octofold_training.games.tensor_pool import TensorPool
+from octofold_training.games.tensor_teacher import TensorTeacher
+from octofold_training.learners.distil import divergence, require_policy
+from octofold_training.learners.student_run import StudentOptions, StudentProgress, StudentRun
+from octofold_training.networks.architectures import Architecture
+from octofold_training.networks.encoding import OneHot, fastest_type
+from octofold_training.run.options import option
+from octofold_training.run.random_state import reseed
+
+
+@dataclass(frozen=True)
+class DeviceDistilOptions(StudentOptions):
+    """Options of one training run. The defaults suit a large GPU."""
+
+    batch_size: int = option(16_384, "positions of one update, an even number", minimum=2)
+    learning_rate: float = option(4e-3, "peak learning rate, after the warm-up")
+    temperature: float = option(
+        300.0, "difference in points that makes a move e times less likely", minimum=1
+    )
+    warm_up_moves: int = option(
+        8_000, "moves that the teacher makes in each of its games before the run, to reach all stages"
+    )
+
+
+class DeviceDistillation(StudentRun):
+    """One run: a student, its optimizer, the games and the teacher's tables, on one device."""
+
+    options: DeviceDistilOptions
+
+    def __init__(
+        self,
+        options: DeviceDistilOptions,
+        architecture: Architecture,
+        teacher: NTupleNetwork,
+        device: torch.device | None = None,
+    ) -> None:
+        """Prepare a run.
+
+        Raises:
+            TrainingError: the network values afterstates, cannot see all tiles, or the batch is odd.
+        """
+        require_policy(architecture)
+        if options.batch_size % 2:
+            raise TrainingError(f"batch_size is {options.batch_size}; half of it are the teacher's games")
+        super().__init__(options, architecture, teacher, device)
+        device = device or torch.device("cpu")
+        self._generator = torch.Generator(device).manual_seed(options.seed)
+        table = MoveTable(device)
+        self._tables = TensorTeacher(teacher, table, device)
+        self.pools = [TensorPool(options.batch_size, table, self._generator) for _ in range(options.slices)]
+        self._one_hot = OneHot(architecture["exponents"], fastest_type(device), device)
+        self._cells, self._moves = (torch.from_numpy(each).long().to(device) for each in (CELLS, MOVES))
+        self._turn = 0
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """The training method and what it started from, for the checkpoint."""
+        return {"method": "distillation from an n-tuple network, on one device", **super().origin}
+
+    def warm_up(self) -> None:
+        """Take the weights to start from, and spread the games; see `StudentRun.warm_up`."""
+        super().warm_up()
+        for pool in self.pools:
+            pool.warm_up(self._tables, self.options.warm_up_moves)
+
+    def learn(self, updates: int = 50) -> StudentProgress:
+        """Make `updates` updates, fewer at the end of the run, and wait for the device once.
+
+        Raises:
+            TrainingError: the loss is not a finite number.
+        """
+        start = time.perf_counter()
+        updates = min(updates, self.updates_left)
+        measures = torch.stack([self._update() for _ in range(updates)])
+        loss, accuracy, regret, _ = measures.mean(dim=0).tolist()
+        games = int(measures[:, 3].sum().item())
+        seconds = time.perf_counter() - start
+        self.seconds += seconds
+        if not math.isfinite(loss):
+            raise TrainingError(f"the loss became {loss} near position {self.positions:,}")
+        return StudentProgress(
+            seconds=round(self.seconds, 1),
+            positions=self.positions,
+            positions_per_second=round(updates * self.options.batch_size / seconds, 1),
+            loss=round(loss, 5),
+            learning_rate=self.learning_rate(),
+            accuracy=round(accuracy, 5),
+            regret=round(regret, 5),
+            student_games=games,
+        )
+
+    def _update(self) -> Tensor:
+        """Learn from one batch and make a move in each of its games.
+
+        Returns the loss, the agreement, the mean regret of the student's own moves in points, and the number
+        of its games that ended: `[4]`.
+        """
+        pool = self.pools[self._turn]
+        self._turn = (self._turn + 1) % len(self.pools)
+        boards, legal = pool.batch()
+        with torch.no_grad():
+            values = self._tables.action_values(boards, legal)
+        symmetries = torch.randint(8, (len(boards),), generator=self._generator, device=boards.device)
+        views = boards.gather(1, self._cells[symmetries])
+        logits = self.student(self._one_hot(views)).gather(
+            1, self._moves[symmetries]
+        )  # as on the board itself
+        loss = divergence(logits, values, self.options.temperature)
+        self._step(loss, len(boards))
+
+        teacher_moves = values.argmax(dim=1)
+        student_moves = logits.detach().masked_fill(~legal, -torch.inf).argmax(dim=1)
+        own = values[len(boards) // 2 :]
+        lost = own.amax(dim=1) - own.gather(1, student_moves[len(boards) // 2 :, None])[:, 0]
+        ended = pool.advance(teacher_moves, student_moves)
+        agreement = (teacher_moves == student_moves).float().mean()
+        return torch.stack([loss.detach(), agreement, lost.mean(), ended.float()])
+
+    def state(self) -> dict[str, Any]:
+        """Everything that `restore` needs."""
+        return {**super().state(), "pools": [pool.state() for pool in self.pools], "turn": self._turn}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from `state`, which may come from another device; see `StudentRun.restore`."""
+        super().restore(state)
+        if len(state["pools"]) != len(self.pools):
+            raise ValueError(
+                f"the saved state has {len(state['pools'])} slices of games, not {len(self.pools)}"
+            )
+        for pool, saved in zip(self.pools, state["pools"], strict=True):
+            pool.restore(saved)
+        self._turn = state["turn"]
+        reseed(self._generator, self.options.seed, self.positions)  # not the spawns of the beginning

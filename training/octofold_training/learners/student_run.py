@@ -1,0 +1,212 @@
+"""What every run that learns from a teacher has in common: the student, its optimizer and its rates.
+
+The learning rate rises, stays, and falls only in the last part of the run. Before the fall, a run can be made
+longer without loss, and its averaged weights are close to those that the fall would give.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from octofold_players.ntuple import NTupleNetwork
+from torch import Tensor
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from octofold_training import checkpoints
+from octofold_training.errors import TrainingError
+from octofold_training.learners.muon import HiddenMuon
+from octofold_training.networks.architectures import Architecture, require_architecture
+from octofold_training.networks.build import all_finite, build, require_planes
+from octofold_training.networks.widening import fitted
+from octofold_training.run.goals import PositionsRun
+from octofold_training.run.long_run import RunProgress
+from octofold_training.run.options import fit_to_run, option
+from octofold_training.run.processes import ONE_PROCESS, Processes
+from octofold_training.run.schedules import rising_and_cooling
+
+_EXPONENTS = 16  # 0 to 15, which a teacher's games come to
+
+
+@dataclass(frozen=True)
+class StudentOptions:
+    """The options of every run that learns from a teacher."""
+
+    start: str = option(
+        "",
+        "folder of a checkpoint that a new run starts from, with the recipe's network or, of kind `pairs`, a "
+        "narrower one; none: random weights",
+    )
+    positions: float = option(
+        100e6, "positions that the whole run learns from, including resumed parts", minimum=1
+    )
+    batch_size: int = option(1024, "positions of one update", minimum=2)
+    slices: int = option(
+        4, "number of batches that take turns, so that consecutive batches share no game", minimum=1
+    )
+    learning_rate: float = option(2e-3, "peak learning rate, after the warm-up")
+    warm_up: float = option(
+        200e3,
+        "positions over which the learning rate rises from 0; at most a tenth of the run",
+        minimum=1,
+        fits_run=True,
+    )
+    cool_down: float = option(0.3, "last share of the run, in which the learning rate falls to 0", maximum=1)
+    weight_decay: float = option(0.01, "weight decay of AdamW and of Muon")
+    muon: bool = option(False, "use Muon instead of AdamW for convolutions between hidden layers")
+    averaged: float = option(
+        2e6,
+        "positions over which the weights of the checkpoint are averaged; at most a tenth of the run",
+        minimum=1,
+        fits_run=True,
+    )
+    float16: bool = option(False, "the checkpoint stores its weights in float16, in half the space")
+    seed: int = option(1, "seed of the weights, the symmetries and the games")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudentProgress(RunProgress):
+    """Averages since the last report."""
+
+    accuracy: float
+    regret: float
+    "average loss of the student's moves in its own games, in points"
+    student_games: int
+
+    def details(self) -> str:
+        """The figures of this kind of run."""
+        return f"{super().details()}  agreement {self.accuracy:.1%}  regret {self.regret:.1f}"
+
+
+class StudentRun(PositionsRun):
+    """A student, its optimizer and its averaged weights. The subclass has the games, and what is learned."""
+
+    options: StudentOptions
+
+    def __init__(
+        self,
+        options: StudentOptions,
+        architecture: Architecture,
+        teacher: NTupleNetwork,
+        device: torch.device | None = None,
+    ) -> None:
+        """Prepare a student on `device`.
+
+        Raises:
+            TrainingError: the student cannot see all tiles of the teacher's games.
+        """
+        options, self.warnings = fit_to_run(options)
+        self.options = options
+        self.architecture = architecture
+        torch.manual_seed(options.seed)
+        self.student = build(architecture).to(device)
+        require_planes(self.student)
+        if architecture["exponents"] < _EXPONENTS:
+            raise TrainingError(
+                f"the network tells {architecture['exponents']} exponents apart; "
+                f"the teacher's games need {_EXPONENTS}"
+            )
+        self.seconds = 0.0
+        self.positions = 0
+        self._start: dict[str, Any] | None = None
+        self._teacher = teacher
+        self._optimizer = torch.optim.AdamW(
+            self.student.parameters(),
+            lr=options.learning_rate,
+            weight_decay=options.weight_decay,
+            fused=True,
+        )
+        self._muon = HiddenMuon(self.student, options.weight_decay) if options.muon else None
+        decay = max(0.0, 1 - options.batch_size / options.averaged)
+        self.averaged = AveragedModel(self.student, multi_avg_fn=get_ema_multi_avg_fn(decay))
+
+    @cached_property
+    def teacher_sha256(self) -> str:
+        """Of the teacher's tables; a published n-tuple network's card has the same as its checkpoint's."""
+        return hashlib.sha256(np.ascontiguousarray(self._teacher.values).data).hexdigest()
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """What the run learns from and started from, for the checkpoint."""
+        started = {"start": self._start} if self._start else {}
+        return {"teacher_sha256": self.teacher_sha256, **started}
+
+    def warm_up(self) -> None:
+        """Take the weights of the checkpoint to start from, if the options name one.
+
+        Raises:
+            CheckpointError: the checkpoint cannot be read.
+            TrainingError: it has another network.
+        """
+        if not self.options.start:
+            return
+        folder = Path(self.options.start)
+        start = checkpoints.load(folder)
+        network = fitted(
+            start.network, start.architecture, self.architecture, f"{folder}: ", self.options.seed
+        )
+        self.student.load_state_dict(network.state_dict())
+        widened = {} if start.architecture == self.architecture else {"widened_from": start.architecture}
+        self._start = {**start.provenance, **widened}
+
+    @property
+    def updates_left(self) -> int:
+        """The updates that the run still needs, at least one."""
+        return max(1, math.ceil((self.goal - self.positions) / self.options.batch_size))
+
+    def learning_rate(self) -> float:
+        """The learning rate of the next update: a linear rise, a plateau, and a linear fall to 0."""
+        options = self.options
+        return options.learning_rate * rising_and_cooling(
+            self.positions, options.batch_size, options.positions, options.warm_up, options.cool_down
+        )
+
+    def _step(self, loss: Tensor, positions: int, processes: Processes = ONE_PROCESS) -> None:
+        """Make an optimizer step for `loss`, which comes from that many positions of every process."""
+        rate = self.learning_rate()
+        for group in self._optimizer.param_groups:
+            group["lr"], group["weight_decay"] = rate, self.options.weight_decay
+        self._optimizer.zero_grad()
+        (loss / processes.count).backward()
+        processes.add_gradients(self.student)
+        if self._muon:
+            self._muon.step(rate)
+        self._optimizer.step()
+        self.averaged.update_parameters(self.student)
+        self.positions += positions * processes.count
+
+    def is_sound(self) -> bool:
+        """Whether all weights are finite numbers."""
+        return all_finite(self.student)
+
+    def state(self) -> dict[str, Any]:
+        """Everything that `restore` needs."""
+        return {
+            "architecture": self.architecture,
+            "start": self._start,
+            "student": self.student.state_dict(),
+            "averaged": self.averaged.state_dict(),
+            "optimiser": self._optimizer.state_dict(),
+            **({"muon": self._muon.state()} if self._muon else {}),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from `state`. `positions` must be set before.
+
+        Raises:
+            TrainingError: the state has another architecture.
+            Exception: the state does not fit.
+        """
+        require_architecture(self.architecture, state["architecture"])
+        self._start = state.get("start")  # older states have none
+        self.student.load_state_dict(state["student"])
+        self.averaged.load_state_dict(state["averaged"])
+        self._optimizer.load_state_dict(state["optimiser"])
+        if self._muon and "muon" in state:  # a run may switch to Muon later
+            self._muon.restore(state["muon"])
