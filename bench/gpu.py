@@ -24,7 +24,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("proto", "game", "server", "client")
+PACKAGES = ("proto", "game", "players", "server", "client", "export", "training")
 ENVIRONMENT = ROOT / ".venv-gpu"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,17 @@ def test_tables_are_made_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main(flags) == 0
     assert capsys.readouterr().out == f"{out}/five-32: is there already\n{out}/six-32: is there already\n"
     assert (out / "six-32" / "table.json").stat().st_mtime_ns == made
+
+
+def test_a_disk_that_is_too_full_is_noticed_before_anything_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = ["endgame", "--five", "32", "--six", "32", "--out", str(tmp_path / "tables")]
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage._replace(free=100_000))
+    assert main(flags) == 1
+    assert "tables: the tables need 0.0 GB; the disk has 0.0 left" in capsys.readouterr().err
+    assert not (tmp_path / "tables").exists()
 
 
 def test_a_table_that_is_too_large_for_the_machine_is_refused_before_anything_is_made(

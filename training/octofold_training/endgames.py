@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
 
 from octofold_players.endgame.formation import FORMATIONS, Formation, shape
 from octofold_players.endgame.solver import BYTES_A_POSITION, solve
-from octofold_players.endgame.tables import save_table, table_folder
+from octofold_players.endgame.tables import DISK_BYTES_A_POSITION, save_table, table_folder
 
 from octofold_training.run.progress import ProgressLine
 
@@ -16,11 +19,14 @@ def make_endgame_tables(parsed: argparse.Namespace) -> None:
     """Make the tables that the flags name and that their folder lacks, and print what they hold.
 
     Raises:
-        RuntimeError: a table needs more memory than the machine has; nothing was begun.
+        RuntimeError: a table needs more memory than the machine has, or more than its disk has left; nothing
+            was begun.
     """
     wanted = [(each, getattr(parsed, each.name).bit_length() - 1) for each in FORMATIONS]
     for formation, largest in wanted:
         _check_memory(formation, largest)
+    missing = [each for each in wanted if not table_folder(parsed.state, *each).exists()]
+    _check_disk(parsed.state, missing)
     with ProgressLine() as line:
         for formation, largest in wanted:
             folder = table_folder(parsed.state, formation, largest)
@@ -44,4 +50,15 @@ def _check_memory(formation: Formation, largest: int) -> None:
         raise RuntimeError(
             f"--{formation.name} {1 << largest} needs {needed / 1e9:.1f} GB of memory; "
             f"this machine has {there / 1e9:.1f}"
+        )
+
+
+def _check_disk(folder: Path, wanted: Sequence[tuple[Formation, int]]) -> None:
+    """A table that cannot be written would cost minutes."""
+    needed = sum(shape(*each).positions * DISK_BYTES_A_POSITION for each in wanted)
+    there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    free = shutil.disk_usage(there).free
+    if needed > free:
+        raise RuntimeError(
+            f"{folder}: the tables need {needed / 1e9:.1f} GB; the disk has {free / 1e9:.1f} left"
         )

@@ -24,7 +24,9 @@ Thought = Advice | str | None
 
 def add_adviser(parser: argparse.ArgumentParser) -> None:
     """Add `--player`, `--target`, the flags of `add_credentials`, `--model` and `--version`."""
-    parser.add_argument("--player", metavar="SPEC", help="local player to ask, such as expectimax:depth=3")
+    parser.add_argument(
+        "--player", metavar="SPEC", help="local player to ask, such as ntuple:models/ntuple/1"
+    )
     add_servers(parser, default="")
     add_model(parser)
 

@@ -69,7 +69,7 @@ def add(subcommands: "Subcommands") -> None:
     )
     judge = parser.add_mutually_exclusive_group()
     judge.add_argument(
-        "--player", metavar="SPEC", help="local player to use as the judge, such as expectimax:depth=3"
+        "--player", metavar="SPEC", help="local player to use as the judge, such as ntuple:models/ntuple/1"
     )
     judge.add_argument(
         "--model",

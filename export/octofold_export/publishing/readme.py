@@ -16,6 +16,7 @@ _RULES = {
     "mean": "the legal move that is best in the mean over the views",
 }
 _VIEWS = {8: "all eight symmetries", 4: "the four rotations", 2: "the board and its half turn"}
+_ONE_RUN = "The intervals are those of the games; the weights are those of one training run."
 _ONE_VIEW = "the best legal move, from the board as it is"
 
 
@@ -155,7 +156,7 @@ def _strength(strength: Strength | None) -> Iterator[str]:
         f"average {strength.average:,.0f}{_range(strength.average_interval, ',')}, "
         f"median {strength.median:,.0f}, best {strength.best:,}."
     )
-    yield from ("", f"Measured with `{strength.command}`.", "")
+    yield from ("", f"Measured with `{strength.command}`.", _ONE_RUN, "")
     yield from ("| tile | games that reached it |", "|---:|---:|")
     for row in strength.reached:
         low, high = row.interval

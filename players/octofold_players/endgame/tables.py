@@ -41,6 +41,8 @@ _FORMAT = 2
 _ARRAYS = {"kept": np.uint64, "before": np.uint32, "entries": np.uint16}
 _AT_ONCE = 1 << 24
 """Positions that are looked at together when a table is written: a multiple of 64."""
+DISK_BYTES_A_POSITION = 0.75
+"""With some to spare: the largest tables have an entry for one position in seven, and take 0.5."""
 _U = np.uint64
 _MIRROR, _TRANSPOSE = np.array([0, 3, 2, 1]), np.array([3, 2, 1, 0])
 """The move on a board that is a move on its mirror image, or on its transpose."""
