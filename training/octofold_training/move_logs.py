@@ -10,13 +10,13 @@ from octofold_game.play_logs.shards import convert
 
 from octofold_training.run.progress import ProgressLine
 
-_BAD_LINES_TOLD = 20
+_BAD_LINES_SHOWN = 20
 
 
 def shuffle_moves(parsed: argparse.Namespace) -> None:
     """Shuffle the logs that the flags name into a new folder, and print bad lines and what was read."""
     logs = [file for log in parsed.logs for file in log_files(log)]
-    read, told = 0, 0
+    read, bad_lines = 0, 0
     with ProgressLine() as line:
 
         def show(moves: int) -> None:
@@ -24,12 +24,12 @@ def shuffle_moves(parsed: argparse.Namespace) -> None:
             read += moves
             line.show(f"{read / 1e6:.1f}M moves read")
 
-        def tell(bad: BadLine) -> None:
-            nonlocal told
-            told += 1
-            if told <= _BAD_LINES_TOLD:
+        def report(bad: BadLine) -> None:
+            nonlocal bad_lines
+            bad_lines += 1
+            if bad_lines <= _BAD_LINES_SHOWN:
                 print(f"octofold-train: left out: {bad}", file=sys.stderr)
 
-        sources = convert(logs, parsed.out, tell, show, seed=parsed.seed)
+        sources = convert(logs, parsed.out, report, show, seed=parsed.seed)
     moves, bad = (sum(getattr(source, name) for source in sources) for name in ("moves", "bad_lines"))
     print(f"{parsed.out}: {moves:,} moves (log files: {len(logs):,}; bad lines left out: {bad:,})")

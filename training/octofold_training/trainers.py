@@ -162,10 +162,10 @@ def _learn(run: Run[RunProgress], parsed: argparse.Namespace, curves: Curves) ->
         def report(progress: RunProgress) -> None:
             nonlocal last
             last = progress
-            told = progress.line(run.goal)
+            text = progress.line(run.goal)
             if estimates.latest:
-                told += f"  {estimates.latest}"
-            line.show(told, run.done / run.goal, forecast.left(run.seconds, run.done, run.goal))
+                text += f"  {estimates.latest}"
+            line.show(text, run.done / run.goal, forecast.left(run.seconds, run.done, run.goal))
 
         long_run.train(run, parsed.state, parsed.checkpoint, curves, report, parsed.minutes, estimates.of)
     return last
@@ -208,10 +208,10 @@ def _rebuild_table(parsed: argparse.Namespace) -> None:
     forecast, start = Forecast(parsed.minutes * 60), time.monotonic()
     with ProgressLine() as line:
 
-        def tell(told: str, share: float) -> None:
-            line.show(told, share, forecast.left(time.monotonic() - start, share, 1.0))
+        def show(text: str, share: float) -> None:
+            line.show(text, share, forecast.left(time.monotonic() - start, share, 1.0))
 
-        table = Table(options, moves, parsed.state, _device(parsed), tell)
+        table = Table(options, moves, parsed.state, _device(parsed), show)
         try:
             table.run(parsed.minutes)
         except OutOfTime:

@@ -32,7 +32,7 @@ class Strength:
 
 
 class Trained(Protocol):
-    """What of a run is measured."""
+    """The part of a run that estimates need."""
 
     architecture: Architecture
     averaged: Any

@@ -58,16 +58,16 @@ class DQNOptions:
     )
     discount: float = option(0.9, "worth of what comes a move later", maximum=1)
     epsilon: float = option(0.9, "share of random moves in the beginning", maximum=1)
-    epsilon_decay: float = option(0.998, "of that share, with each game", maximum=1)
+    epsilon_decay: float = option(0.998, "factor on epsilon after each game", maximum=1)
     least_epsilon: float = option(0.0, "the share never falls below this", maximum=1)
     target_every: int = option(
         0, "updates after which targets come from a new copy of the network; 0: from itself, with gradients"
     )
     legal_targets: bool = option(False, "targets take the largest value of a legal move, not of any")
     huber: bool = option(False, "large errors count by their size, not by its square")
-    learning_rate: float = option(5e-5, "of Adam")
+    learning_rate: float = option(5e-5, "learning rate of Adam")
     cool_down: float = option(0.0, "last share of the games, in which the rate falls to 0", maximum=1)
-    seed: int = option(1, "of the weights, the games and the batches")
+    seed: int = option(1, "seed of the weights, the games and the batches")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ class DQNProgress(RunProgress):
     episodes: int
     """games that have ended so far"""
     average_score: float | None
-    """of the games that ended since the last report; None if none did"""
+    """average score of the games that ended since the last report; None if none did"""
     epsilon: float
 
     def line(self, positions: float) -> str:
@@ -172,7 +172,7 @@ class DQN(NetworkState, GamesRun):
         if options.replay <= self._first:
             raise TrainingError(
                 f"replay is {options.replay:,}; it must be more than first_moves ({options.first_moves:,}) "
-                f"and at least batch_size ({options.batch_size:,}), or there is never an update"
+                f"and at least batch_size ({options.batch_size:,}), otherwise no update would ever run"
             )
         if options.replay < options.games:
             raise TrainingError(
@@ -194,7 +194,7 @@ class DQN(NetworkState, GamesRun):
         return max(options.least_epsilon, options.epsilon * options.epsilon_decay**self.episodes)
 
     def learning_rate(self) -> float:
-        """Of the next update."""
+        """The learning rate of the next update."""
         options = self.options
         return options.learning_rate * cooling(self.episodes, options.episodes, options.cool_down)
 

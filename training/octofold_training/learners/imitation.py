@@ -51,7 +51,7 @@ class ImitationOptions:
     epochs: float = option(60.0, "passes over all moves, if `positions` is 0")
     positions: float = option(0.0, "positions that the whole run learns from; 0: those of the epochs")
     batch_size: int = option(1000, "positions of one update, of all processes together", minimum=1)
-    learning_rate: float = option(1e-3, "of Adam")
+    learning_rate: float = option(1e-3, "learning rate of Adam")
     cool_down: float = option(0.0, "last share of the run, in which the learning rate falls to 0", maximum=1)
     averaged: float = option(
         0.0,
@@ -63,7 +63,7 @@ class ImitationOptions:
     micro_batch_size: int = option(
         0, "boards that one thread takes through the network; 0: all threads share the whole batch"
     )
-    seed: int = option(1, "of the weights and of the order of the moves")
+    seed: int = option(1, "seed of the weights and of the order of the moves")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +148,7 @@ class Imitation(NetworkState, PositionsRun):
         """Nothing to prepare."""
 
     def learning_rate(self) -> float:
-        """Of the next update."""
+        """The learning rate of the next update."""
         options = self.options
         return options.learning_rate * cooling(self.positions, options.positions, options.cool_down)
 

@@ -73,11 +73,11 @@ class LazyZeroOptions:
     first_games: int = option(20_000, "games played before the first update", minimum=1)
     updates: int = option(1, "updates for each game that ends", minimum=1)
     batch_size: int = option(4096, "positions of one update", minimum=2)
-    learning_rate: float = option(3e-4, "of AdamW, in the first epoch")
-    weight_decay: float = option(0.01, "of AdamW")
+    learning_rate: float = option(3e-4, "learning rate of AdamW in the first epoch")
+    weight_decay: float = option(0.01, "weight decay of AdamW")
     epoch: int = option(10_000, "games of an epoch", minimum=1)
-    decay: float = option(0.9, "of the learning rate, with each epoch", maximum=1)
-    seed: int = option(1, "of the weights, the games and the batches")
+    decay: float = option(0.9, "factor on the learning rate after each epoch", maximum=1)
+    seed: int = option(1, "seed of the weights, the games and the batches")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,11 +87,11 @@ class LazyZeroProgress(RunProgress):
     episodes: int
     """games that have ended so far"""
     average_score: float | None
-    """of the games that ended since the last report, as the next; None if none did"""
+    """of the games that ended since the last report; None if none did"""
     average_moves: float | None
+    """likewise"""
     agreement: float | None
-    """share of positions of which the policy likes the move best that the rollouts liked best; None if
-    there was no update"""
+    """share of positions where policy and rollouts prefer the same move; None if there was no update"""
 
     def line(self, positions: float) -> str:
         """For people, of a run that plays that many games."""
@@ -209,7 +209,7 @@ class LazyZero(NetworkState, GamesRun):
         return {"method": "LazyZero", "episodes": self.episodes}
 
     def learning_rate(self) -> float:
-        """Of the next update."""
+        """The learning rate of the next update."""
         options = self.options
         return options.learning_rate * options.decay ** (self.episodes // options.epoch)
 

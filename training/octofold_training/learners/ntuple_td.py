@@ -77,7 +77,7 @@ class NTupleOptions:
         return tuples, self.stages if moves >= self.stage_moves else ()
 
     def rates(self, moves: float) -> float:
-        """What all rates are multiplied by after that many moves: 1, and less in the cool-down."""
+        """Factor on all rates after that many moves: 1, and less in the cool-down."""
         return cooling(moves, self.moves, self.cool_down)
 
     def next_change(self, moves: float) -> float:

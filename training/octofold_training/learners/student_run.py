@@ -128,7 +128,7 @@ class StudentRun(PositionsRun):
 
     @cached_property
     def teacher_sha256(self) -> str:
-        """Of the teacher's tables; a published n-tuple network's card has the same as its checkpoint's."""
+        """Digest of the tables; the card of a published n-tuple network has it as its checkpoint's."""
         return hashlib.sha256(np.ascontiguousarray(self._teacher.values).data).hexdigest()
 
     @property

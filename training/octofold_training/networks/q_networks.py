@@ -57,6 +57,6 @@ class QNetwork(nn.Module):
 
 
 def same(plane: Tensor, size: int) -> Tensor:
-    """With the zeros that padding "same" adds before a convolution of that `size`."""
+    """Add the zeros that padding "same" adds before a convolution of that `size`."""
     before, after = (size - 1) // 2, size // 2
     return pad(plane, (before, after, before, after))

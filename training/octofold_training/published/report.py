@@ -32,7 +32,7 @@ def markdown(results: Sequence[Result]) -> str:
 
 
 def _last(results: Sequence[Result]) -> list[Result]:
-    """Of each network and way of play, the result with the most positions."""
+    """The result with the most positions, of each network and way of play."""
     found: dict[tuple[str, int], Result] = {}
     for result in results:
         key = (result.row, result.views)

@@ -93,9 +93,9 @@ class Table:
         moves: ShuffledMoves,
         folder: Path,
         device: torch.device,
-        tell: Callable[[str, float], None],
+        show: Callable[[str, float], None],
     ) -> None:
-        """Prepare the work; `tell` gets a line and the share of the whole that is done, from time to time.
+        """Prepare the work; `show` gets a line and the share of the whole that is done, from time to time.
 
         Raises:
             TrainingError: the folder holds games of a network that learned from other moves.
@@ -104,7 +104,7 @@ class Table:
         self._moves = moves
         self._folder = folder
         self._device = device
-        self._tell = tell
+        self._show = show
         self._deadline = math.inf
         self.failed: dict[str, str] = {}
         """why a network could not learn, by its name"""
@@ -141,12 +141,12 @@ class Table:
         """Train one network up to `positions`, and let it play."""
         place = self._folder / row.name / str(positions)
 
-        def tell(line: str, share: float) -> None:
-            self._tell(f"{row.name}, {positions:,} positions: {line}", (number + share) / steps)
+        def show(line: str, share: float) -> None:
+            self._show(f"{row.name}, {positions:,} positions: {line}", (number + share) / steps)
 
         try:
             if not (place / "checkpoint.json").exists():
-                self._train(row, positions, place, lambda line, share: tell(line, share / 2))
+                self._train(row, positions, place, lambda line, share: show(line, share / 2))
         except StagePassed as passed:
             if positions == self.options.positions:
                 self.failed[row.name] = str(passed)
@@ -156,13 +156,13 @@ class Table:
             return
         ways = self._ways(row, positions)
         for at, views in enumerate(ways):
-            self._play(place, views, partial(_tell_of_play, tell, at, len(ways)))
+            self._play(place, views, partial(_show_play, show, at, len(ways)))
 
     def _ways(self, row: Row, positions: int) -> tuple[int, ...]:
         """How it plays: in all ways at last, and before only for the curve."""
         return VIEWS if positions == self.options.positions else (row.main_views,)
 
-    def _train(self, row: Row, positions: int, place: Path, tell: Callable[[str, float], None]) -> None:
+    def _train(self, row: Row, positions: int, place: Path, show: Callable[[str, float], None]) -> None:
         options = ImitationOptions(
             positions=float(positions),
             bfloat16=fastest_type(self._device) == torch.bfloat16,
@@ -173,7 +173,7 @@ class Table:
 
         def report(progress: ImitationProgress) -> None:
             share = min(1.0, run.done / run.goal)  # whole batches may be more than asked for
-            tell(f"{progress.positions_per_second:,.0f}/s  {progress.details()}", share)
+            show(f"{progress.positions_per_second:,.0f}/s  {progress.details()}", share)
 
         left = (self._deadline - time.monotonic()) / 60
         if left <= 0:
@@ -188,7 +188,7 @@ class Table:
             raise StagePassed(f"{state} has learned from {run.positions:,} positions already")
         unfinished.rename(place)
 
-    def _play(self, place: Path, views: int, tell: Callable[[str, float], None]) -> None:
+    def _play(self, place: Path, views: int, show: Callable[[str, float], None]) -> None:
         """Play the games that are missing, and keep each that ends."""
         file = place / f"games-{views}.jsonl"
         games = read_games(file)
@@ -207,7 +207,7 @@ class Table:
                     opened.flush()
                 average = np.mean([game["score"] for game in games]) if games else 0.0
                 done = f"{len(games):,} of {self.options.games:,} games, {views} views"
-                tell(f"{done}, average {average:,.0f}", len(games) / self.options.games)
+                show(f"{done}, average {average:,.0f}", len(games) / self.options.games)
                 if time.monotonic() > self._deadline:
                     raise OutOfTime
 
@@ -229,9 +229,9 @@ class Table:
         return found
 
 
-def _tell_of_play(tell: Callable[[str, float], None], at: int, ways: int, line: str, share: float) -> None:
+def _show_play(show: Callable[[str, float], None], at: int, ways: int, line: str, share: float) -> None:
     """Tell how far a step is in one of its ways to play; training was its first half."""
-    tell(line, (1 + (at + share) / ways) / 2)
+    show(line, (1 + (at + share) / ways) / 2)
 
 
 def read_games(file: Path) -> list[dict[str, Any]]:
@@ -280,7 +280,7 @@ def _result(
 
 
 def _accuracy(history: Path, positions: int) -> float:
-    """Of the last twentieth of the positions."""
+    """The accuracy over the last twentieth of the positions."""
     reports = read_reports(history)
     latest = next((each["positions"] for each in reports if each["positions"] >= positions), positions)
     last = [each["accuracy"] for each in reports if 0.95 * positions <= each["positions"] <= latest]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 
 def cooling(done: float, whole: float, cool_down: float) -> float:
-    """What a rate is multiplied by when `done` of a `whole` run is over: 1, and in its last part less.
+    """Factor on a rate when `done` of a `whole` run is over: 1, and less in its last part.
 
     Args:
         done: positions or moves so far; may exceed `whole`.
         whole: those of the run.
-        cool_down: last share of the run, in which the rate falls in a line to 0; 0: it never falls.
+        cool_down: last share of the run, in which the rate falls linearly to 0; 0: it never falls.
     """
     if not cool_down:
         return 1.0
@@ -17,7 +17,7 @@ def cooling(done: float, whole: float, cool_down: float) -> float:
 
 
 def rising_and_cooling(done: float, batch: int, whole: float, warm_up: float, cool_down: float) -> float:
-    """What a rate is multiplied by at the next update of a run: a rise in a line, then `cooling`.
+    """Factor on a rate at the next update of a run: it rises linearly, stays, and falls by `cooling`.
 
     Args:
         done: positions so far.
