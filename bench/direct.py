@@ -33,7 +33,7 @@ def newest_version(models: Path, model: str) -> Path:
 def direct_measures(
     version: Path, boards: NDArray[np.uint8], seconds: float
 ) -> dict[str, Callable[[], float]]:
-    """A measure of boards per second for each precision, layout and batch size.
+    """A measure of boards per second for each precision that the version offers, layout and batch size.
 
     Args:
         version: folder of the model version.
@@ -42,7 +42,8 @@ def direct_measures(
     """
     cores = len(os.sched_getaffinity(0))
     measures: dict[str, Callable[[], float]] = {}
-    for precision in PRECISIONS:
+    offered = [precision for precision in PRECISIONS if (version / GRAPH_FILES[precision]).exists()]
+    for precision in offered:
         for threads in sorted({1, cores}):
             session = _session(version / GRAPH_FILES[precision], threads)
             layout, callers = ("one lane a core", cores) if threads == 1 else ("all cores", 1)
@@ -54,8 +55,10 @@ def direct_measures(
 
 
 def best_direct(found: Mapping[str, float], precision: str) -> float:
-    """The best result of a precision among the medians of `direct_measures`."""
-    return max(value for name, value in found.items() if name.startswith(f"direct {precision}"))
+    """The best result of a precision among the medians of `direct_measures`; 0 without that precision."""
+    return max(
+        (value for name, value in found.items() if name.startswith(f"direct {precision}")), default=0.0
+    )
 
 
 def _session(file: Path, threads: int) -> onnxruntime.InferenceSession:

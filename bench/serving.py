@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -249,13 +249,19 @@ def _report(
         precision=options.precision,
         boards_per_second=found,
         direct=direct,
-        int8_over_fp32=best_direct(found, "int8") / best_direct(found, "fp32"),
+        int8_over_fp32=_int8_over_fp32(found),
         of_ceiling=of_ceiling,
         batch_times_beside_bulk=in_batches,
         latency_ms=percentiles,
         evaluate={"batches_running": running, "client_share": share},
         resident_mb=round(megabytes),
     )
+
+
+def _int8_over_fp32(found: Mapping[str, float]) -> float | None:
+    """How much faster int8 is; None for a model without it."""
+    int8 = best_direct(found, "int8")
+    return int8 / best_direct(found, "fp32") if int8 else None
 
 
 @contextmanager
