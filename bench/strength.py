@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -52,6 +53,7 @@ TILES = (2048, 8192, 16384, 32768)
 def main() -> None:
     """Run the benchmark."""
     options = _options()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # also ends the evaluation at work
     folder: Path = options.version.resolve()
     name, version = folder.parent.name, int(folder.name)
     out = options.out / f"{name}-{version}"
