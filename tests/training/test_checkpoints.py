@@ -115,6 +115,26 @@ def test_weights_that_would_run_code_are_refused(folder: Path, capsys: pytest.Ca
     assert "ran code" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("content", [b"plain text", None, "keys"])
+def test_a_file_that_holds_something_else_is_named(folder: Path, content: object) -> None:
+    weights = _weights(folder)
+    if isinstance(content, bytes):
+        weights.write_bytes(content)
+    else:
+        torch.save({1: torch.zeros(3)} if content else torch.zeros(3), weights)
+    _describe_again(folder, sha256=checkpoints.sha256(weights))
+    with pytest.raises(CheckpointError, match=f"{weights.name}: the weights do not fit"):
+        checkpoints.load(folder)
+
+
+def test_weights_that_are_no_numbers_are_refused(folder: Path) -> None:
+    network = checkpoints.load(folder).network
+    next(network.parameters()).data.view(-1)[0] = torch.nan
+    checkpoints.save(folder, network, ARCHITECTURE, {})
+    with pytest.raises(CheckpointError, match="some weights are no finite numbers"):
+        checkpoints.load(folder)
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 1}', "\x00"])
 def test_a_description_that_is_none_is_named(folder: Path, text: str) -> None:
     (folder / "checkpoint.json").write_text(text)

@@ -20,7 +20,7 @@ from octofold_game.files import whole_file, write_text
 from torch import Tensor, nn
 
 from octofold_training.networks.architectures import Architecture, ArchitectureError
-from octofold_training.networks.build import build, count_weights
+from octofold_training.networks.build import all_finite, build, count_weights
 
 _FORMAT = 1
 _DESCRIPTION = "checkpoint.json"
@@ -135,8 +135,10 @@ def load(folder: Path) -> Checkpoint:
         raise CheckpointError(f"{weights}: {error.strerror}") from error
     except ArchitectureError as error:
         raise CheckpointError(f"{folder / _DESCRIPTION}: architecture: {error}") from error
-    except (pickle.UnpicklingError, RuntimeError, EOFError, TypeError) as error:
+    except (pickle.UnpicklingError, RuntimeError, EOFError, TypeError, KeyError, AttributeError) as error:
         raise CheckpointError(f"{weights}: the weights do not fit the architecture ({error})") from error
+    if not all_finite(network):
+        raise CheckpointError(f"{weights}: some weights are no finite numbers")
     return Checkpoint(network.eval(), architecture, training, digest)
 
 

@@ -40,6 +40,8 @@ _LAST_GAMES = 50  # that say how strong the network of a finished run is
 def _train_teacher(parsed: argparse.Namespace) -> None:
     recipe = _read_recipe(parsed)
     options = recipe.options("ntuple", NTupleOptions)
+    for warning in options.warnings():
+        print(f"octofold-train: warning: {parsed.recipe}: {warning}", file=sys.stderr)
     forecast = Forecast(parsed.minutes * 60)
     last: list[NTupleProgress] = []
     with ProgressLine() as line:
@@ -48,7 +50,7 @@ def _train_teacher(parsed: argparse.Namespace) -> None:
             last[:] = [progress]
             line.show(
                 f"{learner.seconds / 60:.1f} min  "
-                f"{learner.moves / 1e6:,.0f} of {options.moves / 1e6:,.0f}M moves  "
+                f"{learner.moves / 1e6:,.2f} of {options.moves / 1e6:,.2f}M moves  "
                 f"{progress.moves / progress.seconds / 1e6:.2f}M/s  {learner.episodes:,} episodes  "
                 f"average {progress.recent_average or 0:,.0f}  best {progress.best:,}",
                 learner.moves / options.moves,
@@ -180,7 +182,11 @@ def _summarize(run: Run[RunProgress], parsed: argparse.Namespace, last: RunProgr
         found = strength(run.averaged.module, run.architecture, _LAST_GAMES)
         print(f"plays:      {found.average:,.0f} ± {found.error:,.0f} ({found.games} games, one view)")
     print(f"checkpoint: {parsed.checkpoint}\ncurves:     {parsed.state / 'curves.png'}")
-    print(f"export:     octofold-export --checkpoint {parsed.checkpoint} --name {parsed.checkpoint.name}")
+    # One view, as published: such a network sees no symmetries in training.
+    views = " --symmetries 1" if run.architecture["kind"] in ("q_network", "residual") else ""
+    print(
+        f"export:     octofold-export --checkpoint {parsed.checkpoint} --name {parsed.checkpoint.name}{views}"
+    )
 
 
 def _outcome(done: float, goal: float, counts: str, seconds: float) -> str:

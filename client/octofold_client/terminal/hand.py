@@ -209,4 +209,5 @@ def _thoughts(hand: Hand, look: Look, now: Thought, before: Thought) -> list[Tex
 
 def _keys(*, asked: bool) -> str:
     hint = "   ?: hint" if asked else ""
-    return f"arrows, WASD or HJKL: move   u: undo   n: new game{hint}   q: quit"
+    # The way out comes first, and so is seen on the narrowest terminal.
+    return f"q: quit   u: undo   n: new game{hint}   arrows, WASD or HJKL: move"

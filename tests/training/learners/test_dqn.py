@@ -150,6 +150,14 @@ def test_the_replay_keeps_the_latest_moves() -> None:
         assert bool(ended) == (int(move) > 4)
 
 
+def test_a_replay_that_is_not_full_is_saved_without_its_empty_part() -> None:
+    replay = ReplayBuffer(1000, torch.device("cpu"))
+    numbers = torch.arange(3)
+    boards = numbers.to(torch.uint8)[:, None].expand(3, 16)
+    replay.add(boards, numbers, numbers.float(), boards, numbers > 4)
+    assert all(column.untyped_storage().nbytes() == column.nbytes for column in replay.state()["columns"])
+
+
 def test_a_stopped_run_has_all_that_it_needs_to_go_on(tmp_path: Path) -> None:
     run = run_of(**TODAY | {"first_moves": 500, "replay": 3000})
     run.learn(60)

@@ -254,6 +254,15 @@ def test_tuples_that_compiled_code_could_not_read_are_refused(
         NTupleNetwork.load(tmp_path)
 
 
+def test_a_run_too_short_for_its_tuples_or_stages_says_so() -> None:
+    options = _options(moves=1000.0, first_tuples=2, first_moves=5e8, stages=(9,), stage_moves=1000.0)
+    assert options.warnings() == [
+        "first_moves is 500,000,000, but the run has 1,000 moves: only the first tuples learn",
+        "stage_moves is 1,000, but the run has 1,000 moves: no stage gets tables of its own",
+    ]
+    assert _options(moves=1000.0, first_moves=5e8, stage_moves=5e8).warnings() == []
+
+
 def test_values_that_are_no_numbers_stop_the_run_and_keep_the_last_state(tmp_path: Path) -> None:
     train(_options(moves=1000.0), tmp_path, lambda *_: None)
     before = (tmp_path / "values.npy").read_bytes()

@@ -119,8 +119,8 @@ class ReplayBuffer:
         return self.boards, self.moves, self.rewards, self.next_boards, self.ended
 
     def state(self) -> dict[str, Any]:
-        """Everything that `restore` needs."""
-        return {"added": self.added, "columns": [column[: len(self)] for column in self._columns()]}
+        """Everything that `restore` needs: copies, since slices are saved with all that they are parts of."""
+        return {"added": self.added, "columns": [column[: len(self)].clone() for column in self._columns()]}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from an earlier `state`.

@@ -76,6 +76,22 @@ class NTupleOptions:
         tuples = self.tuples if moves >= self.first_moves else self.tuples[: self.first_tuples]
         return tuples, self.stages if moves >= self.stage_moves else ()
 
+    def warnings(self) -> list[str]:
+        """What of the options the run is too short for, a line of text each."""
+        late = {
+            "first_moves": (
+                self.first_moves,
+                len(self.tuples) > self.first_tuples,
+                "only the first tuples learn",
+            ),
+            "stage_moves": (self.stage_moves, bool(self.stages), "no stage gets tables of its own"),
+        }
+        return [
+            f"{name} is {due:,.0f}, but the run has {self.moves:,.0f} moves: {effect}"
+            for name, (due, matters, effect) in late.items()
+            if matters and due >= self.moves
+        ]
+
     def rates(self, moves: float) -> float:
         """Factor on all rates after that many moves: 1, and less in the cool-down."""
         return cooling(moves, self.moves, self.cool_down)

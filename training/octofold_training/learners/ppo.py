@@ -100,7 +100,7 @@ class PPOProgress(RunProgress):
     def details(self) -> str:
         """The figures of this kind of run."""
         return (
-            f"average {self.average_score or 0:,.0f}  divergence {self.kl:.4f}  "
+            f"{super().details()}  average {self.average_score or 0:,.0f}  divergence {self.kl:.4f}  "
             f"explained {self.explained_variance:.1%}"
         )
 
