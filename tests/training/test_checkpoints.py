@@ -131,7 +131,7 @@ def test_weights_that_are_no_numbers_are_refused(folder: Path) -> None:
     network = checkpoints.load(folder).network
     next(network.parameters()).data.view(-1)[0] = torch.nan
     checkpoints.save(folder, network, ARCHITECTURE, {})
-    with pytest.raises(CheckpointError, match="some weights are no finite numbers"):
+    with pytest.raises(CheckpointError, match="holds weights that are not finite numbers"):
         checkpoints.load(folder)
 
 

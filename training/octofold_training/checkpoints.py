@@ -138,7 +138,7 @@ def load(folder: Path) -> Checkpoint:
     except (pickle.UnpicklingError, RuntimeError, EOFError, TypeError, KeyError, AttributeError) as error:
         raise CheckpointError(f"{weights}: the weights do not fit the architecture ({error})") from error
     if not all_finite(network):
-        raise CheckpointError(f"{weights}: some weights are no finite numbers")
+        raise CheckpointError(f"{weights} holds weights that are not finite numbers")
     return Checkpoint(network.eval(), architecture, training, digest)
 
 
