@@ -113,10 +113,13 @@ def _draw(results: Sequence[Result], file: Path) -> None:
             style = {"report": "-", "Kondo": "--"}[row.paper]
             panel.errorbar(positions, averages, errors, label=name, linestyle=style, capsize=2)
     panel.set_xscale("log")
+    stages = sorted({each.positions for each in results})
+    panel.set_xticks(stages, [f"{stage:,}" for stage in stages])
+    panel.minorticks_off()
     panel.set_xlabel("positions learned from")
     panel.set_ylabel("average score")
     panel.grid(alpha=0.3)
     if panel.has_data():
-        panel.legend(fontsize="small", ncols=2)
+        figure.legend(fontsize="small", loc="outside right upper")
     with whole_file(file) as partial:
         figure.savefig(partial, format="png")
