@@ -104,13 +104,19 @@ def _parse() -> argparse.Namespace:
     recipe = ROOT / "training" / "recipes" / "flagship-gpu.toml"
     parser.add_argument("--recipe", type=Path, default=recipe, help="recipe (default: flagship-gpu.toml)")
     teacher = ROOT / "models" / "ntuple" / "1"
-    parser.add_argument("--teacher", type=Path, default=teacher, help="folder of an n-tuple network")
-    parser.add_argument("--disk", type=Path, default=Path("runs"), help="for the state (default: runs)")
+    parser.add_argument("--teacher", type=Path, default=teacher, help="n-tuple network (models/ntuple/1)")
+    parser.add_argument(
+        "--disk", type=Path, default=Path("runs"), help="folder for the state (default: runs)"
+    )
     parser.add_argument("--minutes", type=float, default=9.0, help="length of a slice (default: 9)")
-    parser.add_argument("--out", type=Path, default=Path("results/gpu"), help="for what to take along")
+    parser.add_argument(
+        "--out", type=Path, default=Path("results/gpu"), help="folder for what to take along (results/gpu)"
+    )
     parser.add_argument("--device", choices=["cpu", "cuda"], help="(default: cuda, if torch can use it)")
-    parser.add_argument("--join", type=Path, metavar="DIR", help="unpack the pieces in DIR instead")
-    parser.add_argument("--checkpoint", type=Path, default=Path("checkpoints/flagship-gpu"), help="where to")
+    parser.add_argument("--join", type=Path, metavar="DIR", help="join the pieces in DIR instead")
+    parser.add_argument(
+        "--checkpoint", type=Path, default=Path("checkpoints/flagship-gpu"), help="where --join writes"
+    )
     return parser.parse_args()
 
 
