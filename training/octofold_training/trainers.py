@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -40,8 +40,7 @@ _LAST_GAMES = 50  # that say how strong the network of a finished run is
 def _train_teacher(parsed: argparse.Namespace) -> None:
     recipe = _read_recipe(parsed)
     options = recipe.options("ntuple", NTupleOptions)
-    for warning in options.warnings():
-        print(f"octofold-train: warning: {parsed.recipe}: {warning}", file=sys.stderr)
+    _warn(options.warnings(), parsed)
     forecast = Forecast(parsed.minutes * 60)
     last: list[NTupleProgress] = []
     with ProgressLine() as line:
@@ -155,8 +154,7 @@ def _train(run: Run[RunProgress], parsed: argparse.Namespace, curves: Curves) ->
 
 def _learn(run: Run[RunProgress], parsed: argparse.Namespace, curves: Curves) -> RunProgress | None:
     """Show the run while it trains; returns its last report."""
-    for warning in run.warnings:
-        print(f"octofold-train: warning: {parsed.recipe}: {warning}", file=sys.stderr)
+    _warn(run.warnings, parsed)
     forecast, estimates = Forecast(parsed.minutes * 60), StrengthEstimates()
     last: RunProgress | None = None
     with ProgressLine() as line:
@@ -173,6 +171,11 @@ def _learn(run: Run[RunProgress], parsed: argparse.Namespace, curves: Curves) ->
     return last
 
 
+def _warn(warnings: Sequence[str], parsed: argparse.Namespace) -> None:
+    for warning in warnings:
+        print(f"octofold-train: warning: {parsed.recipe}: {warning}", file=sys.stderr)
+
+
 def _summarize(run: Run[RunProgress], parsed: argparse.Namespace, last: RunProgress | None) -> None:
     """Say what came of a run, and what to do with it."""
     print(_outcome(run.done, run.goal, run.counts, run.seconds))
@@ -182,7 +185,7 @@ def _summarize(run: Run[RunProgress], parsed: argparse.Namespace, last: RunProgr
         found = strength(run.averaged.module, run.architecture, _LAST_GAMES)
         print(f"plays:      {found.average:,.0f} ± {found.error:,.0f} ({found.games} games, one view)")
     print(f"checkpoint: {parsed.checkpoint}\ncurves:     {parsed.state / 'curves.png'}")
-    # One view, as published: such a network sees no symmetries in training.
+    # These networks were published with games on one view.
     views = " --symmetries 1" if run.architecture["kind"] in ("q_network", "residual") else ""
     print(
         f"export:     octofold-export --checkpoint {parsed.checkpoint} --name {parsed.checkpoint.name}{views}"

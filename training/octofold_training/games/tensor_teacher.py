@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from octofold_game.bitboards import LARGEST_EXPONENT
 from octofold_game.symmetries import CELLS
 from octofold_players.ntuple import NTupleNetwork
 from torch import Tensor
 
 from octofold_training.games.environment import MoveTable
 
-EXPONENTS = 16
+EXPONENTS = LARGEST_EXPONENT + 1
 """What a table tells apart; a move that makes a larger tile ends the game."""
 
 

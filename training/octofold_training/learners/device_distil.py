@@ -93,8 +93,7 @@ class DeviceDistillation(StudentRun):
         start = time.perf_counter()
         updates = min(updates, self.updates_left)
         measures = torch.stack([self._update() for _ in range(updates)])
-        loss, accuracy, regret, _ = measures.mean(dim=0).tolist()
-        games = int(measures[:, 3].sum().item())
+        loss, accuracy, regret, games = measures.mean(dim=0).tolist()
         seconds = time.perf_counter() - start
         self.seconds += seconds
         if not math.isfinite(loss):
@@ -107,7 +106,7 @@ class DeviceDistillation(StudentRun):
             learning_rate=self.learning_rate(),
             accuracy=round(accuracy, 5),
             regret=round(regret, 5),
-            student_games=games,
+            student_games=round(games * updates),
         )
 
     def _update(self) -> Tensor:
@@ -123,9 +122,8 @@ class DeviceDistillation(StudentRun):
             values = self._tables.action_values(boards, legal)
         symmetries = torch.randint(8, (len(boards),), generator=self._generator, device=boards.device)
         views = boards.gather(1, self._cells[symmetries])
-        logits = self.student(self._one_hot(views)).gather(
-            1, self._moves[symmetries]
-        )  # as on the board itself
+        as_on_the_board = self._moves[symmetries]
+        logits = self.student(self._one_hot(views)).gather(1, as_on_the_board)
         loss = divergence(logits, values, self.options.temperature)
         self._step(loss, len(boards))
 
@@ -151,4 +149,5 @@ class DeviceDistillation(StudentRun):
         for pool, saved in zip(self.pools, state["pools"], strict=True):
             pool.restore(saved)
         self._turn = state["turn"]
-        reseed(self._generator, self.options.seed, self.positions)  # not the spawns of the beginning
+        # Do not repeat the spawns of the beginning.
+        reseed(self._generator, self.options.seed, self.positions)

@@ -89,7 +89,7 @@ class LazyZeroProgress(RunProgress):
     average_score: float | None
     """of the games that ended since the last report; None if none did"""
     average_moves: float | None
-    """likewise"""
+    """of the same games"""
     agreement: float | None
     """share of positions where policy and rollouts prefer the same move; None if there was no update"""
 

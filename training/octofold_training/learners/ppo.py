@@ -283,9 +283,8 @@ class PPO(PositionsRun):
         self.value_network.load_state_dict(state["value_network"])
         self.averaged.load_state_dict(state["averaged"])
         self._optimizer.load_state_dict(state["optimiser"])
-        reseed(
-            self._generator, self.options.seed, self.positions
-        )  # do not repeat the moves and spawns of the beginning
+        # Do not repeat the moves and spawns of the beginning.
+        reseed(self._generator, self.options.seed, self.positions)
 
 
 @dataclass(frozen=True)

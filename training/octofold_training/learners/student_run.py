@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from octofold_game.bitboards import LARGEST_EXPONENT
 from octofold_players.ntuple import NTupleNetwork
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
@@ -31,7 +32,7 @@ from octofold_training.run.options import fit_to_run, option
 from octofold_training.run.processes import ONE_PROCESS, Processes
 from octofold_training.run.schedules import rising_and_cooling
 
-_EXPONENTS = 16  # 0 to 15, which a teacher's games come to
+_EXPONENTS = LARGEST_EXPONENT + 1  # which a teacher's games come to
 
 
 @dataclass(frozen=True)
