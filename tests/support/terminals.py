@@ -20,16 +20,23 @@ HOME, END, PAGE_DOWN = "\x1b[H", "\x1b[F", "\x1b[6~"
 
 
 class Screen:
-    """A terminal with a subcommand of `octofold` on it."""
+    """A terminal with one of the project's programs on it."""
 
-    def __init__(self, *arguments: str | Path, columns: int = 120, lines: int = 40, **variables: str) -> None:
-        """Start the subcommand; `variables` are added to its environment."""
+    def __init__(
+        self,
+        *arguments: str | Path,
+        program: Path = OCTOFOLD,
+        columns: int = 120,
+        lines: int = 40,
+        **variables: str,
+    ) -> None:
+        """Start the program; `variables` are added to its environment."""
         self.terminal, self.other = pty.openpty()
         ioctl(self.other, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         self.before = termios.tcgetattr(self.other)
         inherited = {name: os.environ[name] for name in os.environ if name not in ("NO_COLOR", "COLORTERM")}
         self.process = subprocess.Popen(
-            [OCTOFOLD, *arguments],
+            [program, *arguments],
             stdin=self.other,
             stdout=self.other,
             stderr=self.other,

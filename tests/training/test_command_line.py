@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from octofold_training import cli
+from support.terminals import OCTOFOLD, Screen
 
 COMMANDS = ["teacher", "student", "value", "ppo", "imitation", "dqn", "lazyzero", "moves", "endgame", "table"]
 WITHOUT_EXTRAS = """
@@ -106,3 +107,18 @@ def test_wrong_usage_is_one_line_with_the_likely_meaning(
     assert stopped.value.code == 2
     command = message.partition(":")[0]
     assert capsys.readouterr().err.splitlines() == [f"{message} (see {command} --help)"]
+
+
+def test_a_run_draws_a_bar_on_a_terminal_and_ctrl_c_keeps_it(tmp_path: Path) -> None:
+    recipe = tmp_path / "small.toml"
+    recipe.write_text("[ntuple]\ntuples = [[0, 1, 2, 3]]\nfirst_tuples = 1\nmoves = 1e9\nthreads = 1\n")
+    state, program = tmp_path / "state", OCTOFOLD.with_name("octofold-train")
+    screen = Screen("teacher", recipe, "--state", state, program=program)
+    try:
+        screen.shows(r"━ \d+% \d+ min left\s+0\.\d min .*of 1,000.00M moves .*/s .*average [\d,]+")
+        screen.interrupt()
+        screen.shows(r"the same command continues")
+        screen.ends(130)
+    finally:
+        screen.close()
+    assert state.is_dir()

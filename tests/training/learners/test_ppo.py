@@ -107,22 +107,22 @@ def test_following_new_targets_changes_the_scale_but_no_value() -> None:
 
 
 def test_a_policy_that_knows_nothing_gets_better(start: Checkpoint) -> None:
-    """In the last quarter of such runs, policies that do not learn score 1,104 with a standard deviation of
-    42 over five seeds, and those that learn 1,273 with one of 60.
+    """In the last third of such runs, policies that do not learn score 1,098 with a standard deviation of 29
+    over six seeds, and those that learn 1,332 with one of 45: the limit is three of them from both.
     """
     options = _options(
         games=128, horizon=16, minibatch_size=512, epochs=3, learning_rate=5e-3, value_learning_rate=3e-3,
         kl_weight=0.0, entropy_weight=0.01, discount=0.99, temperature=1.0, clip=0.2, cool_down=0.1,
-        rewards="merges", restart_share=0.0, positions=80e3,
+        rewards="merges", restart_share=0.0, positions=120e3,
     )  # fmt: skip
     run = PPO(options, start, CPU)
     reports = []
     while run.positions < options.positions:
         reports.append(run.learn())
 
-    last = reports[-(len(reports) // 4) :]
+    last = reports[-(len(reports) // 3) :]
     scores = sum(each.games * (each.average_score or 0.0) for each in last)
-    assert scores / sum(each.games for each in last) > 1200
+    assert scores / sum(each.games for each in last) > 1190
 
 
 def test_the_penalty_keeps_the_policy_near_its_start(start: Checkpoint) -> None:
