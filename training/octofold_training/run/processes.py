@@ -44,15 +44,15 @@ class Processes:
         if self.count == 1:
             return
         gradients = [weights.grad for weights in network.parameters() if weights.grad is not None]
-        total = self._gradient_sum(torch.cat([gradient.flatten() for gradient in gradients]))
+        if self._share_memory and not self._sums:
+            self._sums = shared_sums(sum(each.numel() for each in gradients), self.rank, self.count)
+            self._share_memory = self._sums is not None
+        if self._sums:
+            self._sums.add(gradients)
+            return
+        total = self.added(torch.cat([gradient.flatten() for gradient in gradients]))
         for gradient, part in zip(gradients, total.split([each.numel() for each in gradients]), strict=True):
             gradient.copy_(part.view_as(gradient))
-
-    def _gradient_sum(self, gradients: Tensor) -> Tensor:
-        if self._share_memory and not self._sums:
-            self._sums = shared_sums(len(gradients), self.rank, self.count)
-            self._share_memory = self._sums is not None
-        return self._sums.of(gradients) if self._sums else self.added(gradients)
 
     def added(self, numbers: Tensor) -> Tensor:
         """The sum of `numbers` over all processes."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -26,13 +27,19 @@ class SharedSums:
         self._rank = rank
         self._turn = 0
 
-    def of(self, numbers: Tensor) -> Tensor:
-        """The sum of `numbers` `[N]` over all processes, which all call this."""
-        places = self._places[self._turn]
+    def add(self, parts: Sequence[Tensor]) -> None:
+        """Replace every part by its sum over all processes, which all call this with N numbers in all."""
+        sizes = [part.numel() for part in parts]
+        places = [place.split(sizes) for place in self._places[self._turn]]
         self._turn = 1 - self._turn
-        places[self._rank].copy_(numbers)
+        for own, part in zip(places[self._rank], parts, strict=True):
+            own.view_as(part).copy_(part)
         distributed.barrier()
-        return places.sum(dim=0)
+        # Into memory that is there: to ask the system for new memory would take longer than the sum.
+        for part, first, second, *others in zip(parts, *places, strict=True):
+            torch.add(first.view_as(part), second.view_as(part), out=part)
+            for other in others:
+                part += other.view_as(part)
 
 
 def shared_sums(size: int, rank: int, count: int) -> SharedSums | None:
