@@ -1,6 +1,7 @@
 """Measures how much faster a student learns in two processes than in one.
 
     python bench/workers.py --teacher models/ntuple/1 --recipes cnn5 flagship swift
+    python bench/workers.py --recipes flagship --batch-size 4096
 
 For each recipe, three things run in turns: the trainer in one process, the trainer in two processes that
 share every batch, and two trainers in one process each that share nothing. The last is what two cores can do
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -35,23 +37,31 @@ def main() -> None:
     rows: list[list[str]] = []
     figures = {}
     for name in options.recipes:
-        recipe = RECIPES / f"{name}.toml"
         measures = {
-            ALONE: partial(_positions_per_second, options, recipe, [TRAINER]),
-            BOTH: partial(_positions_per_second, options, recipe, [SHARED]),
-            APART: partial(_positions_per_second, options, recipe, [TRAINER, TRAINER]),
+            ALONE: partial(_positions_per_second, options, name, [TRAINER]),
+            BOTH: partial(_positions_per_second, options, name, [SHARED]),
+            APART: partial(_positions_per_second, options, name, [TRAINER, TRAINER]),
         }
         rates = medians(interleave(measures, options.rounds))
         share = rates[BOTH] / (2 * rates[ALONE])
         rows.append([name, *(f"{rates[each]:,.0f}" for each in measures), f"{share:.0%}"])
         figures[name] = {each: round(rate) for each, rate in rates.items()} | {"share": round(share, 3)}
     columns = ["positions/s", ALONE, BOTH, APART, "of twice one"]
-    report("students in several processes", columns, rows, rounds=options.rounds, **figures)
+    report(
+        "students in several processes",
+        columns,
+        rows,
+        rounds=options.rounds,
+        batch_size=options.batch_size,
+        **figures,
+    )
 
 
-def _positions_per_second(options: argparse.Namespace, recipe: Path, trainers: list[list[str]]) -> float:
+def _positions_per_second(options: argparse.Namespace, name: str, trainers: list[list[str]]) -> float:
     """Of these trainers together, which learn at the same time."""
     with tempfile.TemporaryDirectory() as place:
+        recipe = Path(place) / f"{name}.toml"
+        recipe.write_text(_with_batch_size((RECIPES / recipe.name).read_text(), options.batch_size))
         folders = [Path(place) / str(number) for number in range(len(trainers))]
         running = [
             subprocess.Popen(
@@ -71,6 +81,13 @@ def _positions_per_second(options: argparse.Namespace, recipe: Path, trainers: l
         return sum(_median_rate(folder / "history.jsonl") for folder in folders)
 
 
+def _with_batch_size(recipe: str, size: int | None) -> str:
+    if not size:
+        return recipe
+    others = re.sub(r"^batch_size = .*\n", "", recipe, flags=re.MULTILINE)
+    return others.replace("[distil]\n", f"[distil]\nbatch_size = {size}\n")
+
+
 def _median_rate(history: Path) -> float:
     rates: list[float] = [
         json.loads(line)["positions_per_second"] for line in history.read_text().splitlines()
@@ -86,6 +103,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--recipes", nargs="+", default=["cnn5", "flagship", "swift"], help="of training/recipes"
     )
+    parser.add_argument("--batch-size", type=int, help="in place of the recipe's")
     parser.add_argument("--seconds", type=float, default=30.0, help="that a run learns for")
     parser.add_argument("--rounds", type=int, default=3)
     return parser.parse_args()
