@@ -14,8 +14,10 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import shutil
 import sys
 import tarfile
+import tempfile
 from pathlib import Path
 
 from gpu import ROOT, use_this_checkout
@@ -79,22 +81,24 @@ def pack(checkpoint: Path, out: Path) -> int:
 
 
 def join(folder: Path, checkpoint: Path) -> int:
-    """Unpack the pieces in `folder` as `checkpoint`, and check it.
+    """Unpack the pieces in `folder` as `checkpoint`.
 
     Raises:
-        ValueError: there are no pieces, or the checkpoint is damaged.
+        ValueError: there are no pieces, or what they hold is damaged; an older checkpoint stays as it was.
     """
     from octofold_training import checkpoints
 
     pieces = sorted(folder.glob(f"{_PIECE}*"))
     if not pieces:
         raise ValueError(f"{folder} has no {_PIECE}000")
-    try:
-        with tarfile.open(fileobj=io.BytesIO(b"".join(piece.read_bytes() for piece in pieces))) as tar:
-            tar.extractall(checkpoint, filter="data")
-    except tarfile.TarError as error:
-        raise ValueError(f"{folder}: a piece is missing or damaged ({error})") from error
-    found = checkpoints.load(checkpoint)
+    with tempfile.TemporaryDirectory() as unpacked:
+        try:
+            with tarfile.open(fileobj=io.BytesIO(b"".join(piece.read_bytes() for piece in pieces))) as tar:
+                tar.extractall(unpacked, filter="data")
+            found = checkpoints.load(Path(unpacked))
+        except (tarfile.TarError, checkpoints.CheckpointError) as error:
+            raise ValueError(f"{folder}: a piece is missing or damaged ({error})") from error
+        shutil.copytree(unpacked, checkpoint, dirs_exist_ok=True)
     print(f"{checkpoint}: {found.training['positions']:,} positions")
     return 0
 

@@ -58,19 +58,23 @@ def test_a_run_goes_on_from_slice_to_slice_and_what_comes_back_is_whole(tmp_path
     assert wrong.stderr.strip() == "octofold-train: nowhere.toml: no such recipe"
 
 
-def test_pieces_are_small_and_a_lost_one_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_are_small_and_a_lost_one_is_noticed_before_anything_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(gpu_training, "PIECE_BYTES", 1000)
-    checkpoint, out = tmp_path / "checkpoint", tmp_path / "out"
-    checkpoint.mkdir()
-    out.mkdir()
+    checkpoint, out, joined = tmp_path / "checkpoint", tmp_path / "out", tmp_path / "joined"
+    for folder in (checkpoint, out, joined):
+        folder.mkdir()
     (checkpoint / "weights.pt").write_bytes(bytes(4000))
     (out / "checkpoint.tar.099").write_bytes(b"of an earlier, larger checkpoint")
     count = gpu_training.pack(checkpoint, out)
     pieces = sorted(out.iterdir())
     assert len(pieces) == count > 4
     assert max(piece.stat().st_size for piece in pieces) == 1000
-    pieces[0].unlink()
+    pieces[2].unlink()
+    (joined / "weights.pt").write_bytes(b"older weights")
     with pytest.raises(ValueError, match="a piece is missing or damaged"):
-        gpu_training.join(out, tmp_path / "joined")
+        gpu_training.join(out, joined)
+    assert (joined / "weights.pt").read_bytes() == b"older weights"
     with pytest.raises(ValueError, match=r"has no checkpoint\.tar\.000"):
-        gpu_training.join(tmp_path, tmp_path / "joined")
+        gpu_training.join(tmp_path, joined)
