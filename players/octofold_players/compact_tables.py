@@ -87,9 +87,10 @@ class CompactTables:
         except CardError as error:
             raise NTupleFileError(f"{folder}: {error}") from error
         try:
-            tuples, places = _checked_tuples(card.architecture["tuples"]), card.compact_tables
+            places = card.compact_tables
             if places is None:
                 raise ValueError("it has no compact tables")
+            tuples = _checked_tuples(card.architecture["tuples"])
             if places.format != FORMAT:
                 raise ValueError(f"format {places.format}, this version reads {FORMAT}")
             model = _read_model(folder, card.precisions["fp32"])
@@ -100,7 +101,7 @@ class CompactTables:
             raise
         except (ValueError, KeyError, TypeError) as error:
             file = folder / CARD_FILE
-            raise NTupleFileError(f"{file}: not the card of an n-tuple model ({error!r})") from error
+            raise NTupleFileError(f"{file}: not the card of an n-tuple model ({error})") from error
         return tables
 
 

@@ -169,8 +169,12 @@ def load_array(file: Path, shape: tuple[int, ...]) -> NDArray[np.float32]:
         raise NTupleFileError(f"{file}: no such file") from error
     except (ValueError, EOFError) as error:
         raise NTupleFileError(f"{file}: damaged ({error})") from error
+    if not isinstance(array, np.ndarray):
+        raise NTupleFileError(f"{file}: an archive of arrays, expected one array")
     if array.shape != shape or array.dtype != np.float32:
         raise NTupleFileError(f"{file}: {array.dtype}{list(array.shape)}, expected float32{list(shape)}")
+    if not np.isfinite(array).all():
+        raise NTupleFileError(f"{file}: holds values that are not finite numbers")
     return array
 
 

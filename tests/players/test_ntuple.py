@@ -97,7 +97,9 @@ def test_a_saved_network_is_loaded_unchanged(network: NTupleNetwork, tmp_path: P
     np.testing.assert_array_equal(loaded.values, network.values)
 
 
-@pytest.mark.parametrize("damage", ["truncate", "shape", "description", "stages", "missing"])
+@pytest.mark.parametrize(
+    "damage", ["truncate", "shape", "nan", "archive", "description", "stages", "missing"]
+)
 def test_a_damaged_network_is_named(network: NTupleNetwork, tmp_path: Path, damage: str) -> None:
     network.save(tmp_path)
     values, description = tmp_path / "values.npy", tmp_path / "network.json"
@@ -105,6 +107,11 @@ def test_a_damaged_network_is_named(network: NTupleNetwork, tmp_path: Path, dama
         values.write_bytes(values.read_bytes()[:1000])
     elif damage == "shape":
         np.save(values, np.zeros(7, np.float32))
+    elif damage == "nan":
+        np.save(values, np.where(np.arange(network.values.size) == 5, np.nan, network.values))
+    elif damage == "archive":
+        with values.open("wb") as opened:
+            np.savez(opened, values=network.values)
     elif damage == "description":
         description.write_text('{"format": 1}')
     elif damage == "stages":

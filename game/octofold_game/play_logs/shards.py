@@ -26,6 +26,7 @@ from octofold_game.play_logs.reading import BadLine, read_log
 
 _FORMAT = 1
 _INDEX = "index.json"
+_SUFFIX = ".moves"
 _ROW = 18
 _SCATTER_ROWS = 1 << 16  # that are sent to the shards at a time
 _BUFFER_BYTES = 1 << 16  # of each shard's file
@@ -69,6 +70,7 @@ def convert(
     if folder.exists():
         raise LogError(f"{folder} exists already; moves are converted into a new folder")
     partial = folder.with_name(folder.name + ".partial")
+    _require_own(partial)
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
@@ -84,6 +86,13 @@ def convert(
         shutil.rmtree(partial, ignore_errors=True)
         raise
     return sources
+
+
+def _require_own(partial: Path) -> None:
+    """Raises `LogError` if a folder holds more than what a conversion left that was killed."""
+    others = [file for file in partial.glob("*") if file.suffix != _SUFFIX and not file.match(f"{_INDEX}*")]
+    if others:
+        raise LogError(f"{partial} holds {others[0].name}, and would be deleted; name another folder")
 
 
 def _scatter(
@@ -148,7 +157,7 @@ def _shuffle(file: Path, random: np.random.Generator) -> int:
 
 
 def _name(shard: int) -> str:
-    return f"{shard:04}.moves"
+    return f"{shard:04}{_SUFFIX}"
 
 
 class ShuffledMoves:
@@ -166,13 +175,15 @@ class ShuffledMoves:
         """
         try:
             index = json.loads((folder / _INDEX).read_text(encoding="utf-8"))
-            if index["format"] != _FORMAT:
-                raise LogError(f"{folder / _INDEX}: format {index['format']}, this version reads {_FORMAT}")
-            counts = [int(count) for count in index["shards"]]
+            written, counts = index["format"], [int(count) for count in index["shards"]]
         except OSError as error:
             raise LogError(f"{folder} contains no converted moves: {error.strerror} ({_INDEX})") from error
-        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise LogError(f"{folder / _INDEX} is damaged ({error})") from error
+        if written != _FORMAT:
+            raise LogError(f"{folder / _INDEX}: format {written}, this version reads {_FORMAT}")
+        if not sum(counts):
+            raise LogError(f"{folder / _INDEX} counts no moves")
         for shard, count in enumerate(counts):
             file = folder / _name(shard)
             size = file.stat().st_size if file.is_file() else -1

@@ -90,6 +90,27 @@ def test_a_conversion_that_fails_leaves_nothing(tmp_path: Path, log: Path) -> No
     assert sorted(tmp_path.iterdir()) == [log]
 
 
+def test_only_what_a_killed_conversion_left_is_deleted(tmp_path: Path, log: Path) -> None:
+    partial = tmp_path / "converted.partial"
+    partial.mkdir()
+    (partial / "0000.moves").touch()
+    (partial / "thesis.txt").touch()
+    with pytest.raises(LogError, match=r"converted\.partial holds thesis\.txt, and would be deleted"):
+        convert([log], tmp_path / "converted")
+    (partial / "thesis.txt").unlink()
+    convert([log], tmp_path / "converted")
+    assert not partial.exists()
+
+
+@pytest.mark.parametrize(
+    ("shards", "message"), [("[]", "counts no moves"), ('["a"]', "is damaged"), ("7", "is damaged")]
+)
+def test_a_damaged_index_is_named(shuffled: ShuffledMoves, shards: str, message: str) -> None:
+    (shuffled.folder / "index.json").write_text(f'{{"format": 1, "shards": {shards}}}')
+    with pytest.raises(LogError, match=rf"index\.json {message}"):
+        ShuffledMoves(shuffled.folder)
+
+
 def test_a_folder_that_is_not_whole_is_refused(shuffled: ShuffledMoves, tmp_path: Path, log: Path) -> None:
     with pytest.raises(LogError, match="exists already"):
         convert([log], shuffled.folder)
