@@ -1,12 +1,13 @@
 """`octofold-train`: its help needs no extra, and wrong usage ends in one line that says what to do."""
 
+import signal
 import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from octofold_training import cli
+from octofold_training import cli, commands
 from support.terminals import OCTOFOLD, Screen
 
 COMMANDS = ["teacher", "student", "value", "ppo", "imitation", "dqn", "lazyzero", "moves", "endgame", "table"]
@@ -96,6 +97,10 @@ def test_logs_are_shuffled_without_torch(tmp_path: Path) -> None:
             ["table", "--positions", "inf"],
             "octofold-train table: --positions: 'inf' is not a whole number from 1",
         ),
+        (
+            ["moves", "log.txt", "--seed", "-1"],
+            "octofold-train moves: --seed: '-1' is not a whole number from 0",
+        ),
         (["teacher"], "octofold-train teacher: recipe is missing"),
     ],
 )
@@ -107,6 +112,38 @@ def test_wrong_usage_is_one_line_with_the_likely_meaning(
     assert stopped.value.code == 2
     command = message.partition(":")[0]
     assert capsys.readouterr().err.splitlines() == [f"{message} (see {command} --help)"]
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "line"),
+    [
+        (KeyboardInterrupt(), 130, "octofold-train: interrupted; nothing was written"),
+        (
+            MemoryError("Unable to allocate 7 TiB"),
+            1,
+            "octofold-train: not enough memory (Unable to allocate 7 TiB)",
+        ),
+        (MemoryError(), 1, "octofold-train: not enough memory (no more is free)"),
+    ],
+)
+def test_what_stops_a_command_before_its_recipe_is_read_is_one_line(
+    raised: BaseException,
+    code: int,
+    line: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def command(_parsed: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(commands, "_command", lambda _name: command)
+    before = [(each, signal.getsignal(each)) for each in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        assert cli.main(["teacher", "recipe.toml"]) == code
+    finally:
+        for each, handler in before:
+            signal.signal(each, handler)
+    assert capsys.readouterr().err.splitlines() == [line]
 
 
 def test_a_run_draws_a_bar_on_a_terminal_and_ctrl_c_keeps_it(tmp_path: Path) -> None:

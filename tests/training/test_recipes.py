@@ -42,6 +42,9 @@ def test_lists_become_the_tuples_that_options_hold(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("[distil", "not TOML"),
+        (f"[distil]\nseed = {'9' * 5000}", "not TOML"),
+        ("[[distil]]", r"write \[distil\] in place of \[\[distil\]\]"),
+        ("[distil]\nslices = 1000000000000", r"slices is 1000000000000; the most is 1e\+09"),
         (
             "positions = 3",
             r"'positions' stands outside of a table; put it below a heading, such as \[distil\]",
@@ -67,6 +70,13 @@ def test_lists_become_the_tuples_that_options_hold(tmp_path: Path) -> None:
 def test_a_wrong_recipe_says_what_is_wrong_where(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(RecipeError, match=rf"mine\.toml: .*{message}"):
         read_recipe(_recipe(tmp_path, text)).options("distil", DistilOptions)
+
+
+def test_an_empty_recipe_is_named_once(tmp_path: Path) -> None:
+    file = _recipe(tmp_path, "")
+    with pytest.raises(RecipeError) as found:
+        read_recipe(file).options("distil", DistilOptions)
+    assert str(found.value) == f"{file}: has no table [distil]"
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ contains the old checkpoint.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import pickle
 from collections.abc import Mapping
@@ -144,8 +145,10 @@ def load(folder: Path) -> Checkpoint:
 
 def save_tensors(file: Path, tensors: Any) -> None:
     """Write tensors with `torch.save`, whole or not at all."""
+    content = io.BytesIO()  # torch tells a full disk from a damaged file in no error of its own
+    torch.save(tensors, content)
     with whole_file(file) as partial:
-        torch.save(tensors, partial)
+        partial.write_bytes(content.getbuffer())
 
 
 def load_tensors(file: Path) -> Any:

@@ -149,7 +149,7 @@ def _add_moves(commands: argparse._SubParsersAction[Parser]) -> None:
         help="the new folder (default: runs/moves)",
     )
     moves.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="seed of the order (default: %(default)s)"
+        "--seed", type=_seed, default=0, metavar="N", help="seed of the order (default: %(default)s)"
     )
 
 
@@ -236,6 +236,12 @@ def _count(text: str) -> int:
     if not (count >= 1 and count.is_integer()):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
     return int(count)
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
+    return int(text)
 
 
 def _minutes(text: str) -> float:

@@ -22,11 +22,15 @@ def run(parsed: argparse.Namespace) -> int:
         print(f"octofold-train: {error.name} is not installed; {remedy}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        kept = f"the same command continues in {parsed.state}" if "state" in parsed else "nothing was written"
+        state = getattr(parsed, "state", None)  # a trainer's default is known once its recipe is read
+        kept = f"the same command continues in {state}" if state else "nothing was written"
         print(f"octofold-train: interrupted; {kept}", file=sys.stderr)
         return 130
     except (ValueError, RuntimeError) as error:  # with recipes, checkpoints, tables, logs and training itself
         print(f"octofold-train: {error}", file=sys.stderr)
+        return 1
+    except MemoryError as error:
+        print(f"octofold-train: not enough memory ({str(error) or 'no more is free'})", file=sys.stderr)
         return 1
     except OSError as error:
         print(f"octofold-train: {error.filename or 'a file'}: {error.strerror or error}", file=sys.stderr)

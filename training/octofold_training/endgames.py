@@ -19,6 +19,7 @@ def make_endgame_tables(parsed: argparse.Namespace) -> None:
     """Make the tables that the flags name and that their folder lacks, and print what they hold.
 
     Raises:
+        OSError: the folder cannot be made.
         RuntimeError: a table needs more memory than the machine has, or more than its disk has left; nothing
             was begun.
     """
@@ -27,6 +28,7 @@ def make_endgame_tables(parsed: argparse.Namespace) -> None:
         _check_memory(formation, largest)
     missing = [each for each in wanted if not table_folder(parsed.state, *each).exists()]
     _check_disk(parsed.state, missing)
+    parsed.state.mkdir(parents=True, exist_ok=True)
     with ProgressLine() as line:
         for formation, largest in wanted:
             folder = table_folder(parsed.state, formation, largest)

@@ -69,8 +69,9 @@ class Recipe:
             RecipeError: a table is missing, a key is unknown, or a value has the wrong type or is out of
                 bounds.
         """
+        table = self.table(name)
         try:
-            return checked(self.table(name), kind)
+            return checked(table, kind)
         except ValueError as error:
             raise RecipeError(f"{self.file}: [{name}] {error}") from error
 
@@ -83,10 +84,12 @@ def read_recipe(file: Path) -> Recipe:
         raise RecipeError(f"{file}: no such recipe") from error
     except OSError as error:
         raise RecipeError(f"{file}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: also of bytes that are no text
         raise RecipeError(f"{file}: not TOML ({error})") from error
     for name, table in tables.items():
         if not isinstance(table, dict):
+            if name in TABLES and isinstance(table, list):
+                raise RecipeError(f"{file}: write [{name}] in place of [[{name}]]")
             meant = did_you_mean(name, TABLES) or "; put it below a heading, such as [distil]"
             raise RecipeError(f"{file}: {name!r} stands outside of a table{meant}")
         if name not in TABLES:

@@ -130,6 +130,13 @@ def test_the_residual_network_has_batch_norm_where_its_authors_put_it(boards: Te
     assert sum(isinstance(layer, nn.BatchNorm1d) for layer in network.modules()) == 2
 
 
+def test_an_exponent_that_a_network_does_not_know_is_its_largest() -> None:
+    known, larger = torch.full((1, 16), 15, dtype=torch.uint8), torch.full((1, 16), 17, dtype=torch.uint8)
+    for interface in (interface_of(nn.Module), interface_of(QNetwork), interface_of(ResidualNetwork)):
+        encode = BoardEncoder(interface, 16, torch.float32)
+        assert torch.equal(encode(larger), encode(known))
+
+
 def test_boards_become_what_a_network_reads_and_answers_are_put_in_order() -> None:
     boards = torch.arange(16).view(1, 16)
     network = build({"kind": "q_network", "form": "simple", "value_scale": 100})

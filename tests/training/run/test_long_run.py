@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -109,6 +110,35 @@ def test_a_run_goes_on_where_it_stopped(trainer: Trainer, tmp_path: Path) -> Non
     assert saved.training["positions"] == run.positions
     _assert_same(saved.network.state_dict(), run.averaged.module.state_dict())
     assert resumed.learn().positions > run.positions
+
+
+def test_a_run_that_learned_nothing_leaves_an_older_checkpoint_alone(
+    student: Trainer, tmp_path: Path
+) -> None:
+    student.train(tmp_path, positions=320.0)
+    before = checkpoints.load(tmp_path / "net").sha256
+    shutil.rmtree(tmp_path / "run")
+    student.train(tmp_path, positions=320.0, minutes=0.0)
+    assert checkpoints.load(tmp_path / "net").sha256 == before
+
+
+def test_a_pool_goes_on_in_batches_of_another_size(trainers: dict[str, Trainer], tmp_path: Path) -> None:
+    for name in ("student", "value"):
+        folder = tmp_path / name
+        trainers[name].train(folder, positions=320.0, slices=6, batch_size=8)
+        run = trainers[name].train(folder, positions=640.0, slices=2, batch_size=24)
+        assert run.finished
+
+
+def test_a_run_of_another_kind_needs_another_folder(student: Trainer, tmp_path: Path) -> None:
+    history = tmp_path / "run" / "history.jsonl"
+    history.parent.mkdir()
+    history.write_text('{"positions": 5, "average": 3.0}\n')
+    with pytest.raises(
+        ValueError, match=r"history\.jsonl:1: has no loss; a run of another kind needs another"
+    ):
+        student.train(tmp_path, positions=320.0)
+    assert history.read_text() == '{"positions": 5, "average": 3.0}\n'
 
 
 def test_a_checkpoint_tells_every_stage_of_its_run_and_the_teachers_digest(

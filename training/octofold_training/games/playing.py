@@ -44,8 +44,8 @@ class NetworkPlayer:
         self._views = views
         self._interface = interface_of(network)
         self._device = next(network.parameters()).device
-        self._exponents = architecture.get("exponents", LARGEST_EXPONENT + 1)
-        self._encode = BoardEncoder(self._interface, self._exponents, dtype, self._device)
+        exponents = architecture.get("exponents", LARGEST_EXPONENT + 1)
+        self._encode = BoardEncoder(self._interface, exponents, dtype, self._device)
         self._scale = float(architecture.get("value_scale") or 1)
         self._values_afterstates = architecture.get("head", "policy") == "value"
 
@@ -71,7 +71,7 @@ class NetworkPlayer:
         self, network: Callable[[torch.Tensor], Any], boards: NDArray[np.uint8]
     ) -> NDArray[np.float32]:
         """`[N, 16]` to `[N, 4]` in the order of the moves, or `[N, 1]`."""
-        seen = torch.from_numpy(boards.clip(max=self._exponents - 1)).to(self._device)
+        seen = torch.from_numpy(boards).to(self._device)
         parts = []
         for part in seen.split(_BOARDS_AT_ONCE):
             answer = network(self._encode(part))

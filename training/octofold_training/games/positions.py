@@ -104,7 +104,7 @@ class PositionPool:
             )
         self.boards[:] = state["boards"]
         self.random[:] = state["random"]
-        self._next_slice = int(state["next_slice"][0])
+        self._next_slice = int(state["next_slice"][0]) % (len(self.boards) // self.batch_size)
         if "archive" in state:
             self._archive[:] = state["archive"]
             self._archived[:] = state["archived"]

@@ -289,8 +289,10 @@ def train(
     about every ten seconds. Ctrl-C saves and is raised again.
     """
     resumed = (folder / "learner.json").exists()
+    if not resumed and (folder / "values.npy").exists():
+        raise TrainingError(f"{folder} holds a network but no learner.json; a run needs a folder of its own")
     learner = NTupleLearner.resume(options, folder) if resumed else NTupleLearner(options)
-    history = History(folder / "history.jsonl", learner.moves)
+    history = History(folder / "history.jsonl", learner.moves, _CURVES.titles)
     saved = learner.seconds
     end = learner.seconds + minutes * 60
     slice_moves = 200_000

@@ -49,10 +49,12 @@ class BoardEncoder:
     ) -> None:
         self._shape = {"flat": (-1, 16), "plane": (-1, 1, 4, 4)}.get(interface.layout)
         self._one_hot = OneHot(exponents, dtype, device) if interface.reads == "one_hot" else None
+        self._largest = exponents - 1
         self._dtype = dtype
 
     def __call__(self, boards: Tensor) -> Tensor:
-        """Exponents `[N, 16]` to the input of the network."""
+        """Exponents `[N, 16]` to the input of the network; one that it does not know is its largest."""
+        boards = boards.clamp(max=self._largest)
         if self._one_hot is not None:
             return self._one_hot(boards)
         assert self._shape is not None

@@ -147,16 +147,14 @@ class Table:
         try:
             if not (place / "checkpoint.json").exists():
                 self._train(row, positions, place, lambda line, share: show(line, share / 2))
+            ways = self._ways(row, positions)
+            for at, views in enumerate(ways):
+                self._play(place, views, partial(_show_play, show, at, len(ways)))
         except StagePassed as passed:
             if positions == self.options.positions:
                 self.failed[row.name] = str(passed)
-            return
-        except (TrainingError, ValueError) as error:  # ValueError: its history is damaged
+        except (TrainingError, ValueError) as error:  # ValueError: its history or checkpoint is damaged
             self.failed[row.name] = str(error)
-            return
-        ways = self._ways(row, positions)
-        for at, views in enumerate(ways):
-            self._play(place, views, partial(_show_play, show, at, len(ways)))
 
     def _ways(self, row: Row, positions: int) -> tuple[int, ...]:
         """How it plays: in all ways at last, and before only for the curve."""
@@ -217,14 +215,14 @@ class Table:
         for positions, row in self._steps():
             place = self._folder / row.name / str(positions)
             for views in VIEWS:
-                games = read_games(place / f"games-{views}.jsonl")
-                games = [game for game in games if game["game"] < self.options.games]
-                if not games:
-                    continue
                 try:
+                    games = read_games(place / f"games-{views}.jsonl")
+                    games = [game for game in games if game["game"] < self.options.games]
+                    if not games:
+                        continue
                     checkpoint = checkpoints.load(place)
                     found.append(_result(row, positions, views, games, checkpoint, self._folder))
-                except ValueError as error:
+                except (TrainingError, ValueError) as error:
                     self.failed[row.name] = str(error)
         return found
 
@@ -241,7 +239,7 @@ def read_games(file: Path) -> list[dict[str, Any]]:
     """
     if not file.exists():
         return []
-    *lines, _cut_off = file.read_text(encoding="utf-8").split("\n")
+    *lines, _cut_off = file.read_text("utf-8", "replace").split("\n")
     try:
         games = [json.loads(line) for line in lines]
         return [{name: int(game[name]) for name in ("game", "score", "tile")} for game in games]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +20,20 @@ class History:
     `positions` is the position of that state; every report has a field `positions`.
     """
 
-    def __init__(self, file: Path, positions: int) -> None:
-        """Raises `ValueError` if the file is damaged; see `read_reports`."""
+    def __init__(self, file: Path, positions: int, fields: Iterable[str]) -> None:
+        """`fields` are those that every report of the run has, besides `positions`.
+
+        Raises:
+            ValueError: the file is damaged, see `read_reports`, or has reports of a run of another kind.
+        """
         self._file = file
-        self.reports = [report for report in read_reports(file) if report["positions"] <= positions]
+        reports = read_reports(file)
+        for number, report in enumerate(reports, 1):
+            if missing := [name for name in fields if name not in report]:
+                raise ValueError(
+                    f"{file}:{number}: has no {missing[0]}; a run of another kind needs another --state"
+                )
+        self.reports = [report for report in reports if report["positions"] <= positions]
         file.parent.mkdir(parents=True, exist_ok=True)
         write_text(file, "".join(json.dumps(report) + "\n" for report in self.reports))
 
@@ -39,7 +50,7 @@ def read_reports(file: Path) -> list[dict[str, Any]]:
     Raises:
         ValueError: a line is not a report; the message names file and line.
     """
-    *lines, _cut_off = file.read_text(encoding="utf-8").split("\n") if file.exists() else [""]
+    *lines, _cut_off = file.read_text("utf-8", "replace").split("\n") if file.exists() else [""]
     reports = []
     for number, line in enumerate(lines, 1):
         try:

@@ -196,7 +196,7 @@ def train(
         before = resume(run, folder)
     else:
         run.warm_up()
-    history = History(folder / "history.jsonl", run.positions)
+    history = History(folder / "history.jsonl", run.positions, curves.titles)
     started = saved = run.seconds
     try:
         with tensorboard_events(folder / "tensorboard", history.reports) as add_events:
@@ -219,6 +219,8 @@ def train(
 def _save(
     run: Run[Any], folder: Path, checkpoint: Path, curves: Curves, history: History, before: Sequence[Stage]
 ) -> None:
+    if not run.positions:
+        return  # nothing was learned yet; a checkpoint that is there is worth more
     if not (run.is_sound() and all_finite(run.averaged)):
         raise TrainingError(
             f"the weights are no longer finite numbers at {run.positions:,} positions; {folder} keeps what "

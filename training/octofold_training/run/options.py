@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 import msgspec
 from octofold_game.structures import structured
 
+_LARGEST_WHOLE = 10**9
 _LARGEST_SHARE = 0.1  # of a run; the first weights then keep less than e**-10 of an average over it
 
 Options = TypeVar("Options")
@@ -50,7 +51,7 @@ def _bounded(kind: Any, metadata: Mapping[str, Any]) -> Any:
         return kind
     least, most = metadata["minimum"], metadata["maximum"]
     if kind is int:
-        return Annotated[kind, msgspec.Meta(ge=int(least), le=None if most == math.inf else int(most))]
+        return Annotated[kind, msgspec.Meta(ge=int(least), le=int(min(most, _LARGEST_WHOLE)))]
     return Annotated[kind, msgspec.Meta(ge=float(least), le=min(most, sys.float_info.max))]
 
 
