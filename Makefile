@@ -32,8 +32,8 @@ setup: $(VENV)/light ## the environment that serves and plays (no torch)
 play: $(VENV)/light ## play GAMES full games against MODEL, served on a free loopback port
 	$(BIN)/octofold play --games $(GAMES) --model $(MODEL)
 
-serve: $(VENV)/light ## serve the models of models/: gRPC on HOST:PORT, REST and /metrics on HOST:REST_PORT
-	@$(BIN)/octofold-serve --default-model $(MODEL) --host $(HOST) --port $(PORT) --rest-port $(REST_PORT)
+serve: $(VENV)/light ## serve the models of models/ and those that join them: gRPC on HOST:PORT, REST and /metrics on HOST:REST_PORT
+	@$(BIN)/octofold-serve --default-model $(MODEL) --host $(HOST) --port $(PORT) --rest-port $(REST_PORT) --watch 5
 
 train: $(VENV)/dev ## checkpoints/NAME by training/recipes/NAME.toml, in hours; goes on where it stopped
 	$(BIN)/octofold-train teacher training/recipes/teacher.toml

@@ -41,7 +41,10 @@ def main() -> None:
     network.eval()
     save_file(network.state_dict(), "network.safetensors")
     example = one_hot(boards[:1]).permute(0, 2, 3, 1).contiguous()
-    torch.onnx.export(ChannelsLast(network).eval(), (example,), "network.onnx", dynamo=True, verbose=False)
+    channels_last = ChannelsLast(network).eval()
+    torch.onnx.export(
+        channels_last, (example,), "network.onnx", dynamo=True, external_data=False, verbose=False
+    )
 
 
 def one_hot(boards: torch.Tensor) -> torch.Tensor:

@@ -86,7 +86,7 @@ def _problem(hits: Hits, chance: Hits, others: Mapping[str, Hits]) -> str | None
     if _lead(best, hits) > _CERTAIN:
         return f"it makes more sense if {name}"
     if _lead(hits, chance) <= _CERTAIN:
-        return "it plays no better than chance"
+        return "it plays no better than chance, as a network does that has hardly learned"
     if _lead(hits, best) <= _CERTAIN:
         return f"it makes as much sense if {name}"
     return None
