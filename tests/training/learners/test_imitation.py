@@ -164,6 +164,18 @@ def test_a_last_batch_too_small_for_batch_norm_is_refused_at_the_start(moves: Sh
     Imitation(ImitationOptions(epochs=1.0, batch_size=size), SMALL, moves)
 
 
+def test_a_last_batch_too_small_is_refused_where_a_run_goes_on_too(
+    moves: ShuffledMoves, tmp_path: Path
+) -> None:
+    size = len(moves) // 2
+    run = run_of(moves, RESIDUAL, batch_size=size)
+    run.positions = size
+    save_state(run, tmp_path)
+    larger = run_of(moves, RESIDUAL, batch_size=len(moves) - size - 1)
+    with pytest.raises(TrainingError, match=f"of {len(moves) - size:,} moves leaves 1 for the last"):
+        resume(larger, tmp_path)
+
+
 def test_a_process_without_a_part_of_a_batch_gets_no_answers() -> None:
     pairs = {"kind": "pairs", "patterns": ["lines"], "features": 4, "dense": [8], "exponents": 16}
     empty = torch.zeros(0, 16, 4, 4)

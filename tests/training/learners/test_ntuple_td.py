@@ -125,6 +125,14 @@ def test_a_damaged_learning_state_is_named(tmp_path: Path) -> None:
         NTupleLearner.resume(_options(), tmp_path)
 
 
+def test_a_network_that_is_no_run_is_not_overwritten(tmp_path: Path) -> None:
+    NTupleLearner(_options()).network.save(tmp_path)
+    before = (tmp_path / "values.npy").read_bytes()
+    with pytest.raises(TrainingError, match=r"holds a network but no learner\.json"):
+        train(_options(), tmp_path, lambda *_: None)
+    assert (tmp_path / "values.npy").read_bytes() == before
+
+
 def test_tuples_that_join_later_change_nothing_at_first_and_then_learn(tmp_path: Path) -> None:
     options = _options(tuples=(*SMALL, (0, 1, 2, 6)), first_tuples=4, first_moves=25_000.0, moves=60_000.0)
     learner = NTupleLearner(options)
