@@ -138,7 +138,7 @@ def _play(boards, start, end, values, layout, random, longest):
     indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
     for n in range(start, end):
         board = new_game(random)
-        for _ in range((n * 2_654_435_761 >> 8) % longest):
+        for _ in range(np.int64(next_random(random) % np.uint64(longest))):
             move, afterstate, reward = best_move(board, values, layout, symmetric, indices)
             board = new_game(random) if move < 0 or reward >= OUTGROWN else spawn(afterstate, random)
         if _is_over(board):

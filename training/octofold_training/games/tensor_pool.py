@@ -30,11 +30,18 @@ class TensorPool:
         self._moves = 0
 
     def warm_up(self, teacher: TensorTeacher, moves: int) -> None:
-        """Let the teacher make `moves` moves in each of its games; then let the student's begin."""
-        for _ in range(moves):
+        """Let the teacher play each of its games for up to `moves` moves; then let the student's begin."""
+        if not moves:
+            return
+        # Games that have made equally many moves would come to their large merges at the same time.
+        generator, reached = self._teachers.generator, self._teachers.boards
+        lengths = torch.randint(moves, (len(reached),), generator=generator, device=generator.device)
+        for move in range(moves):
             boards, legal = self._teachers.boards, self._teachers.legal
+            reached = torch.where((lengths == move)[:, None], boards, reached)
             self._teachers.step(teacher.action_values(boards, legal).argmax(dim=1))
             self._take_snapshot()
+        self._teachers.restore(self._teachers.state() | {"boards": reached})
         self._students.restart()
 
     def batch(self) -> tuple[Tensor, Tensor]:

@@ -39,7 +39,7 @@ class DeviceDistilOptions(StudentOptions):
         300.0, "difference in points that makes a move e times less likely", minimum=1
     )
     warm_up_moves: int = option(
-        8_000, "moves that the teacher makes in each of its games before the run, to reach all stages"
+        8_000, "the most moves that the teacher makes in a game before the run, to reach all stages"
     )
 
 
