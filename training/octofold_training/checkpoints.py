@@ -145,7 +145,7 @@ def load(folder: Path) -> Checkpoint:
 
 def save_tensors(file: Path, tensors: Any) -> None:
     """Write tensors with `torch.save`, whole or not at all."""
-    content = io.BytesIO()  # torch tells a full disk from a damaged file in no error of its own
+    content = io.BytesIO()  # if torch wrote the file, a full disk would be an error without its name
     torch.save(tensors, content)
     with whole_file(file) as partial:
         partial.write_bytes(content.getbuffer())
