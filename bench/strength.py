@@ -5,8 +5,8 @@
 
 Each row is an evaluation with its own server. The published version plays first, and all rows play the same
 seed, so the differences to the published version are paired game by game. Graphs, replays and results stay in
-results/strength, and the same command continues an interrupted run. `--record` writes the figures into the
-version's card.
+results/strength, and the same command continues an interrupted run. A row whose precision fails the export's
+check is left out. `--record` writes the figures into the version's card.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from octofold_client.evaluation.comparison import Comparison
 from octofold_export.export import ExportOptions, export
 from octofold_export.publishing.strength import record_alternatives, record_strength
 from octofold_export.sources.checkpoint import from_checkpoint
-from octofold_game.model import Alternative, Precision, Rule
+from octofold_game.model import Alternative, Precision, Rule, read_card
 from octofold_training import checkpoints
 
 
@@ -91,7 +91,7 @@ def _options() -> argparse.Namespace:
 
 
 def _evaluate(folder: Path, out: Path, options: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """The result of each row, with the published version first; exports the rows' graphs where needed."""
+    """The result of each row that can play, with the published version first; exports graphs where needed."""
     games = {"int8": options.games, "fp32": options.fp32_games or options.games}
 
     def play(models: Path, name: str, version: int, precision: str, results: str) -> dict[str, Any]:
@@ -112,6 +112,10 @@ def _evaluate(folder: Path, out: Path, options: argparse.Namespace) -> dict[str,
                 choices,
                 lambda line: print(line, file=sys.stderr),
             )
+        refused = read_card(out / "models" / alternative / "1").not_published
+        if row.precision in refused:
+            print(f"{title}: left out ({refused[row.precision]})", file=sys.stderr)
+            continue
         results[title] = play(out / "models", alternative, 1, row.precision, f"{alternative}-{row.precision}")
     return results
 
