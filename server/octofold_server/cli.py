@@ -88,8 +88,9 @@ def run(config: Config, slot: ProcessSlot | None = None) -> int:
             tune(config)
         else:
             serve(config, slot=slot)
-    except KeyboardInterrupt:  # only while measuring: a server handles signals itself
-        return _fail("interrupted; the results of the models measured so far are kept", 130)
+    except KeyboardInterrupt:  # while measuring, or before the server has begun to handle signals itself
+        kept = "; the results of the models measured so far are kept" if config.tune else ""
+        return _fail(f"interrupted{kept}", 130)
     except ServingError:  # already logged
         return 1
     except (StartupError, ModelError) as error:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from operator import attrgetter
 from queue import Full, Queue
 from typing import NamedTuple
 
@@ -29,17 +30,27 @@ from opentelemetry.trace import (
 )
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from octofold_server.batching.call import Call
+from octofold_server.batching.call import Batch, Call
 from octofold_server.batching.statistics import ModelStatistics
 
 MAX_WAITING = 4096
 """Maximum number of finished calls that wait for their spans."""
+MAX_BATCHES = 64
+"""Batches of one call that get spans: the first ones. A large call may have run in thousands."""
 
 _log = logging.getLogger(__name__)
 
 
 class _Done(NamedTuple):
-    call: Call
+    """What the spans of a call need. The call itself would keep its boards and answers in memory."""
+
+    boards: int
+    priority: str
+    submitted: float
+    queue_seconds: float
+    batches: list[Batch]
+    answered: float | None  # when its last batch ended; None: the call has failed
+    error: str
     at: float
     model: str
     version: str
@@ -82,8 +93,24 @@ class Tracing:
             statistics: the statistics of the version, which get the trace of an answered call as an example.
             headers: the caller's trace, named as in `octofold_server.admission.request.TRACE_HEADERS`.
         """
+        batches = list(dict.fromkeys(part.batch for part in call.parts))
+        error = call.error
+        done = _Done(
+            boards=call.size,
+            priority=call.priority.name.lower(),
+            submitted=call.submitted,
+            queue_seconds=call.queue_seconds,
+            batches=sorted(batches, key=attrgetter("taken"))[:MAX_BATCHES],
+            answered=max(batch.ended for batch in batches) if error is None else None,
+            error="" if error is None else str(error) or type(error).__name__,
+            at=time.monotonic(),
+            model=model,
+            version=version,
+            statistics=statistics,
+            headers=headers,
+        )
         with suppress(Full):  # drop the spans rather than delay calls
-            self._done.put_nowait(_Done(call, time.monotonic(), model, version, statistics, headers))
+            self._done.put_nowait(done)
 
     def close(self, limit_seconds: float) -> None:
         """Export the remaining spans.
@@ -108,7 +135,6 @@ class Tracing:
                 _log.exception("a call has no spans")
 
     def _make_spans_of(self, done: _Done) -> None:
-        call = done.call
         monotonic_to_unix_ns = time.time_ns() - time.monotonic_ns()
 
         def unix_ns(seconds: float) -> int:
@@ -128,25 +154,23 @@ class Tracing:
             "call",
             self._propagator.extract(dict(done.headers)),
             SpanKind.SERVER,
-            start_time=unix_ns(call.submitted),
+            start_time=unix_ns(done.submitted),
             attributes=_prefixed(
                 model=done.model,
                 version=done.version,
-                boards=len(call.boards),
-                priority=call.priority.name.lower(),
+                boards=done.boards,
+                priority=done.priority,
             ),
         )
-        batches = [part.batch for part in call.parts]
-        queue_end = min((batch.taken for batch in batches), default=done.at)
-        span("queue", root, call.submitted, queue_end)
-        for batch in batches:
+        span("queue", root, done.submitted, done.batches[0].taken if done.batches else done.at)
+        for batch in done.batches:
             of_batch = span("batch", root, batch.taken, batch.ended, boards=batch.boards)
             span("inference", of_batch, batch.started, batch.ended)
-        if call.error is not None:
-            root.set_status(Status(StatusCode.ERROR, str(call.error) or type(call.error).__name__))
+        if done.answered is None:
+            root.set_status(Status(StatusCode.ERROR, done.error))
         elif (context := root.get_span_context()).trace_flags.sampled:
-            total_s = max(batch.ended for batch in batches) - call.submitted
-            done.statistics.traced(format_trace_id(context.trace_id), call.queue_seconds, total_s)
+            total_s = done.answered - done.submitted
+            done.statistics.traced(format_trace_id(context.trace_id), done.queue_seconds, total_s)
         root.end(unix_ns(done.at))
 
 

@@ -239,8 +239,11 @@ class Batcher:
                 late.append(call)
                 continue
             count = min(room, call.size - call.taken, call.turn)
-            batch.append(_Slice(call, call.taken, call.taken + count))
+            start = call.taken
+            if batch and batch[-1].call is call:
+                start = batch.pop().start  # its next turn, in the same batch
             call.taken += count
+            batch.append(_Slice(call, start, call.taken))
             call.turn -= count
             call.may_yield = False
             call.queue_seconds = now - call.submitted
@@ -276,8 +279,9 @@ class Batcher:
             for call, start, stop in batch:
                 last = first + stop - start
                 rows = moves if len(batch) == 1 else moves.rows(first, last)
+                if not (call.parts and call.parts[-1].batch is what):
+                    call.inference_seconds += seconds
                 call.parts.append(Part(start, rows, what))
-                call.inference_seconds += seconds
                 call.answered += stop - start
                 if call.answered == call.size and not call.done:
                     call.done = True

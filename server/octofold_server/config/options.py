@@ -310,7 +310,10 @@ class Config:
         "is read again when it changes",
     )
     admin_tokens: Path | None = _option(
-        None, _PATH, "file of bearer tokens for loading and unloading models; with it, other tokens cannot"
+        None,
+        _PATH,
+        "file of bearer tokens that may load and unload models; with --tokens and without this file, nobody "
+        "may",
     )
     admin: bool = _option(True, SWITCH, "allow clients to load and unload models")
     reflection: bool = _option(True, SWITCH, "describe the API to tools such as grpcurl")

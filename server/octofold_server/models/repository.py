@@ -88,10 +88,11 @@ def fingerprint(repository: Path) -> frozenset[tuple[str, int, int, int]]:
     versions, _ = _scan(repository)
     for version in versions:
         marks.add((str(version.path), 0, 0, 0))
-        with suppress(OSError):  # a file that is being removed is missing from the result
+        with suppress(OSError):  # the folder is being removed
             for file in version.path.iterdir():
-                status = file.stat()
-                marks.add((str(file), status.st_ino, status.st_size, status.st_mtime_ns))
+                with suppress(OSError):  # so is the file, or it is a link to none; the others still count
+                    status = file.stat()
+                    marks.add((str(file), status.st_ino, status.st_size, status.st_mtime_ns))
     return frozenset(marks)
 
 

@@ -18,7 +18,7 @@ def check_device(config: Config, machine: Machine = THIS_MACHINE) -> None:
     wanted = [flag_of(name) for name in _FOR_A_GPU if getattr(config, name)]
     if not wanted:
         return
-    flags = f"{' and '.join(wanted)} needs a GPU"
+    flags = f"{' and '.join(wanted)} {'needs' if len(wanted) == 1 else 'need'} a GPU"
     if config.device == "cpu":
         raise StartupError(f"{flags}, and --device is cpu")
     if why := why_no_cuda(machine):

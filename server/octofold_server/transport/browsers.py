@@ -40,8 +40,8 @@ class Browsers:
         host = headers.get("Host")
         if self._only_loopback and host is not None and not is_loopback_host(host):
             raise NotAllowed(
-                f"a server on loopback without --tokens takes no requests for the host {quoted(host)}, only "
-                f"for localhost or 127.0.0.1; a proxy must set this header"
+                f"a server on loopback without --tokens and TLS takes no requests for the host "
+                f"{quoted(host)}, only for localhost or 127.0.0.1; a proxy must set this header"
             )
         if method == "GET" and headers.get("Sec-Fetch-Mode") == "navigate":
             return  # somebody follows a link

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.admission.tracing import Tracing
+from octofold_server.admission.tracing import MAX_BATCHES, Tracing
 from octofold_server.backends.fakes import fake_moves
 from octofold_server.batching.call import Batch, Call, Part
 from octofold_server.batching.statistics import ModelStatistics
@@ -126,6 +126,22 @@ def test_a_call_whose_spans_cannot_be_made_costs_no_other_its_spans() -> None:
         tracing.record(call, "fake", "1", statistics, {})
     tracing.close(30)
     assert [span.name for span in exporter.get_finished_spans()].count("call") == 1
+
+
+def test_a_call_of_many_batches_has_a_span_for_each_of_the_first_ones() -> None:
+    exporter = InMemorySpanExporter()
+    tracing = Tracing(exporter)
+    call = Call(np.ones((300, 16), np.uint8))
+    for number in reversed(range(100)):  # lanes end in any order; three turns in each batch
+        batch = Batch(9, 1.0 + number, 2.0 + number, 3.0 + number)
+        call.parts.extend(Part(0, fake_moves(call.boards[:3]), batch) for _ in range(3))
+    tracing.record(call, "fake", "1", ModelStatistics(), {})
+    tracing.close(30)
+    spans = exporter.get_finished_spans()
+    batches = sorted(span.start_time or 0 for span in spans if span.name == "batch")
+    (queue,) = (span for span in spans if span.name == "queue")
+    assert (len(batches), batches[0]) == (MAX_BATCHES, queue.end_time)
+    assert batches[-1] - batches[0] == pytest.approx((MAX_BATCHES - 1) * 1e9)
 
 
 def test_a_call_that_fails_is_a_span_with_an_error(

@@ -130,6 +130,23 @@ def test_two_large_calls_take_turns(new_batcher: NewBatcher) -> None:
     assert order[::TURN_BOARDS].tolist() == [1, 2] * 4
 
 
+@pytest.mark.parametrize("sizes", [(8 * TURN_BOARDS,), (4 * TURN_BOARDS, 3 * TURN_BOARDS)])
+def test_a_batch_with_several_turns_of_a_call_counts_its_inference_once(
+    new_batcher: NewBatcher, sizes: tuple[int, ...]
+) -> None:
+    backend = RecordingBackend()
+    batcher = new_batcher(backend, max_batch_size=1024)
+    hold(batcher, backend)
+    calls = [submit(batcher, boards_of(size, seed=size)) for size in sizes]
+    backend.gate.set()
+    for call in calls:
+        assert_answers(call.result().moves.moves, call.boards)
+        (batch,) = {part.batch for part in call.parts}
+        assert batch.boards == sum(sizes)
+        assert call.inference_seconds == batch.ended - batch.started
+    assert len(calls[-1].parts) == (1 if len(sizes) == 1 else 3)
+
+
 def test_small_calls_run_in_order_of_arrival(new_batcher: NewBatcher) -> None:
     backend = RecordingBackend()
     batcher = new_batcher(backend, max_batch_size=4)

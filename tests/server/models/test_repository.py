@@ -74,6 +74,18 @@ def test_a_folder_whose_name_cannot_be_a_models_is_passed_over_and_the_log_says_
     assert not caplog.text  # who watches the folder would tell it at every look
 
 
+def test_a_link_that_leads_nowhere_hides_no_change_of_another_file(write_version: WriteVersion) -> None:
+    folder = write_version()
+    repository = folder.parent.parent
+    for name in ("a", "z"):  # one of them is listed before the graph, most likely
+        (folder / name).symlink_to("nowhere")
+    before = fingerprint(repository)
+    graph = next(folder.glob("*.onnx"))
+    graph.write_bytes(graph.read_bytes() + b"more")
+    assert fingerprint(repository) != before
+    assert sum(str(folder) in path for path, *_ in before) == 1 + len(list(folder.iterdir())) - 2
+
+
 def test_a_repository_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="cannot read the model repository"):
         find_versions(tmp_path / "nowhere")

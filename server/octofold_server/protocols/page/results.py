@@ -145,8 +145,10 @@ def _read(root: Path, path: str, start: int, most_bytes: int) -> Piece | None:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             return None
-        file.seek(start)
         age = max(0.0, time.time() - status.st_mtime)
+        if start >= status.st_size:  # no file system can seek to every number
+            return Piece(b"", age)
+        file.seek(start)
         return Piece(file.read(most_bytes), age)
 
 

@@ -26,7 +26,7 @@ TEMPERATURE = 300.0
 
 
 MAX_MEGABYTES = 64
-"""Size of the largest graph that gets a session here."""
+"""Size of the largest graph, with its tensors, that gets a session here."""
 
 
 class Views:
@@ -71,12 +71,13 @@ class Views:
     def _objection(self, served: ServedModel) -> str | None:
         if served.card.compact_tables is not None:
             return "a second copy of its compact tables takes gigabytes of memory while it is unpacked"
-        file = self._repository / served.name / served.version / served.card.precisions[served.precision].file
+        folder = self._repository / served.name / served.version
+        graph = served.card.precisions[served.precision]
         try:
-            size = file.stat().st_size
+            size = sum((folder / each.file).stat().st_size for each in (graph, *graph.tensors.values()))
         except OSError:
-            return "its file cannot be read any more"
-        return f"its graph has more than {MAX_MEGABYTES} MB" if size > MAX_MEGABYTES << 20 else None
+            return "its files cannot be read any more"
+        return f"its files have more than {MAX_MEGABYTES} MB" if size > MAX_MEGABYTES << 20 else None
 
     def _new_session(self, served: ServedModel) -> ViewsSession | None:
         folder = self._repository / served.name / served.version

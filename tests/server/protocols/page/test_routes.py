@@ -158,6 +158,8 @@ def test_results_are_listed_and_their_growing_files_are_read_in_pieces(
     with (results / "games.replay").open("ab") as file:
         file.write(b" games")
     assert ask(page, "GET", f"{path}?start=17").body == b" games"
+    far = ask(page, "GET", f"{path}?start={10**15 - 1}")
+    assert (far.status, far.body) == (200, b"")
 
 
 def test_nothing_else_of_the_results_is_served(ask: Ask, page: Served, results: Path) -> None:
