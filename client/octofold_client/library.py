@@ -3,7 +3,6 @@
 The commands `octofold evaluate` and `octofold merge` use the same parts.
 """
 
-import sys
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -17,14 +16,13 @@ from octofold_client.analysis.trajectories import GAMES_AT_ONCE, Climb, batched
 from octofold_client.contenders.contender import Contender
 from octofold_client.contenders.player_specs import LocalPlayer
 from octofold_client.contenders.player_thread import PlayerThread
-from octofold_client.errors import OctofoldError
 from octofold_client.evaluation.evaluate import MoveSource
 from octofold_client.evaluation.evaluate import evaluate as run
 from octofold_client.evaluation.merging import merge as merge_slices
 from octofold_client.evaluation.report import markdown
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
-from octofold_client.evaluation.servers import Servers
+from octofold_client.evaluation.servers import Servers, report_missing
 from octofold_client.evaluation.slices import Slice
 from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_client.extras import pictures_of
@@ -122,7 +120,7 @@ def evaluate(
         check = stack.enter_context(DeferredInterrupts()).check if in_main_thread else lambda: None
         if isinstance(player, str | Sequence):
             targets = [player] if isinstance(player, str) else player
-            servers = stack.enter_context(Servers(targets, credentials, check, _missing))
+            servers = stack.enter_context(Servers(targets, credentials, check, report_missing))
             contender = served = servers.select(model, version)
             sources = servers.sources(served)
         else:
@@ -158,11 +156,6 @@ def merge(folders: Sequence[str | Path], to: str | Path) -> EvaluationResult:
         OSError: a file cannot be read or written.
     """
     return EvaluationResult(merge_slices(list(map(Path, folders)), Path(to)), ResultFolder(Path(to)))
-
-
-def _missing(target: str, reason: OctofoldError) -> None:
-    reason_alone = str(reason).removeprefix(f"{target}: ")
-    print(f"continuing without {target}: {reason_alone}", file=sys.stderr)
 
 
 def _progress(games: int, title: str) -> "EvaluationProgress":

@@ -15,11 +15,8 @@ from octofold_client.cli.arguments import (
     asked_for,
     servers,
 )
-from octofold_client.contenders.advice import Advice, Adviser, local_adviser, served_adviser
+from octofold_client.contenders.advice import Advice, Adviser, Thought, local_adviser, served_adviser
 from octofold_client.errors import EvaluationError, OctofoldError
-
-Thought = Advice | str | None
-"""Advice, the message of an error, or None if nobody is asked."""
 
 
 def add_adviser(parser: argparse.ArgumentParser) -> None:

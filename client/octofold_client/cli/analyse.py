@@ -107,7 +107,7 @@ def analyse(options: Namespace) -> None:
 
     title = _title(conditions, len(endings), options.last)
     text = analysis_report(analysis, title, folder.path, judge, options.costliest)
-    if missing := max(ending.game for ending in endings) + 1 - len(endings):
+    if missing := conditions.missing_games([ending.game for ending in endings]):
         print(missing_note(missing), file=sys.stderr)
     print_markdown(text, Console())
     print()

@@ -2,14 +2,13 @@
 
 import argparse
 import functools
-import sys
 from pathlib import Path
 from typing import TypeAlias
 
 from octofold_game.command_line import Parser
 
-from octofold_client.errors import EvaluationError, InvalidRequest, OctofoldError
-from octofold_client.evaluation.servers import Servers
+from octofold_client.errors import EvaluationError, InvalidRequest
+from octofold_client.evaluation.servers import Servers, report_missing
 from octofold_client.evaluation.slices import slice_numbers
 from octofold_client.rpc.credentials import CredentialFiles, Credentials
 from octofold_client.rpc.targets import addresses_of
@@ -60,12 +59,6 @@ def targets(text: str) -> list[str]:
 def servers(options: argparse.Namespace) -> Servers:
     """Connections to the servers of `add_servers`; a line on standard error names each that is missing."""
     return Servers(options.targets, credentials_of(options), on_missing=report_missing)
-
-
-def report_missing(target: str, reason: OctofoldError) -> None:
-    """Print a line about a server that does not answer, while others do."""
-    reason_alone = str(reason).removeprefix(f"{target}: ")
-    print(f"continuing without {target}: {reason_alone}", file=sys.stderr)
 
 
 def add_credentials(parser: argparse.ArgumentParser) -> None:

@@ -90,7 +90,7 @@ def add(subcommands: "Subcommands") -> None:
     parser.add_argument(
         "--plots", action="store_true", help="save a picture beside the report (needs the extra plots)"
     )
-    add_html(parser)
+    add_html(parser, _HTML_FILE)
     add_json(parser)
     parser.set_defaults(run=compare)
 

@@ -13,8 +13,9 @@ from octofold_game.episodes import Episode
 from rich.console import Console
 from rich.live import Live
 
-from octofold_client.cli.advice import Thought, add_adviser, adviser_of
+from octofold_client.cli.advice import add_adviser, adviser_of
 from octofold_client.cli.arguments import RESULTS, Subcommands, seed
+from octofold_client.contenders.advice import Thought
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder
 from octofold_client.terminal.boards import Look, full_screen

@@ -10,12 +10,12 @@ from octofold_client.reports.page import write_report
 HTML_FILE = "report.html"
 
 
-def add_html(parser: argparse.ArgumentParser) -> None:
-    """Add `--html`."""
+def add_html(parser: argparse.ArgumentParser, name: str = HTML_FILE) -> None:
+    """Add `--html`, which writes a file of this `name`."""
     parser.add_argument(
         "--html",
         action="store_true",
-        help=f"write {HTML_FILE}: one file with pictures, tables, conditions and games to click through, "
+        help=f"write {name}: one file with pictures, tables, conditions and games to click through, "
         "which needs no network (needs the extra plots)",
     )
 

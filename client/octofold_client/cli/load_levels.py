@@ -5,6 +5,7 @@ import functools
 import re
 from pathlib import Path
 
+from octofold_client.cli.arguments import count, seed
 from octofold_client.errors import InvalidRequest
 from octofold_client.evaluation.result_folder import replays_of
 from octofold_client.loadtest.forms import Form
@@ -43,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seed",
-        type=functools.partial(_whole, most=2**64 - 1, least=0),
+        type=seed,
         default=0,
         metavar="N",
         help="seed of boards, games and arrivals (default: %(default)s)",
@@ -90,7 +91,7 @@ def _add_loads(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--processes",
-        type=functools.partial(_whole, most=MOST_PROCESSES),
+        type=functools.partial(count, most=MOST_PROCESSES),
         default=1,
         metavar="N",
         help="number of load-generating processes, each with its own connection (default: %(default)s)",
@@ -114,7 +115,7 @@ def _add_measurement(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--windows",
-        type=functools.partial(_whole, most=MOST_STEPS),
+        type=functools.partial(count, most=MOST_STEPS),
         default=10,
         metavar="N",
         help="maximum windows per step; a step ends earlier once three windows agree (default: %(default)s)",
@@ -239,9 +240,3 @@ def _level(text: str, part: str, most: float) -> float:
     if not 0 < float(text) <= most:
         raise argparse.ArgumentTypeError(f"{part}: {text} is not above 0 and at most {most:,.0f}")
     return float(text)
-
-
-def _whole(text: str, most: int, least: int = 1) -> int:
-    if not text.isdecimal() or not least <= int(text) <= most:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from {least} to {most:,}")
-    return int(text)

@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 
 from rich.console import Console
 
-from octofold_client.cli.arguments import GAMES, LOCAL_PARALLEL, PARALLEL, RESULTS, report_missing
+from octofold_client.cli.arguments import GAMES, LOCAL_PARALLEL, PARALLEL, RESULTS
 from octofold_client.contenders.contender import Contender
 from octofold_client.contenders.player_specs import LocalPlayer, local_player
 from octofold_client.contenders.player_thread import PlayerThread
@@ -22,7 +22,7 @@ from octofold_client.evaluation.evaluate import evaluate as run_evaluation
 from octofold_client.evaluation.live import LiveFile
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder, check_writable
-from octofold_client.evaluation.servers import Servers
+from octofold_client.evaluation.servers import Servers, report_missing
 from octofold_client.evaluation.slices import Slice
 from octofold_client.provenance import recorded
 from octofold_client.rpc.client import Client

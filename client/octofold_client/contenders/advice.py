@@ -35,6 +35,10 @@ class Advice:
         return self.unit == PROBABILITY
 
 
+Thought = Advice | str | None
+"""Advice, the message of an error, or None if nobody is asked."""
+
+
 @dataclass(frozen=True)
 class Adviser:
     """A player or model that is asked about boards; its functions raise `OctofoldError` or `BoardError`."""

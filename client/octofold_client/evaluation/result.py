@@ -82,12 +82,8 @@ class Evaluation:
 
     @property
     def missing_games(self) -> int:
-        """Number of games without a result although a later game has one; 0 for a finished evaluation.
-
-        The missing games are long, because they were still running. Averages over the others are too low.
-        """
-        part = self.conditions.slice
-        return (len(part.range) if part else self.games[-1].game + 1) - len(self.games)
+        """See `Conditions.missing_games`; 0 for a finished evaluation."""
+        return self.conditions.missing_games([game.game for game in self.games])
 
     @property
     def decision_rule(self) -> str | None:

@@ -6,7 +6,7 @@ kept in a second replay file. All other files are written under another name and
 
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -70,6 +70,16 @@ class Conditions:
     def anonymous(self) -> bool:
         """Whether this is a local player that has no digest."""
         return not self.precision and self.sha256 is None
+
+    def missing_games(self, games: Collection[int]) -> int:
+        """Number of games without a result although a later game has one, or that are missing of a slice.
+
+        The missing games are long, because they were still running. Averages over the others are too low.
+
+        Args:
+            games: the indices of the games with a result, at least one.
+        """
+        return (len(self.slice.range) if self.slice else max(games) + 1) - len(games)
 
     def to_json(self) -> dict[str, Any]:
         """The conditions as plain JSON values; without a slice if there is none."""

@@ -1,5 +1,6 @@
 """Connects to the servers that share an evaluation, and asks each for its models once."""
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from types import TracebackType
@@ -31,6 +32,12 @@ def diagnose(error: OctofoldError, target: str, credentials: Credentials) -> Oct
             f"{target} uses TLS: use --tls, or --tls-ca FILE if the system does not trust its CA"
         )
     return error
+
+
+def report_missing(target: str, reason: OctofoldError) -> None:
+    """Print a line on standard error about a server that does not answer, while others do."""
+    reason_alone = str(reason).removeprefix(f"{target}: ")
+    print(f"continuing without {target}: {reason_alone}", file=sys.stderr)
 
 
 class Servers:

@@ -22,8 +22,8 @@ class Side:
 
     @property
     def missing_games(self) -> int:
-        """Number of games without a score although a later game has one; they are the long ones."""
-        return max(self.scores) + 1 - len(self.scores)
+        """See `Conditions.missing_games`."""
+        return self.conditions.missing_games(self.scores)
 
 
 def read_side(path: Path) -> Side:

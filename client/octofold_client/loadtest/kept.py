@@ -85,6 +85,7 @@ def _step(found: Mapping[str, Any]) -> KeptStep:
         seconds=seconds,
         sent=round(found["offered_per_second"] * seconds),
         late=int(found["late_sends"]),
+        sent_again=int(found.get("sent_again", 0)),  # older programs did not write it
         boards=round(found["boards_per_second"] * seconds),
         latencies=Histogram.of_json(found["histogram_us"]),
         errors=Counter({str(code): int(count) for code, count in found["errors"].items()}),

@@ -14,7 +14,7 @@ from typing import Self
 
 from octofold_game.extras import install_command
 
-from octofold_client.errors import ServerDied
+from octofold_client.errors import ServerDied, Unavailable
 from octofold_client.rpc.client import Client
 from octofold_client.rpc.credentials import PLAINTEXT, Credentials
 
@@ -123,8 +123,12 @@ class LocalServer:
             time.sleep(0.02)
         host = f"[{self._host}]" if ":" in self._host else self._host
         self.target = f"{host}:{port_file.read_text().strip()}"
-        with Client(self.target, credentials=self._credentials) as client:
-            client.wait_until_ready(READY_SECONDS)
+        try:
+            with Client(self.target, credentials=self._credentials) as client:
+                client.wait_until_ready(READY_SECONDS)
+        except Unavailable:
+            self.check()  # if it has ended, its log says why
+            raise
 
     def _stop(self) -> None:
         if self._process is not None and self._process.poll() is None:

@@ -16,11 +16,9 @@ from rich.console import Group
 from rich.text import Text
 
 from octofold_client.analysis.trajectories import Walk
-from octofold_client.contenders.advice import Advice
+from octofold_client.contenders.advice import Advice, Thought
 from octofold_client.terminal.boards import ARROWS, Look, board_picture, opinion, remark, with_board
 
-Thought = Advice | str | None
-"""Advice, the message of an error, or None if nobody is asked."""
 MOVE_KEYS = {
     **dict.fromkeys(("up", "w", "k"), 0),
     **dict.fromkeys(("right", "d", "l"), 1),

@@ -10,11 +10,9 @@ from rich.console import Group
 from rich.text import Text
 
 from octofold_client.analysis.trajectories import Walk
-from octofold_client.contenders.advice import Advice
+from octofold_client.contenders.advice import Thought
 from octofold_client.terminal.boards import ARROWS, Look, board_picture, one_line, opinion, remark, with_board
 
-Thought = Advice | str | None
-"""The answer of a model or player, the message of an error, or None if none is asked."""
 SPEEDS = (1, 2, 5, 10, 20, 50, 100)
 """Moves per second of the autoplay."""
 _PAGE = 100

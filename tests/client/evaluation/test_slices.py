@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from octofold_client import EvaluationError, OtherEvaluation, evaluate, merge
 from octofold_client.evaluation.merging import merge as merge_folders
+from octofold_client.evaluation.sides import read_side
 from octofold_client.evaluation.slices import Slice
 from octofold_client.provenance import runs_of
 from octofold_game.replays import ReplayWriter, read_replays
@@ -66,6 +67,13 @@ def content_of(folder: Path) -> dict[str, Any]:
     content["result.json"] = before + rest.partition(b"}")[2]
     del content["runs.jsonl"]
     return content
+
+
+def test_a_finished_slice_misses_no_game(slices: list[Path]) -> None:
+    assert [read_side(each).missing_games for each in slices] == [0, 0, 0]
+    done = octofold("analyse", slices[1])
+    assert done.returncode == 0
+    assert "not finished" not in done.stderr
 
 
 @given(st.integers(1, 300), st.integers(1, 300))

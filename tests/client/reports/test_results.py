@@ -60,6 +60,7 @@ def load_test(limit: Limit | None) -> LoadTest:
         step = Step(load, complete=True)
         for window in range(3):
             counts = Counts(seconds=2.0, sent=40, boards=160, late=3 * number, cpu_shares=(0.9,))
+            counts.sent_again = number
             for value in range(40):
                 counts.latencies.record(1000 + 731 * value * (number + 1))
             counts.errors["UNAVAILABLE"], counts.last_error = number, "gone"
@@ -76,6 +77,7 @@ def test_a_load_test_is_read_as_it_was_written(limit: Limit | None, tmp_path: Pa
     (tmp_path / "loadtest.json").write_text(json.dumps(test.to_json()))
     kept = read_load_test(tmp_path)
     assert markdown(kept) == markdown(test)
+    assert "3 calls sent again" in markdown(kept)
     assert kept.run == RUN
 
 
