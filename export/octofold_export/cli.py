@@ -38,6 +38,7 @@ _FIELDS = (
 """Flags that are fields of a description, by their paths in it."""
 
 _PERCENT = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?%")
+_MEGABYTES = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
 _EPILOG = """\
 The published graph takes raw boards and returns legal moves in any ONNX runtime. It is published only if it
 gives the network's own answers and turns its answer when the board is turned; int8 and fp16 only if they keep
@@ -153,7 +154,7 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--max-megabytes",
-        type=float,
+        type=_megabytes,
         metavar="MB",
         help="maximum size of the graph, which then contains only the most important entries; only with "
         "--ntuple (default: all entries, in a file beside the graph)",
@@ -263,7 +264,7 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
         help="model repository (default: ./models)",
     )
     group.add_argument(
-        "--version", type=_version, metavar="N", help="version to publish (default: the newest plus one)"
+        "--version", type=_positive, metavar="N", help="version to publish (default: the newest plus one)"
     )
     group.add_argument(
         "--extend",
@@ -329,7 +330,7 @@ def _add_contest(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--limit",
-        type=_version,
+        type=_positive,
         default=10_000,
         metavar="N",
         help="maximum number of games of each version with --no-worse-than (default: %(default)s)",
@@ -342,7 +343,13 @@ def _margin(text: str) -> str:
     return text
 
 
-def _version(text: str) -> int:
+def _megabytes(text: str) -> float:
+    if not _MEGABYTES.fullmatch(text) or not float(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of megabytes, such as 20")
+    return float(text)
+
+
+def _positive(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and int(text) > 0):
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
     return int(text)

@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
+from octofold_game.files import open_regular, read_regular
 from onnx import TensorProto, external_data_helper, helper, numpy_helper
 
 from octofold_export.description.description import ElementType
@@ -21,6 +22,7 @@ from octofold_export.sources.body import new_session, prepare
 
 MOST_BYTES = 2**31 - 2**24
 """Maximum size of a network's weights; a model file must be smaller than 2 GiB."""
+_BLOCK = 1 << 20
 
 
 class OnnxNetwork:
@@ -105,13 +107,15 @@ def read_onnx(file: Path) -> tuple[OnnxNetwork, str]:
     check_size(file, _size(file))
     digest = hashlib.sha256()
     try:
-        content = file.read_bytes()
+        content = read_regular(file, MOST_BYTES)
         digest.update(content)
         model = onnx.ModelProto.FromString(content)
         beside = _external_files(file, model)
         check_size(file, len(content) + sum(beside.values()))
         for path in beside:
-            digest.update(path.read_bytes())
+            with open_regular(path, MOST_BYTES) as opened:
+                while block := opened.read(_BLOCK):
+                    digest.update(block)
         external_data_helper.load_external_data_for_model(model, str(file.parent))
     except OSError as error:
         raise ExportError(f"{error.filename or file}: {error.strerror}") from error

@@ -167,6 +167,15 @@ def test_what_cannot_be_made_small_is_one_line_and_no_file(
     assert not (tmp_path / "models").exists()
 
 
+@pytest.mark.parametrize("size", ["nan", "inf", "0", "-1", "many"])
+def test_a_size_that_is_no_number_of_megabytes_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], size: str
+) -> None:
+    with pytest.raises(SystemExit):
+        export(tmp_path, tmp_path / "models", f"--max-megabytes={size}")
+    assert f"'{size}' is not a number of megabytes, such as 20" in capsys.readouterr().err
+
+
 def test_a_model_of_another_kind_is_no_ntuple_network() -> None:
     flagship = Path(__file__).parents[3] / "models/flagship"
     (version, *_) = sorted(folder for folder in flagship.iterdir() if folder.is_dir())

@@ -1,5 +1,6 @@
 """ONNX files from anywhere: taken if they can play, and answering as they did; refused by name if not."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -245,6 +246,16 @@ def beside(file: Path, weights: Weights) -> None:
     onnx.save(model, file, save_as_external_data=True, location="w.bin", size_threshold=0)
 
 
+def beside_a_pipe(file: Path, weights: Weights) -> None:
+    lost(file, weights)
+    os.mkfifo(file.parent / "w.bin")
+
+
+def beside_too_much(file: Path, weights: Weights) -> None:
+    beside(file, weights)
+    os.truncate(file.parent / "w.bin", 3 << 30)
+
+
 def random(file: Path, weights: Weights) -> None:
     noise = helper.make_node("RandomNormalLike", ["sums"], ["noise"])
     nodes = [product("sums"), noise, helper.make_node("Add", ["sums", "noise"], ["policy"])]
@@ -281,10 +292,12 @@ def elsewhere_in_a_node(file: Path, weights: Weights) -> None:
         (absent, [], "No such file"),
         (huge, [], "3.2 GB of weights; a model file holds less than 2 GiB"),
         (no_model, [], "not an ONNX file"),
-        (a_folder, [], "Is a directory"),
+        (a_folder, [], "it is not a regular file"),
         (not_a_number, [], "'weights' holds weights that are not finite numbers"),
         (elsewhere, [], "lies outside the model's folder, in '../ab'"),
         (lost, [], "w.bin: No such file"),
+        (beside_a_pipe, [], "w.bin: it is not a regular file"),
+        (beside_too_much, [], "w.bin: it has more than 2130706432 bytes"),
         (random, READS, "answers the same boards differently each time"),
         (infinite, READS, "answers boards with numbers that are not finite"),
         (small_integers, READS, "its input 'cells' is of type int8, which is none of float32, "),
@@ -321,7 +334,16 @@ def test_a_file_that_cannot_play_is_one_line_and_nothing_is_published(
     assert not (tmp_path / "models").exists()
 
 
-@pytest.mark.parametrize("source", ["--onnx", "--torchscript", "--exported-program"])
-def test_an_empty_name_of_a_file_is_one_line(source: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("--onnx", "it is not a regular file"),
+        ("--torchscript", "Is a directory"),
+        ("--exported-program", "Is a directory"),
+    ],
+)
+def test_an_empty_name_of_a_file_is_one_line(
+    source: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([source, "", "--name", "odd"]) == 1
-    assert capsys.readouterr().err == "octofold-export: .: Is a directory\n"
+    assert capsys.readouterr().err == f"octofold-export: .: {message}\n"
