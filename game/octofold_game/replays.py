@@ -105,7 +105,7 @@ class ReplayWriter:
         self.close()
 
     def _write(self, record: bytes) -> None:
-        start = self._file.tell()
+        start = self._file.seek(0, os.SEEK_END)  # a write that failed may have left the position behind it
         left = memoryview(record)
         try:
             while left:

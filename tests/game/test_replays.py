@@ -186,11 +186,12 @@ def test_a_full_disk_leaves_the_games_before_it(path: Path, episodes: list[Episo
         # The system writes part of the record and then fails, as on a full disk.
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, limits[1]))
         try:
-            with pytest.raises(OSError, match="too large"):
-                writer.append(episodes[5])
+            for _ in range(2):
+                with pytest.raises(OSError, match="too large"):
+                    writer.append(episodes[5])
+                assert path.read_bytes() == before
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        assert path.read_bytes() == before
         writer.append(episodes[6])
     assert [game.game for game in read_replays(path)] == [e.game for e in (*episodes[:5], episodes[6])]
 
