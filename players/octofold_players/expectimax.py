@@ -14,10 +14,9 @@ from numba import njit, prange
 from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, POINTS, count_empty, slide
 
-from octofold_players.ntuple import NTupleNetwork, fetch_afterstates, move_value
+from octofold_players.ntuple import NTupleNetwork, chunks, fetch_afterstates, move_value
 
 _U = np.uint64
-_CHUNKS = 16
 
 
 def expected_values(network: NTupleNetwork, boards: NDArray[np.uint64], depth: int) -> NDArray[np.float32]:
@@ -28,16 +27,16 @@ def expected_values(network: NTupleNetwork, boards: NDArray[np.uint64], depth: i
     if depth == 1:
         return network.action_values(boards)
     values = np.empty((len(boards), 4), np.float32)
-    _fill(boards, depth, network.values, network.layout, values)
+    _fill(boards, depth, network.values, network.layout, values, chunks())
     return values
 
 
 @njit(cache=True, parallel=True, nogil=True)
-def _fill(boards, depth, values, layout, result):
-    for chunk in prange(_CHUNKS):
+def _fill(boards, depth, values, layout, result, chunks):
+    for chunk in prange(chunks):
         symmetric = np.empty(8, np.uint64)
         indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)
-        for n in range(chunk, len(boards), _CHUNKS):  # interleaved: neighboring boards cost alike
+        for n in range(chunk, len(boards), chunks):  # interleaved: neighboring boards cost alike
             for move in range(4):
                 afterstate, reward = slide(boards[n], move)
                 if reward >= OUTGROWN:

@@ -16,11 +16,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+import numba
 import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, POINTS, mirror, pack, slide, transpose
-from octofold_game.files import whole_file, write_text
+from octofold_game.files import whole_file
 
 from octofold_players.compact_tables import CompactTables, is_compact
 from octofold_players.compact_tables import NTupleFileError as NTupleFileError  # what loading raises
@@ -88,7 +89,7 @@ class NTupleNetwork:
         A move that outgrows the 64-bit board counts its reward and ends the game.
         """
         values = np.empty((len(boards), 4), np.float32)
-        action_values(boards, self.values, self.layout, values)
+        action_values(boards, self.values, self.layout, values, chunks())
         return values
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
@@ -99,11 +100,16 @@ class NTupleNetwork:
         return best_moves(self.action_values(pack(boards)))
 
     def save(self, folder: Path) -> None:
-        """Write the tables and their description into `folder`; an interrupted save leaves the old ones."""
+        """Write the tables and their description into `folder`.
+
+        Both are written beside the old ones first. Only a kill between the two replacements leaves files of
+        two networks.
+        """
         folder.mkdir(parents=True, exist_ok=True)
-        save_array(folder / "values.npy", self.values)
         description = {"format": _FORMAT, "tuples": self.tuples, "stages": self.stages}
-        write_text(folder / "network.json", json.dumps(description) + "\n")
+        with whole_file(folder / "network.json") as described:
+            described.write_text(json.dumps(description) + "\n", encoding="utf-8")
+            save_array(folder / "values.npy", self.values)
 
     @classmethod
     def load(cls, folder: Path) -> NTupleNetwork:
@@ -165,8 +171,8 @@ def load_array(file: Path, shape: tuple[int, ...]) -> NDArray[np.float32]:
     """Read an array of that shape, or raise `NTupleFileError` that says what is wrong with the file."""
     try:
         array: NDArray[np.float32] = np.load(file, allow_pickle=False)
-    except FileNotFoundError as error:
-        raise NTupleFileError(f"{file}: no such file") from error
+    except OSError as error:
+        raise NTupleFileError(f"{file}: {error.strerror or error}") from error
     except (ValueError, EOFError) as error:
         raise NTupleFileError(f"{file}: damaged ({error})") from error
     if not isinstance(array, np.ndarray):
@@ -305,10 +311,14 @@ def best_move(board, values, layout, symmetric, indices):
     return best, best_afterstate, best_reward
 
 
+def chunks() -> int:
+    """How many parts of some boards numba's threads share: more than threads, as some boards cost more."""
+    return 4 * numba.get_num_threads()
+
+
 @njit(cache=True, parallel=True, nogil=True)
-def action_values(boards, values, layout, result):
+def action_values(boards, values, layout, result, chunks):
     """Fill `result` `[N, 4] float32` for packed `boards` `[N] uint64`, on all of numba's threads."""
-    chunks = 16
     for chunk in prange(chunks):
         symmetric = np.empty(8, np.uint64)
         indices = np.empty((4, 8 * len(layout.shifts)), np.uint64)

@@ -15,11 +15,13 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.lib.format import dtype_to_descr, write_array_header_1_0
 from numpy.typing import NDArray
 from octofold_game.files import write_text
 
@@ -37,7 +39,7 @@ from octofold_players.endgame.solver import entry_chance, entry_move
 from octofold_players.local_player import best_moves
 from octofold_players.ntuple import NTupleFileError, symmetric_boards
 
-_FORMAT = 2
+_FORMAT = 3
 _ARRAYS = {"kept": np.uint64, "before": np.uint32, "entries": np.uint16}
 _AT_ONCE = 1 << 24
 """Positions that are looked at together when a table is written: a multiple of 64."""
@@ -118,23 +120,34 @@ def table_folder(folder: Path, formation: Formation, largest: int) -> Path:
 
 
 def _write(folder: Path, formation: Formation, solved: NDArray[np.uint16]) -> int:
-    words, entries = [], []
+    """Write the arrays piece by piece: beside `solved`, there may be no memory for them."""
+    words = -(-len(solved) // 64)
+    count = int(sum(np.count_nonzero(decides) for _, decides in _pieces(solved, formation.sure)))
+    lengths = {"kept": words, "before": words, "entries": count}
+    with ExitStack() as opened:
+        files = {name: opened.enter_context((folder / f"{name}.npy").open("wb")) for name in _ARRAYS}
+        for name, kind in _ARRAYS.items():
+            header = {"descr": dtype_to_descr(np.dtype(kind)), "fortran_order": False}
+            write_array_header_1_0(files[name], {**header, "shape": (lengths[name],)})
+        before = 0
+        for some, decides in _pieces(solved, formation.sure):
+            bits = np.packbits(decides, bitorder="little")
+            kept = np.pad(bits, (0, -len(bits) % 8)).view(np.uint64)
+            up_to = before + np.cumsum(np.bitwise_count(kept), dtype=np.uint32)
+            files["kept"].write(kept.data)
+            files["before"].write((up_to - np.bitwise_count(kept)).data)
+            files["entries"].write(some[decides].data)
+            before = up_to[-1]
+    return count
+
+
+def _pieces(
+    solved: NDArray[np.uint16], sure: float
+) -> Iterator[tuple[NDArray[np.uint16], NDArray[np.bool_]]]:
+    """Some entries at a time, and which of them decide."""
     for start in range(0, len(solved), _AT_ONCE):
         some = solved[start : start + _AT_ONCE]
-        decides = _deciding(some, formation.sure)
-        bits = np.packbits(decides, bitorder="little")
-        words.append(np.pad(bits, (0, -len(bits) % 8)).view(np.uint64))
-        entries.append(some[decides])
-    kept = np.concatenate(words)
-    counts = np.bitwise_count(kept)
-    arrays: dict[str, NDArray[np.generic]] = {
-        "kept": kept,
-        "before": np.cumsum(counts, dtype=np.uint32) - counts,
-        "entries": np.concatenate(entries),
-    }
-    for name, array in arrays.items():
-        np.save(folder / f"{name}.npy", array, allow_pickle=False)
-    return len(arrays["entries"])
+        yield some, _deciding(some, sure)
 
 
 def load_tables(folder: Path) -> tuple[EndgameTable, ...]:
@@ -227,17 +240,19 @@ def _find_moves(boards, table, moves, chances):
             continue
         symmetric_boards(boards[n], symmetric)
         for view in range(8):
-            # No board has a formation in two views.
             if holds(symmetric[view], table.shape):
                 entry = _entry(index(symmetric[view], table.shape), table)
                 if entry:
                     moves[n] = _MOVE_BACK[view, entry_move(entry)]
                     chances[n] = entry_chance(entry)
+                break  # no board has a formation in two views
 
 
 @njit(cache=True, nogil=True)
 def _entry(position, table):
-    """The entry of a position, 0 if the table has none."""
+    """The entry of a position, 0 if the table has none; -1 is no position."""
+    if position < 0:
+        return np.uint16(0)
     word = position >> 6
     bit = _U(1) << _U(position & 63)
     if not table.kept[word] & bit:

@@ -127,6 +127,15 @@ def test_of_two_tables_that_know_a_board_five_decides(tmp_path: Path) -> None:
     assert endgame_moves(board, (five, six)).moves == [1]
 
 
+def test_a_board_with_a_tile_that_the_table_cannot_hold_gets_no_move(tmp_path: Path) -> None:
+    # Every position has an entry, the last one too, to which an index of -1 would lead.
+    save_table(tmp_path, FIVE, 6, np.full(shape(FIVE, 6).positions, 16_000, np.uint16))
+    board = pack(np.array([[14, 13, 15, 0, 15, 14, 13, *[0] * 9]], np.uint8))
+    assert holds(board[0], shape(FIVE, 6))
+    assert index(board[0], shape(FIVE, 6)) == -1
+    assert endgame_moves(board, load_tables(tmp_path)).moves == [-1]
+
+
 def test_a_player_asks_its_tables_first(
     boards: NDArray[np.uint8], folder: Path, tables: tuple[EndgameTable, ...], tmp_path: Path
 ) -> None:
@@ -146,10 +155,10 @@ def test_a_player_asks_its_tables_first(
     ("file", "content", "message"),
     [
         ("table.json", "{}", "table.json: not an endgame table ('format')"),
-        ("table.json", json.dumps({"format": 1}), "format 1, this version reads 2"),
+        ("table.json", json.dumps({"format": 2}), "format 2, this version reads 3"),
         (
             "table.json",
-            json.dumps({"format": 2, "formation": "six", "largest": 12, "entries": 1}),
+            json.dumps({"format": 3, "formation": "six", "largest": 12, "entries": 1}),
             "the next tile 4096 is out of range",
         ),
         ("kept.npy", "no", "table.json: not an endgame table"),
