@@ -82,7 +82,7 @@ def main() -> None:
     start = checkpoints.load(Path(ppo_options.start))
 
     distillation = Distillation(distil_options, start.architecture, teacher)
-    for network in (distillation.student, distillation.averaged.module):
+    for network in (distillation.network, distillation.averaged.module):
         network.load_state_dict(start.network.state_dict())
     ppo = PPO(ppo_options, start, CPU)
     budget = options.cpu_minutes * 60

@@ -74,7 +74,7 @@ def main() -> None:
     }
     measures |= {
         student: lambda: run.learn(UPDATES).positions_per_second,
-        ALONE: lambda: _passes(run.student, run.micro_batches or run.student, batch),
+        ALONE: lambda: _passes(run.network, run.micro_batches or run.network, batch),
         f"labels of {LABELS:,} boards, ms": lambda: _ms(lambda: teacher.action_values(boards)),
         f"labels of {LABELS:,} boards, two moves deep, ms": lambda: _ms(
             lambda: expected_values(teacher, boards, depth=2), times=2
@@ -82,10 +82,10 @@ def main() -> None:
         STEPPING: lambda: _stepping_ms(run.pool, teacher),
     }
     if run.micro_batches:
-        measures["the same in whole batches, positions/s"] = lambda: _passes(run.student, run.student, batch)
-    if isinstance(run.student, CNN):
-        on_conv2d = _on_conv2d(run.student)
-        measures["the same on conv2d, positions/s"] = lambda: _passes(run.student, on_conv2d, batch)
+        measures["the same in whole batches, positions/s"] = lambda: _passes(run.network, run.network, batch)
+    if isinstance(run.network, CNN):
+        on_conv2d = _on_conv2d(run.network)
+        measures["the same on conv2d, positions/s"] = lambda: _passes(run.network, on_conv2d, batch)
     found = medians(interleave(measures, options.rounds))
     found["student against forward and backward alone, %"] = 100 * found[student] / found[ALONE]
     found["game stepping in a student's training, %"] = found[STEPPING] * found[student] / batch / 10

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from octofold_players.endgame.tables import load_tables
 from octofold_training.cli import main
+from support.terminals import OCTOFOLD, Screen
 
 
 def test_tables_are_made_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,3 +45,19 @@ def test_a_table_that_is_too_large_for_the_machine_is_refused_before_anything_is
         "octofold-train: --six 2048 needs 12.9 GB of memory; this machine has 4.3\n"
     )
     assert not (tmp_path / "tables").exists()
+
+
+def test_what_was_made_goes_where_the_output_goes_though_the_bar_is_on_a_terminal(tmp_path: Path) -> None:
+    program = OCTOFOLD.with_name("octofold-train")
+    command = f"{program} endgame --five 32 --six 32 --out {tmp_path}/tables > {tmp_path}/made"
+    screen = Screen("-c", command, program=Path("/bin/sh"))
+    screen.ends()
+    screen.close()
+    assert len((tmp_path / "made").read_text().splitlines()) == 2
+
+
+def test_tables_that_are_there_need_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("five-32", "six-2048"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr("os.sysconf", {"SC_PHYS_PAGES": 1, "SC_PAGE_SIZE": 4096}.__getitem__)
+    assert main(["endgame", "--five", "32", "--six", "2048", "--out", str(tmp_path)]) == 0

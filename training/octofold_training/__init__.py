@@ -3,7 +3,6 @@
     cli, commands, trainers    `octofold-train`
     endgames, move_logs        what else it does: endgame tables, and play logs made ready to learn from
     recipes, recipe_keys       what a recipe may say
-    checkpoints, errors        networks on disk, and what goes wrong in training
     published/                 every network of two papers, trained on the same moves
     learners/                  the learning algorithms
       ntuple_td                  the teacher: an n-tuple network that learns by self-play
@@ -15,7 +14,9 @@
       dqn, lazyzero              networks that learn from their own games alone
     run/                       what every run does: options, state, reports, curves, several processes
     games/                     the games and boards that are learned from
+    checkpoints                networks on disk
     networks/                  what learns
+    errors                     what goes wrong in training
 
 A file imports only from its own folder and from those below it.
 """

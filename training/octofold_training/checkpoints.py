@@ -25,7 +25,8 @@ from octofold_training.networks.build import all_finite, build, count_weights
 
 _FORMAT = 1
 _DESCRIPTION = "checkpoint.json"
-_WEIGHTS = "weights-*.pt"
+_WEIGHTS = "weights-{}.pt"
+_DIGITS = 12  # of the digest, in the file's name
 
 
 class CheckpointError(ValueError):
@@ -72,7 +73,7 @@ def save(
     unnamed = folder / "weights.new"
     save_tensors(unnamed, weights_of)
     digest = sha256(unnamed)
-    weights = unnamed.replace(folder / _WEIGHTS.replace("*", digest[:12]))
+    weights = unnamed.replace(folder / _WEIGHTS.format(digest[:_DIGITS]))
     description = {
         "format": _FORMAT,
         "architecture": architecture,
@@ -82,8 +83,13 @@ def save(
         "training": training,
     }
     write_text(folder / _DESCRIPTION, json.dumps(description, indent=2) + "\n")
-    for old in set(folder.glob(_WEIGHTS)) - {weights}:
+    for old in set(folder.glob(_WEIGHTS.format("[0-9a-f]" * _DIGITS))) - {weights}:
         old.unlink()
+
+
+def is_checkpoint(folder: Path) -> bool:
+    """Whether the folder holds a checkpoint, readable or not."""
+    return (folder / _DESCRIPTION).exists()
 
 
 def halved(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -108,29 +114,16 @@ def load(folder: Path) -> Checkpoint:
     Raises:
         CheckpointError: it is missing, damaged or does not fit together.
     """
-    try:
-        description = json.loads((folder / _DESCRIPTION).read_text())
-        if description["format"] != _FORMAT:
-            raise CheckpointError(
-                f"{folder / _DESCRIPTION} has format {description['format']}, but this version reads format "
-                f"{_FORMAT}"
-            )
-        architecture, training = description["architecture"], description["training"]
-        weights, expected = folder / Path(description["file"]).name, description["sha256"]
-    except FileNotFoundError as error:
-        raise CheckpointError(f"{folder} is not a checkpoint: {_DESCRIPTION} is missing") from error
-    except OSError as error:
-        raise CheckpointError(f"{folder / _DESCRIPTION}: {error.strerror}") from error
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{folder / _DESCRIPTION}: not a checkpoint description ({error})") from error
+    found = describe(folder)
+    weights = folder / found.file
     try:
         digest = sha256(weights)
-        if digest != expected:
+        if digest != found.sha256:
             raise CheckpointError(
                 f"{weights} is damaged or replaced: its SHA-256 is {digest}, but {_DESCRIPTION} has "
-                f"{expected}"
+                f"{found.sha256}"
             )
-        network = build(architecture)
+        network = build(found.architecture)
         network.load_state_dict(load_tensors(weights))
     except OSError as error:
         raise CheckpointError(f"{weights}: {error.strerror}") from error
@@ -140,7 +133,47 @@ def load(folder: Path) -> Checkpoint:
         raise CheckpointError(f"{weights}: the weights do not fit the architecture ({error})") from error
     if not all_finite(network):
         raise CheckpointError(f"{weights} holds weights that are not finite numbers")
-    return Checkpoint(network.eval(), architecture, training, digest)
+    return Checkpoint(network.eval(), found.architecture, found.training, digest)
+
+
+@dataclass(frozen=True)
+class Description:
+    """What stands beside the weights."""
+
+    architecture: Architecture
+    weights: int
+    """how many"""
+    file: str
+    sha256: str
+    training: dict[str, Any]
+
+
+def describe(folder: Path) -> Description:
+    """Read the description of a checkpoint alone.
+
+    Raises:
+        CheckpointError: it is missing, damaged or of another version.
+    """
+    try:
+        content = json.loads((folder / _DESCRIPTION).read_text())
+        if content["format"] != _FORMAT:
+            raise CheckpointError(
+                f"{folder / _DESCRIPTION} has format {content['format']}, but this version reads format "
+                f"{_FORMAT}"
+            )
+        return Description(
+            content["architecture"],
+            int(content["weights"]),
+            Path(content["file"]).name,
+            content["sha256"],
+            content["training"],
+        )
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{folder} is not a checkpoint: {_DESCRIPTION} is missing") from error
+    except OSError as error:
+        raise CheckpointError(f"{folder / _DESCRIPTION}: {error.strerror}") from error
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{folder / _DESCRIPTION}: not a checkpoint description ({error})") from error
 
 
 def save_tensors(file: Path, tensors: Any) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from octofold_players.endgame.formation import FORMATIONS, Formation, shape
@@ -24,25 +25,30 @@ def make_endgame_tables(parsed: argparse.Namespace) -> None:
             was begun.
     """
     wanted = [(each, getattr(parsed, each.name).bit_length() - 1) for each in FORMATIONS]
-    for formation, largest in wanted:
-        _check_memory(formation, largest)
     missing = [each for each in wanted if not table_folder(parsed.state, *each).exists()]
+    for formation, largest in missing:
+        _check_memory(formation, largest)
     _check_disk(parsed.state, missing)
     parsed.state.mkdir(parents=True, exist_ok=True)
     with ProgressLine() as line:
         for formation, largest in wanted:
             folder = table_folder(parsed.state, formation, largest)
-            if folder.exists():
+            if (formation, largest) in missing:
+                written = _make(parsed.state, formation, largest, partial(_show, line, folder.name))
+                print(f"{folder}: {written:,} positions")
+            else:
                 print(f"{folder}: is there already")
-                continue
 
-            def report(solved: int, name: str = folder.name) -> None:
-                line.show(f"{name}: {solved / 1e6:.0f}M positions solved")
 
-            entries = solve(formation, largest, report)
-            line.show(f"{folder.name}: writing")
-            written = save_table(parsed.state, formation, largest, entries)
-            print(f"{folder}: {written:,} positions")
+def _show(line: ProgressLine, name: str, text: str) -> None:
+    line.show(f"{name}: {text}")
+
+
+def _make(folder: Path, formation: Formation, largest: int, show: Callable[[str], None]) -> int:
+    """Solve a table and write it; returns its positions. Only then does the next one take memory."""
+    entries = solve(formation, largest, lambda solved: show(f"{solved / 1e6:.0f}M positions solved"))
+    show("writing")
+    return save_table(folder, formation, largest, entries)
 
 
 def _check_memory(formation: Formation, largest: int) -> None:

@@ -103,9 +103,11 @@ def _metas(kind: Any) -> list[msgspec.Meta]:
 
 def _allowed(kind: Any, least: float = -math.inf, most: float = math.inf) -> str:
     """In words: the type, and its bounds."""
+    above = ""
     for meta in _metas(kind):
         least = max(least, *(bound for bound in (meta.ge, meta.gt) if bound is not None), -math.inf)
         most = min(most, *(bound for bound in (meta.le, meta.lt) if bound is not None), math.inf)
+        above = f"above {meta.gt:g}" if meta.gt is not None else above
     plain = get_args(kind)[0] if get_origin(kind) is Annotated else kind
     if get_origin(plain) in (Union, UnionType):
         return _allowed(get_args(plain)[0], least, most)
@@ -119,8 +121,8 @@ def _allowed(kind: Any, least: float = -math.inf, most: float = math.inf) -> str
     if plain not in (int, float) or (not math.isfinite(least) and not math.isfinite(most)):
         return word
     if not math.isfinite(most):
-        return f"{word} from {least:g}"
-    return f"{word}, {least:g} to {most:g}"
+        return f"{word} {above or f'from {least:g}'}"
+    return f"{word}, {f'{above} and up to' if above else f'{least:g} to'} {most:g}"
 
 
 def _choices(names: Any) -> str:

@@ -51,8 +51,8 @@ def test_the_symmetry_that_a_position_is_seen_under_changes_nothing_of_its_targe
     losses = []
     for symmetry in (0, 3, 6):
         run = DeviceDistillation(_options(), ARCHITECTURE, teacher)
-        run.student = FullerSide()
-        run.averaged = AveragedModel(run.student)
+        run.network = FullerSide()
+        run.averaged = AveragedModel(run.network)
         drawn = torch.full((64,), symmetry)
         monkeypatch.setattr(torch, "randint", lambda *_, drawn=drawn, **__: drawn)
         losses.append(run.learn(3).loss)

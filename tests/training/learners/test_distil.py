@@ -60,7 +60,7 @@ def test_the_symmetry_that_a_position_is_seen_under_changes_nothing_of_its_targe
     for seed in (1, 2):
         run = Distillation(_options(), ARCHITECTURE, teacher)
         run.pool.warm_up(teacher)
-        run.student = _EquivariantStudent()
+        run.network = _EquivariantStudent()
         run._random = np.random.default_rng(seed)
         progress = run.learn(5)
         outcomes.append((progress.loss, progress.accuracy, run.pool.boards.tolist()))
@@ -129,7 +129,7 @@ def test_a_run_starts_from_a_checkpoint_and_goes_on_without_it(
 ) -> None:
     first = Distillation(_options(start=str(start_folder)), ARCHITECTURE, teacher)
     first.warm_up()
-    for mine, theirs in zip(first.student.parameters(), start.network.parameters(), strict=True):
+    for mine, theirs in zip(first.network.parameters(), start.network.parameters(), strict=True):
         assert torch.equal(mine, theirs)
     first.learn(2)
     save_state(first, tmp_path)
@@ -146,7 +146,7 @@ def test_a_run_starts_from_a_narrower_network(teacher: NTupleNetwork, tmp_path: 
     run = Distillation(_options(start=str(tmp_path / "narrow")), wide, teacher)
     run.warm_up()
     planes = torch.eye(16)[torch.randint(16, (32, 16))].transpose(1, 2).reshape(-1, 16, 4, 4)
-    torch.testing.assert_close(run.student(planes), start(planes), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(run.network(planes), start(planes), rtol=1e-4, atol=1e-5)
     run.learn(2)
     save_state(run, tmp_path / "run")
     resumed = Distillation(_options(), wide, teacher)

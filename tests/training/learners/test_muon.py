@@ -65,6 +65,6 @@ def test_a_run_turns_to_it_where_it_stands(teacher: NTupleNetwork, tmp_path: Pat
     assert turned.positions > began.positions
     turned_back = run(960.0, muon=False)
     resume(turned_back, tmp_path / "run")
-    for name, weights in turned.student.named_parameters():
-        assert torch.equal(weights, turned_back.student.get_parameter(name))
+    for name, weights in turned.network.named_parameters():
+        assert torch.equal(weights, turned_back.network.get_parameter(name))
     assert turned_back.learn().positions > turned.positions

@@ -80,7 +80,7 @@ def test_an_afterstate_learns_from_the_best_move_after_it_or_from_the_end(teache
         assert left is not None
         spawned = (boards != left.afterstates).sum(axis=1)
         assert (spawned[~left.ended] == 1).all()
-        worth = _worth(run.student, boards, views=1)
+        worth = _worth(run.network, boards, views=1)
         expected = np.where(left.ended, 0.0, worth.max(axis=1))[left.valued]
         np.testing.assert_allclose(run._td_targets(torch.from_numpy(worth), left).numpy(), expected)
         ended += int(left.ended.sum())

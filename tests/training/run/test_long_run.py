@@ -112,14 +112,49 @@ def test_a_run_goes_on_where_it_stopped(trainer: Trainer, tmp_path: Path) -> Non
     assert resumed.learn().positions > run.positions
 
 
-def test_a_run_that_learned_nothing_leaves_an_older_checkpoint_alone(
-    student: Trainer, tmp_path: Path
-) -> None:
+def test_a_new_run_leaves_the_checkpoint_of_another_run_alone(student: Trainer, tmp_path: Path) -> None:
     student.train(tmp_path, positions=320.0)
     before = checkpoints.load(tmp_path / "net").sha256
     shutil.rmtree(tmp_path / "run")
-    student.train(tmp_path, positions=320.0, minutes=0.0)
+    with pytest.raises(
+        TrainingError, match="net holds the network of another run; name another --checkpoint"
+    ):
+        student.train(tmp_path, positions=640.0)
     assert checkpoints.load(tmp_path / "net").sha256 == before
+
+
+def test_two_processes_do_not_train_in_one_folder(student: Trainer, tmp_path: Path) -> None:
+    def report(_: Any) -> None:
+        with pytest.raises(TrainingError, match="run: another process is training in this folder"):
+            student.train(tmp_path, positions=64.0)
+
+    run = student.train(tmp_path, report, positions=64.0)
+    assert run.finished
+
+
+def test_files_of_others_stay(student: Trainer, tmp_path: Path) -> None:
+    others = (tmp_path / "run" / "tensorboard" / "mine.txt", tmp_path / "net" / "weights-final.pt")
+    for file in others:
+        file.parent.mkdir(parents=True)
+        file.write_text("mine")
+    student.train(tmp_path, positions=64.0)
+    student.train(tmp_path, positions=128.0)
+    assert all(file.read_text() == "mine" for file in others)
+    assert len(list((tmp_path / "net").glob("weights-*.pt"))) == 2
+    assert len(list((tmp_path / "run" / "tensorboard").iterdir())) == 2
+
+
+def test_a_state_that_does_not_fit_into_memory_is_not_called_damaged(
+    student: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    student.train(tmp_path, positions=64.0)
+
+    def full(_: Path) -> Any:
+        raise torch.OutOfMemoryError("no more is free")
+
+    monkeypatch.setattr(checkpoints, "load_tensors", full)
+    with pytest.raises(torch.OutOfMemoryError):
+        resume(student.make(positions=64.0), tmp_path / "run")
 
 
 def test_a_pool_goes_on_in_batches_of_another_size(trainers: dict[str, Trainer], tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def _two_runs(teacher: NTupleNetwork, prepare: Callable[[Distillation], Any]) ->
 def test_processes_play_games_of_their_own_and_keep_the_same_weights(teacher: NTupleNetwork) -> None:
     first, second = _two_runs(teacher, Distillation.warm_up)
     assert first.positions == second.positions == 3 * OPTIONS.batch_size
-    for mine, theirs in zip(first.student.parameters(), second.student.parameters(), strict=True):
+    for mine, theirs in zip(first.network.parameters(), second.network.parameters(), strict=True):
         assert torch.equal(mine, theirs)
     assert not set(first.pool.boards.tolist()) & set(second.pool.boards.tolist())
 
@@ -86,7 +86,7 @@ def test_a_run_goes_on_in_another_number_of_processes(teacher: NTupleNetwork, tm
     save_state(alone, tmp_path)
     again = _two_runs(teacher, lambda run: resume(run, tmp_path))
     assert again[0].positions == 7 * OPTIONS.batch_size
-    for mine, theirs in zip(again[0].student.parameters(), again[1].student.parameters(), strict=True):
+    for mine, theirs in zip(again[0].network.parameters(), again[1].network.parameters(), strict=True):
         assert torch.equal(mine, theirs)
     assert not set(again[0].pool.boards.tolist()) & set(again[1].pool.boards.tolist())
 

@@ -36,7 +36,7 @@ def test_a_short_run_does_not_average_over_its_first_weights(
 ) -> None:
     run = Distillation(SHORT, architecture, teacher)
     run.warm_up()
-    assert _left_of_the_start(run, run.student) < 0.3
+    assert _left_of_the_start(run, run.network) < 0.3
 
 
 def test_the_learning_rate_of_a_short_run_reaches_its_peak(

@@ -123,7 +123,7 @@ class DeviceDistillation(StudentRun):
         symmetries = torch.randint(8, (len(boards),), generator=self._generator, device=boards.device)
         views = boards.gather(1, self._cells[symmetries])
         as_on_the_board = self._moves[symmetries]
-        logits = self.student(self._one_hot(views)).gather(1, as_on_the_board)
+        logits = self.network(self._one_hot(views)).gather(1, as_on_the_board)
         loss = divergence(logits, values, self.options.temperature)
         self._step(loss, len(boards))
 

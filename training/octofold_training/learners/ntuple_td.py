@@ -27,7 +27,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.files import whole_file, write_text
+from octofold_game.files import whole_file
 from octofold_players.ntuple import (
     FOUR_SIX_TUPLES,
     NTupleFileError,
@@ -41,6 +41,7 @@ from octofold_players.ntuple import (
 from octofold_training.errors import TrainingError
 from octofold_training.learners.ntuple_episodes import Buffers, Learning, learn
 from octofold_training.run.curves import Curves, draw_curves
+from octofold_training.run.folders import alone_in
 from octofold_training.run.history import History
 from octofold_training.run.options import option
 from octofold_training.run.schedules import cooling
@@ -206,8 +207,8 @@ class NTupleLearner:
     def save(self, folder: Path) -> None:
         """Write everything that `resume` needs; an interrupted save leaves the last one readable.
 
-        All files are written beside the old ones first. Only a kill while one after the other replaces them,
-        just after tables were added, leaves files that do not fit together.
+        All files are written beside the old ones before the first is replaced. Only a kill while they replace
+        the old ones, one after the other, leaves files of two saves.
         """
         folder.mkdir(parents=True, exist_ok=True)
         state = {
@@ -216,11 +217,14 @@ class NTupleLearner:
             "seconds": round(self.seconds, 1),
             "seed": self.options.seed,
         }
-        # The larger file is written before any is replaced: where the disk is full, all stay as they were.
-        with whole_file(folder / "coherence.npy") as partial:
+        # Where the disk is full, all stay as they were.
+        with (
+            whole_file(folder / "learner.json") as described,
+            whole_file(folder / "coherence.npy") as partial,
+        ):
+            described.write_text(json.dumps(state) + "\n", encoding="utf-8")
             save_array(partial, self._entries[:, 1:])
             self.network.save(folder)
-        write_text(folder / "learner.json", json.dumps(state) + "\n")
 
     def learn(self, moves: int) -> NTupleProgress:
         """Play and learn for at least `moves` moves over all threads."""
@@ -287,7 +291,21 @@ def train(
 
     `folder` also gets the history as JSON lines and the learning curve as `curves.png`. `report` is called
     about every ten seconds. Ctrl-C saves and is raised again.
+
+    Raises:
+        TrainingError: another process is training in `folder`, or it holds another network.
     """
+    with alone_in(folder):
+        return _train(options, folder, report, minutes, save_every_seconds)
+
+
+def _train(
+    options: NTupleOptions,
+    folder: Path,
+    report: Callable[[NTupleLearner, NTupleProgress], None],
+    minutes: float,
+    save_every_seconds: float,
+) -> NTupleLearner:
     resumed = (folder / "learner.json").exists()
     if not resumed and (folder / "values.npy").exists():
         raise TrainingError(f"{folder} holds a network but no learner.json; a run needs a folder of its own")

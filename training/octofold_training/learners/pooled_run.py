@@ -92,7 +92,7 @@ class PooledRun(StudentRun, ABC, Generic[Options, Progress]):
         self._device = device
         self._one_hot = OneHot(architecture["exponents"], dtype, device)
         size = options.micro_batch_size
-        self.micro_batches = MicroBatches(self.student, size) if size else None
+        self.micro_batches = MicroBatches(self.network, size) if size else None
 
     def warm_up(self) -> None:
         """Take the weights to start from, and spread the games over all stages; see `StudentRun.warm_up`."""
@@ -153,7 +153,7 @@ class PooledRun(StudentRun, ABC, Generic[Options, Progress]):
     def _answers(self, views: NDArray[np.uint8]) -> Tensor:
         """The student's answers `[N, 4]` or `[N, 1]` to boards `[N, 16]`."""
         one_hot = self._one_hot(torch.from_numpy(views).to(self._device))
-        answers: Tensor = (self.micro_batches or self.student)(one_hot)
+        answers: Tensor = (self.micro_batches or self.network)(one_hot)
         return answers.cpu()
 
     def state(self) -> dict[str, Any]:

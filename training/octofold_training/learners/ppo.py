@@ -289,7 +289,7 @@ class PPO(PositionsRun):
 
 @dataclass(frozen=True)
 class _Lessons:
-    """The moves of a turn in random order, `[B, ...]`."""
+    """The moves of a turn, those of all games in one row, `[B, ...]`."""
 
     views: Tensor
     legal: Tensor

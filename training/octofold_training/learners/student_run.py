@@ -23,11 +23,12 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from octofold_training import checkpoints
 from octofold_training.errors import TrainingError
 from octofold_training.learners.muon import HiddenMuon
-from octofold_training.networks.architectures import Architecture, require_architecture
-from octofold_training.networks.build import all_finite, build, require_planes
+from octofold_training.networks.architectures import Architecture
+from octofold_training.networks.build import build, require_planes
 from octofold_training.networks.widening import fitted
 from octofold_training.run.goals import PositionsRun
 from octofold_training.run.long_run import RunProgress
+from octofold_training.run.network_state import NetworkState
 from octofold_training.run.options import fit_to_run, option
 from octofold_training.run.processes import ONE_PROCESS, Processes
 from octofold_training.run.schedules import rising_and_cooling
@@ -85,7 +86,7 @@ class StudentProgress(RunProgress):
         return f"{super().details()}  agreement {self.accuracy:.1%}  regret {self.regret:.1f}"
 
 
-class StudentRun(PositionsRun):
+class StudentRun(NetworkState, PositionsRun):
     """A student, its optimizer and its averaged weights. The subclass has the games, and what is learned."""
 
     options: StudentOptions
@@ -106,8 +107,8 @@ class StudentRun(PositionsRun):
         self.options = options
         self.architecture = architecture
         torch.manual_seed(options.seed)
-        self.student = build(architecture).to(device)
-        require_planes(self.student)
+        self.network = build(architecture).to(device)
+        require_planes(self.network)
         if architecture["exponents"] < _EXPONENTS:
             raise TrainingError(
                 f"the network tells {architecture['exponents']} exponents apart; "
@@ -118,14 +119,14 @@ class StudentRun(PositionsRun):
         self._start: dict[str, Any] | None = None
         self._teacher = teacher
         self._optimizer = torch.optim.AdamW(
-            self.student.parameters(),
+            self.network.parameters(),
             lr=options.learning_rate,
             weight_decay=options.weight_decay,
             fused=True,
         )
-        self._muon = HiddenMuon(self.student, options.weight_decay) if options.muon else None
+        self._muon = HiddenMuon(self.network, options.weight_decay) if options.muon else None
         decay = max(0.0, 1 - options.batch_size / options.averaged)
-        self.averaged = AveragedModel(self.student, multi_avg_fn=get_ema_multi_avg_fn(decay))
+        self.averaged = AveragedModel(self.network, multi_avg_fn=get_ema_multi_avg_fn(decay))
 
     @cached_property
     def teacher_sha256(self) -> str:
@@ -152,7 +153,7 @@ class StudentRun(PositionsRun):
         network = fitted(
             start.network, start.architecture, self.architecture, f"{folder}: ", self.options.seed
         )
-        self.student.load_state_dict(network.state_dict())
+        self.network.load_state_dict(network.state_dict())
         widened = {} if start.architecture == self.architecture else {"widened_from": start.architecture}
         self._start = {**start.provenance, **widened}
 
@@ -175,39 +176,21 @@ class StudentRun(PositionsRun):
             group["lr"], group["weight_decay"] = rate, self.options.weight_decay
         self._optimizer.zero_grad()
         (loss / processes.count).backward()
-        processes.add_gradients(self.student)
+        processes.add_gradients(self.network)
         if self._muon:
             self._muon.step(rate)
         self._optimizer.step()
-        self.averaged.update_parameters(self.student)
+        self.averaged.update_parameters(self.network)
         self.positions += positions * processes.count
-
-    def is_sound(self) -> bool:
-        """Whether all weights are finite numbers."""
-        return all_finite(self.student)
 
     def state(self) -> dict[str, Any]:
         """Everything that `restore` needs."""
-        return {
-            "architecture": self.architecture,
-            "start": self._start,
-            "student": self.student.state_dict(),
-            "averaged": self.averaged.state_dict(),
-            "optimiser": self._optimizer.state_dict(),
-            **({"muon": self._muon.state()} if self._muon else {}),
-        }
+        muon = {"muon": self._muon.state()} if self._muon else {}
+        return {**super().state(), "start": self._start, **muon}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from `state`. `positions` must be set before.
-
-        Raises:
-            TrainingError: the state has another architecture.
-            Exception: the state does not fit.
-        """
-        require_architecture(self.architecture, state["architecture"])
+        """Continue from `state`; see `NetworkState.restore`."""
+        super().restore({"network": state.get("student"), **state})  # older states have it as the student
         self._start = state.get("start")  # older states have none
-        self.student.load_state_dict(state["student"])
-        self.averaged.load_state_dict(state["averaged"])
-        self._optimizer.load_state_dict(state["optimiser"])
         if self._muon and "muon" in state:  # a run may switch to Muon later
             self._muon.restore(state["muon"])

@@ -28,7 +28,6 @@ from octofold_training.errors import TrainingError
 from octofold_training.games.playing import NetworkPlayer, play
 from octofold_training.learners import imitation
 from octofold_training.learners.imitation import Imitation, ImitationOptions, ImitationProgress
-from octofold_training.networks.build import count_weights
 from octofold_training.networks.encoding import fastest_type
 from octofold_training.published.rows import TILES, Row
 from octofold_training.run import long_run
@@ -220,7 +219,7 @@ class Table:
                     games = [game for game in games if game["game"] < self.options.games]
                     if not games:
                         continue
-                    checkpoint = checkpoints.load(place)
+                    checkpoint = checkpoints.describe(place)
                     found.append(_result(row, positions, views, games, checkpoint, self._folder))
                 except (TrainingError, ValueError) as error:
                     self.failed[row.name] = str(error)
@@ -254,7 +253,7 @@ def _result(
     positions: int,
     views: int,
     games: Sequence[dict[str, Any]],
-    checkpoint: checkpoints.Checkpoint,
+    checkpoint: checkpoints.Description,
     folder: Path,
 ) -> Result:
     scores = np.array([game["score"] for game in games], float)
@@ -265,7 +264,7 @@ def _result(
         row=row.name,
         positions=positions,
         views=views,
-        weights=count_weights(checkpoint.network),
+        weights=checkpoint.weights,
         games=len(games),
         average=round(float(scores.mean()), 1),
         error=None if deviation is None else round(1.96 * deviation / math.sqrt(len(scores)), 1),

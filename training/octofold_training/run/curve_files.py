@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby, pairwise
@@ -50,7 +49,7 @@ def by_epoch(reports: Sequence[Report]) -> list[Report]:
 def tensorboard_events(folder: Path, reports: Sequence[Report]) -> Iterator[Callable[[Report], None]]:
     """A function that adds a report to `folder` for TensorBoard; the step is the position.
 
-    The folder begins anew with the reports so far.
+    The events there are replaced by those of the reports so far.
     """
     # Only now: it loads slowly, and most commands do without. Its SummaryWriter has a thread and a queue, on
     # which Ctrl-C could leave a lock; its writer of events has neither.
@@ -58,8 +57,9 @@ def tensorboard_events(folder: Path, reports: Sequence[Report]) -> Iterator[Call
     from tensorboardX.proto.event_pb2 import Event
     from tensorboardX.summary import scalar
 
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("events.out.tfevents.*"):
+        old.unlink()
     writer = EventsWriter(str(folder / "events"), "")
 
     def add(report: Report) -> None:

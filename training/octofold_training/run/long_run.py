@@ -12,12 +12,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+import torch
+
 from octofold_training import checkpoints
 from octofold_training.checkpoints import CheckpointError
 from octofold_training.errors import TrainingError
 from octofold_training.networks.build import all_finite
 from octofold_training.run.curve_files import by_epoch, tensorboard_events, write_csv
 from octofold_training.run.curves import Curves, draw_curves
+from octofold_training.run.folders import alone_in
 from octofold_training.run.history import History
 from octofold_training.run.provenance import UNRECORDED, Stage, stages_so_far
 
@@ -150,6 +153,8 @@ def resume(run: Run[Any], folder: Path) -> list[Stage]:
         raise TrainingError(f"{file}: {error}") from error
     except (FileNotFoundError, PermissionError) as error:
         raise TrainingError(f"{file}: {error.strerror}") from error
+    except (MemoryError, torch.OutOfMemoryError):  # the file may be whole
+        raise
     except Exception as error:  # torch documents no class of its own for a damaged file
         raise TrainingError(f"{file} is damaged or belongs to another run ({error})") from error
 
@@ -190,10 +195,30 @@ def train(
     goes to `report` and into the history, with what `estimate` then says of the strength, if anything. Ctrl-C
     saves the state and is raised again. Any other exception, such as `TrainingError`, leaves the last save
     unchanged.
+
+    Raises:
+        TrainingError: another process is training in `folder`, a new run would replace the network in
+            `checkpoint`, the state belongs to another run, or learning failed.
     """
+    with alone_in(folder):
+        _train(run, folder, checkpoint, curves, report, minutes, estimate, save_every_seconds)
+
+
+def _train(
+    run: Run[Progress],
+    folder: Path,
+    checkpoint: Path,
+    curves: Curves,
+    report: Callable[[Progress], None],
+    minutes: float,
+    estimate: Callable[[Run[Progress]], Strength | None],
+    save_every_seconds: float,
+) -> None:
     before: list[Stage] = []
     if (folder / STATE).exists():
         before = resume(run, folder)
+    elif checkpoints.is_checkpoint(checkpoint):
+        raise TrainingError(f"{checkpoint} holds the network of another run; name another --checkpoint")
     else:
         run.warm_up()
     history = History(folder / "history.jsonl", run.positions, curves.titles)

@@ -55,7 +55,8 @@ class ProgressLine:
         self._every_seconds = every_seconds
         self._printed = -math.inf
         self._unprinted = ""
-        self._live = Live(console=self._console, refresh_per_second=4, transient=False)
+        # What is printed meanwhile goes above the bar, but not what goes to a file.
+        self._live = Live(console=self._console, refresh_per_second=4, redirect_stdout=sys.stdout.isatty())
 
     def __enter__(self) -> ProgressLine:
         if self._console.is_terminal:

@@ -1,0 +1,28 @@
+"""The folder of a run, which only one process may train in."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from octofold_training.errors import TrainingError
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Make `folder` if it is missing, and hold it: two processes would mix their states and histories.
+
+    The lock ends with the process, however that ends.
+
+    Raises:
+        TrainingError: another process holds it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("wb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise TrainingError(f"{folder}: another process is training in this folder") from None
+        yield
