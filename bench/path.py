@@ -103,14 +103,15 @@ def ask(watch: Watch, caller: Any, kind: str) -> list[tuple[str, str]]:
     watch.is_on = True
     caller.stdin.write(f"{kind}\n")
     caller.stdin.flush()
-    caller.stdout.readline()
+    if not caller.stdout.readline():
+        raise RuntimeError(f"{kind} was not answered")
     time.sleep(0.01)  # the server also works after the reply
     watch.is_on = False
     return list(watch.steps)
 
 
 def measure(watch: Watch, port_file: Path, rest_port_file: Path, arguments: argparse.Namespace) -> None:
-    """Wait until the server is ready, print the path of each kind of call, and stop the server."""
+    """Wait until the server is ready, and print the path of each kind of call."""
     import subprocess
 
     while not port_file.exists():
@@ -129,7 +130,14 @@ def measure(watch: Watch, port_file: Path, rest_port_file: Path, arguments: argp
         assert caller.stdin is not None
         caller.stdin.close()
     print(json.dumps({"bench": "path", "model": arguments.model, "changes": counts}))
-    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def measure_and_stop(*arguments: Any) -> None:
+    """Do what `measure` does, then stop the server, whatever happened."""
+    try:
+        measure(*arguments)
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def main() -> None:
@@ -158,7 +166,10 @@ def main() -> None:
             rest_port_file=rest_port_file,
             grace=0,
         )
-        measuring = threading.Thread(target=measure, args=(watch, port_file, rest_port_file, arguments))
+        # A daemon, as it waits for ever for a server that does not start.
+        measuring = threading.Thread(
+            target=measure_and_stop, args=(watch, port_file, rest_port_file, arguments), daemon=True
+        )
         measuring.start()
         serve(config)
         measuring.join()
