@@ -54,7 +54,7 @@ bench: $(VENV)/dev ## measure the rules, the graph and the service on this machi
 	$(BIN)/python bench/rules.py
 	$(BIN)/python bench/training.py
 	$(BIN)/python bench/graph.py --model $(MODEL)
-	$(BIN)/python bench/serving.py --model $(MODEL)
+	$(BIN)/python bench/serving.py --model $(MODEL) $(if $(filter ntuple,$(MODEL)),--precision fp32)
 
 page: $(VENV)/light ## site/: the page as a static site that plays without a server (needs npm)
 	npm ci --prefix page --ignore-scripts --no-audit --no-fund
