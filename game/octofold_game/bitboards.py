@@ -56,6 +56,8 @@ def _slide_rows_left(rows: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDAr
 LEFT, RIGHT, _REWARD = _row_tables()
 _U = np.uint64
 _ROW = _U(0xFFFF)
+EVERY_CELL = _U(0x1111111111111111)
+"""The lowest bit of each cell's nibble."""
 
 
 @njit(cache=True, nogil=True)
@@ -127,7 +129,13 @@ def next_random(state):
 def empty_cells(board):
     """The empty cells: the lowest bit of each one's nibble."""
     filled = board | board >> _U(1)
-    return ~(filled | filled >> _U(2)) & _U(0x1111111111111111)
+    return ~(filled | filled >> _U(2)) & EVERY_CELL
+
+
+@njit(cache=True, nogil=True)
+def has_tile(board, exponent):
+    """Whether a cell of the board has this exponent."""
+    return empty_cells(board ^ EVERY_CELL * _U(exponent)) != _U(0)
 
 
 @njit(cache=True, nogil=True)

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from octofold_game.bitboards import LARGEST_EXPONENT, OUTGROWN, empty_cells, slide, transpose
+from octofold_game.bitboards import LARGEST_EXPONENT, OUTGROWN, has_tile, slide, transpose
 
 from octofold_players.local_player import ValuePlayer, best_moves, check_option
 from octofold_players.minimax_heuristic import annoyance, count_islands, heuristic
@@ -24,7 +24,6 @@ from octofold_players.spread import spread, spread_singly
 
 _U = np.uint64
 _DEEPEST = 24
-_CELLS = _U(0x1111111111111111)
 LOST = -10_000.0
 """The worth of a board without a legal move, below the worth of every other board."""
 WON = 10_000.0
@@ -119,19 +118,13 @@ def _search(board, values, depth, winning, exact):
             worth = heuristic(afterstate)
         elif afterstate == board:
             worth = -np.inf
-        elif win and _holds(afterstate, win):
+        elif win and has_tile(afterstate, win):
             worth = WON
         else:
             worth = worst_case(afterstate, depth - 1, -np.inf if exact else best, np.inf, win, WON - 1.0)
         values[move] = worth
         best = max(best, worth)
     return best
-
-
-@njit(cache=True, nogil=True)
-def _holds(board, exponent):
-    """Whether a tile of the board has this exponent."""
-    return empty_cells(board ^ _CELLS * _U(exponent)) != _U(0)
 
 
 @njit(cache=True, nogil=True)
@@ -157,7 +150,7 @@ def worst_case(afterstate, depth, alpha, beta, win, won):
                 best = max(best, heuristic(following))
             elif following == board:
                 continue
-            elif win and _holds(following, win):
+            elif win and has_tile(following, win):
                 best = won
             else:
                 best = max(best, worst_case(following, depth - 1, max(alpha, best), worst, win, won - 1.0))

@@ -12,12 +12,11 @@ from itertools import pairwise
 
 import numpy as np
 from numba import njit
-from octofold_game.bitboards import count_empty, transpose
+from octofold_game.bitboards import EVERY_CELL, count_empty, empty_cells, transpose
 
 from octofold_players.line_tables import Line, line_table, sum_of_rows
 
 _U = np.uint64
-_CELLS = _U(0x1111111111111111)
 _LINE = _U(0xFFFF)
 _WEIGHT_OF_ROUGHNESS, _WEIGHT_OF_DISORDER, _WEIGHT_OF_EMPTY, _WEIGHT_OF_LARGEST = 0.1, 1.0, 2.7, 1.0
 
@@ -101,10 +100,10 @@ def _same_neighbors(line, place, exponent):
 @njit(cache=True, nogil=True)
 def count_islands(board):
     """The number of connected groups of equal tiles."""
-    tiles = (board | board >> _U(1) | board >> _U(2) | board >> _U(3)) & _CELLS
+    tiles = ~empty_cells(board) & EVERY_CELL
     # The lowest bit of its nibble stands for a cell. Cell i has cell i + 1 to its right and cell i + 4 below.
-    right = tiles & _equal(board, board >> _U(4)) & _U(0x0111011101110111)
-    below = tiles & _equal(board, board >> _U(16)) & _U(0x0000111111111111)
+    right = tiles & empty_cells(board ^ board >> _U(4)) & _U(0x0111011101110111)
+    below = tiles & empty_cells(board ^ board >> _U(16)) & _U(0x0000111111111111)
     islands = 0
     while tiles:
         island = tiles & (~tiles + _U(1))
@@ -116,12 +115,3 @@ def count_islands(board):
         tiles &= ~island
         islands += 1
     return islands
-
-
-@njit(cache=True, nogil=True)
-def _equal(board, other):
-    """The cells in which two boards agree."""
-    differing = board ^ other
-    differing |= differing >> _U(2)
-    differing |= differing >> _U(1)
-    return ~differing & _CELLS

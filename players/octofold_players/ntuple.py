@@ -20,7 +20,7 @@ import numba
 import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
-from octofold_game.bitboards import OUTGROWN, POINTS, mirror, pack, slide, transpose
+from octofold_game.bitboards import OUTGROWN, POINTS, has_tile, mirror, pack, slide, transpose
 from octofold_game.files import whole_file
 
 from octofold_players.compact_tables import CompactTables, is_compact
@@ -35,7 +35,6 @@ FOUR_SIX_TUPLES = (
     (4, 5, 6, 8, 9, 10),
 )
 _U = np.uint64
-_EVERY_CELL = _U(0x1111111111111111)
 _FORMAT = 1
 LONGEST_TUPLE = 7
 """A table of 7 cells has 268 million entries."""
@@ -214,24 +213,17 @@ def symmetric_boards(board, symmetric):
 
 
 @njit(cache=True, nogil=True)
-def _holds(board, exponent):
-    """Whether any cell is that exponent."""
-    differences = board ^ exponent * _EVERY_CELL
-    return (differences - _EVERY_CELL) & ~differences & (_EVERY_CELL << _U(3)) != _U(0)
-
-
-@njit(cache=True, nogil=True)
 def stage_of(board, stages):
     """Which stage's tables a board reads, see `NTupleNetwork`."""
     if len(stages) == 0:
         return 0
     late = False
     for exponent in range(stages[0], 16):
-        late |= _holds(board, _U(exponent))
+        late |= has_tile(board, exponent)
     if not late:
         return 0
     stage = 1
-    while stage < len(stages) and _holds(board, stages[stage]):
+    while stage < len(stages) and has_tile(board, stages[stage]):
         stage += 1
     return stage
 

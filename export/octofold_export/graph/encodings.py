@@ -8,7 +8,8 @@ from onnx import helper
 from octofold_export.description.description import Reads
 from octofold_export.graph.builder import GraphBuilder
 
-_EXPONENT_CODES = 256  # all of uint8: an unexpected exponent must not crash the runtime
+EXPONENT_CODES = 256
+"""All of uint8: an unexpected exponent must not crash the runtime."""
 
 
 def encode(graph: GraphBuilder, cells: str, reads: Reads, largest_exponent: int) -> str:
@@ -17,7 +18,7 @@ def encode(graph: GraphBuilder, cells: str, reads: Reads, largest_exponent: int)
     Exponents above `largest_exponent` count as this one. A table of 256 codes encodes every kind with one
     Gather.
     """
-    exponents = np.minimum(np.arange(_EXPONENT_CODES), largest_exponent)
+    exponents = np.minimum(np.arange(EXPONENT_CODES), largest_exponent)
     if reads.planes is None:
         numbers = exponents.astype(np.float64)
         if reads.kind == "tiles":

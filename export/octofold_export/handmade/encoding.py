@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from octofold_export.graph.builder import GraphBuilder
+from octofold_export.graph.encodings import EXPONENT_CODES
 
 Floats = NDArray[np.float32]
 Places = NDArray[np.intp]
-
-_EXPONENT_CODES = 256  # all of uint8: an unexpected exponent must not crash the runtime
 
 
 class Encoder(Protocol):
@@ -38,7 +37,7 @@ class CellCodes:
 
     def encode(self, graph: GraphBuilder, cells: str, views: Places) -> tuple[str, Places]:
         """Add the look-up of the codes of all cells."""
-        table = self.codes[np.minimum(np.arange(_EXPONENT_CODES), len(self.codes) - 1)]
+        table = self.codes[np.minimum(np.arange(EXPONENT_CODES), len(self.codes) - 1)]
         return graph.add("Gather", [graph.constant("codes", table), cells], "encoded", axis=0), views
 
 

@@ -7,33 +7,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from octofold_game.model import CompactTablesPlaces, Place
 from octofold_players.compact_tables import ARRAYS, FORMAT, CompactTables
 from octofold_players.compaction import compact
-from octofold_players.ntuple import NTupleFileError, NTupleNetwork
+from octofold_players.ntuple import NTupleNetwork
 
 from octofold_export.errors import ExportError
 from octofold_export.handmade.compact_tables import CompactEvaluator
-from octofold_export.sources.ntuple import ntuple_source
+from octofold_export.sources.ntuple import load_network, ntuple_source
 from octofold_export.sources.source import Source
 
 _OTHER_BYTES = 1_000_000  # of a graph without tables: slides of lines, and cells of the tuples
 
 
 def from_ntuple_compactly(folder: Path, largest_bytes: int) -> Source:
-    """Load a file of `NTupleNetwork.save`, for a graph of at most `largest_bytes`.
+    """Load a folder of `NTupleNetwork.save`, for a graph of at most `largest_bytes`.
 
     Raises:
         ExportError: the network cannot be read, has several stages or does not fit.
     """
-    try:
-        network = NTupleNetwork.load(folder)
-    except NTupleFileError as error:
-        raise ExportError(str(error)) from error
-    if not np.isfinite(network.values).all():
-        raise ExportError(f"{folder}: the tables hold values that are not finite numbers")
+    network = load_network(folder)
     try:
         tables = compact(network, largest_bytes - _OTHER_BYTES)
     except ValueError as error:

@@ -20,10 +20,19 @@ _MOST_ENTRIES = 2**31  # their indices are 32-bit integers
 
 
 def from_ntuple(folder: Path) -> Source:
-    """Load a file of `NTupleNetwork.save`.
+    """Load a folder of `NTupleNetwork.save`.
 
     Raises:
-        ExportError: the file cannot be read.
+        ExportError: it cannot be read, or holds too many values or some that are not finite.
+    """
+    return ntuple_source(load_network(folder))
+
+
+def load_network(folder: Path) -> NTupleNetwork:
+    """Load a folder of `NTupleNetwork.save`, with finite values.
+
+    Raises:
+        ExportError: it cannot be read.
     """
     try:
         network = NTupleNetwork.load(folder)
@@ -31,7 +40,7 @@ def from_ntuple(folder: Path) -> Source:
         raise ExportError(str(error)) from error
     if not np.isfinite(network.values).all():
         raise ExportError(f"{folder}: the tables hold values that are not finite numbers")
-    return ntuple_source(network)
+    return network
 
 
 def ntuple_source(network: NTupleNetwork) -> Source:

@@ -54,7 +54,7 @@ class SlowBackend(FakeBackend):
         return super().run(boards)
 
 
-class RecordingBackend:
+class RecordingBackend(FakeBackend):
     """Answers with `fake_moves`, records every batch, and can be stopped and made to fail.
 
     While a test clears `gate`, started batches do not finish. `started` counts started batches. A batch fails
@@ -68,13 +68,6 @@ class RecordingBackend:
         self.started = threading.Semaphore(0)
         self._poison = poison
 
-    def warm_up(self) -> None:
-        """Do nothing: this backend needs no warm-up."""
-
-    def batch_seconds(self, _boards: int) -> float:
-        """Return 0: this backend needs no time worth measuring."""
-        return 0.0
-
     @property
     def rows(self) -> int:
         """The number of boards that have run or are running."""
@@ -87,4 +80,4 @@ class RecordingBackend:
         self.gate.wait()
         if self._poison is not None and (boards[:, 0] == self._poison).any():
             raise RuntimeError("the backend was given a poisoned board")
-        return fake_moves(boards)
+        return super().run(boards)

@@ -192,7 +192,8 @@ class Models:
             serving = self._serving(name)
             self._swap(name, {})
             for version, served in serving.items():
-                self._retire(version, served, BY_REQUEST)
+                self._retire(version, served, still_serves=False)
+                self._index.set(VersionStatus(name, version, State.UNLOADED, BY_REQUEST))
             self._mark_unloaded(name)
             _log.info("%s is unloaded", name)
 
@@ -258,7 +259,7 @@ class Models:
             self._index.set(_ready(served, reasons.get(version, FOLDER_GONE)))
         for version, served in serving.items():
             if ready.get(version) is not served:
-                self._retire(version, served, "" if version in ready else "replaced by a newer version")
+                self._retire(version, served, still_serves=version in ready)
         present = {folder.version for folder in folders}
         for version in present - ready.keys() - failed:
             self._index.set(VersionStatus(name, version, State.UNLOADED, reasons[version]))
@@ -314,15 +315,13 @@ class Models:
             if status.state is not State.FAILED:
                 self._index.set(replace(status, state=State.UNLOADED, reason=BY_REQUEST))
 
-    def _retire(self, version: int, served: ServedModel, why: str) -> None:
-        """Drain a version that calls no longer find; `why` is empty if its newer files already serve."""
-        if why:
+    def _retire(self, version: int, served: ServedModel, *, still_serves: bool) -> None:
+        """Drain files that calls no longer find; newer files of the version may serve already."""
+        if not still_serves:
             self._index.set(
                 VersionStatus(served.name, version, State.UNLOADING, "it finishes what it has accepted")
             )
         served.batcher.close()
-        if why:
-            self._index.set(VersionStatus(served.name, version, State.UNLOADED, why))
         _log.info("%s/%d is drained", served.name, version)
 
     def _why_nothing_is_served(self) -> str:

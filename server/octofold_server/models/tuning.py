@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import statistics
-import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -121,21 +121,23 @@ def candidates(device: str) -> Iterator[Layout]:
 
 
 def boards_per_second(lanes: Sequence[Backend], boards: NDArray[np.uint8], seconds: float) -> float:
-    """Boards per second of all lanes together, each of which runs `boards` [N, 16] repeatedly."""
-    batches = [0] * len(lanes)
+    """Boards per second of all lanes together, each of which runs `boards` [N, 16] repeatedly.
+
+    Raises:
+        BackendError: a lane failed.
+    """
     begin = time.perf_counter()
 
-    def run(lane: int) -> None:
+    def run(lane: Backend) -> int:
+        batches = 0
         while time.perf_counter() < begin + seconds:
-            lanes[lane].run(boards)
-            batches[lane] += 1
+            lane.run(boards)
+            batches += 1
+        return batches
 
-    threads = [threading.Thread(target=run, args=(lane,), daemon=True) for lane in range(len(lanes))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return sum(batches) * len(boards) / (time.perf_counter() - begin)
+    with ThreadPoolExecutor(len(lanes)) as pool:
+        batches = sum(pool.map(run, lanes))
+    return batches * len(boards) / (time.perf_counter() - begin)
 
 
 def random_boards(count: int) -> NDArray[np.uint8]:

@@ -76,6 +76,14 @@ def spawn(boards: Tensor, random: Tensor) -> Tensor:
     return boards + chosen * exponent
 
 
+def drawn(logits: Tensor, generator: torch.Generator) -> Tensor:
+    """A draw `[N]` from the softmax of each row of logits `[N, 4]`."""
+    # The first of exponential waiting times with these rates is a draw with these probabilities.
+    uniform = torch.rand(logits.shape, generator=generator, device=generator.device)
+    waits = -uniform.clamp_(min=1e-30).log()
+    return (logits - waits.log()).argmax(dim=1)
+
+
 @dataclass(frozen=True)
 class Rewards:
     """The reward of a move: a sum over its four lines, and a value for a lost game."""

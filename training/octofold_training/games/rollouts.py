@@ -12,7 +12,7 @@ import torch
 from octofold_game.symmetries import CELLS, MOVES
 from torch import Tensor, nn
 
-from octofold_training.games.environment import Environment
+from octofold_training.games.environment import Environment, drawn
 from octofold_training.networks.build import ILLEGAL
 from octofold_training.networks.encoding import OneHot
 from octofold_training.networks.value_network import ValueNetwork
@@ -112,10 +112,7 @@ class Rollouts:
         Returns the moves on the view, their log-probabilities, the rewards and which games ended, `[N]` each.
         """
         log_policy = self.log_policy(policy, views, legal)
-        # The first of exponential waiting times with these rates is a draw with these probabilities.
-        uniform = torch.rand(log_policy.shape, generator=self._generator, device=log_policy.device)
-        waits = -uniform.clamp_(min=1e-30).log()
-        moves = (waits.log() - log_policy).argmin(dim=1)
+        moves = drawn(log_policy, self._generator)
         moves_of_board = (self._moves_on_view[symmetries] == moves[:, None]).int().argmax(dim=1)
         rewards, ended = self.environment.step(moves_of_board)
         return moves, log_policy.gather(1, moves[:, None])[:, 0], rewards, ended

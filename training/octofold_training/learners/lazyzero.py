@@ -30,7 +30,7 @@ from torch.nn.functional import cross_entropy, mse_loss
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from octofold_training.errors import TrainingError
-from octofold_training.games.environment import Environment, MoveTable, spawn
+from octofold_training.games.environment import Environment, MoveTable, drawn, spawn
 from octofold_training.games.game_replay import GameReplay, Unfinished
 from octofold_training.networks.architectures import Architecture
 from octofold_training.networks.build import ILLEGAL, build
@@ -151,9 +151,7 @@ class Search:
 
     def drawn(self, logits: Tensor) -> Tensor:
         """A draw `[N]` from the softmax of logits `[N, 4]`."""
-        # The first of exponential waiting times with these rates is a draw with these probabilities.
-        waits = -self._random(*logits.shape).clamp_(min=1e-30).log()
-        return (logits - waits.log()).argmax(dim=1)
+        return drawn(logits, self._generator)
 
     def _random(self, *shape: int) -> Tensor:
         return torch.rand(shape, generator=self._generator, device=self._generator.device)
