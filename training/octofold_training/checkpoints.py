@@ -163,7 +163,7 @@ def describe(folder: Path) -> Description:
             )
         return Description(
             content["architecture"],
-            int(content["weights"]),
+            content["weights"],
             Path(content["file"]).name,
             content["sha256"],
             content["training"],

@@ -117,7 +117,7 @@ def test_a_new_run_leaves_the_checkpoint_of_another_run_alone(student: Trainer, 
     before = checkpoints.load(tmp_path / "net").sha256
     shutil.rmtree(tmp_path / "run")
     with pytest.raises(
-        TrainingError, match="net holds the network of another run; name another --checkpoint"
+        TrainingError, match="net holds the network of another run; remove it, or name another"
     ):
         student.train(tmp_path, positions=640.0)
     assert checkpoints.load(tmp_path / "net").sha256 == before

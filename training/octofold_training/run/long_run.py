@@ -218,7 +218,9 @@ def _train(
     if (folder / STATE).exists():
         before = resume(run, folder)
     elif checkpoints.is_checkpoint(checkpoint):
-        raise TrainingError(f"{checkpoint} holds the network of another run; name another --checkpoint")
+        raise TrainingError(
+            f"{checkpoint} holds the network of another run; remove it, or name another --checkpoint"
+        )
     else:
         run.warm_up()
     history = History(folder / "history.jsonl", run.positions, curves.titles)
