@@ -13,7 +13,7 @@ from octofold_game.rules import LARGEST_EXPONENT, afterstates
 from octofold_game.symmetries import CELLS, MOVES
 from torch import nn
 
-from octofold_training.networks.architectures import Architecture
+from octofold_training.networks.architectures import Architecture, values_afterstates
 from octofold_training.networks.build import interface_of
 from octofold_training.networks.interfaces import BoardEncoder
 from octofold_training.networks.published_networks import SymmetricCNN
@@ -47,7 +47,7 @@ class NetworkPlayer:
         exponents = architecture.get("exponents", LARGEST_EXPONENT + 1)
         self._encode = BoardEncoder(self._interface, exponents, dtype, self._device)
         self._scale = float(architecture.get("value_scale") or 1)
-        self._values_afterstates = architecture.get("head", "policy") == "value"
+        self._values_afterstates = values_afterstates(architecture)
 
     def __call__(self, boards: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Boards `[N, 16]`, each with a legal move, to moves `[N]`."""

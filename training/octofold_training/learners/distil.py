@@ -24,7 +24,7 @@ from octofold_training.errors import TrainingError
 from octofold_training.games.stages import TypicalLeads, stages
 from octofold_training.learners.pooled_run import PooledOptions, PooledRun
 from octofold_training.learners.student_run import StudentProgress
-from octofold_training.networks.architectures import Architecture
+from octofold_training.networks.architectures import Architecture, values_afterstates
 from octofold_training.networks.build import ILLEGAL
 from octofold_training.networks.encoding import fastest_type
 from octofold_training.run.curves import Curves
@@ -152,7 +152,7 @@ class Distillation(PooledRun[DistilOptions, StudentProgress]):
 
 def require_policy(architecture: Architecture) -> None:
     """Raises `TrainingError` for a network that values afterstates."""
-    if architecture.get("head", "policy") != "policy":
+    if values_afterstates(architecture):
         raise TrainingError("the network values afterstates; `octofold-train value` trains it")
 
 

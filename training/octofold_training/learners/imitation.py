@@ -24,7 +24,7 @@ from torch.nn.functional import cross_entropy
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from octofold_training.errors import TrainingError
-from octofold_training.networks.architectures import Architecture
+from octofold_training.networks.architectures import Architecture, values_afterstates
 from octofold_training.networks.build import build, interface_of
 from octofold_training.networks.interfaces import BoardEncoder
 from octofold_training.networks.micro_batches import MicroBatches
@@ -111,7 +111,7 @@ class Imitation(NetworkState, PositionsRun):
         torch.manual_seed(options.seed)
         self.network = build(architecture).to(device)
         interface = interface_of(self.network)
-        if interface.answers != "policy_logits" or architecture.get("head", "policy") != "policy":
+        if interface.answers != "policy_logits" or values_afterstates(architecture):
             raise TrainingError(
                 "the network answers with values; imitation trains those that answer with logits"
             )

@@ -24,6 +24,7 @@ from octofold_training.checkpoints import Checkpoint
 from octofold_training.errors import TrainingError
 from octofold_training.games.environment import Environment, RewardName
 from octofold_training.games.rollouts import Rollouts, Turn, generalized_advantages
+from octofold_training.networks.architectures import values_afterstates
 from octofold_training.networks.build import all_finite, require_planes
 from octofold_training.networks.encoding import fastest_type
 from octofold_training.networks.value_network import ValueNetwork
@@ -111,7 +112,7 @@ class PPO(PositionsRun):
     options: PPOOptions
 
     def __init__(self, options: PPOOptions, start: Checkpoint, device: torch.device) -> None:
-        if start.architecture.get("head", "policy") != "policy":
+        if values_afterstates(start.architecture):
             raise TrainingError("the initial network values afterstates; PPO needs a policy network")
         options, self.warnings = fit_to_run(options)
         self.options = options

@@ -30,7 +30,7 @@ from torch.nn.functional import huber_loss, kl_div
 from octofold_training.errors import TrainingError
 from octofold_training.learners.pooled_run import PooledOptions, PooledRun
 from octofold_training.learners.student_run import StudentProgress
-from octofold_training.networks.architectures import Architecture
+from octofold_training.networks.architectures import Architecture, values_afterstates
 from octofold_training.networks.build import ILLEGAL
 from octofold_training.run.curves import Curves
 from octofold_training.run.options import option
@@ -122,7 +122,7 @@ class ValueLearning(PooledRun[ValueOptions, ValueProgress]):
         Raises:
             TrainingError: the network is a policy network.
         """
-        if architecture.get("head", "policy") != "value":
+        if not values_afterstates(architecture):
             raise TrainingError('the network is a policy network; a value network needs head = "value"')
         # In bfloat16, a value of 100,000 would be exact only to some hundreds, the difference between moves.
         super().__init__(options, architecture, teacher, torch.float32, ValueProgress, device, processes)

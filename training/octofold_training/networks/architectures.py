@@ -15,6 +15,8 @@ Architecture = dict[str, Any]
 """The fields of one of the structures below, and its `kind`."""
 
 Pattern = Literal["lines", "squares"]
+Padding = Literal["left_above", "around"]
+Form = Literal["simple", "dropout", "conv"]
 Size = Annotated[int, msgspec.Meta(ge=1, le=4096)]
 Layers = Annotated[int, msgspec.Meta(ge=1, le=64, description="number of convolutions")]
 Channels = Annotated[int, msgspec.Meta(ge=1, le=4096, description="channels of every convolution")]
@@ -93,7 +95,7 @@ class PaddedCNNArchitecture(_Architecture, frozen=True, tag="padded_cnn"):
 
     layers: Layers
     channels: Channels
-    padding: Annotated[Literal["left_above", "around"], msgspec.Meta(description="where zeros are added")]
+    padding: Annotated[Padding, msgspec.Meta(description="where zeros are added")]
 
 
 class MLPArchitecture(_Architecture, frozen=True, tag="mlp"):
@@ -116,9 +118,7 @@ class _Numbers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class QNetworkArchitecture(_Numbers, frozen=True, tag="q_network"):
     """A `q_networks.QNetwork`."""
 
-    form: Annotated[
-        Literal["simple", "dropout", "conv"], msgspec.Meta(description="which of the three networks")
-    ]
+    form: Annotated[Form, msgspec.Meta(description="which of the three networks")]
     value_scale: Annotated[
         float, msgspec.Meta(gt=0, le=1e9, description="points that an output of 1 stands for")
     ]
@@ -157,6 +157,11 @@ def architecture_of(content: Architecture) -> AnyArchitecture:
     except StructureError as error:
         raise ArchitectureError(str(error)) from error
     return architecture
+
+
+def values_afterstates(architecture: Architecture) -> bool:
+    """Whether the network values afterstates. Others value or prefer the four moves of a board."""
+    return bool(architecture.get("head", "policy") == "value")
 
 
 def require_architecture(of_recipe: Architecture, found: Architecture, place: str = "") -> None:

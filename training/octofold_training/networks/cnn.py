@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from octofold_training.networks.convolution import corner_convolution
+from octofold_training.networks.convolution import convolutions, through_tower
 from octofold_training.networks.dense import dense_layers, initialize, parameters, through_dense
 
 
@@ -23,8 +23,7 @@ class CNN(nn.Module):
 
     def __init__(self, layers: int, channels: int, exponents: int, outputs: int = 4) -> None:
         super().__init__()
-        inputs = [exponents, *[channels] * (layers - 1)]
-        self.convolutions = nn.ModuleList(nn.Conv2d(size, channels, 2) for size in inputs)
+        self.convolutions = convolutions(layers, channels, exponents)
         self.dense = nn.Linear(channels * 16, outputs)
         initialize(self.convolutions)
 
@@ -33,10 +32,8 @@ class CNN(nn.Module):
 
         The convolutions run in the type of `one_hot`, the dense layer in float32.
         """
-        x = one_hot.permute(2, 3, 0, 1).contiguous()
-        for weight, bias in parameters(self.convolutions):
-            x = corner_convolution(x, weight, bias)
-        logits: Tensor = self.dense(x.permute(2, 3, 0, 1).flatten(1).float())
+        x = through_tower(one_hot, parameters(self.convolutions))
+        logits: Tensor = self.dense(x.flatten(1).float())
         return logits
 
 

@@ -8,10 +8,11 @@ left out. On two CPU cores in bfloat16, this trains 1.6 to 1.9 times as fast as 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad
 
 
@@ -73,3 +74,17 @@ def corner_convolution(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         x, weight.permute(2, 3, 1, 0).to(x.dtype).contiguous(), bias.to(x.dtype)
     )
     return result
+
+
+def convolutions(layers: int, channels: int, exponents: int) -> nn.ModuleList:
+    """2x2 convolutions with torch's own initial weights, the first of which reads one-hot planes."""
+    inputs = [exponents, *[channels] * (layers - 1)]
+    return nn.ModuleList(nn.Conv2d(size, channels, 2) for size in inputs)
+
+
+def through_tower(planes: Tensor, layers: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    """`[N, inputs, 4, 4]` through convolutions 2x2 that pad on the right and below: `[N, channels, 4, 4]`."""
+    x = planes.permute(2, 3, 0, 1).contiguous()
+    for weight, bias in layers:
+        x = corner_convolution(x, weight, bias)
+    return x.permute(2, 3, 0, 1)

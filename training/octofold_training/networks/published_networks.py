@@ -8,7 +8,6 @@ in Game 2048"; Maciszewska, Pilat and Sarna's report of 2025, which repeats the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 import torch
@@ -16,11 +15,10 @@ from octofold_game.symmetries import CELLS
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
-from octofold_training.networks.convolution import corner_convolution
+from octofold_training.networks.architectures import Padding
+from octofold_training.networks.convolution import convolutions, through_tower
 from octofold_training.networks.dense import dense_layers, initialize, parameters, through_dense
 from octofold_training.networks.interfaces import PLANES_TO_LOGITS
-
-Padding = Literal["left_above", "around"]
 
 _VIEWS_OF_VIEWS = [
     [int(np.flatnonzero((cells[of_view] == CELLS).all(axis=1))[0]) for of_view in CELLS] for cells in CELLS
@@ -42,8 +40,7 @@ class PaddedCNN(nn.Module):
         self, layers: int, channels: int, padding: Padding, exponents: int, outputs: int = 4
     ) -> None:
         super().__init__()
-        inputs = [exponents, *[channels] * (layers - 1)]
-        self.convolutions = nn.ModuleList(nn.Conv2d(size, channels, 2) for size in inputs)
+        self.convolutions = convolutions(layers, channels, exponents)
         self._grows = padding == "around"
         side = 4 + layers if self._grows else 4
         self.dense = nn.Linear(channels * side * side, outputs)
@@ -87,8 +84,7 @@ class SymmetricCNN(nn.Module):
 
     def __init__(self, layers: int, channels: int, exponents: int, outputs: int = 4) -> None:
         super().__init__()
-        inputs = [exponents, *[channels] * (layers - 1)]
-        self.convolutions = nn.ModuleList(nn.Conv2d(size, channels, 2) for size in inputs)
+        self.convolutions = convolutions(layers, channels, exponents)
         self.dense = nn.Linear(channels * 16 * len(CELLS), outputs)
         self.register_buffer("cells", torch.from_numpy(CELLS), persistent=False)
         initialize(self.convolutions)
@@ -113,11 +109,3 @@ class SymmetricCNN(nn.Module):
         x = through_tower(views.flatten(0, 1).unflatten(2, (4, 4)), parameters(self.convolutions))
         towers: Tensor = x.flatten(1).unflatten(0, (-1, len(CELLS)))
         return towers
-
-
-def through_tower(planes: Tensor, layers: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
-    """`[N, inputs, 4, 4]` through convolutions 2x2 that pad on the right and below: `[N, channels, 4, 4]`."""
-    x = planes.permute(2, 3, 0, 1).contiguous()
-    for weight, bias in layers:
-        x = corner_convolution(x, weight, bias)
-    return x.permute(2, 3, 0, 1)

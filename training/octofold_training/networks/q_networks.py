@@ -7,15 +7,14 @@ the order up, down, left, right.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout, pad
 
+from octofold_training.networks.architectures import Form
 from octofold_training.networks.interfaces import Interface
 
-Form = Literal["simple", "dropout", "conv"]
 _DROPPED = 0.5
 _CONVOLUTION_CHANNELS = 8
 

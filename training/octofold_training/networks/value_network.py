@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
+
+from octofold_training.networks.dense import through_dense
 
 _SLOWEST = 0.02  # share of the newest targets in the running moments
 
@@ -34,12 +35,7 @@ class ValueNetwork(nn.Module):
 
     def forward(self, one_hot: Tensor) -> Tensor:
         """`[N, exponents, 4, 4]` floats to normalized values `[N]`; all but the last layer in their type."""
-        x = one_hot.flatten(1)
-        for layer in self.hidden:
-            weight, bias = layer.get_parameter("weight"), layer.get_parameter("bias")
-            x = torch.relu(linear(x, weight.to(x.dtype), bias.to(x.dtype)))
-        value: Tensor = self.last(x.float())
-        return value[:, 0]
+        return through_dense(one_hot.flatten(1), [*self.hidden, self.last])[:, 0]
 
     def values(self, one_hot: Tensor) -> Tensor:
         """Values `[N]` in the units of the rewards."""
