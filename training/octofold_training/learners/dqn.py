@@ -28,7 +28,7 @@ from octofold_training.networks.build import build, interface_of
 from octofold_training.networks.interfaces import BoardEncoder
 from octofold_training.run.curves import Curves
 from octofold_training.run.goals import GamesRun
-from octofold_training.run.long_run import RunProgress
+from octofold_training.run.long_run import GamesProgress
 from octofold_training.run.network_state import NetworkState
 from octofold_training.run.options import option
 from octofold_training.run.random_state import random_state, restore_generator, restore_random
@@ -71,22 +71,14 @@ class DQNOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DQNProgress(RunProgress):
+class DQNProgress(GamesProgress):
     """Averages since the last report."""
 
-    episodes: int
-    """games that have ended so far"""
-    average_score: float | None
-    """average score of the games that ended since the last report; None if none did"""
     epsilon: float
 
-    def line(self, positions: float) -> str:
-        """For people, of a run that plays that many games."""
-        score = "" if self.average_score is None else f"  average {self.average_score:,.0f}"
-        return (
-            f"{self.seconds / 60:.1f} min  {self.episodes:,} of {positions:,.0f} games  "
-            f"{self.positions_per_second:,.0f} moves/s  {self.details()}  epsilon {self.epsilon:.2f}{score}"
-        )
+    def details(self) -> str:
+        """The figures of the report's line."""
+        return f"{super().details()}  epsilon {self.epsilon:.2f}"
 
 
 class ReplayBuffer:

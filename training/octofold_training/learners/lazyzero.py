@@ -40,7 +40,7 @@ from octofold_training.networks.matrix_form import MatrixForm
 from octofold_training.networks.residual_network import ResidualNetwork
 from octofold_training.run.curves import Curves
 from octofold_training.run.goals import GamesRun
-from octofold_training.run.long_run import RunProgress
+from octofold_training.run.long_run import GamesProgress
 from octofold_training.run.network_state import NetworkState
 from octofold_training.run.options import option
 from octofold_training.run.random_state import random_state, restore_generator, restore_random
@@ -81,25 +81,13 @@ class LazyZeroOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LazyZeroProgress(RunProgress):
+class LazyZeroProgress(GamesProgress):
     """Averages since the last report."""
 
-    episodes: int
-    """games that have ended so far"""
-    average_score: float | None
-    """of the games that ended since the last report; None if none did"""
     average_moves: float | None
-    """of the same games"""
+    """of the games that ended since the last report; None if none did"""
     agreement: float | None
     """share of positions where policy and rollouts prefer the same move; None if there was no update"""
-
-    def line(self, positions: float) -> str:
-        """For people, of a run that plays that many games."""
-        score = "" if self.average_score is None else f"  average {self.average_score:,.0f}"
-        return (
-            f"{self.seconds / 60:.1f} min  {self.episodes:,} of {positions:,.0f} games  "
-            f"{self.positions_per_second:,.0f} moves/s  {self.details()}{score}"
-        )
 
     def details(self) -> str:
         """The figures of the report's line."""

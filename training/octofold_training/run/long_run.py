@@ -46,16 +46,34 @@ class RunProgress:
     strength: float | None = None
     """average score of some games of the averaged network; None if none were played"""
 
-    def line(self, positions: float) -> str:
-        """The progress in one line, for a run of that many positions."""
+    def line(self, goal: float) -> str:
+        """The progress of a run to that `goal` in one line."""
         return (
-            f"{self.seconds / 60:.1f} min  {self.positions / 1e6:.2f} of {positions / 1e6:g}M positions  "
+            f"{self.seconds / 60:.1f} min  {self.positions / 1e6:.2f} of {goal / 1e6:g}M positions  "
             f"{self.positions_per_second:,.0f}/s  {self.details()}"
         )
 
     def details(self) -> str:
         """The figures of this kind of run."""
         return "no update" if self.loss is None else f"loss {self.loss:.4f}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GamesProgress(RunProgress):
+    """The progress of a run whose goal is a number of games."""
+
+    episodes: int
+    """games that have ended so far"""
+    average_score: float | None
+    """average score of the games that ended since the last report; None if none did"""
+
+    def line(self, goal: float) -> str:
+        """The progress of a run to that `goal` in one line."""
+        score = "" if self.average_score is None else f"  average {self.average_score:,.0f}"
+        return (
+            f"{self.seconds / 60:.1f} min  {self.episodes:,} of {goal:,.0f} games  "
+            f"{self.positions_per_second:,.0f} moves/s  {self.details()}{score}"
+        )
 
 
 Progress = TypeVar("Progress", bound=RunProgress)
