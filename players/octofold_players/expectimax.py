@@ -14,7 +14,8 @@ from numba import njit, prange
 from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, POINTS, count_empty, slide
 
-from octofold_players.ntuple import NTupleNetwork, chunks, fetch_afterstates, move_value
+from octofold_players.ntuple import NTupleNetwork, fetch_afterstates, move_value
+from octofold_players.spread import part_count
 
 _U = np.uint64
 
@@ -27,7 +28,7 @@ def expected_values(network: NTupleNetwork, boards: NDArray[np.uint64], depth: i
     if depth == 1:
         return network.action_values(boards)
     values = np.empty((len(boards), 4), np.float32)
-    _fill(boards, depth, network.values, network.layout, values, chunks())
+    _fill(boards, depth, network.values, network.layout, values, part_count())
     return values
 
 

@@ -16,7 +16,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
@@ -27,6 +26,7 @@ from octofold_players.compact_tables import CompactTables, is_compact
 from octofold_players.compact_tables import NTupleFileError as NTupleFileError  # what loading raises
 from octofold_players.local_player import best_moves
 from octofold_players.prefetch import prefetch
+from octofold_players.spread import part_count
 
 FOUR_SIX_TUPLES = (
     (0, 1, 2, 3, 4, 5),
@@ -88,7 +88,7 @@ class NTupleNetwork:
         A move that outgrows the 64-bit board counts its reward and ends the game.
         """
         values = np.empty((len(boards), 4), np.float32)
-        action_values(boards, self.values, self.layout, values, chunks())
+        action_values(boards, self.values, self.layout, values, part_count())
         return values
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
@@ -301,11 +301,6 @@ def best_move(board, values, layout, symmetric, indices):
         if value > best_value:
             best, best_value, best_afterstate, best_reward = move, value, afterstate, reward
     return best, best_afterstate, best_reward
-
-
-def chunks() -> int:
-    """How many parts of some boards numba's threads share: more than threads, as some boards cost more."""
-    return 4 * numba.get_num_threads()
 
 
 @njit(cache=True, parallel=True, nogil=True)

@@ -15,8 +15,10 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-_PARTS_A_THREAD = 4
-"""More parts than threads, because some boards cost more than others."""
+
+def part_count() -> int:
+    """How many parts of some boards numba's threads share: more than threads, as some boards cost more."""
+    return 4 * numba.get_num_threads()
 
 
 def spread(
@@ -30,8 +32,7 @@ def spread(
         result: `[N, ...]`, split like `boards`.
         options: passed on to every call.
     """
-    threads = numba.get_num_threads()
-    parts = threads * _PARTS_A_THREAD
+    threads, parts = numba.get_num_threads(), part_count()
     if threads == 1 or len(boards) < parts:
         fill(boards, result, *options)
         return

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
 from octofold_players.endgame.formation import FORMATIONS, Formation, shape
@@ -34,20 +33,21 @@ def make_endgame_tables(parsed: argparse.Namespace) -> None:
         for formation, largest in wanted:
             folder = table_folder(parsed.state, formation, largest)
             if (formation, largest) in missing:
-                written = _make(parsed.state, formation, largest, partial(_show, line, folder.name))
+                written = _make(parsed.state, formation, largest, line)
                 print(f"{folder}: {written:,} positions")
             else:
                 print(f"{folder}: is there already")
 
 
-def _show(line: ProgressLine, name: str, text: str) -> None:
-    line.show(f"{name}: {text}")
-
-
-def _make(folder: Path, formation: Formation, largest: int, show: Callable[[str], None]) -> int:
+def _make(folder: Path, formation: Formation, largest: int, line: ProgressLine) -> int:
     """Solve a table and write it; returns its positions. Only then does the next one take memory."""
-    entries = solve(formation, largest, lambda solved: show(f"{solved / 1e6:.0f}M positions solved"))
-    show("writing")
+    name = table_folder(folder, formation, largest).name
+
+    def report(solved: int) -> None:
+        line.show(f"{name}: {solved / 1e6:.0f}M positions solved")
+
+    entries = solve(formation, largest, report)
+    line.show(f"{name}: writing")
     return save_table(folder, formation, largest, entries)
 
 

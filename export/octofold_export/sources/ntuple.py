@@ -29,18 +29,15 @@ def from_ntuple(folder: Path) -> Source:
 
 
 def load_network(folder: Path) -> NTupleNetwork:
-    """Load a folder of `NTupleNetwork.save`, with finite values.
+    """Load a folder of `NTupleNetwork.save`.
 
     Raises:
-        ExportError: it cannot be read.
+        ExportError: it cannot be read, or holds values that are not finite.
     """
     try:
-        network = NTupleNetwork.load(folder)
+        return NTupleNetwork.load(folder)
     except NTupleFileError as error:
         raise ExportError(str(error)) from error
-    if not np.isfinite(network.values).all():
-        raise ExportError(f"{folder}: the tables hold values that are not finite numbers")
-    return network
 
 
 def ntuple_source(network: NTupleNetwork) -> Source:

@@ -133,9 +133,10 @@ def _write(folder: Path, formation: Formation, solved: NDArray[np.uint16]) -> in
         for some, decides in _pieces(solved, formation.sure):
             bits = np.packbits(decides, bitorder="little")
             kept = np.pad(bits, (0, -len(bits) % 8)).view(np.uint64)
-            up_to = before + np.cumsum(np.bitwise_count(kept), dtype=np.uint32)
+            counts = np.bitwise_count(kept)
+            up_to = before + np.cumsum(counts, dtype=np.uint32)
             files["kept"].write(kept.data)
-            files["before"].write((up_to - np.bitwise_count(kept)).data)
+            files["before"].write((up_to - counts).data)
             files["entries"].write(some[decides].data)
             before = up_to[-1]
     return count
