@@ -7,7 +7,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import torch
+from octofold_game.play_logs.moves import LogError
+from octofold_players.compact_tables import NTupleFileError
 from octofold_training import cli, commands
+from octofold_training.errors import TrainingError
 from support.terminals import OCTOFOLD, Screen
 
 COMMANDS = ["teacher", "student", "value", "ppo", "imitation", "dqn", "lazyzero", "moves", "endgame", "table"]
@@ -124,6 +128,9 @@ def test_wrong_usage_is_one_line_with_the_likely_meaning(
             "octofold-train: not enough memory (Unable to allocate 7 TiB)",
         ),
         (MemoryError(), 1, "octofold-train: not enough memory (no more is free)"),
+        (TrainingError("a.toml: has no rate"), 1, "octofold-train: a.toml: has no rate"),
+        (LogError("there is no a.txt"), 1, "octofold-train: there is no a.txt"),
+        (NTupleFileError("a: not a network"), 1, "octofold-train: a: not a network"),
     ],
 )
 def test_what_stops_a_command_before_its_recipe_is_read_is_one_line(
@@ -133,17 +140,38 @@ def test_what_stops_a_command_before_its_recipe_is_read_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    assert _command_that_raises(raised, monkeypatch) == code
+    assert capsys.readouterr().err.splitlines() == [line]
+
+
+def test_memory_that_torch_does_not_get_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(RuntimeError) as refused:
+        torch.empty(2**50)
+    for error in (refused.value, torch.OutOfMemoryError("no more is free")):
+        assert _command_that_raises(error, monkeypatch) == 1
+        assert capsys.readouterr().err.splitlines() == [f"octofold-train: not enough memory ({error})"]
+
+
+@pytest.mark.parametrize("bug", [ValueError("shapes differ"), RuntimeError("shapes differ"), KeyError("x")])
+def test_a_bug_shows_its_place(bug: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(type(bug)) as raised:
+        _command_that_raises(bug, monkeypatch)
+    assert raised.value is bug
+
+
+def _command_that_raises(raised: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
     def command(_parsed: object) -> None:
         raise raised
 
     monkeypatch.setattr(commands, "_command", lambda _name: command)
     before = [(each, signal.getsignal(each)) for each in (signal.SIGINT, signal.SIGTERM)]
     try:
-        assert cli.main(["teacher", "recipe.toml"]) == code
+        return cli.main(["teacher", "recipe.toml"])
     finally:
         for each, handler in before:
             signal.signal(each, handler)
-    assert capsys.readouterr().err.splitlines() == [line]
 
 
 def test_a_run_draws_a_bar_on_a_terminal_and_ctrl_c_keeps_it(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import torch
 from octofold_game.files import whole_file, write_text
 from torch import Tensor, nn
 
+from octofold_training.errors import TrainingError
 from octofold_training.networks.architectures import Architecture, ArchitectureError
 from octofold_training.networks.build import all_finite, build, count_weights
 
@@ -29,7 +30,7 @@ _WEIGHTS = "weights-{}.pt"
 _DIGITS = 12  # of the digest, in the file's name
 
 
-class CheckpointError(ValueError):
+class CheckpointError(TrainingError):
     """The checkpoint is missing, damaged or of another version; the message names the file and the cause."""
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 from octofold_game.extras import install_command
 
+from octofold_training.errors import TrainingError, lacks_memory
+
 
 def run(parsed: argparse.Namespace) -> int:
     """Run the command and return its exit code: 0, 1 for a failure, 130 after Ctrl-C or SIGTERM."""
@@ -26,16 +28,26 @@ def run(parsed: argparse.Namespace) -> int:
         kept = f"the same command continues in {state}" if state else "nothing was written"
         print(f"octofold-train: interrupted; {kept}", file=sys.stderr)
         return 130
-    except (ValueError, RuntimeError) as error:  # with recipes, checkpoints, tables, logs and training itself
-        print(f"octofold-train: {error}", file=sys.stderr)
-        return 1
-    except MemoryError as error:
-        print(f"octofold-train: not enough memory ({str(error) or 'no more is free'})", file=sys.stderr)
-        return 1
     except OSError as error:
         print(f"octofold-train: {error.filename or 'a file'}: {error.strerror or error}", file=sys.stderr)
         return 1
+    except Exception as error:
+        if lacks_memory(error):
+            print(f"octofold-train: not enough memory ({str(error) or 'no more is free'})", file=sys.stderr)
+        elif _is_refusal(error):
+            print(f"octofold-train: {error}", file=sys.stderr)
+        else:  # a mistake of ours, whose place should be seen
+            raise
+        return 1
     return 0
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether the message tells the user what to change."""
+    from octofold_game.play_logs.moves import LogError
+    from octofold_players.compact_tables import NTupleFileError
+
+    return isinstance(error, (TrainingError, LogError, NTupleFileError))
 
 
 def _command(name: str) -> Callable[[argparse.Namespace], None]:

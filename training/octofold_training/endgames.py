@@ -12,6 +12,7 @@ from octofold_players.endgame.formation import FORMATIONS, Formation, shape
 from octofold_players.endgame.solver import BYTES_A_POSITION, solve
 from octofold_players.endgame.tables import DISK_BYTES_A_POSITION, save_table, table_folder
 
+from octofold_training.errors import TrainingError
 from octofold_training.run.progress import ProgressLine
 
 
@@ -20,7 +21,7 @@ def make_endgame_tables(parsed: argparse.Namespace) -> None:
 
     Raises:
         OSError: the folder cannot be made.
-        RuntimeError: a table needs more memory than the machine has, or more than its disk has left; nothing
+        TrainingError: a table needs more memory than the machine has, or more than its disk has left; nothing
             was begun.
     """
     wanted = [(each, getattr(parsed, each.name).bit_length() - 1) for each in FORMATIONS]
@@ -55,7 +56,7 @@ def _check_memory(formation: Formation, largest: int) -> None:
     needed = shape(formation, largest).positions * BYTES_A_POSITION
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > there:
-        raise RuntimeError(
+        raise TrainingError(
             f"--{formation.name} {1 << largest} needs {needed / 1e9:.1f} GB of memory; "
             f"this machine has {there / 1e9:.1f}"
         )
@@ -67,6 +68,6 @@ def _check_disk(folder: Path, wanted: Sequence[tuple[Formation, int]]) -> None:
     there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     free = shutil.disk_usage(there).free
     if needed > free:
-        raise RuntimeError(
+        raise TrainingError(
             f"{folder}: the tables need {needed / 1e9:.1f} GB; the disk has {free / 1e9:.1f} left"
         )

@@ -1,5 +1,12 @@
-"""The error of all trainers."""
+"""The error of all training, and what counts as a lack of memory."""
 
 
-class TrainingError(RuntimeError):
-    """Training cannot continue; the message gives the reason."""
+class TrainingError(Exception):
+    """What was given cannot be trained with, or training cannot go on; the message gives the reason."""
+
+
+def lacks_memory(error: Exception) -> bool:
+    """Whether memory was refused, of the machine or of a GPU; torch has no class of its own for a CPU's."""
+    if isinstance(error, RuntimeError):
+        return type(error).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator" in str(error)
+    return isinstance(error, MemoryError)

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from octofold_game.suggestions import did_you_mean
 
+from octofold_training.errors import TrainingError
 from octofold_training.networks.architectures import Architecture, ArchitectureError, architecture_of
 from octofold_training.run.options import checked
 
@@ -23,7 +24,7 @@ TABLES = ("network", "ntuple", "distil", "device_distil", "value", "ppo", "imita
 """What a recipe may have: the architecture, and options for each learning algorithm."""
 
 
-class RecipeError(ValueError):
+class RecipeError(TrainingError):
     """The recipe is missing, is not valid TOML, or has a wrong table, key or value."""
 
 

@@ -14,6 +14,7 @@ import torch
 from octofold_game.play_logs.shards import ShuffledMoves
 from octofold_players.ntuple import NTupleNetwork
 
+from octofold_training.errors import TrainingError
 from octofold_training.games.strength import StrengthEstimates, strength
 from octofold_training.learners import distil, dqn, imitation, lazyzero, ntuple_td, ppo, value_td
 from octofold_training.learners.device_distil import DeviceDistillation, DeviceDistilOptions
@@ -122,11 +123,11 @@ def _device(parsed: argparse.Namespace) -> torch.device:
     """The device that the flag names, or the best one.
 
     Raises:
-        ValueError: there is none.
+        TrainingError: there is none.
     """
     usable = torch.cuda.is_available()
     if parsed.device == "cuda" and not usable:
-        raise ValueError("--device cuda: this build of torch finds no CUDA device")
+        raise TrainingError("--device cuda: this build of torch finds no CUDA device")
     if parsed.device == "cpu" or not usable:
         return torch.device("cpu")
     return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))  # of several processes, one each

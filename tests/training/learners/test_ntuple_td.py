@@ -91,7 +91,7 @@ def test_ctrl_c_while_the_threads_play_counts_and_keeps_all_that_they_learned() 
 
 def test_another_runs_tables_are_refused(tmp_path: Path) -> None:
     NTupleLearner(_options()).save(tmp_path)
-    with pytest.raises(NTupleFileError, match="trained with tuples"):
+    with pytest.raises(TrainingError, match="trained with tuples"):
         NTupleLearner.resume(_options(tuples=SMALL[:2]), tmp_path)
 
 
@@ -114,7 +114,7 @@ def test_a_learning_state_that_cannot_be_read_is_named_without_an_error_number(t
     NTupleLearner(_options()).save(tmp_path)
     (tmp_path / "learner.json").unlink()
     (tmp_path / "learner.json").mkdir()
-    with pytest.raises(NTupleFileError, match=r"learner\.json: Is a directory$"):
+    with pytest.raises(TrainingError, match=r"learner\.json: Is a directory$"):
         NTupleLearner.resume(_options(), tmp_path)
 
 
@@ -149,7 +149,7 @@ def test_tuples_that_join_later_change_nothing_at_first_and_then_learn(tmp_path:
     resumed = NTupleLearner.resume(options, tmp_path)
     assert resumed.network.tuples == options.tuples
     assert np.abs(resumed.network.values[NTupleNetwork.size(SMALL) :]).max() > 0
-    with pytest.raises(NTupleFileError, match="trained with tuples"):
+    with pytest.raises(TrainingError, match="trained with tuples"):
         NTupleLearner.resume(_options(), tmp_path)
 
 
@@ -172,7 +172,7 @@ def test_a_stage_that_joins_later_begins_as_the_one_before_with_smaller_tiles(tm
     _, *learned = np.split(NTupleNetwork.load(tmp_path).values, 3)
     for start, values in zip(starts, learned, strict=True):
         assert (start != values).any()
-    with pytest.raises(NTupleFileError, match="trained with stages"):
+    with pytest.raises(TrainingError, match="trained with stages"):
         NTupleLearner.resume(_options(stages=(9, 7)), tmp_path)
 
 

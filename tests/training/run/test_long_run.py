@@ -170,7 +170,7 @@ def test_a_run_of_another_kind_needs_another_folder(student: Trainer, tmp_path: 
     history.parent.mkdir()
     history.write_text('{"positions": 5, "average": 3.0}\n')
     with pytest.raises(
-        ValueError, match=r"history\.jsonl:1: has no loss; a run of another kind needs another"
+        TrainingError, match=r"history\.jsonl:1: has no loss; a run of another kind needs another"
     ):
         student.train(tmp_path, positions=320.0)
     assert history.read_text() == '{"positions": 5, "average": 3.0}\n'
@@ -327,7 +327,7 @@ def test_a_full_disk_stops_and_keeps_the_last_good_state(
     before = student.train(tmp_path, positions=320.0)
     digest = checkpoints.load(tmp_path / "net").sha256
     size = (tmp_path / "run" / "state.pt").stat().st_size
-    with full_disk(size // 2), pytest.raises((OSError, RuntimeError)):
+    with full_disk(size // 2), pytest.raises(OSError):
         student.train(tmp_path, positions=640.0)
     assert not list(tmp_path.glob("*/*.partial"))
     assert checkpoints.load(tmp_path / "net").sha256 == digest
@@ -369,5 +369,5 @@ def test_a_damaged_history_is_named_with_its_line(student: Trainer, tmp_path: Pa
     history = tmp_path / "run" / "history.jsonl"
     history.write_text(f"{history.read_text()}{line}\n")
     count = len(history.read_text().splitlines())
-    with pytest.raises(ValueError, match=rf"history\.jsonl:{count}: not a report of a run"):
+    with pytest.raises(TrainingError, match=rf"history\.jsonl:{count}: not a report of a run"):
         student.train(tmp_path, positions=320.0)

@@ -30,7 +30,6 @@ from numpy.typing import NDArray
 from octofold_game.files import whole_file
 from octofold_players.ntuple import (
     FOUR_SIX_TUPLES,
-    NTupleFileError,
     NTupleNetwork,
     check_stages,
     check_tuples,
@@ -140,14 +139,16 @@ class NTupleLearner:
     def resume(cls, options: NTupleOptions, folder: Path) -> NTupleLearner:
         """Go on from what `save` left in `folder`, with the tuples and stages that the run had by then.
 
-        Raises `NTupleFileError` if the run had tuples or stages that those of `options` do not begin with, or
-        another seed, or a file of it is damaged.
+        Raises:
+            TrainingError: the run had tuples or stages that those of `options` do not begin with, or another
+                seed, or its counts are damaged.
+            NTupleFileError: its network is damaged.
         """
         saved = NTupleNetwork.load(folder)
         if options.tuples[: len(saved.tuples)] != saved.tuples:
-            raise NTupleFileError(f"{folder}: trained with tuples {saved.tuples}, asked for {options.tuples}")
+            raise TrainingError(f"{folder}: trained with tuples {saved.tuples}, asked for {options.tuples}")
         if options.stages[: len(saved.stages)] != saved.stages:
-            raise NTupleFileError(f"{folder}: trained with stages {saved.stages}, asked for {options.stages}")
+            raise TrainingError(f"{folder}: trained with stages {saved.stages}, asked for {options.stages}")
         learner = cls(options)
         coherence = load_array(folder / "coherence.npy", (len(saved.values), 2))
         learner._hold(saved.tuples, saved.stages, np.column_stack([saved.values, coherence]))
@@ -157,11 +158,11 @@ class NTupleLearner:
             learner.seconds = state["seconds"]
             seed = state.get("seed", options.seed)  # older states have none
         except OSError as error:
-            raise NTupleFileError(f"{folder / 'learner.json'}: {error.strerror}") from error
+            raise TrainingError(f"{folder / 'learner.json'}: {error.strerror}") from error
         except (ValueError, KeyError, TypeError) as error:
-            raise NTupleFileError(f"{folder / 'learner.json'}: not a learner's counts ({error})") from error
+            raise TrainingError(f"{folder / 'learner.json'}: not a learner's counts ({error})") from error
         if seed != options.seed:
-            raise NTupleFileError(
+            raise TrainingError(
                 f"{folder}: was begun with seed {seed}, the recipe has seed {options.seed}; another run "
                 "needs another --state"
             )

@@ -26,7 +26,7 @@ DenseSizes = Annotated[
 ]
 
 
-class ArchitectureError(ValueError):
+class ArchitectureError(TrainingError):
     """A description that does not name a network of this version."""
 
 

@@ -152,7 +152,7 @@ class Table:
         except StagePassed as passed:
             if positions == self.options.positions:
                 self.failed[row.name] = str(passed)
-        except (TrainingError, ValueError) as error:  # ValueError: its history or checkpoint is damaged
+        except TrainingError as error:
             self.failed[row.name] = str(error)
 
     def _ways(self, row: Row, positions: int) -> tuple[int, ...]:
@@ -221,7 +221,7 @@ class Table:
                         continue
                     checkpoint = checkpoints.describe(place)
                     found.append(_result(row, positions, views, games, checkpoint, self._folder))
-                except (TrainingError, ValueError) as error:
+                except TrainingError as error:
                     self.failed[row.name] = str(error)
         return found
 

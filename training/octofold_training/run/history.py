@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from octofold_game.files import write_text
 
+from octofold_training.errors import TrainingError
+
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
@@ -24,13 +26,13 @@ class History:
         """`fields` are those that every report of the run has, besides `positions`.
 
         Raises:
-            ValueError: the file is damaged, see `read_reports`, or has reports of a run of another kind.
+            TrainingError: the file is damaged, see `read_reports`, or has reports of a run of another kind.
         """
         self._file = file
         reports = read_reports(file)
         for number, report in enumerate(reports, 1):
             if missing := [name for name in fields if name not in report]:
-                raise ValueError(
+                raise TrainingError(
                     f"{file}:{number}: has no {missing[0]}; a run of another kind needs another --state"
                 )
         self.reports = [report for report in reports if report["positions"] <= positions]
@@ -48,7 +50,7 @@ def read_reports(file: Path) -> list[dict[str, Any]]:
     """The reports in a file, without a last line that was cut off; none if there is no file.
 
     Raises:
-        ValueError: a line is not a report; the message names file and line.
+        TrainingError: a line is not a report; the message names file and line.
     """
     *lines, _cut_off = file.read_text("utf-8", "replace").split("\n") if file.exists() else [""]
     reports = []
@@ -58,6 +60,6 @@ def read_reports(file: Path) -> list[dict[str, Any]]:
         except ValueError:
             report = None
         if not isinstance(report, dict) or not isinstance(report.get("positions"), int):
-            raise ValueError(f"{file}:{number}: not a report of a run; delete the line")
+            raise TrainingError(f"{file}:{number}: not a report of a run; delete the line")
         reports.append(report)
     return reports

@@ -12,11 +12,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-import torch
-
 from octofold_training import checkpoints
 from octofold_training.checkpoints import CheckpointError
-from octofold_training.errors import TrainingError
+from octofold_training.errors import TrainingError, lacks_memory
 from octofold_training.networks.build import all_finite
 from octofold_training.run.curve_files import by_epoch, tensorboard_events, write_csv
 from octofold_training.run.curves import Curves, draw_curves
@@ -171,9 +169,9 @@ def resume(run: Run[Any], folder: Path) -> list[Stage]:
         raise TrainingError(f"{file}: {error}") from error
     except (FileNotFoundError, PermissionError) as error:
         raise TrainingError(f"{file}: {error.strerror}") from error
-    except (MemoryError, torch.OutOfMemoryError):  # the file may be whole
-        raise
     except Exception as error:  # torch documents no class of its own for a damaged file
+        if lacks_memory(error):  # the file may be whole
+            raise
         raise TrainingError(f"{file} is damaged or belongs to another run ({error})") from error
 
 
