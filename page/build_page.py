@@ -16,7 +16,8 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
-from octofold_game.model import Card, Precision, read_card
+from octofold_game.model import TEMPERATURE, Card, CardError, Precision, read_card
+from octofold_server.protocols.page.about import described
 
 HERE = Path(__file__).parent
 PACKAGE = HERE / "node_modules" / "onnxruntime-web" / "dist"
@@ -26,9 +27,6 @@ RUNTIME = ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-thre
 PRECISIONS: tuple[Precision, ...] = ("int8", "fp32")
 """The first that a model has. int8 is faster in a browser, too: `bench/page.py` measures it."""
 
-TEMPERATURE = 300.0
-"""Points that make a move e times as probable, unless the card says otherwise."""
-
 POLICY = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'"
@@ -36,6 +34,11 @@ POLICY = (
 """As the server's, but for compiling WebAssembly."""
 
 DEFAULT_MODEL = "flagship"
+LIST = "models.json"
+
+
+class SiteError(Exception):
+    """The site cannot be built; the message says why."""
 
 
 def main() -> int:
@@ -51,29 +54,41 @@ def main() -> int:
     if not (PACKAGE / RUNTIME[0]).exists():
         print(f"onnxruntime-web is missing; run: npm ci --prefix {HERE}", file=sys.stderr)
         return 1
-    build(options.out, options.models, options.name, options.max_megabytes)
+    try:
+        build(options.out, options.models, options.name, options.max_megabytes)
+    except (SiteError, CardError, OSError) as error:
+        print(f"build_page: {error}", file=sys.stderr)
+        return 1
     size = sum(file.stat().st_size for file in options.out.rglob("*") if file.is_file())
     print(f"{options.out}: {size / 1e6:.0f} MB; try it: python3 -m http.server --directory {options.out}")
     return 0
 
 
 def build(out: Path, repository: Path, names: list[str] | None, max_megabytes: float) -> None:
-    """Write the site to `out`, in place of one that is there."""
+    """Write the site to `out`, in place of one that is there.
+
+    Raises:
+        SiteError: `out` holds other things than a site, or no model is left for the site.
+        CardError: the card of a model is missing or wrong.
+        OSError: a file cannot be read or written.
+    """
+    models = _newest(repository, names, max_megabytes)
     if out.exists():
+        if not (out / LIST).exists() and any(out.iterdir()):
+            raise SiteError(f"{out} holds other files than a site; name another folder")
         shutil.rmtree(out)
     with as_file(files("octofold_server.protocols.page") / "static") as static:
         shutil.copytree(static, out / "page")
     (out / "page" / "ort").mkdir()
     for name in RUNTIME:
         shutil.copy(PACKAGE / name, out / "page" / "ort" / name)
-    models = [_add(out, *each) for each in _newest(repository, names, max_megabytes)]
-    about = {"version": installed_version("octofold"), "models": models}
-    (out / "models.json").write_text(json.dumps(about, indent=1) + "\n")
+    about = {"version": installed_version("octofold"), "models": [_add(out, *each) for each in models]}
+    (out / LIST).write_text(json.dumps(about, indent=1) + "\n")
     index = (out / "page" / "index.html").read_text()
     (out / "page" / "index.html").unlink()
     head = (
         f'<meta charset="utf-8">\n    <meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
-        '    <meta name="octofold-models" content="models.json">'
+        f'    <meta name="octofold-models" content="{LIST}">'
     )
     (out / "index.html").write_text(index.replace('<meta charset="utf-8">', head, 1))
 
@@ -82,6 +97,8 @@ def _newest(
     repository: Path, names: list[str] | None, max_megabytes: float
 ) -> list[tuple[Path, Card, Precision]]:
     """The newest version of each model, with the precision for a browser."""
+    if missing := sorted(name for name in names or () if not (repository / name).is_dir()):
+        raise SiteError(f"{repository} has no model {missing[0]}")
     found = []
     for folder in sorted(repository.iterdir()):
         versions = [path for path in folder.iterdir() if path.name.isdigit()] if folder.is_dir() else []
@@ -98,6 +115,8 @@ def _newest(
             print(f"{card.name} is left out: its graph is too large for a page")
             continue
         found.append((newest, card, precision))
+    if not found:
+        raise SiteError(f"{repository} has no model for a page")
     return found
 
 
@@ -108,16 +127,7 @@ def _add(out: Path, folder: Path, card: Card, precision: Precision) -> dict[str,
     file = card.precisions[precision].file
     shutil.copy(folder / file, target / file)
     return {
-        "name": card.name,
-        "version": str(card.version),
-        "default": card.name == DEFAULT_MODEL,
-        "views": True,
-        "precision": precision,
-        "largest_exponent": card.largest_exponent,
-        "symmetries": card.symmetries,
-        "rule": card.decision_rule,
-        "weights": card.weights,
-        "average": None if card.strength is None else card.strength.average,
+        **described(card, precision, is_default=card.name == DEFAULT_MODEL, has_views=True),
         "temperature": card.temperature or TEMPERATURE,
         "file": f"models/{card.name}/{card.version}/{file}",
     }

@@ -37,6 +37,7 @@ _FIELDS = (
 )
 """Flags that are fields of a description, by their paths in it."""
 
+_MOST_DIGITS = 18
 _PERCENT = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?%")
 _MEGABYTES = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
 _EPILOG = """\
@@ -71,9 +72,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         SystemExit: with code 2, after one line on standard error, if they are wrong.
     """
     parser = _parser()
-    parsed, unknown = parser.parse_known_args(arguments)
-    if unknown:
-        parser.refuse(unknown)
+    parsed = parser.parse_args(arguments)
     has_task = any(getattr(parsed, task) is not None for task in (*_SOURCES, "record_strength"))
     parsed.only_signs = parsed.sign is not None and parsed.version is not None and not has_task
     if not has_task and not parsed.only_signs:
@@ -350,8 +349,8 @@ def _megabytes(text: str) -> float:
 
 
 def _positive(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
+    if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text:.40} is not a whole number from 1 to {'9' * _MOST_DIGITS}")
     return int(text)
 
 

@@ -53,6 +53,9 @@ OUTPUTS = (MOVE, PROBABILITIES, VOTES, LEGAL)
 VIEWS = Tensor("views", np.dtype(np.float32), (-1, 4))
 """`[N, V, 4]`, behind the others if the graph has it: each view's probabilities of the board's own moves."""
 
+TEMPERATURE = 300.0
+"""Points that make a move e times as probable as another, unless the card says otherwise."""
+
 # The names of models and the files of a version.
 
 MODEL_NAME = re.compile(r"\w[\w.-]{0,127}")

@@ -20,7 +20,7 @@ from octofold_game.episodes import Episode, Episodes
 from octofold_game.replays import ReplayWriter
 from octofold_game.rules import MOVE_NAMES, legal_moves, slide
 from octofold_game.symmetries import CELLS, MOVES
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 from support.browsers import PHONE, Visit
 from support.page_server import TOKEN, Server, Visitor
 from support.shipped import newest
@@ -181,6 +181,20 @@ def test_one_step_at_a_time_makes_one_move(go: Visitor) -> None:
             )
 
 
+def test_an_answer_for_an_earlier_board_is_not_played(go: Visitor) -> None:
+    with go("/?board=0000000000000110") as visit:
+        asked: list[Route] = []
+        visit.page.route("**/infer", lambda route: asked.append(route))
+        set_speed(visit, "play", 0)
+        with visit.page.expect_request("**/infer"):
+            visit.page.get_by_role("button", name="One step").click()
+        visit.page.keyboard.press("ArrowLeft")
+        with visit.page.expect_response("**/infer"):
+            asked[0].continue_()
+        visit.page.wait_for_timeout(100)
+        assert number(visit, "play-moves") == 1
+
+
 def test_two_models_play_the_same_seed(go: Visitor) -> None:
     with go("/#duel") as visit:
         visit.page.locator("#duel-seed").fill("77")
@@ -298,6 +312,30 @@ def test_a_swipe_moves(go: Visitor) -> None:
         assert visit.text("live-region").startswith("left. Score 4, plus 4.")
 
 
+def test_a_game_that_is_over_is_left_by_mouse(go: Visitor) -> None:
+    with go("/?board=1212212112122121") as visit:
+        visit.page.locator("#play-over").wait_for()
+        visit.page.locator("#play-again").click()
+        expect(visit.page.locator("#play-over")).to_be_hidden()
+        assert sorted(board_of(visit))[:14] == [0] * 14
+
+
+def test_the_link_that_skips_the_header_stays_on_its_tab(go: Visitor) -> None:
+    with go("/#replay") as visit:
+        visit.page.locator("a.skip").focus()
+        visit.page.keyboard.press("Enter")
+        expect(visit.page).to_have_url(re.compile("#main$"))
+        assert visit.page.locator("#tab-replay").is_visible()
+        assert visit.run("document.activeElement.id") == "main"
+
+
+@pytest.mark.parametrize("name", ["%", "toString", "nowhere"])
+def test_an_address_without_a_tab_shows_the_first(go: Visitor, name: str) -> None:
+    with go(f"/#{name}") as visit:
+        assert visit.page.locator("#tab-play").is_visible()
+        assert visit.page.locator("#banner").is_hidden()
+
+
 def test_the_keyboard_alone_reaches_everything(go: Visitor) -> None:
     with go() as visit:
         reached = []
@@ -307,7 +345,7 @@ def test_the_keyboard_alone_reaches_everything(go: Visitor) -> None:
                 visit.run("(document.activeElement.ariaLabel ?? document.activeElement.textContent).trim()")
             )
         text = json.dumps(reached)
-        for name in ("Skip to the game", "Watch", "Theme", "Board of 2048", "Let the model play", "Hint"):
+        for name in ("Skip to the content", "Watch", "Theme", "Board of 2048", "Let the model play", "Hint"):
             assert name in text
         visit.page.locator("nav.tabs a", has_text="Replay").focus()
         visit.page.keyboard.press("Enter")
@@ -334,6 +372,16 @@ def write_games(file: Path, games: Sequence[Episode]) -> None:
     with ReplayWriter(file) as writer:
         for game in games:
             writer.append(game)
+
+
+def write_result(server: Server, name: str, games: Sequence[Episode]) -> Path:
+    """A result folder, as `octofold evaluate` makes it."""
+    folder = server.results / name
+    folder.mkdir()
+    conditions = {"model": "corner", "version": "", "precision": "", "sha256": None, "seed": 5}
+    (folder / "conditions.json").write_text(json.dumps(conditions))
+    write_games(folder / "games.replay", games)
+    return folder
 
 
 DROP = """({ name, content }) => {
@@ -369,7 +417,7 @@ def test_a_dropped_replay_is_held_against_a_model(go: Visitor, server: Server, t
     disputed = np.flatnonzero(answers != moves)
     with go() as visit:
         drop(visit, tmp_path / "games.replay")
-        visit.page.get_by_text(f"Of {len(moves)} moves, small would make {len(disputed)} ").wait_for()
+        visit.page.get_by_text(f"small would choose another move in {len(disputed)} ").wait_for()
         visit.page.locator("#tab-replay progress").wait_for(state="hidden")
         board = "#tab-replay .left .board"
         assert board_of(visit, board) == boards[0]
@@ -399,18 +447,47 @@ def test_a_damaged_replay_is_refused(go: Visitor, tmp_path: Path) -> None:
         visit.page.get_by_text("This is not a replay file.").wait_for()
 
 
+def test_of_two_results_the_last_one_is_shown(go: Visitor, server: Server) -> None:
+    write_result(server, "slow", finished_games(1))
+    write_result(server, "fast", finished_games(3))
+    with go("/#replay") as visit:
+        asked: list[Route] = []
+        visit.page.route(
+            "**/results/slow/**", lambda route: route.continue_() if asked else asked.append(route)
+        )
+        with visit.page.expect_request("**/results/slow/**"):
+            visit.run("location.hash = '#replay/slow'")
+        visit.run("location.hash = '#replay/fast'")
+        title = visit.page.locator("#tab-replay .drop h2")
+        expect(title).to_have_text("fast")
+        with visit.page.expect_response("**/results/slow/**"):
+            asked[0].continue_()
+        visit.page.wait_for_timeout(300)
+        expect(title).to_have_text("fast")
+        expect(visit.page.locator("#game-list option")).to_have_count(3)
+
+
+def test_a_result_asks_for_a_token_once(go: Visitor, server: Server) -> None:
+    write_result(server, "guarded", finished_games(1))
+    with go() as visit:
+        visit.run("sessionStorage.setItem('octofold.token', 'revoked')")
+        visit.run("location.hash = '#watch/guarded'")
+        visit.page.locator("#token-dialog").wait_for()
+        visit.page.get_by_role("button", name="Cancel").click()
+        expect(visit.page.locator("#tab-watch")).to_contain_text("The server needs a token.")
+        asked = len(visit.requests)
+        visit.page.wait_for_timeout(1500)  # it looked each second
+        assert not [url for url in visit.requests[asked:] if "results" in url]
+
+
 def test_an_evaluation_is_watched_while_it_grows(go: Visitor, server: Server) -> None:
     games = finished_games(12)
-    folder = server.results / "evaluate-corner"
-    folder.mkdir()
-    conditions = {"model": "corner", "version": "", "precision": "", "sha256": None, "seed": 5}
-    (folder / "conditions.json").write_text(json.dumps(conditions))
-    write_games(folder / "games.replay", games[:6:-1])
+    folder = write_result(server, "evaluate-corner", games[:6:-1])
     running = [{"game": 5, "board": games[5].start.tolist(), "score": 0, "moves": 0}]
     live = {"player": "corner", "seed": 5, "games": 12, "moves_per_second": 900, "running_scores": [0]}
     (folder / "live.json").write_text(json.dumps({**live, "updated": time.time(), "boards": running}))
     with go("/#watch") as visit:
-        visit.page.get_by_role("link", name="corner").click()
+        visit.page.get_by_role("link", name="evaluate-corner").click()
         facts = visit.page.locator(".facts")
         expect(facts).to_contain_text("5 of 12")
         expect(visit.page.locator(".live")).to_have_count(1)

@@ -8,12 +8,13 @@ import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import build_page
 import numpy as np
 import onnxruntime
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Error, expect
 from support.browsers import visit
 
 ROOT = Path(__file__).parents[2]
@@ -83,3 +84,44 @@ def test_moves_and_views_in_the_browser_are_those_of_onnxruntime(browser: Browse
     views = np.array(found["looked"]["views"])
     assert views.shape == (8, 4)
     np.testing.assert_allclose(views.mean(axis=0), probabilities[0], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "reply", [{"status": 404}, {"status": 200, "body": "<html>", "content_type": "text/html"}]
+)
+def test_a_site_without_its_list_of_models_says_so(
+    browser: Browser, site: str, reply: dict[str, Any]
+) -> None:
+    with visit(browser, site, None) as visited:
+        visited.page.route("**/models.json", lambda route: route.fulfill(**reply))
+        visited.page.reload()
+        text = "The list of models, models.json, cannot be read."
+        expect(visited.page.locator("#banner")).to_have_text(text)
+
+
+def test_a_site_without_its_runtime_says_so(browser: Browser, site: str) -> None:
+    with visit(browser, site, None) as visited:
+        visited.page.route("**/page/ort/*", lambda route: route.abort())
+        visited.page.reload()
+        visited.page.wait_for_selector("body[data-ready]")
+        expect(visited.page.locator(".verdict").first).to_have_text("The networks cannot be loaded.")
+
+
+def test_a_tile_that_the_model_does_not_know_is_refused(browser: Browser, site: str) -> None:
+    with visit(browser, site, "") as visited, pytest.raises(Error, match="swift knows tiles up to 32768"):
+        visited.run(ASK, {"boards": [[16, *[0] * 15]], "looked": [1] * 16})
+
+
+def test_a_folder_of_other_files_does_not_become_a_site(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("Dear reader")
+    with pytest.raises(build_page.SiteError, match="holds other files than a site"):
+        build_page.build(tmp_path, ROOT / "models", ["swift"], 24)
+    assert (tmp_path / "letter.txt").exists()
+
+
+def test_a_site_needs_a_model(tmp_path: Path) -> None:
+    with pytest.raises(build_page.SiteError, match="models has no model swfit"):
+        build_page.build(tmp_path / "site", ROOT / "models", ["swfit"], 24)
+    with pytest.raises(build_page.SiteError, match="has no model for a page"):
+        build_page.build(tmp_path / "site", ROOT / "models", ["swift"], 0)
+    assert not (tmp_path / "site").exists()

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.model import Rule
+from octofold_game.model import TEMPERATURE, Rule
 from octofold_game.rules import afterstates, legal_moves
 from octofold_game.symmetries import CELLS, MOVES
 
@@ -21,7 +21,7 @@ from octofold_export.description.description import Answers, Description
 from octofold_export.description.encoding import encode
 from octofold_export.description.inference import Network, NetworkError
 from octofold_export.errors import ExportError
-from octofold_export.graph.heads import SMALLEST_PROBABILITY, TEMPERATURE
+from octofold_export.graph.heads import SMALLEST_PROBABILITY
 from octofold_export.graph.views import VIEWS
 
 _REDUCED_MARGIN = 0.1  # of probabilities; less may be one step of 8 bits

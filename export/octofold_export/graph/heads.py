@@ -12,14 +12,12 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.model import TEMPERATURE
 from octofold_game.symmetries import CELLS, MOVES
 
 from octofold_export.description.description import Description
 from octofold_export.graph.afterstates import slide_all
 from octofold_export.graph.builder import GraphBuilder
-
-TEMPERATURE = 300.0
-"""Temperature in points: a move worth this much more than another is e times as probable."""
 
 SMALLEST_PROBABILITY = 1e-12
 """Lower limit for a network's probabilities, so that each has a logarithm."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import msgspec
-from octofold_game.model import Card, Strength
+from octofold_game.model import TEMPERATURE, Card, Strength
 
 from octofold_export.description.description import Description
-from octofold_export.graph.heads import TEMPERATURE
 from octofold_export.publishing.front_matter import front_matter
 
 _RULES = {

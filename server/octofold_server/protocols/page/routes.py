@@ -21,8 +21,8 @@ from octofold_proto.errors import InvalidRequest
 from octofold_server.admission.admission import AcceptedCall, Admission
 from octofold_server.admission.request import Request
 from octofold_server.config.options import Config
-from octofold_server.models.loading import ServedModel
 from octofold_server.protocols.http_calls import Route, answered, failure_of
+from octofold_server.protocols.page.about import described
 from octofold_server.protocols.page.boards import parse_board
 from octofold_server.protocols.page.files import INDEX, SECURITY_HEADERS, PageFiles
 from octofold_server.protocols.page.results import Results
@@ -73,11 +73,12 @@ class _Answers:
             {
                 "version": installed_version("octofold"),
                 "models": [
-                    {
-                        **_described(served),
-                        "default": newest.get(models.default) is served,
-                        "views": self._views.may_have_session(served),
-                    }
+                    described(
+                        served.card,
+                        served.precision,
+                        is_default=newest.get(models.default) is served,
+                        has_views=self._views.may_have_session(served),
+                    )
                     for served in models.served()
                 ],
             }
@@ -141,20 +142,6 @@ class _Answers:
 
     async def _read(self, work: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._reading, work)
-
-
-def _described(served: ServedModel) -> dict[str, Any]:
-    card = served.card
-    return {
-        "name": served.name,
-        "version": served.version,
-        "precision": served.precision,
-        "largest_exponent": served.largest_exponent,
-        "symmetries": card.symmetries,
-        "rule": card.decision_rule,
-        "weights": card.weights,
-        "average": None if card.strength is None else card.strength.average,
-    }
 
 
 def _plain_failure(request: web.Request, error: Exception) -> web.Response:

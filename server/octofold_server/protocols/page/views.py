@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.model import TEMPERATURE
 from octofold_proto.errors import ModelError
 
 from octofold_server.backends.backend import BackendError, Layout
@@ -20,10 +21,6 @@ from octofold_server.models.repository import read_model, read_tensors
 
 MAX_SESSIONS = 3
 """Sessions that are kept. Each holds a copy of its model's weights."""
-
-TEMPERATURE = 300.0
-"""Points that make a move e times as probable, unless the card says otherwise."""
-
 
 MAX_MEGABYTES = 64
 """Size of the largest graph, with its tensors, that gets a session here."""

@@ -1,8 +1,5 @@
 /** Makes elements, and speaks to screen readers. No text ever becomes HTML. */
 
-const SVG = "http://www.w3.org/2000/svg";
-const SVG_TAGS = new Set(["svg", "path", "rect", "line", "text", "g", "title", "polyline", "polygon", "circle"]);
-
 /**
  * Make an element.
  *
@@ -12,7 +9,7 @@ const SVG_TAGS = new Set(["svg", "path", "rect", "line", "text", "g", "title", "
  */
 export function make(tag, properties = {}, ...children) {
   const [name, ...classes] = tag.split(".");
-  const element = SVG_TAGS.has(name) ? document.createElementNS(SVG, name) : document.createElement(name);
+  const element = document.createElement(name);
   if (classes.length) element.classList.add(...classes);
   const { on = {}, style = {}, ...attributes } = properties;
   for (const [event, listener] of Object.entries(on)) element.addEventListener(event, listener);

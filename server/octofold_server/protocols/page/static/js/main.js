@@ -1,6 +1,7 @@
 /** Starts the page: connects to its source of moves, and shows one tab at a time. */
 
 import { Models } from "./ask/models.js";
+import { Gone } from "./ask/server.js";
 import { newSource } from "./ask/source.js";
 import { byId } from "./dom.js";
 import { parseBoard } from "./game/board_text.js";
@@ -42,14 +43,15 @@ async function start() {
   document.body.dataset.ready = "true";
 }
 
-/** The models of the source. A server that is not there yet, or wants a token, is waited for. */
+/** What the source has. A server that is not there yet is waited for. */
 async function firstAnswer(source) {
   for (;;) {
     try {
       return await source.about();
     } catch (error) {
-      if (error.status === 401) showProblem("This server needs a token. Reload the page to enter it.");
-      await (error.status ? new Promise(() => {}) : source.whenBack());
+      if (error.status === 401) throw new Error("This server needs a token. Reload the page to enter it.");
+      if (!(error instanceof Gone)) throw error;
+      await source.whenBack();
     }
   }
 }
@@ -73,10 +75,20 @@ function boardOfAddress() {
   }
 }
 
+/** The parts of the address behind `#`; none that can be read is that of the first tab. */
+function addressParts() {
+  try {
+    return location.hash.slice(1).split("/").map(decodeURIComponent);
+  } catch {
+    return ["play"];
+  }
+}
+
 /** Show the tab that the address names, such as `#replay/...`. */
 async function showTab(page) {
-  const [name, ...rest] = location.hash.slice(1).split("/").map(decodeURIComponent);
-  const tab = name in LATER ? name : "play";
+  const [name, ...rest] = addressParts();
+  if (name === "main" && current) return; // the link that skips the header
+  const tab = Object.hasOwn(LATER, name) ? name : "play";
   if (!tabs[tab]) {
     const { open } = await LATER[tab]();
     tabs[tab] ??= open(byId(`tab-${tab}`), page);

@@ -42,7 +42,7 @@ export function onDrop(onFile) {
 export function showGone(gone) {
   const banner = byId("banner");
   banner.hidden = !gone;
-  if (gone) banner.textContent = "The server does not answer. The page goes on when it is back.";
+  if (gone) banner.textContent = "The server does not answer. The page continues when the server is back.";
 }
 
 /** Say how much of a model is loaded; an empty text takes it back. */
@@ -66,7 +66,7 @@ export function showProblem(text) {
 export function askToken(wrong) {
   const dialog = byId("token-dialog");
   const field = byId("token-field");
-  byId("token-title").textContent = wrong ? "The server does not know this token" : "This server wants a token";
+  byId("token-title").textContent = wrong ? "The server does not know this token" : "This server needs a token";
   field.value = dialog.returnValue = "";
   dialog.showModal();
   field.focus();

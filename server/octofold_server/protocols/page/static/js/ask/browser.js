@@ -1,5 +1,6 @@
 /** Networks that run in the browser, as a source of moves: the same methods as `Server`, without a server. */
 
+import { largestOf, tileOf } from "../game/rules.js";
 import { Refused } from "./server.js";
 
 /** A source of moves: graphs that a worker runs. */
@@ -13,17 +14,22 @@ export class Browser {
     this._onLoading = onLoading;
     this._waiting = new Map();
     this._count = 0;
+    this._failure = ""; // of the worker
     this.hasResults = false;
     this.mayReload = false;
     this._worker = new Worker(new URL("browser_worker.js", import.meta.url), { type: "module" });
     this._worker.addEventListener("message", ({ data }) => this._receive(data));
-    this._worker.addEventListener("error", (event) => this._fail(event.message ?? "The worker has failed."));
+    this._worker.addEventListener("error", (event) => this._fail(event.message || "The networks cannot be loaded."));
   }
 
   async about() {
-    const reply = await fetch(this._models);
-    if (!reply.ok) throw new Refused("The list of models is missing.", reply.status);
-    return reply.json();
+    try {
+      const reply = await fetch(this._models);
+      if (reply.ok) return await reply.json();
+    } catch {
+      // as if it were missing: a host may answer with a page
+    }
+    throw new Refused(`The list of models, ${this._models}, cannot be read.`, 404);
   }
 
   /** See `Server.infer`. */
@@ -46,7 +52,12 @@ export class Browser {
 
   async whenBack() {}
 
-  _ask(model, boards, wantsViews) {
+  async _ask(model, boards, wantsViews) {
+    if (this._failure) throw new Refused(this._failure, 500);
+    const largest = Math.max(...boards.map(largestOf));
+    if (largest > model.largest_exponent) {
+      throw new Refused(`${model.name} knows tiles up to ${tileOf(model.largest_exponent)}.`, 400);
+    }
     const id = (this._count += 1);
     const url = new URL(model.file, new URL(this._models, document.baseURI)).href;
     this._worker.postMessage({ id, url, temperature: model.temperature, boards, wantsViews });
@@ -65,7 +76,9 @@ export class Browser {
     else waiting.resolve(answers);
   }
 
+  /** The worker could not be loaded, and will answer nothing. */
   _fail(message) {
+    this._failure = message;
     for (const { reject } of this._waiting.values()) reject(new Refused(message, 500));
     this._waiting.clear();
   }

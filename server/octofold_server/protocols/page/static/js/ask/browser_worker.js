@@ -2,7 +2,8 @@
  * Runs exported graphs in the browser, in a worker, so that the page stays smooth.
  *
  * A message is `{id, url, temperature, boards, wantsViews}`. The reply is `{id, answers}` or `{id, error}`; while
- * a model is loaded, `{loaded}` tells the share of its bytes, and 2 when it is ready. `make page` puts onnxruntime-web beside the page.
+ * a model is loaded, `{loaded}` tells the share of its bytes, and 2 when it is ready or has failed. `make page` puts
+ * onnxruntime-web beside the page.
  */
 
 import * as ort from "../../ort/ort.wasm.min.mjs";
@@ -28,7 +29,7 @@ async function reply({ id, url, temperature, boards, wantsViews }) {
     const { session, hasViews } = await loaded.get(url);
     postMessage({ id, answers: await answered(session, boards, wantsViews && hasViews) });
   } catch (error) {
-    loaded.delete(url); // the next call tries again
+    if (loaded.delete(url)) postMessage({ loaded: 2 }); // the next call tries again
     postMessage({ id, error: error.message });
   }
 }

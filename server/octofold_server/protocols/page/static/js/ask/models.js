@@ -52,7 +52,7 @@ export class Models extends EventTarget {
   }
 }
 
-/** First the models that tell their views, which are what there is to see; of these, the default, then the strongest. */
+/** First the models that show their views, which are what there is to see; of these, the default, then the strongest. */
 function sorted(models) {
   const rank = ({ default: isDefault, views }) => 2 * Number(views && isDefault) + Number(views);
   const strength = ({ average }) => average ?? 0;

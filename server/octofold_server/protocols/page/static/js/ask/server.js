@@ -162,7 +162,7 @@ export class Server {
     if (stored(TOKEN_KEY, { forSession: true }) !== used) return; // another request has got one meanwhile
     this._asking ??= this._askToken(used !== null).finally(() => (this._asking = null));
     const token = await this._asking;
-    if (!token) throw new Refused("The server wants a token.", 401);
+    if (!token) throw new Refused("The server needs a token.", 401);
     store(TOKEN_KEY, token, { forSession: true });
   }
 }

@@ -10,13 +10,14 @@ const KEYS = {
   s: 2,
   a: 3,
 };
+const SLIDER_KEYS = new Set(["ArrowUp", "ArrowRight", "ArrowDown", "ArrowLeft", "Home", "End", "PageUp", "PageDown"]);
 const SWIPE_PIXELS = 24;
 
 /** Whether a key press is for the page, and not for a field or a program of the user. */
 export function isForPage(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return false;
-  if (event.target.type === "range") return event.key === " "; // arrows are for the slider
-  return !event.target.closest("input, select, textarea, dialog, [data-own-keys]");
+  if (event.target.type === "range") return !SLIDER_KEYS.has(event.key);
+  return !event.target.closest("input, select, textarea, dialog");
 }
 
 /** The move of a key press; undefined for other keys. Letters may be capital. */
@@ -31,7 +32,7 @@ export const moveOf = (event) => KEYS[event.key.length === 1 ? event.key.toLower
 export function onSwipe(element, onMove) {
   let start = null;
   element.addEventListener("pointerdown", (event) => {
-    if (!event.isPrimary || event.button) return;
+    if (!event.isPrimary || event.button || event.target.closest("button, a")) return; // these take their own clicks
     start = { x: event.clientX, y: event.clientY };
     element.setPointerCapture(event.pointerId);
   });

@@ -67,7 +67,7 @@ export class Game {
   /** The game as a record, such as `replays.js` reads from files. */
   record() {
     const { seed, game, score, start, moves } = this;
-    return { seed, game, score, start, moves: [...moves], finalBoard: [...this.board] };
+    return { seed, game, score, start, length: moves.length, moves: [...moves], finalBoard: [...this.board] };
   }
 
   _add({ cell, exponent }) {

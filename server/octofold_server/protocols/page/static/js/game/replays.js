@@ -8,14 +8,35 @@ const HEAD_BYTES = 61; // moves u32, game u64, seed u64, score u64, largest expo
 const CHECKSUM_BYTES = 4;
 
 /**
- * @typedef {object} GameRecord
+ * @typedef {object} GameRecord a finished game
  * @property {number} game its number among the games of its seed
  * @property {bigint} seed
  * @property {number} score
  * @property {number[]} start the board with the starting tiles
  * @property {number[]} finalBoard
+ * @property {number} length number of moves
  * @property {{move: number, cell: number, exponent: number}[]} moves each with the tile that followed
  */
+
+/** A game of a file. It keeps its moves as they are in the file; as objects they take 30 times the memory. */
+class PackedGame {
+  constructor(facts, packed) {
+    Object.assign(this, facts);
+    this._packed = packed;
+  }
+
+  get length() {
+    return this._packed.length;
+  }
+
+  get moves() {
+    return Array.from(this._packed, (byte) => ({
+      move: byte & 3,
+      cell: (byte >> 2) & 15,
+      exponent: byte & 64 ? 2 : 1,
+    }));
+  }
+}
 
 /** Reads a replay file piece by piece, as it grows. */
 export class ReplayReader {
@@ -73,16 +94,17 @@ export class ReplayReader {
 /**
  * Every position of a game.
  *
- * @param {GameRecord} game
- * @returns {{boards: number[][], scores: number[]}} one more than the game has moves
- * @throws {Error} the game breaks the rules
+ * @param {number[]} start the first board
+ * @param {{move: number, cell: number, exponent: number}[]} moves
+ * @returns {{boards: number[][], scores: number[]}} one more than there are moves
+ * @throws {Error} a move breaks the rules
  */
-export function positions(game) {
-  const boards = [game.start];
+export function positions(start, moves) {
+  const boards = [start];
   const scores = [0];
-  game.moves.forEach(({ move, cell, exponent }, number) => {
+  moves.forEach(({ move, cell, exponent }, number) => {
     const { board, reward, legal } = slide(boards[number], move);
-    if (!legal || board[cell]) throw new Error(`Game ${game.game}: move ${number} breaks the rules.`);
+    if (!legal || board[cell]) throw new Error(`move ${number} breaks the rules.`);
     board[cell] = exponent;
     boards.push(board);
     scores.push(scores[number] + reward);
@@ -110,20 +132,14 @@ function readRecord(bytes, at) {
   if (new DataView(bytes.buffer, bytes.byteOffset + last).getUint32(0, true) !== crc32(packed)) {
     throw new Error(`The replay file is damaged at byte ${first}.`);
   }
-  const moves = Array.from(packed, (byte) => ({
-    move: byte & 3,
-    cell: (byte >> 2) & 15,
-    exponent: byte & 64 ? 2 : 1,
-  }));
-  const game = {
+  const facts = {
     game: Number(view.getBigUint64(4, true)),
     seed: view.getBigUint64(12, true),
     score: Number(view.getBigUint64(20, true)),
     start: Array.from(bytes.subarray(at + 29, at + 45)),
     finalBoard: Array.from(bytes.subarray(at + 45, at + 61)),
-    moves,
   };
-  return { game, end: last + CHECKSUM_BYTES };
+  return { game: new PackedGame(facts, packed.slice()), end: last + CHECKSUM_BYTES };
 }
 
 const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {

@@ -73,7 +73,7 @@ function legend() {
   return make(
     "p.note",
     {},
-    ...[mark("is-costly"), "costly moves ", mark("is-disputed"), "others would move otherwise ", mark("is-tile")],
+    ...[mark("is-costly"), "costly moves ", mark("is-disputed"), "another move was preferred ", mark("is-tile")],
     "a new largest tile",
   );
 }

@@ -55,8 +55,8 @@ export const COSTLY = 0.25;
  * What the verdicts on a game come to.
  *
  * @param {Verdict[]} verdicts
- * @returns {{count: number, model: number, judge: number, both: number, costly: number}} moves; those that the
- *   model, the judge, and both of them would have made otherwise; costly moves
+ * @returns {{count: number, model: number, judge: number, both: number, costly: number}} moves; those in whose
+ *   place the model, the judge, and both of them would have made another; costly moves
  */
 export function tally(verdicts) {
   const count = (wanted) => verdicts.filter(wanted).length;

@@ -22,7 +22,6 @@ export class Timeline {
       max: 0,
       value: 0,
       "aria-label": "Move",
-      "data-own-keys": true,
       on: { input: () => onSeek(Number(this._slider.value)) },
     });
     root.classList.add("timeline-box");

@@ -81,6 +81,7 @@ class DuelTab {
 
   /** Each model makes a move in its own game; returns whether one of them goes on. */
   async _step() {
+    if (!this._sides.every(({ model }) => model.chosen)) return false;
     try {
       await Promise.all(this._sides.map((side) => this._move(side)));
     } catch (error) {
@@ -100,7 +101,7 @@ class DuelTab {
 
   async _move(side) {
     const { game, model } = side;
-    if (game.isOver || !model.chosen) return;
+    if (game.isOver) return;
     const [answer] = await this._source.infer(model.chosen, [game.board]);
     if (game !== side.game) return;
     const played = game.play(answer.move);
@@ -116,7 +117,7 @@ class DuelTab {
     const moves = game.moves.length === 1 ? "1 move" : `${grouped(game.moves.length)} moves`;
     side.state.textContent = `${moves}, tile ${tileOf(largestOf(game.board))}${over}`;
     side.study.disabled = !game.moves.length;
-    side.study.onclick = () => this._study([game.record()], `${side.model.chosen.name}, seed ${game.seed}`);
+    side.study.onclick = () => this._study([game.record()], `${side.model.chosen?.name ?? "Game"}, seed ${game.seed}`);
   }
 
   _compare() {

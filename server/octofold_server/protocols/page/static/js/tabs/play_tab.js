@@ -105,11 +105,12 @@ export class PlayTab {
   /** Let the model make one move; returns whether the game goes on. */
   async _stepOfModel() {
     const { game } = this;
+    const { board } = game;
     const { model } = this._advice;
     if (!model || game.isOver) return false;
     let answer;
     try {
-      [answer] = await this._source.infer(model, [game.board]);
+      [answer] = await this._source.infer(model, [board]);
     } catch (error) {
       if (error instanceof Gone) {
         await this._source.whenBack(); // and the next step asks again
@@ -120,7 +121,7 @@ export class PlayTab {
       this._advice.clear(error.message);
       return false;
     }
-    if (game !== this.game) return false;
+    if (game !== this.game || board !== game.board) return false; // the player was faster
     const played = game.play(answer.move);
     if (!played) return false;
     if (this._autoplay.isSlow) this._view.move(played, game.board);

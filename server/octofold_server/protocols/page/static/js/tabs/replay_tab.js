@@ -26,6 +26,7 @@ class ReplayTab {
     this._page = page;
     this._at = 0;
     this._studies = 0; // number of the newest study; older ones end
+    this._loads = 0; // number of the newest games to show; older ones are dropped
     const listeners = {
       onFile: (file) => this._loadFile(file),
       onStep: (by) => this.seek(this._at + by),
@@ -79,7 +80,7 @@ class ReplayTab {
   /** Show the position before a move. */
   seek(move, { animate = false } = {}) {
     if (!this._record) return;
-    const { moves } = this._record;
+    const moves = this._moves;
     const before = this._at;
     this._at = Math.min(Math.max(0, move), moves.length);
     const board = this._boards[this._at];
@@ -95,6 +96,7 @@ class ReplayTab {
   }
 
   _open(games, title, result = "") {
+    this._loads += 1;
     this._result = result;
     this._ui.title.textContent = title;
     this._ui.viewer.hidden = false;
@@ -103,34 +105,47 @@ class ReplayTab {
     this._show(this._list.worst, 0);
   }
 
+  /** A load of games that replaces those on show; returns whether it is still the newest. */
+  _newLoad() {
+    const load = (this._loads += 1);
+    this._result = null;
+    return () => load === this._loads;
+  }
+
   async _loadFile(file) {
+    const isNewest = this._newLoad();
     try {
-      if (file.size > MAX_FILE_BYTES) throw new Error(`${file.name} is larger than 512 MiB.`);
+      if (file.size > MAX_FILE_BYTES) throw new Error(tooLarge(file.name));
       const reader = new ReplayReader();
-      const games = reader.push(new Uint8Array(await file.arrayBuffer()));
+      const bytes = await file.arrayBuffer();
+      if (!isNewest()) return;
+      const games = reader.push(new Uint8Array(bytes));
       reader.end();
       if (!games.length) throw new Error(`${file.name} contains no finished game.`);
       this._open(games, file.name);
     } catch (error) {
-      this._problem(error.message);
+      if (isNewest()) this._problem(error.message);
     }
   }
 
   async _loadResult(result, game, move) {
+    const isNewest = this._newLoad();
     this._ui.title.textContent = `Loading ${result}…`;
     try {
       const reader = new ReplayReader();
       const games = [];
       for (;;) {
         const piece = await this._page.source.resultFile(result, "games.replay", reader.bytes);
+        if (!isNewest()) return;
         if (!piece?.bytes.length) break;
+        if (reader.bytes + piece.bytes.length > MAX_FILE_BYTES) throw new Error(tooLarge(result));
         for (const each of reader.push(piece.bytes)) games.push(each);
       }
       if (!games.length) throw new Error(`There is no finished game in ${result}.`);
       this._open(games, result, result);
       if (Number.isInteger(game)) this._showGame(game, move);
     } catch (error) {
-      this._problem(error.message);
+      if (isNewest()) this._problem(error.message);
     }
   }
 
@@ -148,10 +163,11 @@ class ReplayTab {
   _show(record, move) {
     this._autoplay.stop();
     try {
-      Object.assign(this, { _record: record, _boards: positions(record).boards, _verdicts: [] });
-      this._scores = positions(record).scores;
+      const { moves } = record; // a game of a file unpacks them each time
+      const { boards, scores } = positions(record.start, moves);
+      Object.assign(this, { _record: record, _moves: moves, _boards: boards, _scores: scores, _verdicts: [] });
     } catch (error) {
-      this._problem(error.message);
+      this._problem(`Game ${record.game}: ${error.message}`);
       return;
     }
     this._list.chosen = record;
@@ -162,16 +178,16 @@ class ReplayTab {
   }
 
   async _forward() {
-    if (!this._record || this._at >= this._record.moves.length) return false;
+    if (!this._record || this._at >= this._moves.length) return false;
     this.seek(this._at + 1, { animate: this._autoplay.isSlow });
-    return this._at < this._record.moves.length;
+    return this._at < this._moves.length;
   }
 
   _describe() {
     const { record, at, ui } = { record: this._record, at: this._at, ui: this._ui };
-    const made = record.moves[at];
+    const made = this._moves[at];
     ui.score.textContent = grouped(this._scores[at]);
-    ui.move.textContent = `${grouped(at)} of ${grouped(record.moves.length)}`;
+    ui.move.textContent = `${grouped(at)} of ${grouped(record.length)}`;
     ui.tile.textContent = grouped(tileOf(largestOf(this._boards[at])));
     ui.said.replaceChildren(made ? `The player goes ${MOVE_NAMES[made.move]}. ` : "The game is over. ");
     const verdict = this._verdicts[at];
@@ -199,7 +215,7 @@ class ReplayTab {
     const { model, judge } = this._advice;
     const { progress, tally: text } = this._ui;
     if (!this._record || !model) return;
-    const moves = this._record.moves.map(({ move }) => move);
+    const moves = this._moves.map(({ move }) => move);
     progress.hidden = false;
     progress.value = 0;
     const onProgress = (share, verdicts) => {
@@ -235,11 +251,13 @@ class ReplayTab {
   }
 }
 
+const tooLarge = (name) => `${name} is larger than 512 MiB.`;
+
 function tallied(verdicts, model, judge) {
   const { count, model: byModel, judge: byJudge, both, costly } = tally(verdicts);
   const share = (number) => `${grouped(number)} (${((100 * number) / Math.max(1, count)).toFixed(1)}%)`;
-  const parts = [`Of ${grouped(count)} moves, ${model.name} would make ${share(byModel)} otherwise`];
-  if (judge) parts.push(`, ${judge.name} ${share(byJudge)}, both ${share(both)}`);
-  parts.push(`. ${grouped(costly)} are costly.`);
+  const parts = [`${model.name} would choose another move in ${share(byModel)} of ${grouped(count)} positions`];
+  if (judge) parts.push(`, ${judge.name} in ${share(byJudge)}, both in ${share(both)}`);
+  parts.push(`. ${grouped(costly)} moves are costly.`);
   return parts.join("");
 }

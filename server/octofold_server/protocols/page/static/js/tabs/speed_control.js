@@ -44,7 +44,6 @@ export class SpeedControl {
   update() {
     const { isRunning, speed } = this._autoplay;
     this._button.textContent = isRunning ? "Pause" : speed === 0 ? "One step" : this._verb;
-    this._button.setAttribute("aria-pressed", isRunning);
     this._text.textContent = SPEEDS[speed].label;
     this._slider.setAttribute("aria-valuetext", SPEEDS[speed].label);
   }

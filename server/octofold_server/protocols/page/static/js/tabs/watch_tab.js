@@ -75,7 +75,7 @@ class WatchTab {
           continue;
         }
         this._say(error.message);
-        if (!(error instanceof Refused)) return;
+        if (!(error instanceof Refused) || error.status === 401) return; // a token is asked for once a visit
       }
       await new Promise((resolve) => setTimeout(resolve, ms));
     }
@@ -115,6 +115,7 @@ class WatchTab {
     };
     begin();
     this._live = null;
+    this._isRunning = false;
     this._title.textContent = name;
     this._games.href = `#replay/${encodeURIComponent(name)}`;
     this._boards.replaceChildren();
