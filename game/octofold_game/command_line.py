@@ -16,6 +16,7 @@ WRONG_COMMAND_LINE = 2
 _ARGUMENT = re.compile(r"argument ([^:]+): (.*)", re.DOTALL)
 _REQUIRED = "the following arguments are required: "
 _CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)", re.DOTALL)
+_LONGEST_WORD = 100  # of what was typed, in an error
 _OPTION = re.compile(r"--[a-z][a-z0-9-]*")
 
 
@@ -25,21 +26,31 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As `argparse` does, but each parser of a subcommand refuses what it does not know."""
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self._refuse(unknown)
+        return parsed, unknown
+
     def error(self, message: str) -> NoReturn:
-        """Print the error as one line and exit with `WRONG_COMMAND_LINE`."""
+        """Refuse the arguments, in plain words; see `fail`."""
         if match := _ARGUMENT.fullmatch(message):
             message = _plain(match[1], match[2])
         elif message.startswith(_REQUIRED):
             message = f"{message.removeprefix(_REQUIRED)} is missing"
+        self.fail(message)
+
+    def fail(self, message: str) -> NoReturn:
+        """Print what is wrong as one line and exit with `WRONG_COMMAND_LINE`."""
         print(f"{self.prog}: {message} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(WRONG_COMMAND_LINE)
 
-    def refuse(self, unknown: Sequence[str]) -> NoReturn:
-        """End with an error about arguments that the parser does not know."""
+    def _refuse(self, unknown: Sequence[str]) -> NoReturn:
         option = next((word for word in unknown if word.startswith("-")), "")
         if not option:
-            self.error(f"unexpected argument {unknown[0]!r}")
-        name = option.partition("=")[0]
+            self.error(f"unexpected argument {unknown[0][:_LONGEST_WORD]!r}")
+        name = option.partition("=")[0][:_LONGEST_WORD]
         self.error(f"there is no option {name}{did_you_mean(name, _OPTION.findall(self.format_help()))}")
 
 

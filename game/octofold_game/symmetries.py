@@ -30,8 +30,3 @@ def _moves_of(view: NDArray[np.intp]) -> list[int]:
 
 MOVES: NDArray[np.intp] = np.array([_moves_of(view) for view in _VIEWS], dtype=np.intp)
 """`[8, 4]`: move `m` on the board is move `MOVES[s, m]` on the view under symmetry `s`."""
-
-INVERSE: NDArray[np.intp] = np.array(
-    [int(np.flatnonzero((np.argsort(cells) == CELLS).all(axis=1))[0]) for cells in CELLS], dtype=np.intp
-)
-"""`[8]`: the symmetry that undoes symmetry `s`."""

@@ -1,4 +1,4 @@
-"""N-tuple networks: the value of an afterstate as a sum of table entries, and the player that uses them.
+"""N-tuple networks: the value of an afterstate as a sum of table entries.
 
 A tuple is a list of cells; its exponents, read as one number in base 16, index its table. Every tuple is
 read from the eight symmetric boards, so one table learns from all of them. The shapes are those of

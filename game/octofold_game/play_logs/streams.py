@@ -21,7 +21,7 @@ from octofold_game.play_logs.moves import LogError
 from octofold_game.play_logs.text import LONGEST_LINE
 
 BLOCK_BYTES = 1 << 18  # fits a core's cache
-_COMPRESSED_BYTES = 1 << 14  # zstd may make a thousand times as much of them
+_COMPRESSED_BYTES = 1 << 9  # zstd may make 32,768 times as much of them: 16 MiB
 _TEXT, _GZIP, _ZSTD, _PARQUET = b"r ", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
 GZIP_LEVEL, ZSTD_LEVEL = 3, 3
 
@@ -69,10 +69,17 @@ def line_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
         if start.startswith(_GZIP):
             pieces = _gunzipped(path, file, block_bytes)
         elif start == _ZSTD:
-            pieces = _unzstd(path, file)
+            pieces = _cut(_unzstd(path, file), block_bytes)
         else:
             pieces = iter(lambda: file.read(block_bytes), b"")
         yield from _whole_lines(pieces, block_bytes)
+
+
+def _cut(pieces: Iterator[bytes], most: int) -> Iterator[bytes]:
+    """The same bytes in pieces of at most `most`."""
+    for piece in pieces:
+        for start in range(0, len(piece), most):
+            yield piece[start : start + most]
 
 
 def _whole_lines(pieces: Iterator[bytes], block_bytes: int) -> Iterator[bytes]:

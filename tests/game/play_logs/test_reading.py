@@ -3,11 +3,13 @@
 import gzip
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+import zstandard
 from octofold_game.play_logs.moves import LogError, Moves
 from octofold_game.play_logs.parquet import PROBABILITIES, VALUES
 from octofold_game.play_logs.reading import BadLine, log_files, read_log
@@ -70,6 +72,21 @@ def test_bad_lines_are_reported_with_file_line_and_reason(
     checked, bad = read(path, check_rules=True)
     assert len(checked) == len(lines) - 3
     assert str(bad[1]) == f"{path}:10: right does not change the board"
+
+
+def test_a_small_file_of_zstd_does_not_fill_the_memory(tmp_path: Path) -> None:
+    path = tmp_path / "newlines.txt.zst"
+    path.write_bytes(zstandard.compress(b"\n" * (1 << 27)))
+    assert path.stat().st_size < 10_000
+    tracemalloc.start()
+    try:
+        sizes = [len(block) for block in line_blocks(path)]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert sum(sizes) == 1 << 27
+    assert max(sizes) < 2 * BLOCK_BYTES
+    assert peak < 1 << 26
 
 
 def test_frames_of_zstd_follow_each_other(tmp_path: Path, played: Moves) -> None:
