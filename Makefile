@@ -13,8 +13,6 @@ REST_PORT ?= 8000
 CHECKPOINT ?= checkpoints/$(NAME)
 NAME ?= mine
 SOURCE ?= --checkpoint $(CHECKPOINT)# or the flags of any other network, see docs/export.md
-# On Linux, PyPI's build brings gigabytes of CUDA; PIP_EXTRA_INDEX_URL may name an index with the CPU build.
-TORCH = torch==2.13.0
 PIP = $(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 BIN = $(VENV)/bin
 COMPILED = game/octofold_game players/octofold_players training/octofold_training
@@ -32,7 +30,7 @@ setup: $(VENV)/light ## the environment that serves and plays (no torch)
 play: $(VENV)/light ## play GAMES full games against MODEL, served on a free loopback port
 	$(BIN)/octofold play --games $(GAMES) --model $(MODEL)
 
-serve: $(VENV)/light ## serve the models of models/ and those that join them: gRPC on HOST:PORT, REST and /metrics on HOST:REST_PORT
+serve: $(VENV)/light ## serve the models in models/, and new ones as they appear: gRPC on HOST:PORT, REST and /metrics on HOST:REST_PORT
 	@$(BIN)/octofold-serve --default-model $(MODEL) --host $(HOST) --port $(PORT) --rest-port $(REST_PORT) --watch 5
 
 train: $(VENV)/dev ## checkpoints/NAME by training/recipes/NAME.toml, in hours; goes on where it stopped
@@ -60,8 +58,9 @@ page: $(VENV)/light ## site/: the page as a static site that plays without a ser
 	npm ci --prefix page --ignore-scripts --no-audit --no-fund
 	$(BIN)/python page/build_page.py
 
-browser: ## install Debian's Chromium, which the tests of the page drive (needs root)
-	command -v chromium >/dev/null || { apt-get update && apt-get install --yes --no-install-recommends chromium; }
+browser: ## install what the tests of the page need: Debian's Chromium, and npm (needs root)
+	@missing=$$(for tool in chromium npm; do command -v $$tool >/dev/null || echo $$tool; done); test -z "$$missing" || \
+		{ apt-get update && apt-get install --yes --no-install-recommends $$missing; }
 
 table: $(VENV)/light ## rebuild the README's table of results from the model cards
 	$(BIN)/python bench/table.py
@@ -139,7 +138,7 @@ $(VENV)/light: pyproject.toml constraints.txt | $(VENV)/bin/pip $(VENV)/compiled
 $(VENV)/dev: $(VENV)/light
 	@test $(SERVER) != server-gpu || \
 		{ echo "SERVER=server-gpu serves and plays only; leave it out here" >&2; exit 1; }
-	$(PIP) $(TORCH)
+	$(PIP) torch # PyPI's build for Linux brings gigabytes of CUDA; PIP_EXTRA_INDEX_URL may name an index with the CPU build
 	$(PIP) 'pip>=25.1'
 	$(PIP) --editable '.[server,plots,gymnasium-window,logs,ray,signing,tracing,training,export]' --group dev
 	@touch $@

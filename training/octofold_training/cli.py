@@ -41,11 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """Read the flags; exits as `main` does."""
-    parser, commands = _parsers()
-    parsed, unknown = parser.parse_known_args(arguments)
-    if unknown:
-        commands[parsed.command].refuse(unknown)
-    return parsed
+    return _parser().parse_args(arguments)
 
 
 _TRAINERS = {
@@ -60,8 +56,7 @@ _TRAINERS = {
 """What each command trains, and a recipe for it."""
 
 
-def _parsers() -> tuple[Parser, dict[str, Parser]]:
-    """The parser of the whole command line, and those of its commands by name."""
+def _parser() -> Parser:
     parser = Parser(prog="octofold-train", description="Train networks that play 2048.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {version('octofold')}")
     add_completion(parser)
@@ -97,7 +92,7 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
     _add_moves(commands)
     _add_endgame(commands)
     _add_table(commands)
-    return parser, commands.choices
+    return parser
 
 
 def _add_run(command: Parser, example: str) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import functools
+import re
 from pathlib import Path
 from typing import TypeAlias
 
@@ -18,6 +19,8 @@ Subcommands: TypeAlias = "argparse._SubParsersAction[Parser]"
 DEFAULT_TARGET = "127.0.0.1:50051"
 RESULTS = Path("results")
 """Parent of the result folders if --out is not given."""
+_NOT_IN_NAMES = re.compile(r"[^\w.,=-]+")
+_MOST_DIGITS = 20  # of 2**64 - 1
 GAMES = 100
 """Number of games if --games is not given."""
 PARALLEL, LOCAL_PARALLEL = 1024, 64
@@ -43,7 +46,7 @@ def add_servers(parser: argparse.ArgumentParser, default: str = DEFAULT_TARGET, 
         dest="targets",
         metavar="ADDRESS[,ADDRESS ...]",
         help=f"addresses of the servers{use}: HOST:PORT, or dns:///NAME:PORT for all servers of a name "
-        f"(default: {DEFAULT_TARGET})",
+        f"({'default' if default else 'default with --model or --version'}: {DEFAULT_TARGET})",
     )
     add_credentials(parser)
 
@@ -196,18 +199,28 @@ def listed(text: str) -> list[str]:
     return names
 
 
+def name_in_folder(name: str) -> str:
+    """A name as a part of a folder's: a local player's may contain a path, and a server's model anything."""
+    return _NOT_IN_NAMES.sub("-", name)
+
+
 def count(text: str, most: int, least: int = 1) -> int:
     """A whole number from `least` to `most`."""
-    if not text.isdecimal() or not least <= int(text) <= most:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from {least} to {most:,}")
+    if not _is_whole(text) or not least <= int(text) <= most:
+        raise argparse.ArgumentTypeError(f"{text:.40} is not a number from {least} to {most:,}")
     return int(text)
 
 
 def seed(text: str) -> int:
     """A whole number from 0 to 2**64 - 1."""
-    if not text.isdecimal() or int(text) >= 2**64:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 0 to 2**64 - 1")
+    if not _is_whole(text) or int(text) >= 2**64:
+        raise argparse.ArgumentTypeError(f"{text:.40} is not a number from 0 to 2**64 - 1")
     return int(text)
+
+
+def _is_whole(text: str) -> bool:
+    """Whether the text is a whole number of no more digits than any number here has: `int` reads 4,300."""
+    return text.isdecimal() and len(text) <= _MOST_DIGITS
 
 
 def slice_of_games(text: str) -> tuple[int, int]:

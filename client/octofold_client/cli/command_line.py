@@ -107,7 +107,4 @@ def _parse(arguments: list[str]) -> argparse.Namespace | None:
         return None
     if not arguments[0].startswith("-") and arguments[0] not in subcommands.choices:
         parser.error(f"unknown subcommand {arguments[0]!r}{did_you_mean(arguments[0], subcommands.choices)}")
-    options, unknown = parser.parse_known_args(arguments)
-    if unknown:
-        subcommands.choices.get(arguments[0], parser).refuse(unknown)
-    return options
+    return parser.parse_args(arguments)

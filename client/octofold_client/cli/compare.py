@@ -27,6 +27,7 @@ from octofold_client.cli.arguments import (
     asked_for,
     count,
     credentials_of,
+    name_in_folder,
 )
 from octofold_client.cli.html_report import add_html, check_html, write_html
 from octofold_client.cli.json_output import add_json, print_json
@@ -287,7 +288,7 @@ def _means_folder(side: str) -> bool:
 
 def _folder_name(names: Sequence[str], ending: str = "") -> str:
     """A folder name such as "compare-swift-version-1-flagship-version-2-seed1"."""
-    name = "compare-" + "-".join(re.sub(r"[^\w.,=-]+", "-", name) for name in names) + ending
+    name = "compare-" + "-".join(name_in_folder(name) for name in names) + ending
     if len(name) <= _LONGEST_NAME:
         return name
     digest = hashlib.sha256("\0".join(names).encode()).hexdigest()[:8]

@@ -20,6 +20,7 @@ from octofold_client.cli.arguments import (
     add_servers,
     asked_for,
     credentials_of,
+    name_in_folder,
     servers,
 )
 from octofold_client.cli.html_report import HTML_FILE, add_html, check_html, write_html
@@ -166,4 +167,4 @@ def _setup(
 
 def _folder_name(setup: Setup, options: LoadTestOptions) -> str:
     form = setup.form.replace(":", "")
-    return f"loadtest-{setup.model}-v{setup.version}-{form}-{options.kind}"
+    return f"loadtest-{name_in_folder(setup.model)}-v{setup.version}-{form}-{options.kind}"

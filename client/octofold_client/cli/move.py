@@ -83,7 +83,11 @@ def _typed(tiles: bool, served: ServedModel) -> NDArray[np.uint8]:
     """The boards of standard input, `[N, 16]`."""
     if sys.stdin.isatty():
         print("Type boards of 16 columns, one per line; end with Ctrl-D.", file=sys.stderr)
-    return parse_lines(sys.stdin, tiles=tiles, largest_exponent=served.largest_exponent or LARGEST_EXPONENT)
+    largest_exponent = served.largest_exponent or LARGEST_EXPONENT
+    try:
+        return parse_lines(sys.stdin, tiles=tiles, largest_exponent=largest_exponent)
+    except UnicodeDecodeError as error:
+        raise BoardTextError(f"standard input is not text ({error})") from None
 
 
 def _answers(

@@ -1,6 +1,5 @@
 """Plays games into a result folder and shows progress; used by evaluate, compare, play and record."""
 
-import re
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -11,7 +10,7 @@ from typing import Any, Protocol, Self
 
 from rich.console import Console
 
-from octofold_client.cli.arguments import GAMES, LOCAL_PARALLEL, PARALLEL, RESULTS
+from octofold_client.cli.arguments import GAMES, LOCAL_PARALLEL, PARALLEL, RESULTS, name_in_folder
 from octofold_client.contenders.contender import Contender
 from octofold_client.contenders.player_specs import LocalPlayer, local_player
 from octofold_client.contenders.player_thread import PlayerThread
@@ -222,8 +221,7 @@ def as_json(folder: ResultFolder, evaluation: Evaluation) -> dict[str, Any]:
 
 def folder_name(command: str, contender: Contender, seed: int, part: Slice | None = None) -> str:
     """A folder name such as "evaluate-cnn5-v3-seed1"."""
-    # A local player's name may contain a path.
-    model = re.sub(r"[^\w.,=-]+", "-", contender.model)
+    model = name_in_folder(contender.model)
     version = f"v{contender.version.version}"
     if isinstance(contender, LocalPlayer) and not contender.names_itself and contender.sha256:
         version += f"-{contender.sha256[:8]}"  # a changed player gets a folder of its own

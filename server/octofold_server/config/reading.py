@@ -17,7 +17,8 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Any, NoReturn
 
-from octofold_game.completion import FLAG, add_completion
+from octofold_game.command_line import Parser
+from octofold_game.completion import add_completion
 from octofold_game.files import read_regular
 from octofold_game.suggestions import did_you_mean
 
@@ -53,7 +54,7 @@ def read_config(arguments: Sequence[str], environment: Mapping[str, str] = os.en
             other, or the file cannot be read.
         SystemExit: the help, the version or the configuration was requested and has been printed.
     """
-    given = _read_flags(arguments)
+    given = vars(_parser().parse_args(arguments))
     _refuse_misspelled(environment)
     prints = given.pop(PRINT_OPTION)
     file = given.pop(FILE_OPTION) or environment.get(variable_of(FILE_OPTION))
@@ -110,34 +111,20 @@ class _Help(argparse.HelpFormatter):
         super().__init__(prog, max_help_position=34)
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser that raises errors; argparse would print the usage, a page of flags, before an error."""
+class _Parser(Parser):
+    """A parser that raises its errors."""
 
-    def error(self, message: str) -> NoReturn:
+    def fail(self, message: str) -> NoReturn:
         """Raise `ConfigError`."""
-        raise ConfigError(f"{message}; see octofold-serve --help")
+        raise ConfigError(f"{message} (see octofold-serve --help)")
 
 
-def _read_flags(arguments: Sequence[str]) -> dict[str, Any]:
-    parser = _parser()
-    given, others = parser.parse_known_args(arguments)
-    for other in others:
-        flag = other.partition("=")[0]
-        if not flag.startswith("-"):
-            raise ConfigError(f"unexpected argument {_cut(other)}; see octofold-serve --help")
-        known = [*_flags(), FLAG, "--help", "--version"]
-        meant = did_you_mean(flag, known) or "; see octofold-serve --help"
-        raise ConfigError(f"{flag[:LONGEST_VALUE]} is not a flag of octofold-serve{meant}")
-    return vars(given)
-
-
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> Parser:
     parser = _Parser(
         prog="octofold-serve",
         usage="octofold-serve [--FLAG VALUE ...]",
         description="Serve 2048 models over gRPC and, with --rest-port, over HTTP.",
         epilog="Every flag has an environment variable: --max-batch-size is OCTOFOLD_MAX_BATCH_SIZE.",
-        allow_abbrev=False,
         add_help=False,
         formatter_class=_Help,
     )
@@ -163,15 +150,6 @@ def _parser() -> argparse.ArgumentParser:
         else:
             parser.add_argument(flag_of(option.name), metavar=kind.placeholder, help=text)
     return parser
-
-
-def _flags() -> list[str]:
-    flags = [flag_of(FILE_OPTION), flag_of(PRINT_OPTION)]
-    for option in fields(Config):
-        flags.append(flag_of(option.name))
-        if option.metadata["kind"] is SWITCH:
-            flags.append(f"--no-{key_of(option.name)}")
-    return flags
 
 
 def _variables() -> set[str]:

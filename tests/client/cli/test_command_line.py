@@ -90,6 +90,21 @@ def test_a_malformed_line_is_named_and_no_board_before_it_is_answered(target: st
     assert message.startswith("line 3, cell 15: 16 is above the largest exponent, 15")
 
 
+def test_bytes_in_place_of_boards_are_one_line(target: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [OCTOFOLD, "move", "--target", target],
+        input=b"OctoGame\xff\xfe",
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8:strict"},
+        capture_output=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"octofold: standard input is not text (")
+    assert done.stderr.count(b"\n") == 1
+
+
 def test_models_are_listed(target: str, tmp_path: Path) -> None:
     done = octofold("models", "--target", target, folder=tmp_path)
     assert done.returncode == 0, done

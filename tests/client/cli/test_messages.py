@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from octofold_client.cli.arguments import name_in_folder
 from support.commands import octofold
 
 ROOT = Path(__file__).parents[3]
@@ -66,6 +67,15 @@ def test_every_help_text_says_what_each_flag_does_and_never_none(subcommand: str
         (("evaluate", "--game=5"), "octofold evaluate: there is no option --game; did you mean --games?"),
         (("move", "--tile", "0"), "octofold move: there is no option --tile; did you mean --tiles?"),
         (("play", "x"), "octofold play: unexpected argument 'x'"),
+        (
+            ("ray", "serve", "--replica", "2"),
+            "octofold ray serve: there is no option --replica; did you mean --replicas?",
+        ),
+        (
+            ("evaluate", "--games", "9" * 5000),
+            f"octofold evaluate: --games: {'9' * 40} is not a number from 1",
+        ),
+        (("evaluate", "--seed", "9" * 5000), f"octofold evaluate: --seed: {'9' * 40} is not a number from 0"),
         (("verify",), "octofold verify: FILE is missing"),
         (("evaluate", "--games"), "octofold evaluate: --games needs a value"),
         (
@@ -173,3 +183,8 @@ def test_a_model_is_named_with_its_version_as_in_evaluate(target: str, tmp_path:
     assert done.returncode == 0, done
     line = error("move", board, "--model", "small:7", "--target", target, folder=tmp_path)
     assert line == "octofold: small has no version 7; it has 1"
+
+
+@pytest.mark.parametrize("name", ["/../../etc/x", "a/b", "a\\b", "a\nb", "a b"])
+def test_the_name_that_a_server_gives_a_model_makes_no_path(name: str) -> None:
+    assert re.fullmatch(r"[\w.-]+", name_in_folder(name))
