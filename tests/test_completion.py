@@ -1,5 +1,6 @@
 """Shell completion of all four commands: what the tab key offers, in bash itself."""
 
+import re
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,6 +26,20 @@ def script(command: str, shell: str, capsys: pytest.CaptureFixture[str]) -> str:
         COMMANDS[command](["--completion", shell])
     assert ended.value.code in (0, None)
     return capsys.readouterr().out
+
+
+def flags_of(command: str, capsys: pytest.CaptureFixture[str]) -> set[str]:
+    """The flags in the help of the command and of its subcommands."""
+
+    def help_of(*words: str) -> str:
+        with pytest.raises(SystemExit):
+            COMMANDS[command]([*words, "--help"])
+        return capsys.readouterr().out
+
+    shown = help_of()
+    for subcommand in re.findall(r"^    ([a-z]+) ", shown, re.MULTILINE):
+        shown += help_of(subcommand)
+    return set(re.findall(r"^  (?:-\w, )?(--[a-z][a-z0-9-]*)", shown, re.MULTILINE))
 
 
 @pytest.mark.parametrize(
@@ -65,9 +80,12 @@ def test_each_shell_has_a_script_that_names_every_flag(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scripts = {shell: script(command, shell, capsys) for shell in SHELLS}
-    assert all("completion" in text for text in scripts.values())
     assert f"#compdef {command}\n" in scripts["zsh"]
     assert f"complete -c {command} " in scripts["fish"]
+    for flag in flags_of(command, capsys):
+        assert flag in scripts["bash"]
+        assert flag in scripts["zsh"]
+        assert f"-l {flag.removeprefix('--')} " in scripts["fish"]
 
 
 def test_another_shell_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:

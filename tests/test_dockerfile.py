@@ -204,9 +204,9 @@ def test_a_container_serves_warns_lets_nobody_load_and_stops_in_time(
         answer = client.next_move(np.array([7, 6, 5, 4, 1, 2, 3, 2, 0, 1, 2, 1, 0, 0, 1, 0], np.uint8))
         assert answer.model == "flagship"
     with grpc.insecure_channel(target) as channel:
-        load = GRPCInferenceServiceStub(channel).RepositoryModelUnload
+        unload = GRPCInferenceServiceStub(channel).RepositoryModelUnload
         with pytest.raises(grpc.RpcError) as refused:
-            load(oip.RepositoryModelUnloadRequest(model_name="swift"))
+            unload(oip.RepositoryModelUnloadRequest(model_name="swift"))
         assert refused.value.code() in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED)
         idle = OctofoldServiceStub(channel).StreamNextMoves(never(pb.StreamNextMovesRequest()))
         begin = time.monotonic()

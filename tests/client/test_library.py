@@ -14,17 +14,10 @@ from numpy.typing import NDArray
 from octofold_client import BrokenAnswer, EvaluationError, OtherEvaluation, evaluate
 from octofold_game.replays import check_replays
 from octofold_game.rules import legal_moves
+from support.players import FirstLegal
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "library.md"
 ADDRESS = "127.0.0.1:50051"
-
-
-class FirstLegal:
-    name = "first legal"
-
-    def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        moves: NDArray[np.int8] = legal_moves(boards).argmax(axis=1).astype(np.int8)
-        return moves
 
 
 def test_every_example_of_the_document_runs(

@@ -113,7 +113,7 @@ def load_on(target: str, retry: RetryPolicy) -> Iterator[Load]:
             thread.join()
 
 
-def test_envoy_accepts_the_configuration_and_warns_of_nothing() -> None:
+def test_envoy_accepts_the_configuration_and_calls_nothing_deprecated() -> None:
     command = [str(program()), "--mode", "validate", "--log-level", "warning", "-c", str(CONFIGURATION)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "Deprecated" not in done.stderr

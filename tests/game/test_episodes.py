@@ -9,15 +9,10 @@ import pytest
 from octofold_game.episodes import Episode, Episodes, IllegalMoveError
 from octofold_game.player import Player
 from octofold_game.rules import afterstates, legal_moves
+from support.replays import told
 
 UP, RIGHT, DOWN, LEFT = range(4)
 Play = Callable[..., list[Episode]]
-
-
-def told(episode: Episode) -> tuple[Any, ...]:
-    """Everything about an episode, comparable."""
-    boards = episode.start.tolist(), episode.final_board.tolist()
-    return episode.game, episode.seed, episode.largest_exponent, episode.moves, episode.score, *boards
 
 
 def by_game(episodes: list[Episode]) -> list[tuple[Any, ...]]:

@@ -4,17 +4,12 @@ import resource
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from octofold_game.episodes import Episode
 from octofold_game.referee import ReplayError, verify
 from octofold_game.replays import ReplayInUse, ReplayWriter, check_replays, read_replays, recover
-
-
-def told(episode: Episode) -> tuple[Any, ...]:
-    boards = episode.start.tolist(), episode.final_board.tolist()
-    return episode.game, episode.seed, episode.largest_exponent, episode.moves, episode.score, *boards
+from support.replays import told
 
 
 @pytest.fixture

@@ -58,11 +58,10 @@ def test_values_match_the_definition(network: NTupleNetwork, depth: int) -> None
 
 
 def test_depth_three_looks_further_than_two(network: NTupleNetwork) -> None:
-    board = np.array([1, 2, 3, 4, 2, 3, 4, 5, 3, 4, 5, 6, 4, 5, 6, 1], np.uint8)
-    board[15] = 1
-    board[14] = 1
+    board = np.array([1, 2, 3, 4, 2, 3, 4, 5, 3, 4, 5, 6, 4, 5, 1, 1], np.uint8)
     expected = _by_definition(network, board, 3)
     np.testing.assert_allclose(expected_values(network, pack(board[None]), 3)[0], expected, rtol=1e-5)
+    assert not np.allclose(expected_values(network, pack(board[None]), 2)[0], expected)
 
 
 def test_the_player_plays_legal_moves_and_ends_with_the_game(network: NTupleNetwork, tmp_path: Path) -> None:

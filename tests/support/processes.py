@@ -21,6 +21,8 @@ def members(server: Any) -> list[psutil.Process]:
     return [child for child in alive if "spawn_main" in " ".join(child.cmdline())]
 
 
-def metric(page: str, name: str) -> float:
-    """The sum of a metric's samples on a page."""
-    return sum(float(value) for value in re.findall(rf"^{name}(?:{{.*}})? (\S+)$", page, re.MULTILINE))
+def metric(page: str, name: str, **labels: str) -> float:
+    """The sum of a metric's samples on a page that have these labels."""
+    samples = re.findall(rf"^{name}(?:{{(.*)}})? (\S+)$", page, re.MULTILINE)
+    wanted = [f'{label}="{value}"' for label, value in labels.items()]
+    return sum(float(value) for found, value in samples if all(label in found for label in wanted))

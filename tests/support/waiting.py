@@ -1,12 +1,28 @@
 """Waits for other threads and processes."""
 
+import subprocess
 import time
 from collections.abc import Callable
+from typing import Any
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Return as soon as `condition` holds; fail if it does not hold within `seconds`."""
+def becomes_true(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
+    """Wait until `condition` holds; returns whether it does within `seconds`."""
     give_up = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < give_up
+        if time.monotonic() > give_up:
+            return False
         time.sleep(0.01)
+    return True
+
+
+def wait_for(
+    condition: Callable[[], bool], seconds: float = 60.0, process: subprocess.Popen[Any] | None = None
+) -> None:
+    """Wait until `condition` holds; fail if it does not within `seconds`, or if `process` ends before."""
+
+    def ends() -> bool:
+        assert process is None or process.poll() is None, process.communicate()
+        return False
+
+    assert becomes_true(lambda: condition() or ends(), seconds)

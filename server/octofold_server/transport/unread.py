@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from octofold_server.batching.statistics import Refusals
 from octofold_server.transport.interface import Rpc
@@ -24,17 +24,25 @@ class UnreadReplies:
         most_bytes: limit for all unread replies together; beyond it, the connection with the most unread
             bytes loses its oldest replies.
         refusals: counts the calls that are cut off.
+        clock: the time in seconds.
     """
 
-    def __init__(self, seconds: float, most_bytes: int, refusals: Refusals) -> None:
+    def __init__(
+        self,
+        seconds: float,
+        most_bytes: int,
+        refusals: Refusals,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._seconds = seconds
         self._most_bytes = most_bytes
         self._refusals = refusals
+        self._clock = clock
         self._since: dict[Rpc, float] = {}  # when a call was first seen as ended
 
     def look(self, calls: Iterable[Rpc]) -> None:
         """Cut off the calls whose replies have been unread for too long, or take too much memory."""
-        now = time.monotonic()
+        now = self._clock()
         before = self._since
         self._since = {call: before.get(call, now) for call in calls if call.unread_bytes}
         stayed = []

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,26 +12,15 @@ import psutil
 import pytest
 from octofold_client.rpc.local_server import LocalServer
 from octofold_client.terminal.interrupts import DeferredInterrupts
-from octofold_game.referee import verify
 from octofold_game.replays import read_replays, recover
 from support.commands import octofold
+from support.replays import Replays, replays_of
+from support.waiting import wait_for
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 GAMES = 50
 OPTIONS = ["--games", str(GAMES), "--seed", "11", "--parallel", "8"]
 SECONDS = 60
-Replays = dict[int, tuple[bytes, bytes, int]]
-
-
-def replays_of(folder: Path) -> Replays:
-    games = {}
-    for episode in read_replays(folder / "games.replay"):
-        verify(episode)
-        assert episode.game not in games, "a game was played twice"
-        games[episode.game] = episode.start.tobytes(), episode.moves, episode.score
-    return games
-
-
 Start = Callable[..., subprocess.Popen[str]]
 
 
@@ -62,17 +50,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
         process.communicate(timeout=SECONDS)
 
 
-def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    give_up = time.monotonic() + SECONDS
-    while not condition():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < give_up
-        time.sleep(0.002)
-
-
 def wait_for_games(folder: Path, process: subprocess.Popen[str]) -> None:
     replays = folder / "games.replay"
-    wait_for(lambda: replays.exists() and replays.stat().st_size > 2000, process)
+    wait_for(lambda: replays.exists() and replays.stat().st_size > 2000, process=process)
 
 
 @pytest.fixture(scope="module")
@@ -255,7 +235,7 @@ def test_a_server_of_our_own_ends_with_us_even_if_we_are_killed(
     start: Start, repository: Path, tmp_path: Path
 ) -> None:
     process = start("play", "--models", str(repository), "--games", "1000000", "--seed", "1")
-    wait_for(lambda: any((tmp_path / "results").rglob("games.replay")), process)
+    wait_for(lambda: any((tmp_path / "results").rglob("games.replay")), process=process)
     (server,) = psutil.Process(process.pid).children()
     process.kill()
     process.wait(SECONDS)

@@ -6,25 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from octofold_client.cli import command_line
 from octofold_client.cli.arguments import name_in_folder
 from support.commands import octofold
 
 ROOT = Path(__file__).parents[3]
-SUBCOMMANDS = (
-    "move",
-    "evaluate",
-    "merge",
-    "compare",
-    "play",
-    "hand",
-    "verify",
-    "replay",
-    "report",
-    "analyse",
-    "loadtest",
-    "models",
-    "ready",
-)
+SUBCOMMANDS = [module.__name__.rpartition(".")[2] for module in command_line.SUBCOMMANDS]
 
 
 def error(*arguments: str, folder: Path, code: int = 1) -> str:

@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ from octofold_game.replays import read_replays
 from octofold_game.rules import legal_moves
 from support.commands import octofold
 from support.logged_moves import moves_of, rows
+from support.waiting import wait_for
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 SECONDS = 100
@@ -89,10 +89,7 @@ def test_after_ctrl_c_the_same_command_goes_on(tmp_path: Path) -> None:
     record = ["record", "--player", "random", "--games", "1000", "--out", str(tmp_path)]
     process = subprocess.Popen([OCTOFOLD, *record], stderr=subprocess.PIPE, text=True)
     replays = tmp_path / "games.replay"
-    give_up = time.monotonic() + SECONDS
-    while not replays.exists() or replays.stat().st_size < 10_000:
-        assert time.monotonic() < give_up
-        time.sleep(0.05)
+    wait_for(lambda: replays.exists() and replays.stat().st_size > 10_000, process=process)
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=SECONDS)
     assert process.returncode == 130

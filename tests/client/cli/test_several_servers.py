@@ -6,30 +6,19 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from octofold_client.rpc.local_server import LocalServer
-from octofold_game.referee import verify
-from octofold_game.replays import read_replays
 from support.commands import octofold
+from support.replays import Replays, replays_of
+from support.waiting import wait_for
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 GAMES = 50
 OPTIONS = ["--games", str(GAMES), "--seed", "11", "--parallel", "8"]
 SECONDS = 60
-Replays = dict[int, tuple[bytes, int]]
-
-
-def replays_of(folder: Path) -> Replays:
-    games: Replays = {}
-    for episode in read_replays(folder / "games.replay"):
-        verify(episode)
-        assert episode.game not in games, "a game was played twice"
-        games[episode.game] = episode.moves, episode.score
-    return games
 
 
 def evaluate(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -75,7 +64,7 @@ def test_a_server_that_dies_loses_no_game_and_is_named(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     replays = tmp_path / "out" / "games.replay"
-    wait_for(lambda: replays.exists() and replays.stat().st_size > 2000, process)
+    wait_for(lambda: replays.exists() and replays.stat().st_size > 2000, process=process)
     assert second.pid is not None
     os.kill(second.pid, signal.SIGKILL)
     _, errors = process.communicate(timeout=SECONDS)
@@ -113,7 +102,7 @@ def test_when_all_servers_die_the_finished_games_are_kept(
             command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         replays = tmp_path / "out" / "games.replay"
-        wait_for(lambda: replays.exists() and replays.stat().st_size > 2000, process)
+        wait_for(lambda: replays.exists() and replays.stat().st_size > 2000, process=process)
         for server in (second, third):
             assert server.pid is not None
             os.kill(server.pid, signal.SIGKILL)
@@ -190,11 +179,3 @@ def test_the_same_server_twice_is_refused(tmp_path: Path) -> None:
     done = evaluate(tmp_path, "--target", "127.0.0.1:1,127.0.0.1:1")
     assert done.returncode == 2
     assert "--target: contains 127.0.0.1:1 twice" in done.stderr
-
-
-def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    give_up = time.monotonic() + SECONDS
-    while not condition():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < give_up
-        time.sleep(0.002)

@@ -1,25 +1,16 @@
 """What is said when one side speaks TLS and the other does not, or a certificate cannot be verified."""
 
-import datetime
-import ipaddress
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from octofold_client import Client
 from octofold_client.errors import Unavailable
 from octofold_client.evaluation.servers import diagnose
 from octofold_client.rpc.credentials import Credentials
+from octofold_client.rpc.local_server import LocalServer
+from support.certificates import Authority
 from support.commands import octofold
-
-SERVE = Path(sys.executable).with_name("octofold-serve")
 
 
 def line_of(*arguments: str) -> str:
@@ -31,65 +22,29 @@ def line_of(*arguments: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate of 127.0.0.1 that vouches for itself, in a folder with its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "octofold test")])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=2))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    (folder / "certificate.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    (folder / "key.pem").write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-    )
-    return folder / "certificate.pem"
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("tls"), "authority")
 
 
 @pytest.fixture(scope="module")
-def tls_port(certificate: Path, repository: Path) -> Iterator[int]:
+def certificate(authority: Authority) -> Path:
+    return authority.certificate
+
+
+@pytest.fixture(scope="module")
+def tls_port(authority: Authority, repository: Path) -> Iterator[int]:
     """The port of a real server that speaks TLS."""
-    file = certificate.with_name("port")
-    command: list[str | Path] = [
-        SERVE,
-        "--models",
-        repository,
-        "--port",
-        "0",
-        "--port-file",
-        file,
-        "--grace",
-        "0",
-    ]
-    tls: list[str | Path] = ["--tls-certificate", certificate, "--tls-key", certificate.with_name("key.pem")]
-    with subprocess.Popen([*command, *tls], stderr=subprocess.DEVNULL) as server:
-        try:
-            while not file.exists():
-                assert server.poll() is None
-                time.sleep(0.02)
-            yield int(file.read_text())
-        finally:
-            server.terminate()
+    pair = authority.issue("server")
+    flags = ("--tls-certificate", str(pair.certificate), "--tls-key", str(pair.key))
+    credentials = Credentials.from_files(authorities=authority.certificate)
+    with LocalServer(repository, flags, credentials=credentials) as server:
+        yield int(server.target.rpartition(":")[2])
 
 
 def test_a_certificate_that_cannot_be_verified_is_one_line_with_the_reason(tls_port: int) -> None:
     assert line_of("models", "--target", f"127.0.0.1:{tls_port}", "--tls") == (
-        f"octofold: the certificate of 127.0.0.1:{tls_port} cannot be verified: self-signed certificate "
-        "(name the CA certificates to trust with --tls-ca)"
+        f"octofold: the certificate of 127.0.0.1:{tls_port} cannot be verified: "
+        "unable to get local issuer certificate (name the CA certificates to trust with --tls-ca)"
     )
 
 
@@ -108,7 +63,7 @@ def test_a_wrong_certificate_is_found_behind_the_refusal_of_a_hosts_other_addres
         f"the certificate of localhost:{tls_port} is not for this host name"
     )
     unknown = diagnose(refused, f"127.0.0.1:{tls_port}", Credentials(tls=True))
-    assert "cannot be verified: self" in str(unknown)
+    assert "cannot be verified: unable to get local issuer" in str(unknown)
     assert diagnose(refused, f"127.0.0.1:{tls_port}", here) is refused
 
 

@@ -17,9 +17,10 @@ from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.terminal.progress import progress_on
 from octofold_game.model import GraphFile
-from octofold_game.referee import ReplayError, verify
-from octofold_game.replays import ReplayWriter, read_replays
+from octofold_game.referee import ReplayError
+from octofold_game.replays import ReplayWriter
 from rich.console import Console
+from support.replays import replays_of
 
 Run = Callable[..., Evaluation]
 
@@ -47,15 +48,6 @@ def run(target: str, tmp_path: Path) -> Run:
             )
 
     return run
-
-
-def replays_of(folder: Path) -> dict[int, tuple[bytes, bytes, int]]:
-    games = {}
-    for episode in read_replays(folder / "games.replay"):
-        verify(episode)
-        assert episode.game not in games, "a game was played twice"
-        games[episode.game] = episode.start.tobytes(), episode.moves, episode.score
-    return games
 
 
 def result_of(folder: Path) -> dict[str, Any]:

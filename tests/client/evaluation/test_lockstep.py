@@ -19,13 +19,12 @@ from octofold_client.rpc.conversations import RetryPolicy
 from octofold_game.episodes import Episode
 from octofold_game.referee import verify
 from octofold_game.rules import legal_moves
+from support.players import FirstLegal
 
 Boards = NDArray[np.uint8]
 
 
-def first_legal(boards: Boards) -> NDArray[np.int8]:
-    moves: NDArray[np.int8] = legal_moves(boards).argmax(axis=1).astype(np.int8)
-    return moves
+first_legal = FirstLegal().next_moves
 
 
 class Ready:

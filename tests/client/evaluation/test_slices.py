@@ -6,31 +6,20 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from octofold_client import EvaluationError, OtherEvaluation, evaluate, merge
 from octofold_client.evaluation.merging import merge as merge_folders
 from octofold_client.evaluation.sides import read_side
 from octofold_client.evaluation.slices import Slice
 from octofold_client.provenance import runs_of
 from octofold_game.replays import ReplayWriter, read_replays
-from octofold_game.rules import legal_moves
 from support.commands import octofold
+from support.players import FirstLegal
 
 GAMES, SEED = 14, 3
 KEPT = {"conditions.json", "games.replay", "report.md", "result.json", "runs.jsonl"}
-
-
-class FirstLegal:
-    def __init__(self, name: str = "first legal") -> None:
-        self.name = name
-
-    def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        moves: NDArray[np.int8] = legal_moves(boards).argmax(axis=1).astype(np.int8)
-        return moves
 
 
 def play(folder: Path, part: tuple[int, int] | None = None, **changed: Any) -> Path:

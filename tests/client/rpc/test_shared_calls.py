@@ -207,9 +207,13 @@ def test_ctrl_c_ends_the_main_threads_call_and_no_other(listen: Listen) -> None:
         asked = [threads.submit(client.next_move, board_of(cell)) for cell in range(6)]
         while not servicer.calls:
             time.sleep(0.01)
-        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
-        with pytest.raises(KeyboardInterrupt):
+
+        def interrupted() -> None:
+            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
             client.next_move(board_of(9))
+
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
         servicer.go.set()
         assert [one.result(10).move for one in asked] == list(range(6))
 

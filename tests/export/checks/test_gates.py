@@ -47,9 +47,7 @@ def reference_of(module: nn.Module, boards: NDArray[np.uint8], rule: Rule, symme
     return reference_answers(plain_head(description, evaluate), boards, rule, symmetries)
 
 
-@pytest.mark.parametrize(
-    ("rule", "symmetries"), [("vote", 8), ("mean", 8), ("vote", 4), ("mean", 2), ("vote", 1)]
-)
+@pytest.mark.parametrize(("rule", "symmetries"), PLAYERS)
 def test_a_faithful_graph_passes(
     module: nn.Module, network: FoldableNetwork, boards: NDArray[np.uint8], rule: Rule, symmetries: int
 ) -> None:

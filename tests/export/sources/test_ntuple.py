@@ -3,9 +3,6 @@
 import hashlib
 import json
 import shutil
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ import onnxruntime
 import pytest
 from numpy.typing import NDArray
 from octofold_client import Client
+from octofold_client.rpc.local_server import LocalServer
 from octofold_export.checks.gates import TIE, check_moves
 from octofold_export.checks.runner import FoldedGraph
 from octofold_export.cli import main
@@ -176,21 +174,10 @@ def test_a_bare_onnxruntime_finds_the_tables_beside_the_model(
 
 
 @pytest.fixture(scope="module")
-def target(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def target(models: Path) -> Iterator[str]:
     """The address of a server process that serves `models`."""
-    port_file = tmp_path_factory.mktemp("server") / "port"
-    command = [sys.executable, "-m", "octofold_server.cli", "--port", "0", "--port-file", str(port_file)]
-    server = subprocess.Popen([*command, "--models", str(models)], stderr=subprocess.DEVNULL)
-    try:
-        give_up = time.monotonic() + 60
-        while not port_file.exists():
-            assert server.poll() is None
-            assert time.monotonic() < give_up
-            time.sleep(0.02)
-        yield f"127.0.0.1:{port_file.read_text().strip()}"
-    finally:
-        server.kill()
-        server.wait()
+    with LocalServer(models) as server:
+        yield server.target
 
 
 def test_a_server_answers_with_the_native_players_moves(

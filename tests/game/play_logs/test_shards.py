@@ -59,7 +59,6 @@ def test_an_epoch_goes_on_where_it_stopped(shuffled: ShuffledMoves, start: int) 
 
 
 def test_neighbors_in_training_come_from_different_games(shuffled: ShuffledMoves, played: Moves) -> None:
-    """Two moves of one game are within ten tiles of each other about once in a hundred pairs."""
     sums = np.where(played.boards > 0, 1 << played.boards.astype(np.int64), 0).sum(axis=1)
     assert np.mean(np.abs(np.diff(sums)) <= 4) > 0.9
     found = np.where((boards := epoch(shuffled, 0)[:, :16]) > 0, 1 << boards.astype(np.int64), 0).sum(axis=1)

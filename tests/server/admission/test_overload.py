@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import time
 import urllib.request
 from collections import Counter
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from support.processes import metric
 from support.servers import Start, WriteVersion
 
 SECONDS = float(os.environ.get("OCTOFOLD_TEST_OVERLOAD_SECONDS", "8"))
@@ -23,15 +23,6 @@ SECONDS_PER_BOARD = 0.002
 QUEUE = 100
 BATCH = 32
 SLOW_SERVER = str(Path(__file__).parents[1] / "slow_server.py")
-
-
-def metric(text: str, name: str, **labels: str) -> float:
-    """The sum of a metric's samples that have these labels."""
-    total = 0.0
-    for found, value in re.findall(rf"^{name}(?:{{(.*)}})? (\S+)$", text, re.MULTILINE):
-        if all(f'{label}="{wanted}"' in found for label, wanted in labels.items()):
-            total += float(value)
-    return total
 
 
 class Overload:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -25,6 +24,7 @@ from octofold_server.transport.idle_streams import IdleStreams
 from octofold_server.transport.interface import Metadata
 from octofold_server.transport.streams import MAX_OPEN_BOARDS, MIN_BOARDS, AnswerStream, StreamCalls
 from support.servers import ServeAll
+from support.waiting import becomes_true
 
 
 class OneModel:
@@ -131,13 +131,6 @@ def ask(batcher: Batcher) -> Call:
     call = Call(np.ones((1, 16), np.uint8))
     batcher.submit(call)
     return call
-
-
-def becomes_true(condition: Callable[[], bool], seconds: float = 30) -> bool:
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.01)
-    return condition()
 
 
 def message(number: int, boards: int, model: str = "") -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import grpc
-import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.batching.statistics import Refusals
@@ -69,13 +68,9 @@ class Ended:
         self.why = why
 
 
-def test_of_too_many_unread_replies_the_connection_with_the_most_loses_its_oldest(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    clock = iter(range(10))
-    monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
+def test_of_too_many_unread_replies_the_connection_with_the_most_loses_its_oldest() -> None:
     refusals = Refusals()
-    unread = UnreadReplies(60, 3000, refusals)
+    unread = UnreadReplies(60, 3000, refusals, clock=iter(range(10)).__next__)
     calls: list[Any] = [Ended(client) for client in ("modest", "greedy", "greedy", "greedy", "greedy")]
     unread.look(calls)
     assert not any(call.why for call in calls)  # they may just be on their way

@@ -3,7 +3,6 @@
 import csv
 import json
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from octofold_training.learners.imitation import Imitation, ImitationOptions
 from octofold_training.networks.build import build
 from octofold_training.run.long_run import resume, save_state, train
 from support.training import finished, octofold_train
+from support.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(300)  # on a machine that may be busy, a process takes long to begin
 
@@ -241,11 +241,7 @@ def test_ctrl_c_keeps_the_run(folder: Path, tmp_path: Path, count: int) -> None:
     command = ("imitation", "small.toml", "--moves", folder, "--device", "cpu")
     history = tmp_path / "runs" / "small" / "history.jsonl"
     process = octofold_train(*command, folder=tmp_path, processes=count)
-    give_up = time.monotonic() + 200
-    while not history.exists() or not history.stat().st_size:
-        assert time.monotonic() < give_up
-        assert process.poll() is None, process.communicate()[1]
-        time.sleep(0.05)
+    wait_for(lambda: history.exists() and history.stat().st_size > 0, seconds=200, process=process)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=200)
     assert "interrupted; the same command continues in runs/small" in err

@@ -81,9 +81,13 @@ def test_ctrl_c_while_the_threads_play_counts_and_keeps_all_that_they_learned() 
     learner.learn(1_000)
     before, others = learner.moves, threading.active_count()
     timer = threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT])
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
+
+    def interrupted() -> None:
+        timer.start()
         learner.learn(10**12)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     timer.join()
     assert learner.moves > before
     assert threading.active_count() == others

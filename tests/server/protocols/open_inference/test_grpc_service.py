@@ -314,7 +314,7 @@ def test_readiness_ends_before_calls_are_refused(server: Served) -> None:
     assert ready() == (True, False, False)
 
 
-def test_a_stream_ends_with_unavailable_when_the_door_closes(server: Served) -> None:
+def test_a_stream_ends_with_unavailable_when_the_server_takes_no_more_calls(server: Served) -> None:
     messages: queue.Queue[Any] = queue.Queue()
     stream = server.infer_stub().ModelStreamInfer(iter(messages.get, None))
     messages.put(request(id="1"))

@@ -180,7 +180,7 @@ def test_a_model_is_unloaded_and_loaded_over_rest(ask: Ask, server: Served) -> N
     assert ask(server, "GET", "/v2/models/fake/ready").status == 200
 
 
-def test_probes_agree_with_the_door(ask: Ask, server: Served) -> None:
+def test_probes_agree_with_what_calls_are_told(ask: Ask, server: Served) -> None:
     def probes() -> list[int]:
         paths = ("/healthz", "/v2/health/live", "/readyz", "/v2/health/ready", "/v2/models/fake/ready")
         return [ask(server, "GET", path).status for path in paths]

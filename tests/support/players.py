@@ -1,0 +1,17 @@
+"""Players of tests."""
+
+import numpy as np
+from numpy.typing import NDArray
+from octofold_game.rules import legal_moves
+
+
+class FirstLegal:
+    """Makes the first legal move; 0 where the game is over."""
+
+    def __init__(self, name: str = "first legal") -> None:
+        self.name = name
+
+    def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+        """The moves on boards `[N, 16]`."""
+        moves: NDArray[np.int8] = legal_moves(boards).argmax(axis=1).astype(np.int8)
+        return moves
