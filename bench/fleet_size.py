@@ -20,7 +20,7 @@ import numpy as np
 import onnxruntime
 from direct import newest_version
 from fleet_model import STEP, Autoscaler, Course, Server, highest_rate, quantile_at, scaled
-from harness import report
+from harness import report, show
 from numpy.typing import NDArray
 from octofold_client.loadtest.boards import played_boards
 from octofold_game.model import BOARDS, GRAPH_FILES
@@ -164,14 +164,15 @@ def main() -> None:
     fixed, each = fitted(seconds)
     servers = {size: server_of(fixed, each, options.cores, size) for size in CALL_SIZES}
     lanes = [(batch, f"{1e3 * took:.2f} ms", f"{batch / took:,.0f}") for batch, took in seconds.items()]
-    report(f"measured: a lane of {options.model}", ("batch", "CPU time", "boards/s"), lanes, seconds=seconds)
+    show(f"measured: a lane of {options.model}", ("batch", "CPU time", "boards/s"), lanes)
     rows = servers_table(servers, options.rate, options.limit_ms / 1e3)
     columns = ("boards in a call", "boards/s of a server", "of capacity", "servers", "one lost", "10% lost")
     title = f"simulated: {options.rate:,.0f} boards/s, p99 {options.limit_ms:g} ms, {options.cores} cores"
-    report(title, columns, rows, fixed=fixed, each=each, found=rows)
+    show(title, columns, rows)
     steps = steps_table(servers[16], 16)
     heads = ("looks at", "new servers", "load", "enough after", "slow until", "worst", "refused", "servers")
-    report("simulated: 20 servers, half busy, and a step of the load", heads, steps, found=steps)
+    title = "simulated: 20 servers, half busy, and a step of the load"
+    report(title, heads, steps, seconds=seconds, fixed=fixed, each=each, sizes=rows, steps=steps)
 
 
 if __name__ == "__main__":

@@ -34,10 +34,15 @@ def medians(results: Mapping[str, Sequence[float]]) -> dict[str, float]:
 
 def report(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], **figures: object) -> None:
     """Print the table, then the figures as one JSON line."""
+    show(title, columns, rows)
+    print(json.dumps({"benchmark": title, **figures}))
+
+
+def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print a table."""
     table = Table(title=title, title_justify="left")
     for number, column in enumerate(columns):
         table.add_column(column, justify="left" if number == 0 else "right")
     for row in rows:
         table.add_row(*(escape(str(cell)) for cell in row))
     Console(width=110).print(table)
-    print(json.dumps({"benchmark": title, **figures}))

@@ -1,5 +1,7 @@
 """What follows a million games: `octofold report` and `octofold merge`, their time and their memory.
 
+    python bench/million.py
+
 The games are made up: random moves with plausible scores, because no report looks at single moves. They are
 written as four slices, which `report` and `merge` read as they would read played ones.
 """

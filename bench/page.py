@@ -1,4 +1,6 @@
-"""How long a move takes in a browser: every graph of the shipped models in onnxruntime-web, in turns.
+"""How long a move takes in a browser: fp32 and int8 graphs of shipped networks in onnxruntime-web, in turns.
+
+    python bench/page.py
 
 Needs Chromium (`make browser`) and onnxruntime-web (`make page`). Prints a table, then one JSON line. On a
 shared machine only the ratios count.
@@ -17,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from harness import report
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).parents[1]
@@ -82,11 +85,10 @@ def main() -> None:
                 shutil.copy(newest / graph, target)
                 files.append(str(target.relative_to(site)))
         found = measured(site, files, options.rounds)
-    print(f"{'graph':40} {'load, ms':>9} {'a move, ms':>11}")
-    for file, times in found.items():
+    for times in found.values():
         times["move_ms"] = float(np.median(times["move_ms"]))
-        print(f"{file:40} {times['load_ms']:9.0f} {times['move_ms']:11.2f}")
-    print(json.dumps(found))
+    rows = [(file, f"{times['load_ms']:.0f}", f"{times['move_ms']:.2f}") for file, times in found.items()]
+    report("a move in a browser", ("graph", "load, ms", "a move, ms"), rows, graphs=found)
 
 
 if __name__ == "__main__":

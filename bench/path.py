@@ -129,7 +129,7 @@ def measure(watch: Watch, port_file: Path, rest_port_file: Path, arguments: argp
                 print(f"    {file}: {function}")
         assert caller.stdin is not None
         caller.stdin.close()
-    print(json.dumps({"bench": "path", "model": arguments.model, "changes": counts}))
+    print(json.dumps({"benchmark": "path", "model": arguments.model, "changes": counts}))
 
 
 def measure_and_stop(*arguments: Any) -> None:

@@ -1,6 +1,6 @@
 """Counts how often an evaluation asks for a board again, and so how much a cache could save.
 
-    octofold play --games 100 && python bench/repeats.py results/*/games.replay
+    octofold play --games 100 --out results/repeats && python bench/repeats.py results/repeats/games.replay
 
 The games of a replay file are replayed in lockstep, one board of each game at a time, the way evaluation asks
 for them. The table shows the share of boards that a cache of the most recent boards would hold, exactly and

@@ -1,7 +1,7 @@
 """Measures how strong an n-tuple network plays in this process, without a server.
 
-    python bench/teacher.py runs/teacher --depth 1 --games 1000
-    python bench/teacher.py runs/teacher --depth 2 --games 200
+    python bench/teacher.py models/ntuple/1 --depth 1 --games 1000
+    python bench/teacher.py models/ntuple/1 --depth 2 --games 200
 
 The depth counts the moves that the search looks ahead: depth 1 is called 1-ply elsewhere, and depth 2 is
 called 3-ply. The games are those of `octofold evaluate` with the same seed.
@@ -25,7 +25,7 @@ LARGEST_EXPONENT = 15
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("teacher", type=Path, help="folder of a teacher's run")
+    parser.add_argument("teacher", type=Path, help="folder of an n-tuple network: of a run or of a model")
     parser.add_argument("--depth", type=int, default=1, help="moves to look ahead (default: 1)")
     parser.add_argument("--games", type=int, default=1000, help="number of games (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the games (default: %(default)s)")

@@ -1,6 +1,6 @@
 """Measures how fast the trainers are: moves per second of teachers, positions per second of a student.
 
-    python bench/training.py --teacher runs/teacher --recipe training/recipes/flagship.toml
+    python bench/training.py --recipe training/recipes/flagship.toml
 
 Teachers learn with the lambda and the restarts of their recipe. Their speed depends on how full the tables
 are and on how long the games last, so new teachers of four and eight tuples learn for a while before they are

@@ -75,7 +75,12 @@ def _positions_per_second(options: argparse.Namespace, name: str, trainers: list
             )
             for trainer, folder in zip(trainers, folders, strict=True)
         ]
-        endings = [process.wait() for process in running]
+        try:
+            endings = [process.wait() for process in running]
+        finally:  # after Ctrl-C
+            for process in running:
+                process.terminate()
+                process.wait()
         if any(endings):
             raise SystemExit("a trainer failed; its error is above")
         return sum(_median_rate(folder / "history.jsonl") for folder in folders)
