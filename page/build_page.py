@@ -74,7 +74,7 @@ def build(out: Path, repository: Path, names: list[str] | None, max_megabytes: f
     """
     models = _newest(repository, names, max_megabytes)
     if out.exists():
-        if not (out / LIST).exists() and any(out.iterdir()):
+        if not (out / "page" / "js").is_dir() and any(out.iterdir()):
             raise SiteError(f"{out} holds other files than a site; name another folder")
         shutil.rmtree(out)
     with as_file(files("octofold_server.protocols.page") / "static") as static:
