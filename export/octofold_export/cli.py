@@ -350,7 +350,9 @@ def _megabytes(text: str) -> float:
 
 def _positive(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text:.40} is not a whole number from 1 to {'9' * _MOST_DIGITS}")
+        raise argparse.ArgumentTypeError(
+            f"{text[:40]!r} is not a whole number from 1 to {'9' * _MOST_DIGITS}"
+        )
     return int(text)
 
 

@@ -8,8 +8,7 @@ from octofold_game.rules import legal_moves
 class FirstLegal:
     """Makes the first legal move; 0 where the game is over."""
 
-    def __init__(self, name: str = "first legal") -> None:
-        self.name = name
+    name = "first legal"
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
         """The moves on boards `[N, 16]`."""

@@ -22,6 +22,10 @@ GAMES, SEED = 14, 3
 KEPT = {"conditions.json", "games.replay", "report.md", "result.json", "runs.jsonl"}
 
 
+class Second(FirstLegal):
+    name = "second"
+
+
 def play(folder: Path, part: tuple[int, int] | None = None, **changed: Any) -> Path:
     options = {"games": GAMES, "seed": SEED, "parallel": 5, **changed}
     evaluate(options.pop("player", FirstLegal()), folder, slice=part, **options)
@@ -148,7 +152,7 @@ def test_games_of_other_conditions_are_named_with_the_difference(slices: list[Pa
     to = tmp_path / "merged"
     seed = play(tmp_path / "seed", (2, 3), seed=4)
     refused([a, seed, c], f"{seed} and {a} are not of one evaluation: seed 4, not 3", to)
-    player = play(tmp_path / "player", (2, 3), player=FirstLegal("second"))
+    player = play(tmp_path / "player", (2, 3), player=Second())
     refused([a, player, c], f"{player} and {a} are not of one evaluation: model second, not first legal", to)
     more = play(tmp_path / "more", (2, 3), games=15)
     refused([a, more, c], f"{more} is a part of 15 games, not of 14", to)
