@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import get_args
 
-from octofold_game.command_line import Parser
+from octofold_game.command_line import Parser, whole_number
 from octofold_game.completion import add_completion
 from octofold_game.extras import install_command
 from octofold_game.model import PRECISIONS, Rule
@@ -37,7 +37,6 @@ _FIELDS = (
 )
 """Flags that are fields of a description, by their paths in it."""
 
-_MOST_DIGITS = 18
 _PERCENT = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?%")
 _MEGABYTES = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
 _EPILOG = """\
@@ -349,11 +348,10 @@ def _megabytes(text: str) -> float:
 
 
 def _positive(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS and int(text) > 0):
-        raise argparse.ArgumentTypeError(
-            f"{text[:40]!r} is not a whole number from 1 to {'9' * _MOST_DIGITS}"
-        )
-    return int(text)
+    number = whole_number(text) if text.isascii() else None
+    if not number:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number from 1")
+    return number
 
 
 def _precisions(text: str) -> frozenset[str]:

@@ -16,6 +16,7 @@ WRONG_COMMAND_LINE = 2
 _ARGUMENT = re.compile(r"argument ([^:]+): (.*)", re.DOTALL)
 _REQUIRED = "the following arguments are required: "
 _CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)", re.DOTALL)
+_MOST_DIGITS = 20  # of 2**64 - 1
 _LONGEST_WORD = 100  # of what was typed, in an error
 _OPTION = re.compile(r"--[a-z][a-z0-9-]*")
 
@@ -52,6 +53,14 @@ class Parser(argparse.ArgumentParser):
             self.error(f"unexpected argument {unknown[0][:_LONGEST_WORD]!r}")
         name = option.partition("=")[0][:_LONGEST_WORD]
         self.error(f"there is no option {name}{did_you_mean(name, _OPTION.findall(self.format_help()))}")
+
+
+def whole_number(text: str) -> int | None:
+    """The whole number that the text is; None for other text, and for more digits than any option takes.
+
+    Without that limit, `int` raises an error of its own above 4,300 digits.
+    """
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
 def _plain(argument: str, reason: str) -> str:

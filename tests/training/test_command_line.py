@@ -105,6 +105,10 @@ def test_logs_are_shuffled_without_torch(tmp_path: Path) -> None:
             ["moves", "log.txt", "--seed", "-1"],
             "octofold-train moves: --seed: '-1' is not a whole number from 0",
         ),
+        (
+            ["moves", "log.txt", "--seed", "9" * 5000],
+            f"octofold-train moves: --seed: '{'9' * 40}' is not a whole number from 0",
+        ),
         (["teacher"], "octofold-train teacher: recipe is missing"),
     ],
 )

@@ -23,7 +23,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from octofold_game.command_line import Parser
+from octofold_game.command_line import Parser, whole_number
 from octofold_game.completion import add_completion
 
 from octofold_training import commands
@@ -234,9 +234,10 @@ def _count(text: str) -> int:
 
 
 def _seed(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
-    return int(text)
+    number = whole_number(text)
+    if number is None:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number from 0")
+    return number
 
 
 def _minutes(text: str) -> float:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TypeAlias
 
-from octofold_game.command_line import Parser
+from octofold_game.command_line import Parser, whole_number
 
 from octofold_client.errors import EvaluationError, InvalidRequest
 from octofold_client.evaluation.servers import Servers, report_missing
@@ -20,7 +20,6 @@ DEFAULT_TARGET = "127.0.0.1:50051"
 RESULTS = Path("results")
 """Parent of the result folders if --out is not given."""
 _NOT_IN_NAMES = re.compile(r"[^\w.,=-]+")
-_MOST_DIGITS = 20  # of 2**64 - 1
 GAMES = 100
 """Number of games if --games is not given."""
 PARALLEL, LOCAL_PARALLEL = 1024, 64
@@ -206,21 +205,18 @@ def name_in_folder(name: str) -> str:
 
 def count(text: str, most: int, least: int = 1) -> int:
     """A whole number from `least` to `most`."""
-    if not _is_whole(text) or not least <= int(text) <= most:
+    number = whole_number(text)
+    if number is None or not least <= number <= most:
         raise argparse.ArgumentTypeError(f"{text:.40} is not a number from {least} to {most:,}")
-    return int(text)
+    return number
 
 
 def seed(text: str) -> int:
     """A whole number from 0 to 2**64 - 1."""
-    if not _is_whole(text) or int(text) >= 2**64:
+    number = whole_number(text)
+    if number is None or number >= 2**64:
         raise argparse.ArgumentTypeError(f"{text:.40} is not a number from 0 to 2**64 - 1")
-    return int(text)
-
-
-def _is_whole(text: str) -> bool:
-    """Whether the text is a whole number of no more digits than any number here has: `int` reads 4,300."""
-    return text.isdecimal() and len(text) <= _MOST_DIGITS
+    return number
 
 
 def slice_of_games(text: str) -> tuple[int, int]:

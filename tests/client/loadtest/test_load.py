@@ -74,35 +74,29 @@ def generated(asker: Asker, share: Share, seconds: float = 0.5, boards: int = 4)
         return runner.run(run())
 
 
-def assert_takes(counts: Counts, least_us: float) -> None:
-    """No answer came sooner than the asker gives it; a busy machine may have been slower."""
-    median = counts.latencies.percentile(50)
-    assert median is not None
-    assert median >= 0.99 * least_us
-
-
 def test_a_closed_loop_asks_again_when_it_is_answered_and_counts_the_boards() -> None:
     counts = generated(FakeAsker(), Share(Closed(3)))
-    assert 3 < counts.answered <= 150  # three callers, each at most once in 10 ms
+    assert 60 <= counts.answered <= 150
     assert counts.boards == 4 * counts.answered
-    assert_takes(counts, 10_000)
+    assert counts.latencies.percentile(50) == pytest.approx(10_000, rel=0.3)
+    assert counts.late == 0
 
 
 def test_callers_that_think_ask_less_often() -> None:
     counts = generated(FakeAsker(), Share(Closed(10, think_seconds=0.09)), seconds=1.0)
-    assert 0 < counts.sent <= 130  # each at most once in 100 ms
+    assert 50 <= counts.sent <= 130
 
 
 def test_an_open_loop_sends_on_time_whatever_the_answers_take() -> None:
     counts = generated(FakeAsker(seconds=0.2), Share(Open(200, poisson=False)))
-    assert 90 <= counts.sent <= 110
-    assert_takes(counts, 200_000)
+    assert counts.sent == pytest.approx(100, abs=10)
+    assert counts.latencies.percentile(50) == pytest.approx(200_000, rel=0.2)
 
 
 def test_latency_counts_from_the_intended_time_when_the_client_could_not_send() -> None:
     counts = generated(FakeAsker(block_call=20), Share(Open(200, poisson=False)), seconds=0.8)
     # Of 0.3 s at 200 calls a second, all but the last millisecond's are late, by 150 ms on average.
-    assert 55 <= counts.late < counts.answered
+    assert 55 <= counts.late <= 120
     worst = counts.latencies.percentile(95)
     assert worst is not None
     assert worst >= 200_000
@@ -189,8 +183,8 @@ def test_processes_together_make_the_load_and_the_server_counts_the_same_calls(t
         split = Split.between(before, statistics.read())
     assert split is not None
     both = Counts.of_windows(counts)
-    assert both.seconds >= 0.55
-    assert 0.5 * both.answered < split.calls < 2 * both.answered  # the two look at different moments
+    assert both.seconds == pytest.approx(0.6, rel=0.2)
+    assert split.calls == pytest.approx(both.answered, rel=0.3)
     assert len(both.cpu_shares) == 2
     assert all(share > 0 for share in both.cpu_shares)
     assert not both.errors
