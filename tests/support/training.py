@@ -1,4 +1,4 @@
-"""`octofold-train` as a command of its own, in one process or in several."""
+"""`octofold-train` and other programs that train, in one process or in several."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from pathlib import Path
 
 def octofold_train(*arguments: object, folder: Path, processes: int = 1) -> subprocess.Popen[str]:
     """Start the command in `folder`; several processes are `torchrun`'s."""
-    program = ["-m", "octofold_training.cli"]
-    if processes > 1:
-        program = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}", *program]
-    command = [sys.executable, *program, *map(str, arguments)]
+    return started("-m", "octofold_training.cli", *arguments, folder=folder, processes=processes)
+
+
+def started(*program: object, folder: Path, processes: int) -> subprocess.Popen[str]:
+    """Start a Python program in `folder`; several processes are `torchrun`'s."""
+    torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    command = [sys.executable, *(torchrun if processes > 1 else []), *map(str, program)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

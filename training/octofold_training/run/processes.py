@@ -14,6 +14,7 @@ from types import FrameType
 
 import numba
 import torch
+import torch.distributed.nn  # before there is a process group, see `joined_processes`
 from torch import Tensor, distributed, nn
 
 from octofold_training.errors import TrainingError
@@ -97,7 +98,12 @@ def require_one_process(what: str) -> None:
 
 @contextmanager
 def joined_processes(device: torch.device) -> Iterator[Processes]:
-    """Join the processes that `torchrun` has started, if it has, until the block ends."""
+    """Join the processes that `torchrun` has started, if it has, until the block ends.
+
+    Functions of `torch.distributed.nn` keep the process group that there is when they are imported, as the
+    defaults of their arguments. If that were ours, its threads would outlive the block, and could abort a
+    process that has done its work while Python ends.
+    """
     count = int(os.environ.get("WORLD_SIZE", "1"))
     if count == 1:
         yield ONE_PROCESS

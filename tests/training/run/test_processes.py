@@ -1,0 +1,34 @@
+"""Joining the processes of a run, and leaving them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.training import finished, started
+
+JOIN_AND_LEAVE = """
+import importlib
+from pathlib import Path
+import torch
+from octofold_training.run.processes import joined_processes
+
+def communicating():
+    names = {thread.read_text() for thread in Path("/proc/self/task").glob("*/comm")}
+    return any("gloo" in name for name in names)
+
+with joined_processes(torch.device("cpu")) as processes:
+    importlib.import_module("torch.distributed.nn")  # as the first optimizer does
+    processes.added(torch.ones(1))
+    joined = communicating()
+print(f"process {processes.rank}: {joined}, then {communicating()}")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are listed in /proc")
+def test_who_has_left_the_others_has_no_threads_of_theirs(tmp_path: Path) -> None:
+    (tmp_path / "join_and_leave.py").write_text(JOIN_AND_LEAVE)
+    said = finished(started("join_and_leave.py", folder=tmp_path, processes=2))
+    assert sorted(said.splitlines()) == ["process 0: True, then False", "process 1: True, then False"]
