@@ -16,6 +16,7 @@ import grpc
 import numpy as np
 from google.protobuf.message import Message
 from numpy.typing import NDArray
+from octofold_game.command_line import whole_number
 from octofold_game.model import BOARDS, MOVE
 from octofold_proto import messages
 from octofold_proto.inference import grpc_service_pb2 as oip
@@ -54,9 +55,10 @@ class Form:
         name, colon, boards = text.partition(":")
         if name not in ASKERS:
             raise InvalidRequest(f"{text} is not a form of call; use {', '.join(ASKERS)}, such as packed:16")
-        if colon and not (boards.isdecimal() and 1 <= int(boards) <= MOST_BOARDS):
+        number = whole_number(boards) if colon else 1
+        if number is None or not 1 <= number <= MOST_BOARDS:
             raise InvalidRequest(f"{text}: {boards!r} is not a number of boards from 1 to {MOST_BOARDS:,}")
-        form = cls(name, int(boards) if colon else 1)
+        form = cls(name, number)
         if form.name == "unary" and form.boards > 1:
             raise InvalidRequest(f"{text}: a unary call has one board; use packed:{form.boards} for more")
         return form

@@ -26,6 +26,9 @@ def test_levels_are_a_number_a_list_or_a_range(text: str, values: list[float]) -
     assert arguments.rates(text) == pytest.approx(values)
 
 
+MANY_DIGITS = "9" * 5000
+
+
 @pytest.mark.parametrize(
     ("read", "text", "message"),
     [
@@ -47,6 +50,12 @@ def test_levels_are_a_number_a_list_or_a_range(text: str, values: list[float]) -
         ),
         (arguments.form, "packed:x", "packed:x: 'x' is not a number of boards from 1 to 65,536"),
         (arguments.form, "packed:65537", "packed:65537: '65537' is not a number of boards from 1 to 65,536"),
+        pytest.param(
+            arguments.form,
+            f"packed:{MANY_DIGITS}",
+            f"packed:{MANY_DIGITS}: '{MANY_DIGITS}' is not a number of boards from 1 to 65,536",
+            id="more digits than int() takes",
+        ),
         (arguments.form, "unary:2", "unary:2: a unary call has one board; use packed:2 for more"),
     ],
 )
