@@ -87,6 +87,11 @@ class Models:
             Unavailable: the server is shutting down.
         """
         by_name = versions_by_name(self._config.models)
+        if self.default and by_name and self.default not in by_name:  # before minutes of loading, not after
+            raise ModelError(
+                f"the model repository has no default model {self.default!r}; it has "
+                + ", ".join(sorted(by_name))
+            )
         for name in self._config.versions.by_model.keys() - by_name.keys():
             _log.warning(
                 "--versions has a policy for %r, but the model repository has no version of it", name

@@ -62,7 +62,16 @@ def test_broken_models_are_listed_with_their_reason_and_do_not_disturb_the_other
     ("prepare", "arguments", "message"),
     [
         (lambda write: write(model=b"not a graph"), (), "tiny/1: model.onnx: onnxruntime cannot load it"),
-        (lambda write: write(), ("--default-model", "nobody"), "'nobody' cannot be served; ready: tiny"),
+        (
+            lambda write: write(),
+            ("--default-model", "nobody"),
+            "the model repository has no default model 'nobody'; it has tiny",
+        ),
+        (
+            lambda write: (write(), write(name="broken", model=b"not a graph")),
+            ("--default-model", "broken"),
+            "the default model 'broken' cannot be served; ready: tiny",
+        ),
         (lambda write: write(), ("--precision", "int8"), "the card offers fp32, not int8"),
         (lambda write: write(), ("--models", "/nowhere"), "cannot read the model repository /nowhere"),
         (lambda write: write(), ("--port-file", "/nowhere/port"), "cannot write the port file"),
