@@ -228,6 +228,19 @@ def test_a_wrong_token_is_refused_and_a_right_one_opens(go: Visitor) -> None:
         assert not any(TOKEN in url or "wrong" in url for url in visit.requests)
 
 
+def test_models_are_followed_again_once_a_token_is_given(go: Visitor) -> None:
+    with go() as visit:
+        set_speed(visit, "play", 0)
+        visit.run("sessionStorage.setItem('octofold.token', 'revoked')")
+        visit.page.locator("#token-field").wait_for()
+        visit.page.keyboard.press("Escape")
+        visit.page.get_by_role("button", name="One step").click()
+        field = visit.page.locator("#token-field")
+        field.fill(TOKEN)
+        with visit.page.expect_response(lambda reply: "/page/about" in reply.url and reply.ok):
+            field.press("Enter")
+
+
 def test_moves_on_a_thousand_boards_are_those_of_the_server(go: Visitor, server: Server) -> None:
     boards = np.random.default_rng(18).integers(0, 12, (1000, 16), dtype=np.uint8)
     ask = """async ({model, boards}) => {
@@ -470,6 +483,7 @@ def test_of_two_results_the_last_one_is_shown(go: Visitor, server: Server) -> No
 def test_a_result_asks_for_a_token_once(go: Visitor, server: Server) -> None:
     write_result(server, "guarded", finished_games(1))
     with go() as visit:
+        set_speed(visit, "play", 0)
         visit.run("sessionStorage.setItem('octofold.token', 'revoked')")
         visit.run("location.hash = '#watch/guarded'")
         visit.page.locator("#token-dialog").wait_for()

@@ -38,7 +38,8 @@ export class Models extends EventTarget {
       try {
         await this.refresh();
       } catch (error) {
-        if (error.status === 401) return; // without a token, the page would ask for one again and again
+        // Without waiting, the page would ask for a token again and again.
+        if (error.status === 401) await this._source.whenTokenGiven();
         if (error instanceof Gone) await this._source.whenBack();
       }
     }

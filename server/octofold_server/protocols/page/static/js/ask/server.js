@@ -45,6 +45,7 @@ export class Server {
     this._onState = onState;
     this._asking = null; // the question for a token that is open
     this._return = null; // the wait for the server to come back
+    this._withoutToken = []; // who waits for the user to give a token
     this.hasResults = true;
     this.mayReload = true; // other models
   }
@@ -117,6 +118,11 @@ export class Server {
     return this._return;
   }
 
+  /** Wait until the user gives a token, though not when first asked. */
+  whenTokenGiven() {
+    return new Promise((resolve) => this._withoutToken.push(resolve));
+  }
+
   async _look() {
     this._onState(true);
     for (;;) {
@@ -164,5 +170,6 @@ export class Server {
     const token = await this._asking;
     if (!token) throw new Refused("The server needs a token.", 401);
     store(TOKEN_KEY, token, { forSession: true });
+    for (const resolve of this._withoutToken.splice(0)) resolve();
   }
 }
