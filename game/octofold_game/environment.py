@@ -93,15 +93,15 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
             The observation and `info`, as the class describes them.
 
         Raises:
-            ValueError: the seed is out of range or the game is negative.
+            ValueError: the seed or the game is out of range; the running game goes on.
         """
+        chosen = self._seed if seed is None else seed
+        if chosen is None:
+            chosen = int(self.np_random.integers(1 << 63))
+        game = int((options or {}).get("game", self._next_game if seed is None else 0))
+        episodes = Episodes(chosen, [game])  # refuses what is out of range, before anything changes
         super().reset(seed=seed)
-        if seed is not None or self._seed is None:
-            self._seed = int(self.np_random.integers(1 << 63)) if seed is None else seed
-            self._next_game = 0
-        game = int((options or {}).get("game", self._next_game))
-        self._episodes = Episodes(self._seed, [game])
-        self._next_game = game + 1
+        self._seed, self._episodes, self._next_game = chosen, episodes, game + 1
         self._look(self._episodes)
         self._show()
         return self._observation(), self._info()

@@ -103,9 +103,12 @@ class Episodes:
         """Start more games; their rows follow those of the running games.
 
         Raises:
-            ValueError: an index is negative.
+            ValueError: an index is negative or above 2**63 - 1.
         """
-        indices = np.fromiter(games, dtype=np.int64)
+        try:
+            indices = np.fromiter(games, dtype=np.int64)
+        except OverflowError as error:
+            raise ValueError("a game index is above 2**63 - 1") from error
         if (indices < 0).any():
             raise ValueError(f"game index {indices.min()} is negative")
         boards = starting_boards(self._stream, indices.astype(np.uint64))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader
@@ -53,8 +54,11 @@ def _too_large(path: Path, max_bytes: int) -> OSError:
 
 @contextmanager
 def whole_file(file: Path) -> Iterator[Path]:
-    """Yield a temporary path. It replaces `file` when the block ends and is deleted if the block fails."""
-    partial = file.with_name(file.name + ".partial")
+    """Yield a temporary path. It replaces `file` when the block ends and is deleted if the block fails.
+
+    Nobody else writes to this path, so of several writers at once, the last one wins.
+    """
+    partial = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}.partial")
     try:
         yield partial
         partial.replace(file)

@@ -189,11 +189,18 @@ def _line_tables() -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.i
 
 
 def _first_odd_row(boards: Any) -> tuple[str, int | None]:
-    lengths = [len(row) if hasattr(row, "__len__") else 0 for row in boards]
+    lengths = [_cells_in(row) for row in boards]
     board = next((index for index, length in enumerate(lengths) if length != 16), None)
     if board is None:
         return "boards must have shape [N, 16]", None
     return f"board {board} has {lengths[board]} cells, not 16", board
+
+
+def _cells_in(row: Any) -> int:
+    """How many cells are in a row, or in its rows."""
+    if not isinstance(row, list | tuple | np.ndarray):
+        return 0
+    return sum(_cells_in(each) or 1 for each in row)
 
 
 _TO_FRONT, _TO_BACK, _REWARD = _line_tables()

@@ -63,6 +63,8 @@ def structured(content: Any, kind: type[_T]) -> _T:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
         raise StructureError(_explained(_Part(content, kind, ""), str(error))) from error
+    except UnicodeError as error:
+        raise StructureError("it holds text that is not Unicode") from error
 
 
 def _explained(part: _Part, reason: str) -> str:

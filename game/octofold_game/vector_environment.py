@@ -103,22 +103,20 @@ class Game2048VectorEnv(VectorEnv[NDArray[np.uint8], NDArray[np.int64], NDArray[
             The observations of all games. `info` describes the games that started, as masks in it show.
 
         Raises:
-            ValueError: a seed or a game is out of range, or the mask has another shape.
+            ValueError: a seed or a game is out of range, or the mask has another shape; the games go on.
             ResetNeeded: there is a mask, but no game to keep.
         """
-        super().reset(seed=seed if isinstance(seed, int) else None)
         options = options or {}
         started = np.ones(self.num_envs, np.bool_)
         if "reset_mask" in options:
             if self._seeds is None:
                 raise gymnasium.error.ResetNeeded("no game is running: call reset() without a mask")
             started = self._mask(options["reset_mask"])
-        self._seed(seed, started)
+        seeds, next_games = self._seeded(seed, started)
         if "game" in options:
-            games = np.broadcast_to(np.asarray(options["game"], np.int64), self.num_envs)
-            if (games[started] < 0).any():
-                raise ValueError(f"game index {games[started].min()} is negative")
-            self._next_games[started] = games[started].astype(np.uint64)
+            next_games[started] = self._games_of(options["game"], started)
+        super().reset(seed=seed if isinstance(seed, int) else None)
+        self._seeds, self._next_games = seeds, next_games
         self._start(np.flatnonzero(started))
         return self._observations(), self._info(started)
 
@@ -171,8 +169,20 @@ class Game2048VectorEnv(VectorEnv[NDArray[np.uint8], NDArray[np.int64], NDArray[
             raise ValueError(f"reset_mask must be a numpy array [{self.num_envs}] of bool")
         return mask
 
-    def _seed(self, seed: int | Sequence[int | None] | None, started: NDArray[np.bool_]) -> None:
-        """Set the seeds of the games that start, where there is a new one."""
+    def _games_of(self, games: Any, started: NDArray[np.bool_]) -> NDArray[np.uint64]:
+        """The games of the rows that start."""
+        try:
+            indices = np.broadcast_to(np.asarray(games, np.int64), self.num_envs)[started]
+        except OverflowError as error:
+            raise ValueError("a game index is above 2**63 - 1") from error
+        if (indices < 0).any():
+            raise ValueError(f"game index {indices.min()} is negative")
+        return indices.astype(np.uint64)
+
+    def _seeded(
+        self, seed: int | Sequence[int | None] | None, started: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """The seeds and the next games, with new ones for the rows that start where there is a new seed."""
         if seed is None:
             given: Sequence[int | None] = [None] * self.num_envs
         else:
@@ -182,11 +192,12 @@ class Game2048VectorEnv(VectorEnv[NDArray[np.uint8], NDArray[np.int64], NDArray[
         wrong = next((each for each in given if each is not None and not 0 <= each < 1 << 64), None)
         if wrong is not None:
             raise ValueError(f"seed {wrong} is not in 0 to 2**64 - 1")
-        if self._seeds is None:
-            self._seeds = self.np_random.integers(1 << 63, size=self.num_envs, dtype=np.uint64)
+        seeds, next_games = self._seeds, self._next_games.copy()
+        if seeds is None:
+            seeds = self.np_random.integers(1 << 63, size=self.num_envs, dtype=np.uint64)
         new = np.array([each is not None for each in given]) & started
-        self._seeds[new] = np.array([each or 0 for each in given], np.uint64)[new]
-        self._next_games[new] = 0
+        next_games[new] = 0
+        return np.where(new, np.array([each or 0 for each in given], np.uint64), seeds), next_games
 
     def _start(self, rows: Rows) -> None:
         """Start the next game of each row."""

@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 from octofold_game.files import read_regular
 from octofold_game.model import CARD_FILE, CardError, ListedFile, Place, read_card
 
+from octofold_players.table_files import BAD_JSON, TableFileError
+from octofold_players.tuples import check_tuples
+
 PAGE = 16
 """Entries of a page."""
 CODES = 1 << 12
@@ -29,10 +32,6 @@ ARRAYS = {"page_bits": "u1", "entry_bits": "u1", "lower_codes": "u1", "upper_cod
 
 _LARGEST_MODEL = 1 << 31  # bytes
 _LARGEST_ENTRIES = 1 << 31  # of the network: a float32 each, once they are unpacked
-
-
-class NTupleFileError(ValueError):
-    """A saved network that is missing, damaged, or of another shape than asked for."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +77,14 @@ class CompactTables:
 
     @classmethod
     def load(cls, folder: Path) -> CompactTables:
-        """Read them from the folder of a published model, such as `models/ntuple/1`.
+        """Read them from the folder of a published model, such as `models/ntuple/2`.
 
-        Raises `NTupleFileError` that says which file is wrong, and how.
+        Raises `TableFileError` that says which file is wrong, and how.
         """
         try:
             card = read_card(folder)
         except CardError as error:
-            raise NTupleFileError(f"{folder}: {error}") from error
+            raise TableFileError(f"{folder}: {error}") from error
         try:
             places = card.compact_tables
             if places is None:
@@ -97,11 +96,11 @@ class CompactTables:
             arrays = {name: _array(model, getattr(places, name), kind) for name, kind in ARRAYS.items()}
             tables = cls(tuples, **arrays)
             _check(tables)
-        except NTupleFileError:
+        except TableFileError:
             raise
-        except (ValueError, KeyError, TypeError) as error:
+        except BAD_JSON as error:
             file = folder / CARD_FILE
-            raise NTupleFileError(f"{file}: not the card of an n-tuple model ({error})") from error
+            raise TableFileError(f"{file}: not the card of an n-tuple model ({error})") from error
         return tables
 
 
@@ -120,23 +119,20 @@ def _read_model(folder: Path, listed: ListedFile) -> bytes:
     try:
         model = read_regular(file, _LARGEST_MODEL)
     except OSError as error:
-        raise NTupleFileError(f"{file}: {error.strerror}") from error
+        raise TableFileError(f"{file}: {error.strerror}") from error
     if hashlib.sha256(model).hexdigest() != listed.sha256.lower():
-        raise NTupleFileError(f"{file}: damaged; its SHA-256 is not the one in {CARD_FILE}")
+        raise TableFileError(f"{file}: damaged; its SHA-256 is not the one in {CARD_FILE}")
     return model
 
 
 def _checked_tuples(listed: Any) -> tuple[tuple[int, ...], ...]:
-    tuples = tuple(tuple(int(cell) for cell in cells) for cells in listed)
-    lengths = {len(cells) for cells in tuples}
-    if len(lengths) != 1 or not 2 <= min(lengths) <= 6:
-        raise ValueError("tuples are of one length, from 2 to 6 cells")
-    if any(not 0 <= cell < 16 for cells in tuples for cell in cells):
-        raise ValueError("cells are numbered from 0 to 15")
-    if any(list(cells) != sorted(set(cells)) for cells in tuples):
-        raise ValueError("the cells of a tuple are in rising order")
-    if len(tuples) << 4 * min(lengths) > _LARGEST_ENTRIES:
-        raise ValueError(f"{len(tuples)} tuples of {min(lengths)} cells are too many")
+    tuples = tuple(tuple(cells) for cells in listed)
+    check_tuples(tuples)
+    length = len(tuples[0])
+    if not 2 <= length <= 6:
+        raise ValueError(f"its tuples have {length} cells, not 2 to 6")
+    if len(tuples) << 4 * length > _LARGEST_ENTRIES:
+        raise ValueError(f"{len(tuples)} tuples of {length} cells are too many")
     return tuples
 
 

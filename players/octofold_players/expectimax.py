@@ -4,7 +4,7 @@
 
 At depth 1, the network values the afterstates itself. Depth 2 looks at a move, every spawn and the best move
 after it, and is called 3-ply elsewhere. The search has no cut-offs and no transposition table, so every value
-is exact.
+is exact. No board counts less than 0, whatever the network says: points are not lost.
 """
 
 from __future__ import annotations

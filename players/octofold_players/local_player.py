@@ -28,6 +28,8 @@ class LocalPlayer(ABC):
     """The name without the options."""
     largest_exponent: ClassVar[int] = LARGEST_EXPONENT
     """The largest exponent that the player accepts; a game ends when it outgrows this."""
+    revision: ClassVar[int] = 1
+    """Counts the changes of code that changed moves."""
 
     @property
     def name(self) -> str:
@@ -44,10 +46,10 @@ class LocalPlayer(ABC):
 
     @cached_property
     def sha256(self) -> str:
-        """SHA-256 of the kind, the options and the trained numbers, independent of where their file is."""
+        """SHA-256 of kind, revision, options and trained numbers, independent of where their file is."""
         options = {option.name: getattr(self, option.name) for option in fields(self)}
         decisive = {name: value for name, value in options.items() if not isinstance(value, Path)}
-        digest = hashlib.sha256(json.dumps([self.kind, decisive]).encode())
+        digest = hashlib.sha256(json.dumps([self.kind, self.revision, decisive]).encode())
         for numbers in self._trained():
             digest.update(np.ascontiguousarray(numbers).data)
         return digest.hexdigest()
@@ -58,7 +60,7 @@ class LocalPlayer(ABC):
         Raises:
             BoardError: a board is malformed or has an exponent above 15.
         """
-        return self._choose(pack(check_boards(boards)))
+        return self._choose(pack(check_boards(boards, self.largest_exponent)))
 
     @abstractmethod
     def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]: ...
@@ -70,9 +72,9 @@ class LocalPlayer(ABC):
 
 @dataclass(frozen=True)
 class ValuePlayer(LocalPlayer):
-    """A player that values each move and makes the best one; the lowest move number breaks ties.
+    """A player that values each move and makes the best one, unless endgame tables know another one.
 
-    It implements `octofold_game.player.Judge`.
+    The lowest move number breaks ties. It implements `octofold_game.player.Judge`.
     """
 
     value_unit: ClassVar[str]
@@ -83,7 +85,7 @@ class ValuePlayer(LocalPlayer):
         Raises:
             BoardError: a board is malformed or has an exponent above 15.
         """
-        return self._values(pack(check_boards(boards)))
+        return self._values(pack(check_boards(boards, self.largest_exponent)))
 
     def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]:
         return best_moves(self._values(boards))

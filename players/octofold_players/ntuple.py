@@ -23,10 +23,11 @@ from octofold_game.bitboards import OUTGROWN, POINTS, has_tile, mirror, pack, sl
 from octofold_game.files import whole_file
 
 from octofold_players.compact_tables import CompactTables, is_compact
-from octofold_players.compact_tables import NTupleFileError as NTupleFileError  # what loading raises
 from octofold_players.local_player import best_moves
 from octofold_players.prefetch import prefetch
 from octofold_players.spread import part_count
+from octofold_players.table_files import BAD_JSON, TableFileError, read_array, save_array
+from octofold_players.tuples import check_tuples
 
 FOUR_SIX_TUPLES = (
     (0, 1, 2, 3, 4, 5),
@@ -36,8 +37,6 @@ FOUR_SIX_TUPLES = (
 )
 _U = np.uint64
 _FORMAT = 1
-LONGEST_TUPLE = 7
-"""A table of 7 cells has 268 million entries."""
 
 
 class Layout(NamedTuple):
@@ -114,7 +113,7 @@ class NTupleNetwork:
     def load(cls, folder: Path) -> NTupleNetwork:
         """Read what `save` wrote, or unpack a published model that has compact tables.
 
-        Raises `NTupleFileError` that says which file is wrong, and how.
+        Raises `TableFileError` that says which file is wrong, and how.
         """
         file = folder / "network.json"
         if is_compact(folder):
@@ -124,32 +123,18 @@ class NTupleNetwork:
             description = json.loads(file.read_text())
             if description["format"] != _FORMAT:
                 raise ValueError(f"format {description['format']}, this version reads {_FORMAT}")
-            tuples = tuple(tuple(int(cell) for cell in cells) for cells in description["tuples"])
+            tuples = tuple(tuple(cells) for cells in description["tuples"])
             stages = tuple(description.get("stages", ()))
             check_tuples(tuples)
             check_stages(stages)
             size = cls.size(tuples) * (len(stages) + 1)
         except FileNotFoundError as error:
-            raise NTupleFileError(f"{file}: no such file; train the network first") from error
+            raise TableFileError(f"{file}: no such file; train the network first") from error
         except OSError as error:
-            raise NTupleFileError(f"{file}: {error.strerror}") from error
-        except (ValueError, KeyError, TypeError, IndexError) as error:
-            raise NTupleFileError(f"{file}: not the description of an n-tuple network ({error})") from error
+            raise TableFileError(f"{file}: {error.strerror}") from error
+        except BAD_JSON as error:
+            raise TableFileError(f"{file}: not the description of an n-tuple network ({error})") from error
         return cls(tuples, load_array(folder / "values.npy", (size,)), stages)
-
-
-def check_tuples(tuples: tuple[tuple[int, ...], ...]) -> None:
-    """Raises `ValueError` unless there are tuples of rising cells, all as long, up to `LONGEST_TUPLE`."""
-    if not tuples:
-        raise ValueError("tuples are missing: at least one")
-    for cells in tuples:
-        if len(cells) != len(tuples[0]) or not 1 <= len(cells) <= LONGEST_TUPLE:
-            raise ValueError(
-                f"tuple {list(cells)}: all have one length, 1 to {LONGEST_TUPLE} cells, and the first has "
-                f"{len(tuples[0])}"
-            )
-        if any(not 0 <= cell <= 15 for cell in cells) or any(b <= a for a, b in pairwise(cells)):
-            raise ValueError(f"tuple {list(cells)}: its cells are whole numbers from 0 to 15 that rise")
 
 
 def check_stages(stages: tuple[int, ...]) -> None:
@@ -160,26 +145,13 @@ def check_stages(stages: tuple[int, ...]) -> None:
         raise ValueError(f"stages {list(stages)}: they must fall from one to the next")
 
 
-def save_array(file: Path, array: NDArray[np.float32]) -> None:
-    """`np.save`, whole or not at all."""
-    with whole_file(file) as partial, partial.open("wb") as opened:
-        np.save(opened, array, allow_pickle=False)
-
-
 def load_array(file: Path, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Read an array of that shape, or raise `NTupleFileError` that says what is wrong with the file."""
-    try:
-        array: NDArray[np.float32] = np.load(file, allow_pickle=False)
-    except OSError as error:
-        raise NTupleFileError(f"{file}: {error.strerror or error}") from error
-    except (ValueError, EOFError) as error:
-        raise NTupleFileError(f"{file}: damaged ({error})") from error
-    if not isinstance(array, np.ndarray):
-        raise NTupleFileError(f"{file}: an archive of arrays, expected one array")
+    """Read an array of that shape, or raise `TableFileError` that says what is wrong with the file."""
+    array = read_array(file)
     if array.shape != shape or array.dtype != np.float32:
-        raise NTupleFileError(f"{file}: {array.dtype}{list(array.shape)}, expected float32{list(shape)}")
+        raise TableFileError(f"{file}: {array.dtype}{list(array.shape)}, expected float32{list(shape)}")
     if not np.isfinite(array).all():
-        raise NTupleFileError(f"{file}: holds values that are not finite numbers")
+        raise TableFileError(f"{file}: holds values that are not finite numbers")
     return array
 
 

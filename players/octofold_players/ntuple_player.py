@@ -16,8 +16,6 @@ from octofold_players.expectimax import expected_values
 from octofold_players.local_player import ValuePlayer, check_option
 from octofold_players.ntuple import NTupleNetwork
 
-_NO_TABLES = Path()
-
 
 @dataclass(frozen=True)
 class NTuplePlayer(ValuePlayer):
@@ -28,16 +26,17 @@ class NTuplePlayer(ValuePlayer):
 
     kind: ClassVar[str] = "ntuple"
     value_unit: ClassVar[str] = "points"
+    revision: ClassVar[int] = 2
 
     path: Path
     """The folder of the network, such as `runs/teacher`."""
     depth: int = 1
     """Moves to look ahead: 1 is called 1-ply elsewhere, and 2 is called 3-ply."""
-    tables: Path = _NO_TABLES
+    tables: Path | None = None
     """A folder of endgame tables, made by `octofold-train endgame`; none by default."""
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` for options that are out of range, `NTupleFileError` for what is no network."""
+        """Raises `ValueError` for options that are out of range, `TableFileError` for what is no network."""
         check_option("depth", self.depth, 1, 6)
         _ = self.network, self.endgames  # read now: a missing file is better known before the first move
 
@@ -47,7 +46,7 @@ class NTuplePlayer(ValuePlayer):
 
     @cached_property
     def endgames(self) -> tuple[EndgameTable, ...]:
-        return () if self.tables == _NO_TABLES else load_tables(self.tables)
+        return () if self.tables is None else load_tables(self.tables)
 
     def _choose(self, boards: NDArray[np.uint64]) -> NDArray[np.int8]:
         if not self.endgames:

@@ -39,6 +39,7 @@ class PerimeterPlayer(ValuePlayer):
 
     kind: ClassVar[str] = "perimeter"
     value_unit: ClassVar[str] = "heuristic points"
+    revision: ClassVar[int] = 2
 
     tables: Path
     """The folder of the endgame tables, such as `runs/endgame`."""
@@ -46,7 +47,7 @@ class PerimeterPlayer(ValuePlayer):
     """Moves to look ahead, 1 to 12."""
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` for a depth out of range, `NTupleFileError` for what is no folder of tables."""
+        """Raises `ValueError` for a depth out of range, `TableFileError` for what is no folder of tables."""
         check_option("depth", self.depth, 1, 12)
         _ = self.endgames  # read now: a missing file is better known before the first move
 
@@ -83,10 +84,10 @@ _memory = _Memory()
 def _fill(
     boards: NDArray[np.uint64], values: NDArray[np.float64], depth: int, least_likely: np.float32
 ) -> None:
-    if _memory.searches + len(boards) > MOST_SEARCHES:
+    if _memory.searches + 2 * len(boards) > MOST_SEARCHES:
         _memory.__init__()  # type: ignore[misc]
     value_moves(boards, depth, least_likely, _worth_of_lines(), _memory.table, _memory.searches + 1, values)
-    _memory.searches += len(boards)
+    _memory.searches += 2 * len(boards)
 
 
 @cache

@@ -3,8 +3,10 @@
     afterstate --spawn--> board --move--> afterstate ...      `depth` counts the moves
 
 Only the heuristic of the last afterstates counts. An afterstate is not searched if it is too deep, too
-unlikely, or far from the formation already: worth less than twice the largest tile. These cut-offs are those
-of macroxue's player (https://github.com/macroxue/2048-ai), and leave time for the moves that matter.
+unlikely, or far from the formation already: worth less than twice the largest tile. If the board itself is
+worth less, worth does not cut. If no move is worth anything, the board is searched once more: only depth and
+chance cut, and a lost game costs so much that most disorder is better. All this is what macroxue's player
+does (https://github.com/macroxue/2048-ai); it leaves time for the moves that matter.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ _U = np.uint64
 _NOTHING = -np.inf
 _LEAST_LOSS = 1 << 17
 """The least that a lost game costs, in units of `lines`."""
+_ALL_LOST = -np.float64(1 << 22)
+"""What it costs where no move is worth anything: more than most disorder."""
 
 Entry = np.dtype(
     [("afterstate", np.uint64), ("worth", np.float64), ("likely", np.float32), ("tag", np.uint32)]
@@ -39,34 +43,34 @@ def value_moves(boards, depth, least_likely, lines, table, first_search, values)
         least_likely: `float32`; spawns with a smaller chance are not searched further.
         lines: `[65536] float64`, the worth of each line of four cells.
         table: `[2**n] Entry`. Entries of other searches are ignored, so it need not be cleared.
-        first_search: the number of the first board's search, 1 or more, and unused in the table, as are the
-            N - 1 that follow.
+        first_search: the number of the first search, 1 or more, and unused in the table, as are the 2 N - 1
+            that follow: a board is searched once or twice.
         values: the result.
     """
     for n in range(len(boards)):
-        board = boards[n]
-        largest = _largest_tile(board)
-        # A board that is in disorder already is searched whole.
-        enough = 2.0 * largest if sum_of_lines(board, lines) >= 0 else _NOTHING
+        largest, worth = _largest_tile(boards[n]), sum_of_lines(boards[n], lines)
+        enough = 2.0 * largest if worth >= 2 * largest else _NOTHING
         lost = -np.float64(max(_LEAST_LOSS, 2 * largest))
-        for move in range(4):
-            afterstate, reward = slide(board, move)
-            if reward >= OUTGROWN:
-                values[n, move] = sum_of_lines(afterstate, lines)
-            elif afterstate != board:
-                values[n, move] = _expected(
-                    afterstate,
-                    depth - 1,
-                    np.float32(1.0),
-                    least_likely,
-                    enough,
-                    lost,
-                    lines,
-                    table,
-                    first_search + n,
-                )
-            else:
-                values[n, move] = -np.inf
+        search = first_search + 2 * n
+        best = _value(boards[n], depth, least_likely, enough, lost, lines, table, search, values[n])
+        if best < 0:
+            _value(boards[n], depth, least_likely, _NOTHING, _ALL_LOST, lines, table, search + 1, values[n])
+
+
+@njit(cache=True, nogil=True)
+def _value(board, depth, least_likely, enough, lost, lines, table, search, values):
+    """Fill `values` `[4]` for one board; returns the best of them."""
+    for move in range(4):
+        afterstate, reward = slide(board, move)
+        if reward >= OUTGROWN:
+            values[move] = sum_of_lines(afterstate, lines)
+        elif afterstate != board:
+            values[move] = _expected(
+                afterstate, depth - 1, np.float32(1.0), least_likely, enough, lost, lines, table, search
+            )
+        else:
+            values[move] = _NOTHING
+    return values.max()
 
 
 @njit(cache=True, nogil=True)

@@ -6,6 +6,7 @@ a single board.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -24,7 +25,7 @@ def part_count() -> int:
 def spread(
     fill: Callable[..., None], boards: NDArray[np.uint64], result: NDArray[np.generic], *options: object
 ) -> None:
-    """Call `fill(boards, result, *options)` on as many threads as numba uses, if there are enough boards.
+    """Call `fill(boards, result, *options)` on as many threads as numba uses.
 
     Args:
         fill: writes a row of its `result` for each of its `boards`.
@@ -32,8 +33,8 @@ def spread(
         result: `[N, ...]`, split like `boards`.
         options: passed on to every call.
     """
-    threads, parts = numba.get_num_threads(), part_count()
-    if threads == 1 or len(boards) < parts:
+    threads, parts = numba.get_num_threads(), min(part_count(), len(boards))
+    if threads == 1 or parts < 2:
         fill(boards, result, *options)
         return
     bounds = [part * len(boards) // parts for part in range(parts + 1)]
@@ -56,3 +57,7 @@ def spread_singly(fill: Callable[[int], None], count: int) -> None:
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="octofold-players")
+
+
+if hasattr(os, "register_at_fork"):  # a forked process has the pools, but not their threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -168,6 +168,13 @@ def test_wrong_calls_are_refused_with_a_reason() -> None:
     env.reset(seed=1)
     with pytest.raises(gymnasium.error.InvalidAction, match="4"):
         env.step(4)
+    env.reset(seed=1)
+    for wrong in ({"seed": -1}, {"seed": 2**64}, {"seed": 7, "options": {"game": -1}}):
+        with pytest.raises(ValueError, match=r"is not in 0 to|is negative"):
+            env.reset(**wrong)
+    np.testing.assert_array_equal(env.reset()[0], Game2048Env().reset(seed=1, options={"game": 1})[0])
+    with pytest.raises(ValueError, match=r"above 2\*\*63 - 1"):
+        env.reset(options={"game": 2**63})
     with pytest.raises(
         ValueError, match="unknown render mode 'video'; allowed are None, ansi, rgb_array, human"
     ):

@@ -1,6 +1,7 @@
 """A write replaces the whole file or leaves it unchanged; a read neither waits nor floods the memory."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,17 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space left"):
         fill_the_disk()
     assert file.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_of_two_writers_at_once_the_last_one_wins(tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    with whole_file(file) as partial:
+        partial.write_text("begun first")
+        with ThreadPoolExecutor() as other:
+            other.submit(write_text, file, "begun later").result()
+        assert file.read_text() == "begun later"
+    assert file.read_text() == "begun first"
     assert list(tmp_path.iterdir()) == [file]
 
 

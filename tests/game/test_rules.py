@@ -235,6 +235,7 @@ def test_the_18_that_two_17s_make_is_refused_by_the_next_call() -> None:
         ([], r"shape \[N, 16\] or \[N, 4, 4\], not \[0\]"),
         ([[0] * 16, [0] * 15], "board 1 has 15 cells, not 16"),
         ([[0] * 16, 3], "board 1 has 0 cells, not 16"),
+        ([[[0] * 4] * 4, [[0] * 4] * 3], "board 1 has 12 cells, not 16"),
         ([[0.5] * 16], "integers, not float64"),
         ([[True] * 16], "integers, not bool"),
         ([["2"] * 16], "integers, not <U1"),

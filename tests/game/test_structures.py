@@ -73,6 +73,9 @@ def test_content_that_fits_becomes_the_structure() -> None:
         ({"kind": "thick", "on": True}, "thick ones cannot be on"),
         ({"share": "x" * 1000}, f"share is '{'x' * 59}..., not a number"),
         ({"others": {"\ud800" * 99: 3}}, f"others['{chr(92)}ud800"),
+        ({"kind": "\ud800"}, "it holds text that is not Unicode"),
+        ({"number": "\ud800"}, "it holds text that is not Unicode"),
+        ({"parts": {"\ud800": {"count": 3}}}, "it holds text that is not Unicode"),
     ],
 )  # fmt: skip
 def test_wrong_content_is_explained(content: Any, message: str) -> None:

@@ -111,12 +111,15 @@ def test_wrong_calls_are_refused_with_a_reason() -> None:
     wrongs: list[tuple[dict[str, Any], str]] = [
         ({"seed": [1, 2]}, "2 seeds for 6 games"),
         ({"seed": 2**64 - 2}, "seed 18446744073709551616 is not in 0 to"),
-        ({"options": {"game": -1}}, "game index -1 is negative"),
+        ({"seed": -1}, "seed -1 is not in 0 to"),
+        ({"seed": 7, "options": {"game": -1}}, "game index -1 is negative"),
+        ({"options": {"game": 2**63}}, r"game index is above 2\*\*63 - 1"),
         ({"options": {"reset_mask": np.ones(3, np.bool_)}}, r"reset_mask must be a numpy array \[6\]"),
     ]
     for wrong, reason in wrongs:
         with pytest.raises(ValueError, match=reason):
             envs.reset(**wrong)
+    np.testing.assert_array_equal(envs.reset()[0], native().reset(seed=1, options={"game": 1})[0])
     with pytest.raises(ValueError, match="human"):
         native(render_mode="human")
     with pytest.raises(ValueError, match="num_envs is 0"):

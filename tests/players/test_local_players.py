@@ -11,9 +11,10 @@ from octofold_players.heuristic_expectimax import HeuristicExpectimaxPlayer
 from octofold_players.local_player import LocalPlayer, ValuePlayer
 from octofold_players.minimax import MinimaxPlayer
 from octofold_players.monte_carlo import MonteCarloPlayer
-from octofold_players.ntuple import NTupleFileError, NTupleNetwork
+from octofold_players.ntuple import NTupleNetwork
 from octofold_players.ntuple_player import NTuplePlayer
 from octofold_players.random_player import RandomPlayer
+from octofold_players.table_files import TableFileError
 
 PLAYERS = [
     RandomPlayer(),
@@ -83,6 +84,14 @@ def test_the_digest_covers_options_and_tables_but_not_their_path(tmp_path: Path)
     assert NTuplePlayer(tmp_path / "one", depth=2).name == f"ntuple:{tmp_path / 'one'},depth=2"
     assert RandomPlayer().sha256 != RandomPlayer(seed=1).sha256
 
+    class ChangedPlayer(RandomPlayer):
+        revision = 2
+
+    class OtherPlayer(RandomPlayer):
+        kind = "other"
+
+    assert len({player().sha256 for player in (RandomPlayer, ChangedPlayer, OtherPlayer)}) == 3
+
 
 def test_options_out_of_range_and_missing_networks_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="depth 0 is not in 1 to 24"):
@@ -91,7 +100,7 @@ def test_options_out_of_range_and_missing_networks_are_named(tmp_path: Path) -> 
         HeuristicExpectimaxPlayer(cutoff=2)
     with pytest.raises(ValueError, match="seed -1 is not in 0 to"):
         RandomPlayer(seed=-1)
-    with pytest.raises(NTupleFileError, match=str(tmp_path)):
+    with pytest.raises(TableFileError, match=str(tmp_path)):
         NTuplePlayer(tmp_path)
 
 

@@ -7,7 +7,8 @@ import pytest
 from octofold_game import rules
 from octofold_game.bitboards import pack
 from octofold_game.symmetries import CELLS, MOVES
-from octofold_players.ntuple import FOUR_SIX_TUPLES, NTupleFileError, NTupleNetwork
+from octofold_players.ntuple import FOUR_SIX_TUPLES, NTupleNetwork
+from octofold_players.table_files import TableFileError
 
 TUPLES = ((0, 1, 2, 3), (0, 1, 4, 5), (1, 2, 6, 9))
 
@@ -118,5 +119,5 @@ def test_a_damaged_network_is_named(network: NTupleNetwork, tmp_path: Path, dama
         description.write_text('{"format": 1, "tuples": [[0, 1, 2, 3]], "stages": [16]}')
     else:
         values.unlink()
-    with pytest.raises(NTupleFileError, match=str(tmp_path)):
+    with pytest.raises(TableFileError, match=str(tmp_path)):
         NTupleNetwork.load(tmp_path)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from octofold_game.play_logs.moves import LogError
-from octofold_players.compact_tables import NTupleFileError
+from octofold_players.table_files import TableFileError
 from octofold_training import cli, commands
 from octofold_training.errors import TrainingError
 from support.terminals import OCTOFOLD, Screen
@@ -134,7 +134,7 @@ def test_wrong_usage_is_one_line_with_the_likely_meaning(
         (MemoryError(), 1, "octofold-train: not enough memory (no more is free)"),
         (TrainingError("a.toml: has no rate"), 1, "octofold-train: a.toml: has no rate"),
         (LogError("there is no a.txt"), 1, "octofold-train: there is no a.txt"),
-        (NTupleFileError("a: not a network"), 1, "octofold-train: a: not a network"),
+        (TableFileError("a: not a network"), 1, "octofold-train: a: not a network"),
     ],
 )
 def test_what_stops_a_command_before_its_recipe_is_read_is_one_line(

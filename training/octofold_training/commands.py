@@ -45,9 +45,9 @@ def run(parsed: argparse.Namespace) -> int:
 def _is_refusal(error: Exception) -> bool:
     """Whether the message tells the user what to change."""
     from octofold_game.play_logs.moves import LogError
-    from octofold_players.compact_tables import NTupleFileError
+    from octofold_players.table_files import TableFileError
 
-    return isinstance(error, (TrainingError, LogError, NTupleFileError))
+    return isinstance(error, (TrainingError, LogError, TableFileError))
 
 
 def _command(name: str) -> Callable[[argparse.Namespace], None]:

@@ -76,16 +76,12 @@ def local_adviser(spec: str) -> Adviser:
     player = contender.player
 
     def advise(board: NDArray[np.uint8]) -> Advice:
+        choice = int(player.next_moves(board[None])[0])  # not always the one of the largest value
         if not isinstance(player, ValuingPlayer):
-            return Advice(contender.title, int(player.next_moves(board[None])[0]), None, "", None)
-        values = player.action_values(board[None])[0]
-        choice = int(values.argmax()) if np.isfinite(values).any() else -1
-        return Advice(contender.title, choice, values, player.value_unit, None)
+            return Advice(contender.title, choice, None, "", None)
+        return Advice(contender.title, choice, player.action_values(board[None])[0], player.value_unit, None)
 
     def choose(boards: NDArray[np.uint8]) -> NDArray[np.int64]:
-        if not isinstance(player, ValuingPlayer):
-            return player.next_moves(boards).astype(np.int64)
-        values = player.action_values(boards)
-        return np.where(np.isfinite(values).any(axis=1), values.argmax(axis=1), -1)
+        return player.next_moves(boards).astype(np.int64)
 
     return Adviser(advise, choose, _LOCAL_BOARDS)

@@ -36,6 +36,7 @@ _READ: dict[Any, tuple[Callable[[str], Any], str]] = {
     float: (float, "a number"),
     bool: (_truth, "true or false"),
     Path: (Path, "a path"),
+    Path | None: (Path, "a path"),
     str: (str, "text"),
 }
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.bitboards import pack
-from octofold_players.ntuple import NTupleFileError, NTupleNetwork
+from octofold_players.ntuple import NTupleNetwork
+from octofold_players.table_files import TableFileError
 
 from octofold_export.checks.reference import Evaluate, Numbers
 from octofold_export.description.description import Answers, Description, Reads
@@ -36,7 +37,7 @@ def load_network(folder: Path) -> NTupleNetwork:
     """
     try:
         return NTupleNetwork.load(folder)
-    except NTupleFileError as error:
+    except TableFileError as error:
         raise ExportError(str(error)) from error
 
 

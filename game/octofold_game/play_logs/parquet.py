@@ -34,7 +34,10 @@ def read_parquet(path: Path) -> Iterator[tuple[Moves, NDArray[np.int64], list[tu
     parquet = extra_module("pyarrow.parquet", f"{path}: Parquet")
     try:
         with parquet.ParquetFile(path) as file:
-            columns = [name for name in _types(arrow) if name in file.schema_arrow.names]
+            names = file.schema_arrow.names
+            columns = [name for name in _types(arrow) if name in names]
+            if twice := [name for name in columns if names.count(name) > 1]:
+                raise LogError(f"{path}: a Parquet file with several columns {twice[0]!r}")
             if missing := [name for name in (BOARD, MOVE, CELL) if name not in columns]:
                 raise LogError(f"{path}: a Parquet file without the column {missing[0]!r}")
             first = 0

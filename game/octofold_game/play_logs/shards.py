@@ -175,7 +175,8 @@ class ShuffledMoves:
         """
         try:
             index = json.loads((folder / _INDEX).read_text(encoding="utf-8"))
-            written, counts = index["format"], [int(count) for count in index["shards"]]
+            written = index["format"]
+            counts = [int(count) for count in index["shards"]] if written == _FORMAT else []
         except OSError as error:
             raise LogError(f"{folder} contains no converted moves: {error.strerror} ({_INDEX})") from error
         except (ValueError, KeyError, TypeError) as error:

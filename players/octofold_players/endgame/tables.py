@@ -37,7 +37,8 @@ from octofold_players.endgame.formation import (
 )
 from octofold_players.endgame.solver import entry_chance, entry_move
 from octofold_players.local_player import best_moves
-from octofold_players.ntuple import NTupleFileError, symmetric_boards
+from octofold_players.ntuple import symmetric_boards
+from octofold_players.table_files import BAD_JSON, TableFileError, read_array
 
 _FORMAT = 3
 _ARRAYS = {"kept": np.uint64, "before": np.uint32, "entries": np.uint16}
@@ -157,7 +158,7 @@ def load_tables(folder: Path) -> tuple[EndgameTable, ...]:
     Of one formation, the table of the largest next tile is taken.
 
     Raises:
-        NTupleFileError: there are none, or one is damaged; the error names the file.
+        TableFileError: there are none, or one is damaged; the error names the file.
     """
     found: dict[str, EndgameTable] = {}
     for file in sorted(folder.glob("*/table.json")):
@@ -166,7 +167,7 @@ def load_tables(folder: Path) -> tuple[EndgameTable, ...]:
         if known is None or known.shape.largest < table.shape.largest:
             found[formation.name] = table
     if not found:
-        raise NTupleFileError(f"{folder}: no endgame tables; make them with octofold-train endgame")
+        raise TableFileError(f"{folder}: no endgame tables; make them with octofold-train endgame")
     return tuple(found[formation.name] for formation in FORMATIONS if formation.name in found)
 
 
@@ -180,16 +181,14 @@ def _load(folder: Path) -> tuple[Formation, EndgameTable]:
         largest, count = int(description["largest"]), int(description["entries"])
         if not LEAST_NEXT <= largest <= MOST_NEXT:
             raise ValueError(f"the next tile {1 << largest} is out of range")
-        arrays = {
-            name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in _ARRAYS
-        }
     except OSError as error:
-        raise NTupleFileError(f"{error.filename or folder}: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise NTupleFileError(f"{file}: not an endgame table ({error})") from error
+        raise TableFileError(f"{file}: {error.strerror or error}") from error
+    except BAD_JSON as error:
+        raise TableFileError(f"{file}: not an endgame table ({error})") from error
+    arrays = {name: read_array(folder / f"{name}.npy", mapped=True) for name in _ARRAYS}
     for name, kind in _ARRAYS.items():
         if arrays[name].dtype != kind or arrays[name].ndim != 1:
-            raise NTupleFileError(f"{folder / name}.npy: not a list of {np.dtype(kind).name}")
+            raise TableFileError(f"{folder / name}.npy: not a list of {np.dtype(kind).name}")
     solved = shape(formation, largest)
     words = -(-solved.positions // 64)
     whole = (
@@ -198,7 +197,7 @@ def _load(folder: Path) -> tuple[Formation, EndgameTable]:
         and int(arrays["before"][-1]) + int(arrays["kept"][-1]).bit_count() == count
     )
     if not whole:
-        raise NTupleFileError(f"{folder}: damaged (its files do not fit together)")
+        raise TableFileError(f"{folder}: damaged (its files do not fit together)")
     return formation, EndgameTable(solved, **{name: np.asarray(array) for name, array in arrays.items()})
 
 

@@ -14,8 +14,9 @@ from octofold_export.checks.gates import TIE
 from octofold_export.cli import main
 from octofold_game.bitboards import pack
 from octofold_players.compact_tables import CompactTables
-from octofold_players.ntuple import NTupleFileError, NTupleNetwork
+from octofold_players.ntuple import NTupleNetwork
 from octofold_players.ntuple_player import NTuplePlayer
+from octofold_players.table_files import TableFileError
 from octofold_training.cli import main as train
 
 TUPLES = ((0, 1, 2, 4, 5), (5, 6, 9, 10, 13))
@@ -132,7 +133,7 @@ def _copied(models: Path, folder: Path) -> Path:
         ("card.json", lambda card: card.replace(b'"offset": ', b'"offset": -9'), "the least is 0"),
         ("card.json", lambda card: card.replace(b'"count": ', b'"count": 10'), "not the card"),
         ("card.json", lambda card: card.replace(b"        13\n", b"        16\n"), "from 0 to 15"),
-        ("card.json", lambda card: card.replace(b"        13\n", b"        10\n"), "in rising order"),
+        ("card.json", lambda card: card.replace(b"        13\n", b"        10\n"), "15 that rise"),
     ],
 )  # fmt: skip
 def test_a_damaged_model_is_refused_with_the_name_of_the_file(
@@ -145,7 +146,7 @@ def test_a_damaged_model_is_refused_with_the_name_of_the_file(
     else:
         assert change(content) != content
         (folder / file).write_bytes(change(content))
-    with pytest.raises(NTupleFileError, match=message) as refused:
+    with pytest.raises(TableFileError, match=message) as refused:
         CompactTables.load(folder)
     assert "\n" not in str(refused.value)
 
@@ -179,5 +180,5 @@ def test_a_size_that_is_no_number_of_megabytes_is_named(
 def test_a_model_of_another_kind_is_no_ntuple_network() -> None:
     flagship = Path(__file__).parents[3] / "models/flagship"
     (version, *_) = sorted(folder for folder in flagship.iterdir() if folder.is_dir())
-    with pytest.raises(NTupleFileError, match=r"card\.json: not the card of an n-tuple model"):
+    with pytest.raises(TableFileError, match=r"card\.json: not the card of an n-tuple model"):
         NTupleNetwork.load(version)

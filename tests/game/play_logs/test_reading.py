@@ -151,11 +151,16 @@ def test_bad_rows_and_foreign_columns_of_parquet_are_named(tmp_path: Path, playe
     from pyarrow import parquet
 
     boards = played.boards.copy()
-    boards[3, 5] = 18
-    path = write(tmp_path / "moves.parquet", [Moves(boards, played.moves, played.cells)])
+    made, cells = played.moves.copy(), played.cells.copy()
+    boards[3, 5], made[4], cells[5] = 18, 4, 16
+    path = write(tmp_path / "moves.parquet", [Moves(boards, made, cells)])
     moves, bad = read(path)
-    assert len(moves) == len(played) - 1
-    assert [str(line) for line in bad] == [f"{path}:4: an exponent is above 17"]
+    assert len(moves) == len(played) - 3
+    assert [str(line) for line in bad] == [
+        f"{path}:4: an exponent is above 17",
+        f"{path}:5: the move is above 3",
+        f"{path}:6: the new tile's cell is above 15",
+    ]
 
     ragged = {"board": [[1] * 16, [1] * 15], "move": [0, 1], "new_tile_cell": [0, 0]}
     for table, message in [
@@ -167,6 +172,10 @@ def test_bad_rows_and_foreign_columns_of_parquet_are_named(tmp_path: Path, playe
         parquet.write_table(pyarrow.table(table), path)
         with pytest.raises(LogError, match=message):
             read(path)
+    column = pyarrow.array([0])
+    parquet.write_table(pyarrow.table([column, column], names=["move", "move"]), path)
+    with pytest.raises(LogError, match="several columns 'move'"):
+        read(path)
 
 
 def test_the_logs_of_a_folder_are_read_by_name(tmp_path: Path, played: Moves) -> None:

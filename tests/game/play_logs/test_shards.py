@@ -110,6 +110,12 @@ def test_a_damaged_index_is_named(shuffled: ShuffledMoves, shards: str, message:
         ShuffledMoves(shuffled.folder)
 
 
+def test_an_index_of_another_format_is_named_as_such(shuffled: ShuffledMoves) -> None:
+    (shuffled.folder / "index.json").write_text('{"format": 2}')
+    with pytest.raises(LogError, match="format 2, this version reads 1"):
+        ShuffledMoves(shuffled.folder)
+
+
 def test_a_folder_that_is_not_whole_is_refused(shuffled: ShuffledMoves, tmp_path: Path, log: Path) -> None:
     with pytest.raises(LogError, match="exists already"):
         convert([log], shuffled.folder)

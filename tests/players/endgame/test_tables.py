@@ -13,8 +13,9 @@ from octofold_game.symmetries import CELLS, MOVES
 from octofold_players.endgame.formation import FIVE, SIX, holds, index, shape
 from octofold_players.endgame.solver import entry_chance, entry_move, solve
 from octofold_players.endgame.tables import EndgameTable, endgame_moves, load_tables, save_table
-from octofold_players.ntuple import NTupleFileError, NTupleNetwork
+from octofold_players.ntuple import NTupleNetwork
 from octofold_players.ntuple_player import NTuplePlayer
+from octofold_players.table_files import TableFileError
 
 LARGEST = 6
 SHAPE = shape(SIX, LARGEST)
@@ -78,19 +79,29 @@ def test_turned_boards_get_turned_moves(boards: NDArray[np.uint8], tables: tuple
         [12, 11, 9, 8, 10, 7],  # all are larger
         [12, 12, 9, 7, 8, 6],  # two would merge
         [12, 11, 6, 7, 8, 6],  # two would merge
-        [12, 11, 5, 7, 8, 6],  # the third is smaller than the one below it
+        [12, 11, 5, 7, 8, 6],  # the third is as small as its free neighbor
         [0, 11, 9, 7, 8, 6],  # one is missing
     ],
 )
 def test_boards_without_the_formation_get_no_move(
     kept: list[int], boards: NDArray[np.uint8], tables: tuple[EndgameTable, ...]
 ) -> None:
-    others = boards[boards[:, [3, 8]].max(axis=1) == LARGEST - 1].copy()
+    others = boards[boards[:, 3] == LARGEST - 1].copy()
     others[:, KEPT_CELLS] = kept
     found = endgame_moves(pack(others), tables)
     assert len(others)
     assert (found.moves == -1).all()
     assert (found.chances == 0).all()
+
+
+def test_the_order_of_the_third_column_does_not_matter(
+    boards: NDArray[np.uint8], tables: tuple[EndgameTable, ...]
+) -> None:
+    others = boards[boards[:, 3] < LARGEST - 1].copy()
+    found = endgame_moves(pack(others), tables)
+    others[:, KEPT_CELLS] = [12, 11, 5, 7, 8, 6]
+    assert len(others)
+    np.testing.assert_array_equal(endgame_moves(pack(others), tables).moves, found.moves)
 
 
 def test_a_board_with_a_goal_gets_no_move(tables: tuple[EndgameTable, ...]) -> None:
@@ -161,7 +172,10 @@ def test_a_player_asks_its_tables_first(
             json.dumps({"format": 3, "formation": "six", "largest": 12, "entries": 1}),
             "the next tile 4096 is out of range",
         ),
-        ("kept.npy", "no", "table.json: not an endgame table"),
+        ("table.json", "[" * 100_000, "table.json: not an endgame table"),
+        ("kept.npy", "no", "kept.npy: damaged, or not an array of numbers"),
+        ("kept.npy", "", "kept.npy: damaged, or not an array of numbers"),
+        ("entries.npy", "PK\x03\x04", "entries.npy: damaged, or not an array of numbers"),
         ("entries.npy", None, "entries.npy: No such file"),
     ],
 )
@@ -172,7 +186,7 @@ def test_damaged_tables_are_refused_by_name(
     (copy / file).unlink()
     if content is not None:
         (copy / file).write_text(content)
-    with pytest.raises(NTupleFileError) as refusal:
+    with pytest.raises(TableFileError) as refusal:
         load_tables(tmp_path)
     assert message in str(refusal.value)
 
@@ -180,7 +194,7 @@ def test_damaged_tables_are_refused_by_name(
 def test_files_that_do_not_fit_together_are_refused(folder: Path, tmp_path: Path) -> None:
     copy = copied(folder, tmp_path)
     np.save(copy / "entries.npy", np.load(copy / "entries.npy")[:-1])
-    with pytest.raises(NTupleFileError, match="do not fit together"):
+    with pytest.raises(TableFileError, match="do not fit together"):
         load_tables(tmp_path)
 
 
@@ -195,7 +209,7 @@ def test_damage_within_a_file_reads_nothing_outside_of_it(
 
 
 def test_a_folder_without_tables_says_how_to_make_them(tmp_path: Path) -> None:
-    with pytest.raises(NTupleFileError, match="no endgame tables; make them with octofold-train endgame"):
+    with pytest.raises(TableFileError, match="no endgame tables; make them with octofold-train endgame"):
         load_tables(tmp_path)
 
 

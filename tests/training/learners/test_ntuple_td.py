@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from octofold_players.ntuple import NTupleFileError, NTupleNetwork
+from octofold_players.ntuple import NTupleNetwork
+from octofold_players.table_files import TableFileError
 from octofold_training.errors import TrainingError
 from octofold_training.learners.ntuple_td import NTupleLearner, NTupleOptions, NTupleProgress, train
 
@@ -125,7 +126,7 @@ def test_a_learning_state_that_cannot_be_read_is_named_without_an_error_number(t
 def test_a_damaged_learning_state_is_named(tmp_path: Path) -> None:
     NTupleLearner(_options()).save(tmp_path)
     (tmp_path / "coherence.npy").write_bytes(b"\x93NUMPY")
-    with pytest.raises(NTupleFileError, match=r"coherence\.npy"):
+    with pytest.raises(TableFileError, match=r"coherence\.npy"):
         NTupleLearner.resume(_options(), tmp_path)
 
 
@@ -238,10 +239,35 @@ def test_a_run_ends_however_few_moves_are_left(tmp_path: Path) -> None:
     assert train(_options(threads=2, moves=1.0), tmp_path, lambda *_: None).moves >= 1
 
 
+def test_a_run_that_gives_up_its_stages_goes_on_with_the_first_tables(tmp_path: Path) -> None:
+    options = _options(stages=(8,), stage_moves=20_000.0, stages_until=40_000.0, moves=60_000.0)
+    learner = NTupleLearner(options)
+    learner.moves = 20_000
+    learner.grow()
+    learner.learn(20_000)
+    learner.save(tmp_path)
+    first = NTupleNetwork.load(tmp_path).values.reshape(2, -1)[0]
+    resumed = NTupleLearner.resume(options, tmp_path)
+    resumed.grow()
+    assert resumed.network.stages == ()
+    np.testing.assert_array_equal(resumed.network.values, first)
+    resumed.grow()
+    assert resumed.network.stages == ()
+    resumed.learn(1000)
+    assert (resumed.network.values != first).any()
+
+
 @pytest.mark.parametrize("stages", [(7, 8), (8, 8), (16,), (0,), ("8",), (7.5,)])
 def test_stages_that_cannot_be_are_refused(stages: tuple[object, ...]) -> None:
     with pytest.raises(ValueError, match="stages"):
         _options(stages=stages)
+
+
+def test_stages_that_end_before_they_begin_are_refused() -> None:
+    with pytest.raises(
+        ValueError, match="stages_until is 10,000: it must be above stage_moves, 20,000, or 0"
+    ):
+        _options(stages=(8,), stage_moves=20_000.0, stages_until=10_000.0)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +288,7 @@ def test_tuples_that_compiled_code_could_not_read_are_refused(
     NTupleLearner(_options()).save(tmp_path)
     description = json.loads((tmp_path / "network.json").read_text())
     (tmp_path / "network.json").write_text(json.dumps({**description, "tuples": tuples}))
-    with pytest.raises(NTupleFileError, match=message):
+    with pytest.raises(TableFileError, match=message):
         NTupleNetwork.load(tmp_path)
 
 

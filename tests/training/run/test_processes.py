@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from tests.support.training import finished, started
+from support.training import finished, started
 
 JOIN_AND_LEAVE = """
 import importlib

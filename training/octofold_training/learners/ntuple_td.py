@@ -32,10 +32,10 @@ from octofold_players.ntuple import (
     FOUR_SIX_TUPLES,
     NTupleNetwork,
     check_stages,
-    check_tuples,
     load_array,
-    save_array,
 )
+from octofold_players.table_files import save_array
+from octofold_players.tuples import check_tuples
 
 from octofold_training.errors import TrainingError
 from octofold_training.learners.ntuple_episodes import Buffers, Learning, learn
@@ -58,6 +58,9 @@ class NTupleOptions:
     first_moves: float = option(0.0, "moves before the remaining tuples join")
     stages: tuple[int, ...] = option((), "falling exponents: boards that hold them have tables of their own")
     stage_moves: float = option(0.0, "moves before late stages get tables of their own")
+    stages_until: float = option(
+        0.0, "moves after which all boards have the first tables again, as networks to pack need; 0: never"
+    )
     moves: float = option(1e9, "moves that the whole run learns from, resumed parts included", minimum=1)
     late_share: float = option(0.5, "share of the games that begin where a late stage does", maximum=0.9)
     guided_share: float = option(0.0, "share of those that play as if their tiles were smaller", maximum=1)
@@ -70,11 +73,21 @@ class NTupleOptions:
     def __post_init__(self) -> None:
         check_tuples(self.tuples)
         check_stages(self.stages)
+        if 0 < self.stages_until <= self.stage_moves:
+            raise ValueError(
+                f"stages_until is {self.stages_until:,.0f}: it must be above stage_moves, "
+                f"{self.stage_moves:,.0f}, or 0"
+            )
 
     def shape(self, moves: float) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
         """The tuples and the stages of a run that has learned from that many moves."""
         tuples = self.tuples if moves >= self.first_moves else self.tuples[: self.first_tuples]
-        return tuples, self.stages if moves >= self.stage_moves else ()
+        staged = moves >= self.stage_moves and not self.one_stage_again(moves)
+        return tuples, self.stages if staged else ()
+
+    def one_stage_again(self, moves: float) -> bool:
+        """Whether a run of that many moves has given up its late stages."""
+        return 0 < self.stages_until <= moves
 
     def warnings(self) -> list[str]:
         """What of the options the run is too short for, a line of text each."""
@@ -102,7 +115,8 @@ class NTupleOptions:
         The rates fall in steps of a twentieth.
         """
         steps: list[float] = np.linspace(self.moves * (1 - self.cool_down), self.moves, 21).tolist()
-        return min(due for due in (self.first_moves, self.stage_moves, *steps) if due > moves)
+        changes = (self.first_moves, self.stage_moves, self.stages_until, *steps)
+        return min(due for due in changes if due > moves)
 
 
 @dataclass(frozen=True)
@@ -142,7 +156,7 @@ class NTupleLearner:
         Raises:
             TrainingError: the run had tuples or stages that those of `options` do not begin with, or another
                 seed, or its counts are damaged.
-            NTupleFileError: its network is damaged.
+            TableFileError: its network is damaged.
         """
         saved = NTupleNetwork.load(folder)
         if options.tuples[: len(saved.tuples)] != saved.tuples:
@@ -181,18 +195,22 @@ class NTupleLearner:
         self.network = NTupleNetwork(tuples, entries[:, 0], stages)
 
     def grow(self) -> None:
-        """Take the tuples and stages that are due, unless the run has them; it never loses any.
+        """Take the tuples and stages that are due, unless the run has them; it loses none until told to.
 
         Tuples that join start at 0, so that nothing changes at first. The tables of a new stage start as
         those of the stage before, read as if each tile that leads to it were half as large: what is known of
-        8192 is the best guess at what a first 16384 is worth.
+        8192 is the best guess at what a first 16384 is worth. Late stages that are given up leave something
+        behind: the first tables have learned what is to come of boards that reach them.
         """
         before = self.network
         due_tuples, due_stages = self.options.shape(self.moves)
-        tuples, stages = max(before.tuples, due_tuples, key=len), max(before.stages, due_stages, key=len)
+        tuples = max(before.tuples, due_tuples, key=len)
+        ended = self.options.one_stage_again(self.moves)
+        stages = () if ended else max(before.stages, due_stages, key=len)
         if (tuples, stages) == (before.tuples, before.stages):
             return
         known = self._entries.reshape(len(before.stages) + 1, -1, 3)
+        known = known[: len(stages) + 1]
         grown = np.zeros((len(stages) + 1, NTupleNetwork.size(tuples), 3), np.float32)
         grown[: len(known), : known.shape[1]] = known
         for stage in range(len(known), len(grown)):

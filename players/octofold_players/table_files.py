@@ -1,0 +1,41 @@
+"""Arrays on disk: the tables of n-tuple networks and of endgames."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+from octofold_game.files import whole_file
+
+BAD_JSON = (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError)
+"""What a description raises that is no JSON, or JSON of something else."""
+
+
+class TableFileError(ValueError):
+    """A saved network or endgame table that is missing, damaged, or of another shape than asked for."""
+
+
+def save_array(file: Path, array: NDArray[np.generic]) -> None:
+    """`np.save`, whole or not at all."""
+    with whole_file(file) as partial, partial.open("wb") as opened:
+        np.save(opened, array, allow_pickle=False)
+
+
+def read_array(file: Path, *, mapped: bool = False) -> NDArray[Any]:
+    """The array of an `.npy` file, in memory of its own or mapped from the file.
+
+    Raises `TableFileError` that says what is wrong with the file.
+    """
+    try:
+        if mapped:
+            return npy.open_memmap(file, mode="r")
+        with file.open("rb") as opened:
+            array: NDArray[Any] = npy.read_array(opened, allow_pickle=False)
+    except OSError as error:
+        raise TableFileError(f"{file}: {error.strerror or error}") from error
+    except (ValueError, EOFError, MemoryError) as error:
+        raise TableFileError(f"{file}: damaged, or not an array of numbers") from error
+    return array

@@ -1,0 +1,21 @@
+"""Which cells the tuples of a network may have."""
+
+from itertools import pairwise
+
+LONGEST_TUPLE = 7
+"""A table of 7 cells has 268 million entries."""
+
+
+def check_tuples(tuples: tuple[tuple[int, ...], ...]) -> None:
+    """Raises `ValueError` unless there are tuples of rising cells, all as long, up to `LONGEST_TUPLE`."""
+    if not tuples:
+        raise ValueError("tuples are missing: at least one")
+    for cells in tuples:
+        if len(cells) != len(tuples[0]) or not 1 <= len(cells) <= LONGEST_TUPLE:
+            raise ValueError(
+                f"tuple {list(cells)}: all have one length, 1 to {LONGEST_TUPLE} cells, and the first has "
+                f"{len(tuples[0])}"
+            )
+        known = all(type(cell) is int and 0 <= cell <= 15 for cell in cells)
+        if not known or any(b <= a for a, b in pairwise(cells)):
+            raise ValueError(f"tuple {list(cells)}: its cells are whole numbers from 0 to 15 that rise")
