@@ -140,7 +140,7 @@ def _options(kind: str, player: Any, words: str) -> dict[str, Any]:
         if name in values:
             raise EvaluationError(f"{kind}: {name} is given twice")
         if types[name] not in _READ:
-            readable = listed(map(_type_name, _READ))
+            readable = listed(kind.__name__ for kind in _READ if isinstance(kind, type))
             raise EvaluationError(
                 f"{kind}: {name} has the type {_type_name(types[name])}, but a spec gives only {readable}"
             )

@@ -112,8 +112,7 @@ def test_another_package_may_name_players_of_its_own(tmp_path: Path, monkeypatch
         ("mine:7,deep=no", "mine: deep=no is not true or false"),
         (
             "mine:7,weights=1",
-            "mine: weights has the type tuple[float, ...], but a spec gives only int, int | None, float, "
-            "bool, Path, str",
+            "mine: weights has the type tuple[float, ...], but a spec gives only int, float, bool, Path, str",
         ),
     ):
         with pytest.raises(EvaluationError) as error:
