@@ -62,7 +62,7 @@ def main() -> None:
     parser.add_argument("--distil", type=Path, required=True, help="recipe with a [distil] table")
     parser.add_argument("--ppo", type=Path, required=True, help="recipe with a [ppo] table")
     parser.add_argument(
-        "--teacher", type=Path, default=Path("models/ntuple/1"), help="n-tuple network (default: %(default)s)"
+        "--teacher", type=Path, default=Path("models/ntuple/2"), help="n-tuple network (default: %(default)s)"
     )
     parser.add_argument(
         "--cpu-minutes",

@@ -108,7 +108,7 @@ def _parse() -> argparse.Namespace:
     recipe = ROOT / "training" / "recipes" / "flagship-gpu.toml"
     parser.add_argument("--recipe", type=Path, default=recipe, help="recipe (default: flagship-gpu.toml)")
     teacher = ROOT / "models" / "ntuple" / "1"
-    parser.add_argument("--teacher", type=Path, default=teacher, help="n-tuple network (models/ntuple/1)")
+    parser.add_argument("--teacher", type=Path, default=teacher, help="n-tuple network (models/ntuple/2)")
     parser.add_argument(
         "--disk", type=Path, default=Path("runs"), help="folder for the state (default: runs)"
     )

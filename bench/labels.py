@@ -1,6 +1,6 @@
 """Measures how good a teacher's labels are, beside the moves of a student that learned from them.
 
-    python bench/labels.py checkpoints/flagship --teacher models/ntuple/1
+    python bench/labels.py checkpoints/flagship --teacher models/ntuple/2
 
 The teacher's and the student's games run side by side, as in training. Then the boards of both are labeled
 one, two and three moves deep. The regret of a player is what its moves fall short of the best, in points of
@@ -31,7 +31,7 @@ def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("student", type=Path, help="folder of a checkpoint")
-    parser.add_argument("--teacher", type=Path, default=Path("models/ntuple/1"), help="an n-tuple network")
+    parser.add_argument("--teacher", type=Path, default=Path("models/ntuple/2"), help="an n-tuple network")
     parser.add_argument("--games", type=int, default=8192, help="an even number (default: %(default)s)")
     parser.add_argument("--moves", type=int, default=250, help="of each game before (default: %(default)s)")
     options = parser.parse_args()

@@ -1,7 +1,7 @@
 """Measures how strong an n-tuple network plays in this process, without a server.
 
-    python bench/teacher.py models/ntuple/1 --depth 1 --games 1000
-    python bench/teacher.py models/ntuple/1 --depth 2 --games 200
+    python bench/teacher.py models/ntuple/2 --depth 1 --games 1000
+    python bench/teacher.py models/ntuple/2 --depth 2 --games 200
 
 The depth counts the moves that the search looks ahead: depth 1 is called 1-ply elsewhere, and depth 2 is
 called 3-ply. The games are those of `octofold evaluate` with the same seed.

@@ -1,6 +1,6 @@
 """Measures how much faster a student learns in two processes than in one.
 
-    python bench/workers.py --teacher models/ntuple/1 --recipes cnn5 flagship swift
+    python bench/workers.py --teacher models/ntuple/2 --recipes cnn5 flagship swift
     python bench/workers.py --recipes flagship --batch-size 4096
 
 For each recipe, three things run in turns: the trainer in one process, the trainer in two processes that
@@ -104,7 +104,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--teacher", type=Path, default=Path("models/ntuple/1"), help="an n-tuple network")
+    parser.add_argument("--teacher", type=Path, default=Path("models/ntuple/2"), help="an n-tuple network")
     parser.add_argument(
         "--recipes", nargs="+", default=["cnn5", "flagship", "swift"], help="of training/recipes"
     )

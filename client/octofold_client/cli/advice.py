@@ -22,7 +22,7 @@ from octofold_client.errors import EvaluationError, OctofoldError
 def add_adviser(parser: argparse.ArgumentParser) -> None:
     """Add `--player`, `--target`, the flags of `add_credentials`, `--model` and `--version`."""
     parser.add_argument(
-        "--player", metavar="SPEC", help="local player to ask, such as ntuple:models/ntuple/1"
+        "--player", metavar="SPEC", help="local player to ask, such as ntuple:models/ntuple/2"
     )
     add_servers(parser, default="")
     add_model(parser)
