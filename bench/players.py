@@ -150,13 +150,16 @@ class Measurement:
             with ReplayWriter(partial) as rest:
                 for episode in self._episodes.unfinished():
                     rest.append(episode)
-        write_text(self._beside, json.dumps({"moves": self._moves, "cpu_seconds": self._cpu_seconds}))
+        kept = {"player": self._player.sha256, "moves": self._moves, "cpu_seconds": self._cpu_seconds}
+        write_text(self._beside, json.dumps(kept))
 
     def _load(self) -> None:
         self.finished = list(read_replays(self._file))
         if self._beside.exists():
-            pace = json.loads(self._beside.read_text())
-            self._moves, self._cpu_seconds = pace["moves"], pace["cpu_seconds"]
+            kept = json.loads(self._beside.read_text())
+            if kept["player"] != self._player.sha256:
+                raise EvaluationError(f"{self._file} has games of another player: name another folder")
+            self._moves, self._cpu_seconds = kept["moves"], kept["cpu_seconds"]
         if self._rest.exists():
             done = {episode.game for episode in self.finished}
             self._episodes.resume([each for each in read_replays(self._rest) if each.game not in done])

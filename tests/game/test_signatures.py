@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 from octofold_game import signatures
 from octofold_game.model import SIGNATURE_FILE
 from octofold_game.signatures import PublicKeys, SignatureError, SigningKey, files_in, sha256_of
@@ -101,6 +102,43 @@ def test_what_is_no_signature_is_refused_in_one_line(
         PublicKeys(keys.public).read(folder)
     assert str(refused.value).startswith(SIGNATURE_FILE)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda s: s.update(_type="other"), "signs 'https://model_signing/signature/v1.0', expected"),
+        (lambda s: s.update(predicateType="https://example.org/other"), "signs 'https://example.org/other'"),
+        (lambda s: s["predicate"]["serialization"].update(method="shards"), "lists 'shards' with 'sha256'"),
+        (
+            lambda s: s["predicate"]["serialization"].update(hash_type="blake2b"),
+            "lists 'files' with 'blake2b'",
+        ),
+        (lambda s: s["predicate"]["resources"].pop(), "contradicts itself"),
+        (lambda s: s["subject"][0]["digest"].update(sha256="0" * 64), "contradicts itself"),
+        (lambda s: s["subject"].append(s["subject"][0]), "contradicts itself"),
+    ],
+)
+def test_what_a_trusted_key_signs_must_be_a_list_of_the_files(
+    folder: Path, keys: KeyPair, change: Callable[[Any], object], why: str
+) -> None:
+    keys.sign(folder)
+    file = folder / SIGNATURE_FILE
+    bundle = json.loads(file.read_bytes())
+    envelope = bundle["dsseEnvelope"]
+    statement = json.loads(base64.b64decode(envelope["payload"]))
+    change(statement)
+    payload, kind = json.dumps(statement).encode(), envelope["payloadType"].encode()
+    key = load_pem_private_key(keys.private.read_bytes(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    signed = key.sign(
+        b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload), ec.ECDSA(hashes.SHA256())
+    )
+    envelope["payload"] = base64.b64encode(payload).decode()
+    envelope["signatures"][0]["sig"] = base64.b64encode(signed).decode()
+    file.write_text(json.dumps(bundle))
+    with pytest.raises(SignatureError, match=why):
+        PublicKeys(keys.public).read(folder)
 
 
 def test_a_signature_without_a_hint_is_tried_with_every_key(

@@ -141,6 +141,10 @@ def test_its_digest_covers_tables_and_depth_but_not_their_path(folder: Path, tmp
     player = PerimeterPlayer(folder)
     assert PerimeterPlayer(tmp_path / "same").sha256 == player.sha256
     assert PerimeterPlayer(tmp_path / "other").sha256 != player.sha256
+    entries = solve(SIX, 6)
+    entries[np.flatnonzero(entries)[-1]] ^= 1 << 14  # another move
+    save_table(tmp_path / "changed", SIX, 6, entries)
+    assert PerimeterPlayer(tmp_path / "changed").sha256 != player.sha256
     assert PerimeterPlayer(folder, 5).sha256 != player.sha256
 
 

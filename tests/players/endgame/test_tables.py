@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -191,10 +193,22 @@ def test_damaged_tables_are_refused_by_name(
     assert message in str(refusal.value)
 
 
-def test_files_that_do_not_fit_together_are_refused(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("entries.npy", lambda entries: entries[:-1], "do not fit together"),
+        ("before.npy", lambda before: before[:-1], "do not fit together"),
+        ("kept.npy", lambda kept: np.append(kept[:-1], ~kept[-1]), "do not fit together"),
+        ("entries.npy", lambda entries: entries.astype(np.int32), "not a list of uint16"),
+        ("kept.npy", lambda kept: kept[None], "not a list of uint64"),
+    ],
+)
+def test_files_that_do_not_fit_together_are_refused(
+    file: str, change: Callable[[Any], Any], message: str, folder: Path, tmp_path: Path
+) -> None:
     copy = copied(folder, tmp_path)
-    np.save(copy / "entries.npy", np.load(copy / "entries.npy")[:-1])
-    with pytest.raises(TableFileError, match="do not fit together"):
+    np.save(copy / file, change(np.load(copy / file)))
+    with pytest.raises(TableFileError, match=message):
         load_tables(tmp_path)
 
 
