@@ -16,6 +16,7 @@ from octofold_client.analysis.trajectories import GAMES_AT_ONCE, Climb, batched
 from octofold_client.contenders.contender import Contender
 from octofold_client.contenders.player_specs import LocalPlayer
 from octofold_client.contenders.player_thread import PlayerThread
+from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.evaluate import MoveSource
 from octofold_client.evaluation.evaluate import evaluate as run
 from octofold_client.evaluation.merging import merge as merge_slices
@@ -105,11 +106,15 @@ def evaluate(
         slice: (K, N) plays only slice K of the games, cut into N slices; `merge` puts the slices together.
 
     Raises:
-        EvaluationError: the folder contains games of another evaluation, or there is no such slice.
-        BrokenAnswer: the player made an illegal move.
+        EvaluationError: the folder contains games of another evaluation, there is no such slice, or a number
+            is too small.
+        BrokenAnswer: the player made an illegal move, or did not answer with a move for each board.
         OctofoldError: a call failed.
         OSError: the folder cannot be written.
     """
+    for name, value in (("games", games), ("parallel", parallel)):
+        if value < 1:
+            raise EvaluationError(f"{name} must be at least 1, got {value}")
     kept = ResultFolder(Path(folder))
     wanted = games if slice is None else Slice(*slice, games)
     with ExitStack() as stack:

@@ -99,7 +99,7 @@ def runs_of(folder: Path) -> list[Provenance]:
     for line in lines[-_MAX_RUNS:]:
         try:
             found.append(Provenance.of(json.loads(line)))
-        except ValueError:  # cut short by a full disk
+        except (ValueError, RecursionError):  # cut short by a full disk, or damaged
             continue
     return [run for run in found if run is not None]
 

@@ -5,13 +5,16 @@ import re
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from octofold_client import BrokenAnswer, EvaluationError, OtherEvaluation, evaluate
+from octofold_client import BrokenAnswer, Credentials, EvaluationError, OtherEvaluation, evaluate
+from octofold_client.loadtest.statistics import ServerStatistics
+from octofold_client.rpc.local_server import LocalServer
 from octofold_game.replays import check_replays
 from octofold_game.rules import legal_moves
 from support.players import FirstLegal
@@ -139,8 +142,38 @@ def test_an_illegal_move_names_the_game_and_the_move(tmp_path: Path) -> None:
         evaluate(Stubborn(), tmp_path, games=3)
 
 
-def test_two_servers_share_the_games(target: str, tmp_path: Path) -> None:
-    assert evaluate([target, target], tmp_path, games=4).summary.games == 4
+@pytest.mark.parametrize("answer", [None, 0, np.zeros((1, 4), np.int8)])
+def test_a_player_that_does_not_answer_with_moves_is_named(answer: Any, tmp_path: Path) -> None:
+    class Mistaken(FirstLegal):
+        name = "mistaken"
+
+        def next_moves(self, boards: NDArray[np.uint8]) -> Any:  # noqa: ARG002
+            return answer
+
+    with pytest.raises(BrokenAnswer, match=r"next_moves of mistaken must return an array of 1 move, got "):
+        evaluate(Mistaken(), tmp_path, games=1)
+
+
+@pytest.mark.parametrize(("name", "value"), [("games", 0), ("games", -3), ("parallel", 0)])
+def test_a_number_of_games_below_one_is_named_before_anything_is_written(
+    name: str, value: int, tmp_path: Path
+) -> None:
+    with pytest.raises(EvaluationError, match=f"^{name} must be at least 1, got {value}$"):
+        evaluate(FirstLegal(), tmp_path / "games", **{name: value})  # type: ignore[arg-type]
+    assert not (tmp_path / "games").exists()
+
+
+def test_two_servers_share_the_games(target: str, repository: Path, tmp_path: Path) -> None:
+    def calls(statistics: ServerStatistics) -> int:
+        counters = statistics.read()
+        return 0 if counters is None else counters.calls
+
+    with LocalServer(repository) as other, ExitStack() as stack:
+        targets = [target, other.target]
+        both = [stack.enter_context(ServerStatistics(each, "small", "1", Credentials())) for each in targets]
+        before = [calls(statistics) for statistics in both]
+        assert evaluate(targets, tmp_path, games=8).summary.games == 8
+        assert all(calls(statistics) > count for statistics, count in zip(both, before, strict=True))
 
 
 NOTEBOOK = """

@@ -1,19 +1,21 @@
 """The figures of an analysis as its file keeps them, for pictures and reports."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from octofold_game.files import read_regular
+from octofold_game.rules import LARGEST_EXPONENT
 
 from octofold_client.analysis.endings import QUARTERS, SCHEMA, CostlyMove, Group
 from octofold_client.errors import EvaluationError
 
 FILE = "analysis.json"
 _MAX_BYTES = 16 << 20
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,9 @@ class JudgeName:
 class EndedAt:
     """The games that ended with one largest tile."""
 
-    largest_tile: int
-    games: int
-    quarters: list[int]
+    largest_tile: _Count
+    games: _Count
+    quarters: list[_Count]
     """The same games by the sum of their other tiles, as `endings.QUARTERS` names the groups."""
 
 
@@ -64,8 +66,13 @@ class KeptAnalysis:
             raise ValueError(f"schema {kept.schema}, but this program reads schema {SCHEMA}")
         if any(len(row.quarters) != len(QUARTERS) for row in kept.endings):
             raise ValueError(f"a row of endings has not {len(QUARTERS)} quarters")
-        if any(len(move.board) != 16 or not 0 <= max(move.board) <= 17 for move in kept.costliest):
+        if any(
+            len(move.board) != 16 or not 0 <= min(move.board) <= max(move.board) <= LARGEST_EXPONENT
+            for move in kept.costliest
+        ):
             raise ValueError("a costly move has no board of 16 exponents")
+        if any(not 0 <= number <= 3 for move in kept.costliest for number in (move.made, move.better)):
+            raise ValueError("a costly move is not one of the four moves")
         return kept
 
 
@@ -78,8 +85,8 @@ def read_analysis(folder: Path) -> KeptAnalysis | None:
     """
     file = folder / FILE
     try:
-        return KeptAnalysis.of(json.loads(read_regular(file, _MAX_BYTES)))
+        return KeptAnalysis.of(msgspec.json.decode(read_regular(file, _MAX_BYTES)))
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise EvaluationError(f"{file} is damaged: {error}") from None

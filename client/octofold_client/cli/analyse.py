@@ -69,7 +69,7 @@ def add(subcommands: "Subcommands") -> None:
     )
     judge = parser.add_mutually_exclusive_group()
     judge.add_argument(
-        "--player", metavar="SPEC", help="local player to use as the judge, such as ntuple:models/ntuple/1"
+        "--player", metavar="SPEC", help="local player to use as the judge, such as ntuple:models/ntuple/2"
     )
     judge.add_argument(
         "--model",
@@ -145,7 +145,7 @@ def _judged_before(folder: Path) -> str | None:
         if not kept["judged"]:
             return None
         return f"the analysis of the last {kept['last_moves']} moves by {kept['judge']['name']}"
-    except (OSError, ValueError, KeyError, TypeError):  # missing or unreadable
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # missing or unreadable
         return None
 
 

@@ -6,7 +6,8 @@ after every step.
 
 import json
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 
 from octofold_game.files import write_text
@@ -26,7 +27,8 @@ from octofold_client.cli.arguments import (
 from octofold_client.cli.html_report import HTML_FILE, add_html, check_html, write_html
 from octofold_client.cli.load_levels import add_arguments, options_of
 from octofold_client.contenders.served_model import ServedModel
-from octofold_client.evaluation.result_folder import check_writable
+from octofold_client.errors import EvaluationError
+from octofold_client.evaluation.result_folder import ResultFolder, check_writable
 from octofold_client.extras import pictures_of
 from octofold_client.loadtest.kept import FILE
 from octofold_client.loadtest.options import LoadTestOptions
@@ -78,8 +80,7 @@ def loadtest(flags: Namespace) -> None:
     largest = served.largest_exponent or LARGEST_EXPONENT
     boards, boards_from = options.boards(largest)
     setup = _setup(target, options, served, server_version, boards_from)
-    folder = flags.out or RESULTS / _folder_name(setup, options)
-    check_writable(folder)
+    folder = _folder(flags.out, setup, options)
     task = Task(
         target=setup.target,
         model=setup.model,
@@ -165,6 +166,21 @@ def _setup(
     )
 
 
-def _folder_name(setup: Setup, options: LoadTestOptions) -> str:
+def _folder(out: Path | None, setup: Setup, options: LoadTestOptions) -> Path:
+    """The folder of --out, or the first of NAME, NAME-2, NAME-3 ... that contains no result.
+
+    Raises:
+        EvaluationError: the folder contains an evaluation or cannot be written.
+    """
+    folder = out or next(each for each in _folders(setup, options) if not (each / FILE).exists())
+    if ResultFolder(folder).conditions() is not None:
+        raise EvaluationError(f"{folder} contains an evaluation; choose another folder with --out")
+    check_writable(folder)
+    return folder
+
+
+def _folders(setup: Setup, options: LoadTestOptions) -> Iterator[Path]:
     form = setup.form.replace(":", "")
-    return f"loadtest-{name_in_folder(setup.model)}-v{setup.version}-{form}-{options.kind}"
+    name = f"loadtest-{name_in_folder(setup.model)}-v{setup.version}-{form}-{options.kind}"
+    for number in count(1):
+        yield RESULTS / (name if number == 1 else f"{name}-{number}")

@@ -146,8 +146,8 @@ class _Walk:
             self._feed_all(type(value).__name__, (value.__func__,))
         elif isinstance(value, property):
             self._feed_all("property", (value.fget, value.fset))
-        elif callable(value) and isinstance(inner := _wrapped(value), FunctionType):
-            # Compiled by numba or cached by functools; the compiled code and the cache do not matter.
+        elif callable(value) and isinstance(inner := _compiled_or_cached(value), FunctionType):
+            # The compiled code and the cache do not matter.
             self._feed_all("wrapped", (type(value).__qualname__, inner))
         else:
             self._feed_instance(value)
@@ -192,6 +192,7 @@ class _Walk:
 
     def _feed_code(self, code: CodeType) -> None:
         self._say("code", code.co_code)
+        self._say("handlers", code.co_exceptiontable)
         self._feed((code.co_names, code.co_varnames, code.co_freevars, code.co_argcount, code.co_flags))
         self._feed_all("constants", code.co_consts)
 
@@ -228,7 +229,10 @@ def _is_tensor(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "numpy")
 
 
-def _wrapped(value: Any) -> Any:
+def _compiled_or_cached(value: Any) -> Any:
+    """The function that numba compiled or functools cached; None for a decorator with a state of its own."""
+    if not _installed(type(value).__module__):
+        return None
     return getattr(value, "py_func", None) or getattr(value, "__wrapped__", None)
 
 

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from octofold_client.contenders.player_specs import LocalPlayer
+from octofold_client.errors import BrokenAnswer
 from octofold_client.rpc.answers import NextMoves
+from octofold_client.wording import counted
 
 BOARDS_AT_ONCE = 32
 """Boards in a slice. A search of many boards may take minutes; it can be stopped between two slices."""
@@ -63,7 +65,15 @@ class PlayerThread:
     def _some(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
         if self._left:
             raise CancelledError
-        return self._contender.player.next_moves(boards)
+        moves = self._contender.player.next_moves(boards)
+        shape = np.shape(moves)
+        if shape != (len(boards),):
+            got = f"the shape {shape}" if shape else f"{moves!r:.40}"
+            raise BrokenAnswer(
+                f"next_moves of {self._contender.title} must return an array of "
+                f"{counted(len(boards), 'move')}, got {got}"
+            )
+        return moves
 
 
 class PendingMoves:

@@ -71,11 +71,17 @@ class Lengths:
         return cls(moves, lasting, soon), cls(moves, lasting, late)
 
     def share_lasting(self, moves: ArrayLike) -> NDArray[np.float64]:
-        """The share of games that last longer than each of `moves`; above 0."""
-        asked = np.asarray(moves, np.float64)
-        steps = np.concatenate([[1.0], self.lasting])[np.searchsorted(self.moves, asked, side="right")]
-        share: NDArray[np.float64] = steps * np.exp(-self.hazard * np.maximum(0.0, asked - self.moves[-1]))
+        """The share of games that last longer than each of `moves`."""
+        share: NDArray[np.float64] = np.exp(self._log_lasting(moves))
         return share
+
+    def _log_lasting(self, moves: ArrayLike) -> NDArray[np.float64]:
+        # The share itself would be 0 for a game that is far longer than all finished ones.
+        asked = np.asarray(moves, np.float64)
+        steps = np.log(np.concatenate([[1.0], self.lasting]))
+        logs: NDArray[np.float64] = steps[np.searchsorted(self.moves, asked, side="right")]
+        logs -= self.hazard * np.maximum(0.0, asked - self.moves[-1])
+        return logs
 
     def moves_left(self, ages: ArrayLike) -> NDArray[np.float64]:
         """The expected number of further moves of games that have made `ages` moves."""
@@ -87,7 +93,7 @@ class Lengths:
             np.append(np.cumsum((shares[:-1] * np.diff(edges))[::-1])[::-1], 0.0) + shares[-1] / self.hazard
         )
         step = np.minimum(np.searchsorted(edges, asked, side="right"), len(edges) - 1)
-        share = self.share_lasting(asked)
+        share = self.share_lasting(np.minimum(asked, edges[-1]))
         within = beyond[step] + share * (edges[step] - asked)
         return np.where(asked < edges[-1], within / share, 1 / self.hazard)
 
@@ -101,11 +107,11 @@ class Lengths:
         if len(asked) > MOST_AGES:
             each = len(asked) / MOST_AGES
             asked = np.sort(asked)[np.linspace(0, len(asked) - 1, MOST_AGES).astype(int)]
-        now = self.share_lasting(asked)
+        now = self._log_lasting(asked)
 
         def sure(left: float) -> bool:
-            over = 1 - self.share_lasting(asked + left) / now
-            new = 1 - self.share_lasting(left)
+            over = -np.expm1(self._log_lasting(asked + left) - now)
+            new = -np.expm1(self._log_lasting(left))
             with np.errstate(divide="ignore"):
                 probability = each * np.log(over).sum() + waiting * (np.log(new) if waiting else 0.0)
             return bool(probability >= log(SURE))

@@ -35,7 +35,8 @@ MAX_SCORES = 4096
 class LiveFile:
     """Passes the progress of an evaluation on, and writes the file; a context manager.
 
-    The last file, written when the block ends, contains no running game.
+    The last file, written when the block ends, contains no running game. An evaluation that never began
+    leaves the file as it is: it may be that of another one.
 
     Args:
         observer: gets every report, too.
@@ -60,6 +61,7 @@ class LiveFile:
         self._file = folder / LIVE_FILE
         self._fixed = {"player": player, "seed": seed, "games": games}
         self._clock = clock
+        self._begun = False
         self._finished = 0
         self._moves = 0
         self._marks: deque[tuple[float, int]] = deque([(clock(), 0)])
@@ -73,11 +75,12 @@ class LiveFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Say that no game is running any more."""
-        if self._file.exists():
+        if self._begun and self._file.exists():
             self._write([])
 
     def resume(self, finished: Sequence[GameSummary]) -> None:
         """Count the games that earlier runs finished."""
+        self._begun = True
         self._finished = len(finished)
         self._observer.resume(finished)
 

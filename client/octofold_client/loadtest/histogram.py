@@ -85,6 +85,9 @@ class Histogram:
         histogram = cls()
         histogram._counts = Counter({int(largest): int(count) for largest, count in found["buckets"]})
         histogram.count, histogram.sum, histogram.max = (int(found[name]) for name in ("count", "sum", "max"))
+        numbers = (*histogram._counts, *histogram._counts.values(), histogram.sum, histogram.max)
+        if not all(0 <= number < 1 << 63 for number in numbers):
+            raise ValueError("a number of a histogram is out of range")
         if histogram.count != histogram._counts.total():
             raise ValueError("the buckets of a histogram do not add up to its count")
         return histogram

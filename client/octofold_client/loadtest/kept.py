@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
+import msgspec
 from octofold_game.files import read_regular
 
 from octofold_client.errors import LoadTestError
@@ -21,6 +21,10 @@ from octofold_client.provenance import Provenance
 
 FILE = "loadtest.json"
 _MAX_BYTES = 64 << 20
+_SHORTEST_SECONDS = 1e-3
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
+T = TypeVar("T")
 
 
 @dataclass
@@ -56,50 +60,63 @@ def read_load_test(folder: Path) -> LoadTest:
     """
     file = folder / FILE
     try:
-        found: Any = json.loads(read_regular(file, _MAX_BYTES))
-    except ValueError:
+        found: Any = msgspec.json.decode(read_regular(file, _MAX_BYTES))
+    except (ValueError, RecursionError):
         raise LoadTestError(f"{file} is damaged: not JSON") from None
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         raise LoadTestError(f"{file} is not the result of a load test of schema {SCHEMA}")
     try:
         return _test(found)
-    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise LoadTestError(f"{file} is damaged: {error!r}") from None
 
 
 def _test(found: Mapping[str, Any]) -> LoadTest:
-    plan = Plan(**{each.name: found[each.name] for each in fields(Plan)})
-    setup = {each.name: found[each.name] for each in fields(Setup) if each.name != "plan"}
+    setup = _read({**found, "plan": _read(found, Plan)}, Setup)
+    msgspec.convert(setup.boards_a_call, _Count)
     limit, rate = None, None
     if found["limit"] is not None:
-        limit = Limit(float(found["limit"]["percentile"]), float(found["limit"]["milliseconds"]))
-        rate = found["limit"]["highest_rate"]
+        limit = _read(found["limit"], Limit)
+        rate = msgspec.convert(found["limit"]["highest_rate"], float | None)
     steps: list[Step] = [_step(step) for step in found["steps"]]
     run = Provenance.of(found.get("run"))  # older programs did not write it
-    return LoadTest(Setup(**setup, plan=plan), limit, steps, rate, bool(found["finished"]), run)
+    return LoadTest(setup, limit, steps, rate, bool(found["finished"]), run)
+
+
+def _read(found: Mapping[str, Any], kind: type[T]) -> T:
+    """The fields of a dataclass, none of which may be missing."""
+    return msgspec.convert({each.name: found[each.name] for each in fields(kind)}, kind)  # type: ignore[arg-type]
+
+
+def _count(value: Any) -> int:
+    return msgspec.convert(value, _Count)
+
+
+def _number(value: Any) -> float:
+    return msgspec.convert(value, float)
 
 
 def _step(found: Mapping[str, Any]) -> KeptStep:
-    seconds = float(found["seconds"])
+    seconds = _number(found["seconds"])
+    if seconds < _SHORTEST_SECONDS:
+        raise ValueError("a step has no duration")
     counts = Counts(
         seconds=seconds,
         sent=round(found["offered_per_second"] * seconds),
-        late=int(found["late_sends"]),
-        sent_again=int(found.get("sent_again", 0)),  # older programs did not write it
+        late=_count(found["late_sends"]),
+        sent_again=_count(found.get("sent_again", 0)),  # older programs did not write it
         boards=round(found["boards_per_second"] * seconds),
         latencies=Histogram.of_json(found["histogram_us"]),
-        errors=Counter({str(code): int(count) for code, count in found["errors"].items()}),
+        errors=Counter({code: _count(count) for code, count in found["errors"].items()}),
         last_error=str(found["last_error"] or ""),
-        cpu_shares=(float(found["client_cpu_cores"]),),
+        cpu_shares=(_number(found["client_cpu_cores"]),),
     )
-    counts.calls_per_second / seconds  # fails for a step without a duration
     server = found["server"]
-    names = [each.name for each in fields(Split)]
     return KeptStep(
         _load(found),
         [counts],
         complete=bool(found["complete"]),
-        kept_server=None if server is None else Split(**{name: server[name] for name in names}),
+        kept_server=None if server is None else _read(server, Split),
         kept_agreed=bool(found["agreed"]),
         kept_warnings=[str(warning) for warning in found["warnings"]],
     )
@@ -107,5 +124,5 @@ def _step(found: Mapping[str, Any]) -> KeptStep:
 
 def _load(found: Mapping[str, Any]) -> Load:
     if found["loop"] == "closed":
-        return Closed(int(found["concurrency"]), float(found["think_seconds"]))
-    return Open(float(found["rate"]), found["arrivals"] == "poisson")
+        return Closed(_count(found["concurrency"]), _number(found["think_seconds"]))
+    return Open(_number(found["rate"]), found["arrivals"] == "poisson")

@@ -113,7 +113,10 @@ class Workers:
             raise LoadTestError("only the callers of a closed loop can play games")
         schedule = Schedule(time.monotonic() + HEAD_START_SECONDS, ramp_seconds, window_seconds)
         for number, pipe in enumerate(self._pipes):
-            pipe.send((Share(load, number, self._count, self._task.seed), schedule))
+            try:
+                pipe.send((Share(load, number, self._count, self._task.seed), schedule))
+            except OSError:
+                raise self._ended(pipe) from None
         try:
             while True:
                 yield Counts.of_processes([self._receive(pipe) for pipe in self._pipes])
@@ -143,11 +146,12 @@ class Workers:
         try:
             return pipe.recv()
         except (EOFError, ConnectionResetError):
-            process = self._processes[self._pipes.index(pipe)]
-            process.join(STOP_SECONDS)
-            raise LoadTestError(
-                f"a load-generating process ended with exit code {process.exitcode}"
-            ) from None
+            raise self._ended(pipe) from None
+
+    def _ended(self, pipe: Connection) -> LoadTestError:
+        process = self._processes[self._pipes.index(pipe)]
+        process.join(STOP_SECONDS)
+        return LoadTestError(f"a load-generating process ended with exit code {process.exitcode}")
 
     def _stop(self) -> None:
         """End the load and read the counts that are still on their way."""

@@ -47,7 +47,7 @@ class ModelVersion:
 
     version: str
     state: str
-    """loading, ready, failed, unloading, unloaded or unspecified."""
+    """loading, ready, failed, unloading, unloaded or unspecified, which also stands for an unknown state."""
     reason: str
     """Why it is not ready; empty if it is."""
     precision: str

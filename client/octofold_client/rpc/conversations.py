@@ -314,7 +314,7 @@ def _parse_models(response: pb.ListModelsResponse) -> tuple[Model, ...]:
             versions=tuple(
                 ModelVersion(
                     version=version.version,
-                    state=pb.ModelVersion.State.Name(version.state).removeprefix("STATE_").lower(),
+                    state=_state(version.state),
                     reason=version.reason,
                     precision=version.precision,
                     card=_card(version.card_json),
@@ -324,6 +324,13 @@ def _parse_models(response: pb.ListModelsResponse) -> tuple[Model, ...]:
         )
         for model in response.models
     )
+
+
+def _state(number: int) -> str:
+    states = pb.ModelVersion.State
+    if number not in states.values():  # a newer server may have more states
+        number = pb.ModelVersion.STATE_UNSPECIFIED
+    return states.Name(number).removeprefix("STATE_").lower()
 
 
 def _card(card_json: str) -> Card | None:

@@ -25,10 +25,12 @@ TOKEN_VARIABLE = "OCTOFOLD_TOKEN"
 class Credentials:
     """The credentials of a client; by default, plaintext without a token.
 
-    A token is sent in plaintext only to this machine. Any other server needs TLS.
+    Authorities or a certificate imply TLS. A token is sent in plaintext only to this machine. Any other
+    server needs TLS.
 
     Raises:
-        InvalidRequest: the token is not one word of printable ASCII characters.
+        InvalidRequest: the certificate or its key is missing, or the token is not one word of printable ASCII
+            characters.
     """
 
     tls: bool = False
@@ -43,6 +45,9 @@ class Credentials:
     def __post_init__(self) -> None:
         if self.token:
             _check_token(self.token, "Credentials")
+        if any(file is not None for file in (self.authorities, self.certificate, self.key)):
+            _check_pair(self.certificate, self.key)
+            object.__setattr__(self, "tls", True)  # the dataclass is frozen
 
     @classmethod
     def from_files(
@@ -64,14 +69,13 @@ class Credentials:
             InvalidRequest: the certificate or its key is missing, or the token is invalid.
             OSError: a file cannot be read.
         """
-        if (certificate is None) != (key is None):
-            raise InvalidRequest("a client certificate needs its private key, and a key its certificate")
+        _check_pair(certificate, key)
         if token is not None:
             found = _token(token.read_text(encoding="utf-8", errors="replace"), token)
         elif found := environment.get(TOKEN_VARIABLE, ""):
             found = _token(found, TOKEN_VARIABLE)
         return cls(
-            tls=tls or authorities is not None or certificate is not None,
+            tls=tls,
             authorities=None if authorities is None else authorities.read_bytes(),
             certificate=None if certificate is None else certificate.read_bytes(),
             key=None if key is None else key.read_bytes(),
@@ -84,11 +88,15 @@ class Credentials:
         Raises:
             InvalidRequest: the token would leave this machine in plaintext.
         """
+        # What a resolver answers for a name may be any machine.
+        is_here = not is_name(address) and _is_loopback(host_and_port(address)[0])
+        if is_here:
+            # gRPC would reach even this machine through the proxy of http_proxy, and show it the token.
+            options = (*options, ("grpc.enable_http_proxy", 0))
         if self.tls:
             files = grpc.ssl_channel_credentials(self.authorities, self.key, self.certificate)
             return api.secure_channel(address, files, options=options)
-        # What a resolver answers for a name may be any machine.
-        if self.token and (is_name(address) or not _is_loopback(host_and_port(address)[0])):
+        if self.token and not is_here:
             raise InvalidRequest(f"{address}: a token needs TLS, except on this machine")
         return api.insecure_channel(address, options=options)
 
@@ -131,6 +139,11 @@ def _token(text: str, source: str | Path) -> str:
     token = text.strip()
     _check_token(token, source)
     return token
+
+
+def _check_pair(certificate: object, key: object) -> None:
+    if (certificate is None) != (key is None):
+        raise InvalidRequest("a client certificate needs its private key, and a key its certificate")
 
 
 def _check_token(token: str, source: str | Path) -> None:

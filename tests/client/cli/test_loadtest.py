@@ -202,6 +202,23 @@ def test_several_processes_offer_the_rate_to_a_server_that_asks_for_a_token(
     assert step["server"] is not None
 
 
+def test_each_test_gets_a_folder_of_its_own(target: str, tmp_path: Path) -> None:
+    arguments = ("--target", target, "--rate", "50", "--windows", "1")
+    for _ in range(2):
+        assert loadtest(*arguments, folder=tmp_path).returncode == 0
+    names = ["loadtest-small-v1-unary-rate", "loadtest-small-v1-unary-rate-2"]
+    assert sorted(folder.name for folder in (tmp_path / "results").iterdir()) == names
+    first, second = (result_of(tmp_path / "results" / name) for name in names)
+    assert first["steps"] != second["steps"]
+
+
+def test_the_folder_of_an_evaluation_gets_no_load_test(target: str, games: Path, tmp_path: Path) -> None:
+    before = sorted(games.iterdir())
+    message = failure("--target", target, "--out", str(games), folder=tmp_path)
+    assert message == f"{games} contains an evaluation; choose another folder with --out"
+    assert sorted(games.iterdir()) == before
+
+
 def test_a_target_that_is_no_octofold_server_is_named(tmp_path: Path) -> None:
     other = grpc.server(futures.ThreadPoolExecutor(1))
     target = f"127.0.0.1:{other.add_insecure_port('127.0.0.1:0')}"

@@ -6,6 +6,7 @@ import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,77 @@ def test_another_option_or_policy_is_another_digest(one: object, other: object) 
     assert digest(one) is not None
     assert digest(other) is not None
     assert digest(one) != digest(other)
+
+
+def inheriting(base: type) -> type:
+    class Inheriting(base):  # type: ignore[misc]
+        pass
+
+    return Inheriting
+
+
+def with_default(limit: int) -> Any:
+    def rule(number: int, limit: int = limit) -> bool:
+        return number < limit
+
+    return rule
+
+
+def with_named_default(limit: int) -> Any:
+    def rule(number: int, *, limit: int = limit) -> bool:
+        return number < limit
+
+    return rule
+
+
+class Weighted:
+    """A decorator that looks like its function but is not."""
+
+    def __init__(self, function: Any, weight: int) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.weight = weight
+
+    def __call__(self, number: int) -> int:
+        result: int = self.weight * self.function(number)
+        return result
+
+
+def weighted(weight: int) -> Any:
+    return functools.partial(Weighted, weight=weight)(same)
+
+
+def same(number: int) -> int:
+    return number
+
+
+@pytest.mark.parametrize(
+    ("made", "one", "other"),
+    [
+        (inheriting, Preferring, Elsewhere),
+        (with_default, 1, 2),
+        (with_named_default, 1, 2),
+        (weighted, 1, 2),
+    ],
+)
+def test_base_classes_default_values_and_decorators_count(made: Any, one: Any, other: Any) -> None:
+    assert digest(Preferring(made(one))) == digest(Preferring(made(one))) is not None
+    assert digest(Preferring(made(one))) != digest(Preferring(made(other)))
+
+
+def test_the_lines_that_an_exception_handler_covers_count() -> None:
+    def inside(numbers: list[int]) -> int:
+        try:
+            numbers.pop()
+        except IndexError:
+            return 0
+        return 1
+
+    covered = inside.__code__
+    bare = covered.replace(co_exceptiontable=b"")
+    players = [Preferring(FunctionType(code, globals())) for code in (covered, bare)]
+    assert digest(players[0]) is not None
+    assert digest(players[0]) != digest(players[1])
 
 
 def test_a_function_or_value_that_the_code_names_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,6 +65,25 @@ def test_the_order_of_the_players_changes_no_figure(three: list[Side]) -> None:
     assert len(found) == 1
 
 
+def test_intervals_lie_around_their_differences_however_the_seeds_are_mixed(three: list[Side]) -> None:
+    generator = np.random.default_rng(2)
+    others = [drawn(name, average, generator, seed=2) for name, average in (("d", 500), ("e", 3_000))]
+    for first, second, third in permutations(three):
+        pairs = Contest.of([first, others[0], second, others[1], third]).pairs
+        assert len(pairs) == 10
+        for pair in pairs:
+            assert pair.interval is not None
+            assert np.mean(pair.interval) == pytest.approx(pair.difference)
+
+
+@pytest.mark.parametrize(("errors", "expected"), [(0.674, 0.5), (1.645, 0.1), (1.96, 0.05), (9.0, 0.0)])
+def test_the_p_value_of_one_pair_is_that_of_students_t_test(errors: float, expected: float) -> None:
+    spread = np.tile([1.0, -1.0], 500)
+    error = spread.std(ddof=1) / np.sqrt(len(spread))
+    (difference,) = simultaneous.differences([np.array([0 * spread, spread + errors * error])]) or []
+    assert 0 < difference.p_value == pytest.approx(expected, abs=0.01)
+
+
 def test_a_league_at_any_stop_divides_the_errors_among_the_pairs(three: list[Side]) -> None:
     (pair, *_) = Contest.of(three, looked_at_on_the_way=True).pairs
     (alone,) = Contest.of(three[:2], looked_at_on_the_way=True).pairs

@@ -74,6 +74,12 @@ def test_without_running_games_the_curve_is_the_share_of_longer_ones() -> None:
     assert soon.moves_left([0.0])[0] == pytest.approx(24, rel=0.5)
 
 
+@pytest.mark.parametrize("ages", [[100_000_000], [100_000_000, 5]])
+def test_a_game_that_is_far_longer_than_all_finished_ones_has_an_end(ages: list[int]) -> None:
+    least, most = seconds_left(range(1, 51), ages, 2, moves_per_second=10.0) or (0.0, 0.0)
+    assert 0 < least < most < 10_000
+
+
 def test_a_running_game_counts_as_longer_than_it_is_so_far() -> None:
     finished = [10, 20, 30, 40, 50]
     alone = Lengths.of(finished, [])

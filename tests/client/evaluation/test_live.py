@@ -61,3 +61,17 @@ def test_an_evaluation_that_never_began_leaves_no_file(tmp_path: Path) -> None:
     with LiveFile(Silent(), tmp_path, player="corner", seed=3, games=50):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_evaluation_that_never_began_leaves_the_file_of_another_one(tmp_path: Path) -> None:
+    (tmp_path / LIVE_FILE).write_text('{"player": "another"}')
+    with LiveFile(Silent(), tmp_path, player="corner", seed=3, games=50):
+        pass
+    assert read(tmp_path) == {"player": "another"}
+
+
+def test_a_file_that_a_killed_run_left_loses_its_running_games(tmp_path: Path) -> None:
+    (tmp_path / LIVE_FILE).write_text('{"boards": [1]}')
+    with LiveFile(Silent(), tmp_path, player="corner", seed=3, games=50) as live:
+        live.resume([])
+    assert read(tmp_path)["boards"] == []

@@ -219,6 +219,15 @@ def test_a_process_that_dies_ends_the_test_and_none_is_left(target: str) -> None
     assert not multiprocessing.active_children()
 
 
+def test_a_process_that_died_before_a_load_ends_the_test(target: str) -> None:
+    with Workers(task(target)) as workers:
+        (worker,) = multiprocessing.active_children()
+        worker.kill()
+        worker.join()
+        with pytest.raises(LoadTestError, match="a load-generating process ended with exit code -9"):
+            next(workers.windows(Closed(1), 0.0, 0.2))
+
+
 def test_an_open_loop_of_games_is_refused(target: str) -> None:
     with (
         Workers(task(target, games=True)) as workers,

@@ -7,8 +7,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from octofold_client.analysis.kept import read_analysis
 from octofold_client.analysis.palette import TILE_COLORS, TILE_TEXT
-from octofold_client.errors import LoadTestError
+from octofold_client.errors import EvaluationError, LoadTestError
 from octofold_client.loadtest.kept import read_load_test
 from octofold_client.loadtest.loads import Closed, Counts, Load, Open
 from octofold_client.loadtest.report import markdown
@@ -22,6 +23,7 @@ from octofold_game.replays import read_replays
 from support.commands import octofold
 
 ROOT = Path(__file__).parents[3]
+COSTLY = {"game": 1, "move": 2, "board": [1] * 16, "made": 0, "better": 1, "values": [0.5] * 4, "cost": 0.1}
 RUN = Provenance("octofold loadtest", "a machine", "2026-01-02 03:04 UTC", "0.2.0")
 
 
@@ -87,6 +89,10 @@ def test_a_load_test_is_read_as_it_was_written(limit: Limit | None, tmp_path: Pa
         ({"schema": 9}, "is not the result of a load test of schema 1"),
         ({"steps": [{}]}, "is damaged"),
         ({"setup": None, "target": None, "steps": 5}, "is damaged"),
+        ({"model": 5}, "is damaged"),
+        ({"ramp_seconds": "1"}, "is damaged"),
+        ({"boards_a_call": 10**400}, "is damaged"),
+        ({"limit": {"percentile": 99, "milliseconds": 20, "highest_rate": "fast"}}, "is damaged"),
     ],
 )
 def test_a_damaged_load_test_is_named(change: dict[str, object], message: str, tmp_path: Path) -> None:
@@ -94,6 +100,68 @@ def test_a_damaged_load_test_is_named(change: dict[str, object], message: str, t
     with pytest.raises(LoadTestError, match=message) as raised:
         read_load_test(tmp_path)
     assert str(tmp_path / "loadtest.json") in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seconds": 0},
+        {"seconds": "inf"},
+        {"offered_per_second": 1e308, "seconds": 1e308},
+        {"late_sends": -1},
+        {"concurrency": 10**400, "rate": None},
+        {"server": {"calls": 1, "queue_ms": "1", "inference_ms": 1, "rest_ms": 1, "boards_per_batch": 1}},
+        {"histogram_us": {"count": 1, "sum": 10**400, "max": 1, "buckets": [[1, 1]]}},
+    ],
+)
+def test_a_damaged_step_of_a_load_test_is_named(change: dict[str, object], tmp_path: Path) -> None:
+    content = load_test(None).to_json()
+    content["steps"][0] |= change
+    (tmp_path / "loadtest.json").write_text(json.dumps(content))
+    with pytest.raises(LoadTestError, match=r"loadtest\.json is damaged"):
+        read_load_test(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"schema": 1, "seed": NaN}', '{"schema": 1e999}'])
+def test_kept_figures_that_are_not_json_are_named(content: str, tmp_path: Path) -> None:
+    for name in ("loadtest.json", "analysis.json", "runs.jsonl"):
+        (tmp_path / name).write_text(content)
+    with pytest.raises(LoadTestError, match=r"loadtest\.json is damaged"):
+        read_load_test(tmp_path)
+    with pytest.raises(EvaluationError, match=r"analysis\.json is damaged"):
+        read_analysis(tmp_path)
+    assert runs_of(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"endings": [{"largest_tile": 512, "games": 10**400, "quarters": [1, 0, 0, 0, 0]}]},
+        {"costliest": [COSTLY | {"board": [-1, *[1] * 15]}]},
+        {"costliest": [COSTLY | {"better": 10**30}]},
+        {"by_stage": {}},
+        {"all": [1]},
+    ],
+)
+def test_a_damaged_analysis_is_named(change: dict[str, object], tmp_path: Path) -> None:
+    group = {
+        "label": "all",
+        "positions": 1,
+        "empty_cells": 1.0,
+        "choices": 2.0,
+        "judged": 0,
+        "agreement": None,
+        "agreement_interval": None,
+        "cost": None,
+        "cost_share": None,
+    }
+    content: dict[str, object] = {"schema": 1, "last_moves": 5, "games": 1, "judged": 0, "judge": None}
+    content |= {"all": group, "by_stage": [], "by_distance": [], "endings": [], "costliest": [COSTLY]}
+    (tmp_path / "analysis.json").write_text(json.dumps(content))
+    assert read_analysis(tmp_path) is not None
+    (tmp_path / "analysis.json").write_text(json.dumps(content | change))
+    with pytest.raises(EvaluationError, match=r"analysis\.json is damaged"):
+        read_analysis(tmp_path)
 
 
 def test_tiles_have_the_colors_of_the_page() -> None:

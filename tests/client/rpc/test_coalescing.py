@@ -35,12 +35,14 @@ class ByHand:
 
     def __init__(self, servers: int = 1) -> None:
         self.begun: list[tuple[bytes, Future[Any]]] = []
+        self.timeouts: list[float] = []
         self.coalescer = Coalescer(Calls(HERE), self, servers)
 
     def __call__(self, send: Send) -> Future[Any]:
         call: Future[Any] = Future()
         assert isinstance(send.request, pb.NextMovesRequest)
         self.begun.append((send.request.boards[::16], call))
+        self.timeouts.append(send.timeout_seconds)
         return call
 
     def ask(self, *boards: int, seconds: float = MINUTE) -> list[AskedByThread]:
@@ -157,6 +159,7 @@ def test_each_caller_keeps_its_own_deadline_and_the_call_the_latest() -> None:
     with pytest.raises(DeadlinePassed, match="no answer from here:1 in time"):
         short.result(MINUTE)
     assert hand.calls[2] == [3, 4]
+    assert 0.01 < hand.timeouts[2] <= MINUTE
     hand.end(2)
     assert long.result(0.0).move == 4
 

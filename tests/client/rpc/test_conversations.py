@@ -154,6 +154,13 @@ def test_an_answer_of_the_wrong_length_is_an_error_and_not_a_guess(response: pb.
         drive(Calls("here:1").next_moves(BOARDS, True), response)
 
 
+def test_a_state_that_only_a_newer_server_knows_is_unspecified() -> None:
+    versions = [pb.ModelVersion(version="1", state=state) for state in (2, 99)]  # type: ignore[arg-type]
+    response = pb.ListModelsResponse(models=[pb.Model(name="m", versions=versions)])
+    (model,), _ = drive(Calls("here:1").list_models(), response)
+    assert [version.state for version in model.versions] == ["ready", "unspecified"]
+
+
 def test_a_card_that_cannot_be_read_or_is_of_an_unknown_format_is_none() -> None:
     card = Card(format=CARD_FORMAT, name="m", version=1, largest_exponent=15, precisions={})
     texts = ["", "[]", "{}", encode_card(replace(card, format=2)).decode(), encode_card(card).decode()]

@@ -1,9 +1,20 @@
 """Credentials: what they are read from, where a token may go, and that it does not show."""
 
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from octofold_client import AsyncClient, Client, Credentials, InvalidRequest, UnexpectedStatus
+from octofold_client import (
+    AsyncClient,
+    Client,
+    Credentials,
+    InvalidRequest,
+    Unavailable,
+    UnexpectedStatus,
+)
+from octofold_client.rpc.conversations import NO_RETRY
+from support.certificates import Authority
 
 
 @pytest.fixture
@@ -46,6 +57,31 @@ def test_on_this_machine_a_token_may_go_in_plaintext(target: str) -> None:
     Client(target, credentials=Credentials(token="open-sesame")).close()
 
 
+@pytest.fixture
+def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """A proxy that answers nothing, which the environment names for all calls."""
+    for variable in ("grpc_proxy", "https_proxy", "no_grpc_proxy", "no_proxy"):
+        monkeypatch.delenv(variable, raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setblocking(False)
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{listening.getsockname()[1]}")
+        yield listening
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_calls_to_this_machine_go_through_no_proxy(
+    target: str, host: str, proxy: socket.socket
+) -> None:
+    credentials = Credentials(token="open-sesame")
+    here = target.replace("127.0.0.1", host)
+    with Client(here, credentials=credentials, timeout_seconds=10.0) as client:
+        assert client.list_models()
+    async with AsyncClient(here, credentials=credentials, timeout_seconds=10.0) as client:
+        assert await client.list_models()
+    with pytest.raises(BlockingIOError):  # nobody has connected
+        proxy.accept()
+
+
 @pytest.mark.parametrize("content", ["", " \n", "two words", "caf\u00e9", "one\ntwo"])
 def test_a_file_without_a_token_is_named(tmp_path: Path, content: str) -> None:
     file = tmp_path / "token"
@@ -79,3 +115,19 @@ async def test_a_call_that_grpc_refuses_to_send_fails_as_any_other() -> None:
 def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="needs its private key"):
         Credentials.from_files(certificate=tmp_path / "client.pem")
+    with pytest.raises(InvalidRequest, match="needs its private key"):
+        Credentials(certificate=b"PEM")
+
+
+def test_certificates_imply_tls(target: str, tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "authority")
+    own = authority.issue("client")
+    for credentials in (
+        Credentials(authorities=authority.certificate.read_bytes()),
+        Credentials(certificate=own.certificate.read_bytes(), key=own.key.read_bytes()),
+    ):
+        with (
+            Client(target, credentials=credentials, retry=NO_RETRY) as client,
+            pytest.raises(Unavailable, match="TLS"),  # the server speaks plaintext
+        ):
+            client.list_models()
