@@ -37,6 +37,13 @@ _FIELDS = (
 )
 """Flags that are fields of a description, by their paths in it."""
 
+_OF_A_NEW_VERSION = ("symmetries", "rule", "views-output", "judge", "accept", "no-worse-than")
+"""Flags that --extend would ignore: it keeps the graphs, and a published description was checked already."""
+_OF_AN_EXPORT = ("extend", "precisions", "boards")
+"""Flags that --extend reads, but --record-strength would ignore, too."""
+_SYMMETRIES = 8
+"""Default of --symmetries."""
+
 _PERCENT = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?%")
 _MEGABYTES = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
 _EPILOG = """\
@@ -85,9 +92,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         parser.error("--record-strength needs --version")
     if parsed.extend and parsed.version is None:
         parser.error("--extend needs --version")
-    if parsed.no_worse_than is not None and (parsed.extend or parsed.record_strength is not None):
-        task = "--extend" if parsed.extend else "--record-strength"
-        parser.error(f"--no-worse-than is for a new version; {task} publishes none")
+    _check_task(parser, parsed)
+    if parsed.symmetries is None:
+        parsed.symmetries = _SYMMETRIES
     if parsed.sign_password_file is not None and parsed.sign is None:
         parser.error("--sign-password-file needs --sign")
     if parsed.weights is not None and parsed.module is None:
@@ -100,6 +107,20 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         parser.error("--checkpoint and --ntuple need no description: remove its flags")
     parsed.description_flags = fields
     return parsed
+
+
+def _check_task(parser: Parser, parsed: argparse.Namespace) -> None:
+    """Refuse flags that --extend or --record-strength would ignore."""
+
+    def given(flags: tuple[str, ...]) -> str | None:
+        named = (flag for flag in flags if vars(parsed)[flag.replace("-", "_")] not in (None, False))
+        return next(named, None)
+
+    if parsed.record_strength is not None and (flag := given(_OF_AN_EXPORT)):
+        parser.error(f"--{flag} is for an export; --record-strength exports nothing")
+    if (parsed.record_strength is not None or parsed.extend) and (flag := given(_OF_A_NEW_VERSION)):
+        task = "--extend" if parsed.extend else "--record-strength"
+        parser.error(f"--{flag} is for a new version; {task} publishes none")
 
 
 def _parser() -> Parser:
@@ -279,9 +300,8 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
         "--symmetries",
         type=int,
         choices=list(VIEWS),
-        default=8,
         help="number of views of the board that the network sees: all, the rotations, the half turn, or "
-        "only the board itself (default: 8)",
+        f"only the board itself (default: {_SYMMETRIES})",
     )
     group.add_argument(
         "--precisions",

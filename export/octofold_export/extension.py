@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import onnx
@@ -28,7 +28,7 @@ from octofold_export.export import (
     reduce,
     with_checks,
 )
-from octofold_export.publishing.card_files import read_published, write_card
+from octofold_export.publishing.card_files import change_card, read_published
 from octofold_export.publishing.files import graph_file, with_agreement, write_metadata
 from octofold_export.publishing.signing import check_signable
 from octofold_export.publishing.versions import check_name
@@ -38,11 +38,11 @@ from octofold_export.sources.source import Source
 def extend(load: Callable[[], Source], options: ExportOptions, report: Report) -> Path:
     """Add missing `options.precisions` to a version, and measure the existing ones again; return its folder.
 
-    An error leaves the version unchanged.
+    What others write into its card meanwhile stays. An error leaves the version unchanged.
 
     Raises:
         ExportError: the version is missing, was made from another checkpoint, or is signed and there is no
-            key to sign it again.
+            key to sign it again; or another program has changed its graphs meanwhile.
         GateError: one of its graphs fails a check.
     """
     check_name(options.name)
@@ -72,12 +72,22 @@ def extend(load: Callable[[], Source], options: ExportOptions, report: Report) -
             report(f"{precision}: {made.agreement[precision].share:.2%} of moves as in fp32")
         elif precision in (options.precisions or ()):
             reduce(plan, precision, player, boards, reference, made, report)
-    # An int8 graph that is there already was calibrated on the boards of its own export.
-    calibration = 0 if card.boards is None else card.boards.calibration
-    if "int8" in made.graphs:
-        calibration = len(boards.calibration)
-    card = with_checks(card, reference, boards, options, calibration)
-    _publish(folder, card, made, options)
+
+    contents: dict[Precision, bytes] = {}
+    for precision, made_graph in made.graphs.items():
+        write_metadata(made_graph, card, precision)
+        contents[precision] = made_graph.SerializeToString()
+
+    def extended(current: Card) -> Card:
+        _check_unchanged(folder, card, current, made)
+        # An int8 graph that is there already was calibrated on the boards of its own export.
+        calibration = 0 if current.boards is None else current.boards.calibration
+        if "int8" in made.graphs:
+            calibration = len(boards.calibration)
+        return with_checks(_extended(current, made, contents), reference, boards, options, calibration)
+
+    graphs = {GRAPH_FILES[precision]: content for precision, content in contents.items()}
+    change_card(folder, extended, options.sign, graphs)
     return folder
 
 
@@ -99,19 +109,31 @@ def _published(folder: Path, card: Card, precision: Precision, source: Source) -
     return FoldedGraph(onnx.load_model(folder / listed.file, load_external_data=False), tensors)
 
 
-def _publish(folder: Path, card: Card, made: Made, options: ExportOptions) -> None:
-    """Write new graphs and the card that lists them."""
-    listed, graphs = dict(card.precisions), dict[str, bytes]()
+def _check_unchanged(folder: Path, before: Card, current: Card, made: Made) -> None:
+    """Check that the version still has the graphs that were measured, and none of those that were made.
+
+    Raises:
+        ExportError: another program has changed the graphs.
+    """
+    measured = {precision: graph.sha256 for precision, graph in before.precisions.items()}
+    for precision in (*measured, *made.graphs):
+        graph = current.precisions.get(precision)
+        if (None if graph is None else graph.sha256) != measured.get(precision):
+            raise ExportError(
+                f"{folder}: another program has changed the {precision} graph meanwhile; "
+                "run the same command again"
+            )
+
+
+def _extended(card: Card, made: Made, contents: Mapping[Precision, bytes]) -> Card:
+    """Add new graphs, new measures and the reasons for graphs that were left out to the card."""
+    listed = dict(card.precisions)
     for precision, agreement in made.agreement.items():
-        if precision in made.graphs:
-            write_metadata(made.graphs[precision], card, precision)
-            content = made.graphs[precision].SerializeToString()
-            graphs[GRAPH_FILES[precision]] = content
-            listed[precision] = graph_file(precision, content, agreement)
+        if precision in contents:
+            listed[precision] = graph_file(precision, contents[precision], agreement)
         else:
             listed[precision] = with_agreement(listed[precision], agreement)
     precisions = {name: listed[name] for name in PRECISIONS if name in listed}
     refused: dict[str, str] = card.not_published | dict(made.refused)
     refused = {name: reason for name, reason in refused.items() if name not in precisions}
-    card = replace(card, precisions=precisions, not_published=refused)
-    write_card(folder, card, options.sign, graphs)
+    return replace(card, precisions=precisions, not_published=refused)

@@ -4,6 +4,7 @@ graphs."""
 import hashlib
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,12 @@ import onnx
 import pytest
 import torch
 from octofold_export.cli import main
+from octofold_export.errors import ExportError
+from octofold_export.export import ExportOptions
+from octofold_export.extension import extend
+from octofold_export.publishing.strength import record_alternatives
+from octofold_export.sources.checkpoint import from_checkpoint
+from octofold_game.model import Alternative, Precision
 from octofold_training import checkpoints
 from octofold_training.networks.build import build
 
@@ -112,6 +119,58 @@ def test_a_version_with_the_output_of_views_gets_a_precision_with_it(
     assert run(checkpoint, tmp_path, boards_file, *EXTEND) == 0
     graph = onnx.load(tmp_path / "small/1/model.fp16.onnx").graph
     assert [output.name for output in graph.output] == ["move", "probabilities", "votes", "legal", "views"]
+
+
+def extend_while(checkpoint: Path, models: Path, boards: Path, change: Callable[[], object]) -> None:
+    """Add fp16 to the version; `change` is called once the checks have begun."""
+
+    def report(line: str) -> None:
+        if line.startswith("fp32: "):
+            change()
+
+    precisions = frozenset[Precision]({"fp32", "fp16"})
+    options = ExportOptions("small", models, version=1, precisions=precisions, boards=boards)
+    extend(lambda: from_checkpoint(checkpoint), options, report)
+
+
+def test_what_others_write_into_the_card_meanwhile_stays(
+    models: Path, checkpoint: Path, boards_file: Path
+) -> None:
+    card = read_card(models)
+    alternative = Alternative(
+        symmetries=1,
+        decision_rule="vote",
+        precision="int8",
+        games=4,
+        average=45_000.0,
+        average_interval=None,
+        difference=-5_000.0,
+        difference_interval=None,
+    )
+
+    def record() -> None:
+        record_alternatives(models / "small/1", card["checkpoint_sha256"], [alternative], "measure")
+
+    extend_while(checkpoint, models, boards_file, record)
+    extended = read_card(models)
+    assert extended["alternatives"]["rows"][0]["average"] == 45_000
+    assert list(extended["precisions"]) == ["fp32", "int8", "fp16"]
+    assert "45,000" in (models / "small/1/README.md").read_text()
+
+
+def test_a_graph_that_others_add_meanwhile_is_not_replaced(
+    models: Path, checkpoint: Path, boards_file: Path, tmp_path: Path
+) -> None:
+    np.save(tmp_path / "fewer.npy", np.load(boards_file)[:2_000])
+    after: dict[str, str] = {}
+
+    def add() -> None:
+        assert run(checkpoint, models, tmp_path / "fewer.npy", *EXTEND) == 0
+        after.update(digests(models / "small/1"))
+
+    with pytest.raises(ExportError, match="another program has changed the fp16 graph meanwhile"):
+        extend_while(checkpoint, models, boards_file, add)
+    assert digests(models / "small/1") == after
 
 
 def test_another_checkpoint_extends_nothing(

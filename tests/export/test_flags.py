@@ -6,6 +6,17 @@ import sys
 import pytest
 from octofold_export.cli import main
 
+RECORD = ["--record-strength", "a", "--name", "b", "--version", "1"]
+EXTEND = ["--checkpoint", "a", "--name", "b", "--version", "1", "--extend"]
+FOR_A_NEW_VERSION = [
+    ["--symmetries", "8"],
+    ["--rule", "mean"],
+    ["--views-output"],
+    ["--judge", "c"],
+    ["--accept"],
+    ["--no-worse-than", "2%"],
+]
+
 
 @pytest.mark.parametrize(
     ("flags", "message"),
@@ -17,6 +28,17 @@ from octofold_export.cli import main
         (["--checkpoint", "a", "--name", "b", "--precisions", "int8"], "allowed are fp32 and, after it"),
         (["--checkpoint", "a", "--name", "b", "--precisions", "fp32,fp8"], "'fp32,fp8'"),
         (["--record-strength", "a", "--name", "b"], "--record-strength needs --version"),
+        *[
+            ([*RECORD, *flags], f"{flags[0]} is for a new version; --record-strength publishes none")
+            for flags in FOR_A_NEW_VERSION
+        ],
+        *[
+            ([*EXTEND, *flags], f"{flags[0]} is for a new version; --extend publishes none")
+            for flags in FOR_A_NEW_VERSION
+        ],
+        ([*RECORD, "--boards", "d"], "--boards is for an export; --record-strength exports nothing"),
+        ([*RECORD, "--precisions", "fp32"], "--precisions is for an export"),
+        ([*RECORD, "--extend"], "--extend is for an export"),
         (["--record-strength", "a", "--checkpoint", "b", "--name", "c"], "cannot be combined with"),
         (["--sign", "key.pem", "--name", "a"], "or --sign with --version"),
         (["--sign-password-file", "a", "--onnx", "b", "--name", "c"], "--sign-password-file needs --sign"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from octofold_game.model import (
 from octofold_export.errors import ExportError
 from octofold_export.publishing.readme import describe
 from octofold_export.publishing.signing import check_signable, signature_with
-from octofold_export.publishing.versions import Content, replace_files
+from octofold_export.publishing.versions import Content, changing, replace_files
 
 if TYPE_CHECKING:  # an optional extra
     from octofold_game.signatures import SigningKey
@@ -40,21 +40,28 @@ def read_published(folder: Path) -> Card:
         raise ExportError(f"{folder}: {error}") from error
 
 
-def write_card(
-    folder: Path, card: Card, key: SigningKey | None = None, graphs: Mapping[str, Content] = _NO_GRAPHS
+def change_card(
+    folder: Path,
+    change: Callable[[Card], Card],
+    key: SigningKey | None = None,
+    graphs: Mapping[str, Content] = _NO_GRAPHS,
 ) -> None:
     """Write new graphs, card.json and README.md of a version, and its signature if there is a key.
 
-    An error leaves the version unchanged.
+    `change` makes the new card from the current one. Nobody else changes the version meanwhile. An error
+    leaves the version unchanged.
 
     Raises:
-        ExportError: the files cannot be written or signed, or the version is signed and there is no key.
+        ExportError: the card is missing or cannot be read, the files cannot be written or signed, or the
+            version is signed and there is no key. Also what `change` raises.
     """
-    check_signable(folder, key)
-    files = {**graphs, CARD_FILE: encode_card(card), README_FILE: describe(card)}
-    if key is not None:
-        files[SIGNATURE_FILE] = signature_with(files, folder, card, key)
-    try:
-        replace_files(folder, files)
-    except OSError as error:
-        raise ExportError(f"{folder}: {error.strerror}") from error
+    with changing(folder):
+        card = change(read_published(folder))
+        check_signable(folder, key)
+        files = {**graphs, CARD_FILE: encode_card(card), README_FILE: describe(card)}
+        if key is not None:
+            files[SIGNATURE_FILE] = signature_with(files, folder, card, key)
+        try:
+            replace_files(folder, files)
+        except OSError as error:
+            raise ExportError(f"{folder}: {error.strerror}") from error

@@ -13,7 +13,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -27,6 +28,10 @@ from octofold_export.publishing.versions import Content
 
 RESULTS = Path("results")
 """Parent of the folders with the games, as for `octofold`."""
+_RUN_UNTIL_INPUT_ENDS = (
+    f"import sys; from {__name__} import run_until_input_ends; sys.exit(run_until_input_ends(sys.argv[1:]))"
+)
+"""A program that runs the command of its arguments; it lives between the export and `octofold compare`."""
 _NOT_SHOWN = 3
 """Exit code of `octofold compare` if the new version is worse, or if the games did not decide it."""
 
@@ -95,10 +100,9 @@ def _compare(contest: Contest, models: Path, name: str, published: int, version:
     command += ["--no-worse-than", contest.margin, "--limit", str(contest.limit), "--out", str(out), "--json"]
     # The variables of a server may name models and versions of another repository.
     serving = {"OCTOFOLD_VERSIONS": "all", "OCTOFOLD_DEFAULT_MODEL": name}
-    try:
-        code, output = _run(command, os.environ | serving)
-    except FileNotFoundError:
-        raise ExportError(f"{program} is missing: run {install_command('server')}") from None
+    if not program.exists():
+        raise ExportError(f"{program} is missing: run {install_command('server')}")
+    code, output = _run(command, os.environ | serving)
     if code not in (0, _NOT_SHOWN):
         raise ExportError(
             f"octofold compare ended with exit code {code}, so the strength is unknown; nothing was published"
@@ -110,26 +114,45 @@ def _compare(contest: Contest, models: Path, name: str, published: int, version:
 
 
 def _run(command: list[str], environment: Mapping[str, str]) -> tuple[int, bytes]:
-    """Run the command, and return its exit code and what it prints; Ctrl-C or SIGTERM ends it, too."""
-    previous = signal.signal(signal.SIGTERM, _exit)
+    """Run the command, and return its exit code and what it prints; it ends with this program, too."""
+    previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    # An ignored signal stays ignored, because nohup uses it to keep the program running without its terminal.
+    handled = [number for number, handler in previous.items() if handler is not signal.SIG_IGN]
     try:
+        for number in handled:
+            signal.signal(number, _exit)
         # In a new session, Ctrl-C reaches only this program, which then lets the other one keep its games.
+        # The pipe ends with this program, even if it is killed.
         process = subprocess.Popen(
-            command,
+            [sys.executable, "-P", "-c", _RUN_UNTIL_INPUT_ENDS, *command],
             env=environment,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
+        assert process.stdout is not None
         try:
-            output, _ = process.communicate()
-        except BaseException:
-            process.terminate()
-            process.communicate()
-            raise
+            output = process.stdout.read()
+        finally:
+            process.communicate()  # closes the pipe first, which ends the games if they still run
         return process.returncode, output
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number in handled:
+            signal.signal(number, previous[number])
+
+
+def run_until_input_ends(command: Sequence[str]) -> int:
+    """Run a command and return its exit code; end it by SIGTERM when standard input ends."""
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+
+    def end_with_input() -> None:
+        while os.read(0, 4096):
+            pass
+        process.terminate()
+
+    threading.Thread(target=end_with_input, daemon=True).start()
+    code = process.wait()
+    return code if code >= 0 else 128 - code  # as a shell does after a signal
 
 
 def _exit(number: int, _frame: FrameType | None) -> NoReturn:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from octofold_game.model import SIGNATURE_FILE, Card, CardError, read_card
 
 from octofold_export.errors import ExportError
-from octofold_export.publishing.versions import Content, replace_files
+from octofold_export.publishing.versions import Content, changing, replace_files
 
 if TYPE_CHECKING:  # an optional extra
     from octofold_game.signatures import SigningKey
@@ -43,12 +43,13 @@ def sign_published(folder: Path, key: SigningKey) -> None:
     Raises:
         ExportError: the version is missing or damaged, or contains something that cannot be signed.
     """
-    try:
-        replace_files(folder, {SIGNATURE_FILE: signature_with({}, folder, read_card(folder), key)})
-    except CardError as error:
-        raise ExportError(f"{folder}: {error}") from error
-    except OSError as error:
-        raise ExportError(f"{error.filename or folder}: {error.strerror}") from error
+    with changing(folder):
+        try:
+            replace_files(folder, {SIGNATURE_FILE: signature_with({}, folder, read_card(folder), key)})
+        except CardError as error:
+            raise ExportError(f"{folder}: {error}") from error
+        except OSError as error:
+            raise ExportError(f"{error.filename or folder}: {error.strerror}") from error
 
 
 def signature_with(changed: Mapping[str, Content], folder: Path, card: Card, key: SigningKey) -> bytes:

@@ -5,7 +5,6 @@ The graphs of a version never change, but its card may gain measurements.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +14,8 @@ from msgspec.structs import replace
 from octofold_game.model import (
     Alternative,
     Alternatives,
+    Card,
+    Count,
     Interval,
     Precision,
     Reached,
@@ -23,7 +24,7 @@ from octofold_game.model import (
 from octofold_game.structures import StructureError, structured
 
 from octofold_export.errors import ExportError
-from octofold_export.publishing.card_files import read_published, write_card
+from octofold_export.publishing.card_files import change_card
 from octofold_export.publishing.versions import check_name
 
 if TYPE_CHECKING:  # an optional extra
@@ -40,7 +41,12 @@ class _Statistics(msgspec.Struct, frozen=True):
     median_interval: tuple[int | float, int | float] | None
     best: int
     reached: tuple[Reached, ...]
-    outgrown: int
+    outgrown: Count
+
+
+class _Slice(msgspec.Struct, frozen=True):
+    number: int
+    of: int
 
 
 class _Result(msgspec.Struct, frozen=True):
@@ -50,8 +56,10 @@ class _Result(msgspec.Struct, frozen=True):
     version: str
     precision: Precision
     sha256: str
-    games: int
+    games: Count
+    missing_games: Count
     seed: int
+    slice: _Slice | None
     statistics: _Statistics
 
 
@@ -63,19 +71,23 @@ def record_strength(
     A signed version is signed again with `key`.
 
     Raises:
-        ExportError: a file is missing or damaged, or the games were not played by a graph of this version.
+        ExportError: a file is missing or damaged, games are missing, or the games were not played by a graph
+            of this version.
     """
     check_name(name)
     folder = models / name / str(version)
-    card = read_published(folder)
     result = _read_result(result_file)
-    played_by = card.precisions.get(result.precision)
-    if played_by is None or result.sha256 != played_by.sha256:
-        raise ExportError(
-            f"{result_file}: games of {result.model} version {result.version} "
-            f"({result.precision}, SHA-256 {result.sha256}), which is no file of {folder}"
-        )
-    write_card(folder, replace(card, strength=_strength(result, card.largest_exponent)), key)
+
+    def with_strength(card: Card) -> Card:
+        played_by = card.precisions.get(result.precision)
+        if played_by is None or result.sha256 != played_by.sha256:
+            raise ExportError(
+                f"{result_file}: games of {result.model} version {result.version} "
+                f"({result.precision}, SHA-256 {result.sha256}), which is no file of {folder}"
+            )
+        return replace(card, strength=_strength(result, card.largest_exponent))
+
+    change_card(folder, with_strength, key)
     return folder
 
 
@@ -87,10 +99,13 @@ def record_alternatives(folder: Path, checkpoint: str, rows: Sequence[Alternativ
     Raises:
         ExportError: the version was made from other weights, or its card is missing or damaged.
     """
-    card = read_published(folder)
-    if card.checkpoint_sha256 != checkpoint:
-        raise ExportError(f"{folder}: made from another checkpoint than {checkpoint}")
-    write_card(folder, replace(card, alternatives=Alternatives(rows=tuple(rows), command=command)))
+
+    def with_alternatives(card: Card) -> Card:
+        if card.checkpoint_sha256 != checkpoint:
+            raise ExportError(f"{folder}: made from another checkpoint than {checkpoint}")
+        return replace(card, alternatives=Alternatives(rows=tuple(rows), command=command))
+
+    change_card(folder, with_alternatives)
 
 
 def _strength(result: _Result, largest_exponent: int) -> Strength:
@@ -125,14 +140,23 @@ def _bounded(interval: Interval) -> Interval:
 
 def _read_result(file: Path) -> _Result:
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = msgspec.json.decode(file.read_bytes())
     except OSError as error:
         raise ExportError(f"{file}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ExportError(f"{file}: not JSON") from error
     if isinstance(content, dict) and content.get("schema") != _SCHEMA:
         raise ExportError(f"{file}: schema {content.get('schema')}, this version reads {_SCHEMA}")
     try:
-        return structured(content, _Result)
+        result = structured(content, _Result)
     except StructureError as error:
         raise ExportError(f"{file}: not the result of an evaluation ({error})") from error
+    if (part := result.slice) is not None:
+        raise ExportError(
+            f"{file}: only slice {part.number}/{part.of} of the games; merge all slices by octofold merge"
+        )
+    if result.missing_games:
+        raise ExportError(
+            f"{file}: the evaluation is not finished, its missing_games is {result.missing_games}"
+        )
+    return result

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -25,6 +26,7 @@ from octofold_export.errors import ExportError
 Content = bytes | memoryview
 _TAKEN = (errno.EEXIST, errno.ENOTEMPTY)
 _STAGING = ".publishing-"
+_PARTIAL = re.compile(r"\.[0-9a-f]{16}\.partial\Z")
 
 
 class VersionExistsError(ExportError):
@@ -104,15 +106,42 @@ def publish(models: Path, name: str, version: int, files: Mapping[str, Content],
     return model / str(version)
 
 
+@contextlib.contextmanager
+def changing(folder: Path) -> Iterator[None]:
+    """Let nobody else change a published version while the block reads and replaces its files.
+
+    Raises:
+        ExportError: the folder cannot be opened.
+    """
+    with contextlib.ExitStack() as opened:
+        try:
+            is_locked = opened.enter_context(_locked(folder))
+        except OSError as error:
+            raise ExportError(f"{folder}: {error.strerror}") from error
+        if is_locked:  # otherwise, they may belong to a program that still runs
+            _remove_partial(folder)
+        yield
+
+
+def _remove_partial(folder: Path) -> None:
+    """Remove the temporary files of a program that was killed: a signature would include them."""
+    for file in folder.glob("*.partial"):
+        if _PARTIAL.search(file.name):
+            with contextlib.suppress(OSError):
+                file.unlink()
+
+
 def replace_files(folder: Path, files: Mapping[str, Content]) -> None:
     """Write files into a folder, in the place of those that are there; an error or Ctrl-C changes none.
 
-    All are written under other names first, and then renamed in this order.
+    All are written under other names first, and then renamed in this order. `changing` keeps others away.
 
     Raises:
         OSError: a file cannot be written.
     """
-    partial = {file: folder / f"{file}.partial" for file in files}
+    # Without locks, another program may write the same files at the same time.
+    unique = secrets.token_hex(8)
+    partial = {file: folder / f"{file}.{unique}.partial" for file in files}
     try:
         for file, content in files.items():
             _write(partial[file], content)
@@ -165,8 +194,10 @@ def _remove_abandoned(model: Path) -> None:
 
 
 @contextlib.contextmanager
-def _locked(folder: Path, *, waiting: bool = True) -> Iterator[None]:
+def _locked(folder: Path, *, waiting: bool = True) -> Iterator[bool]:
     """Hold the lock of a folder, which ends with the process at the latest.
+
+    The block receives whether the lock is held: it is not if the file system has no locks.
 
     Raises:
         OSError: the folder cannot be opened. If `waiting` is False, also: another process holds the lock, or
@@ -174,12 +205,14 @@ def _locked(folder: Path, *, waiting: bool = True) -> Iterator[None]:
     """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        if waiting:
-            with contextlib.suppress(OSError):  # without locks, nothing is removed
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-        else:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
+        is_locked = True
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX if waiting else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if not waiting:
+                raise
+            is_locked = False  # without locks, nothing is removed
+        yield is_locked
     finally:
         os.close(descriptor)
 

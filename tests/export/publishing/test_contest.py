@@ -1,10 +1,15 @@
 """`octofold-export --no-worse-than`: a version is published only if full games show that it is no worse."""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from octofold_export.cli import main
+from support.waiting import becomes_true, wait_for
 
 SMALL = {"kind": "cnn", "layers": 1, "channels": 4, "exponents": 16}
 
@@ -46,6 +51,40 @@ def test_games_against_the_published_version_decide_whether_a_version_is_publish
     assert versions() == ["1", "2"]
     (folder,) = Path("results").glob("export-small-v2-*")
     assert json.loads((folder / "comparison.json").read_text())["answer"] is True
+
+
+@pytest.mark.parametrize("architecture", [SMALL], indirect=True, scope="session")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_the_games_end_with_the_export(checkpoint: Path, boards_file: Path, number: signal.Signals) -> None:
+    assert export(checkpoint, boards_file) == 0
+    program = Path(sys.executable).with_name("octofold-export")
+    command = [str(program), "--checkpoint", str(checkpoint), "--boards", str(boards_file)]
+    # With fewer views, it plays other moves about as well: the games are not decided for long.
+    command += ["--name", "small", "--precisions", "fp32", "--symmetries", "2"]
+    command += ["--no-worse-than", "0.1%", "--limit", "9999999"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        wait_for(games_are_played, 100, process)
+        players = psutil.Process(process.pid).children(recursive=True)
+        assert len(players) > 1  # octofold compare and its server
+        process.send_signal(number)
+        try:
+            assert becomes_true(lambda: not any(map(is_alive, players)))
+        finally:
+            for player in filter(is_alive, players):
+                player.kill()
+    assert process.returncode == (-number if number == signal.SIGKILL else 128 + number)
+    assert versions() == ["1"]
+
+
+def games_are_played() -> bool:
+    return any(file.stat().st_size for file in Path("results").rglob("games.replay"))
+
+
+def is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,16 @@
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_export.cli import main
 from octofold_export.errors import ExportError
+from octofold_export.publishing.card_files import change_card
 from octofold_export.publishing.strength import record_alternatives
 from octofold_game.model import Alternative
 
@@ -42,7 +45,9 @@ def evaluation_result(card: dict[str, Any], precision: str = "int8") -> dict[str
         "precision": precision,
         "sha256": card["precisions"][precision]["sha256"],
         "seed": 5,
+        "slice": None,
         "games": len(games),
+        "missing_games": 0,
         "statistics": Summary.of(games).to_json(),
         "run": {"moves_per_second": 1234.5},
     }
@@ -100,6 +105,18 @@ def test_what_other_exports_of_the_checkpoint_score_stands_in_the_card(models: P
     assert "Measured with `python measure.py`." in text
 
 
+def test_programs_that_change_a_card_at_once_lose_no_change(models: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(models, tmp_path / "models")) / "small/1"
+    before = read_card(tmp_path / "models")["weights"]
+
+    def add_one(_: int) -> None:
+        change_card(folder, lambda card: replace(card, weights=card.weights + 1))
+
+    with ThreadPoolExecutor(8) as threads:
+        assert len(list(threads.map(add_one, range(80)))) == 80
+    assert read_card(tmp_path / "models")["weights"] == before + 80
+
+
 def test_games_of_another_checkpoint_do_not_enter_the_card(models: Path) -> None:
     card = read_card(models)
     with pytest.raises(ExportError, match="another checkpoint"):
@@ -114,6 +131,12 @@ def test_games_of_another_checkpoint_do_not_enter_the_card(models: Path) -> None
         ({"precision": "fp16"}, "which is no file of"),
         ({"schema": 1}, "schema 1"),
         ({"statistics": {}}, "not the result of an evaluation"),
+        ({"precision": 7}, "not the result of an evaluation (precision is 7, not text)"),
+        ({"missing_games": 3}, "the evaluation is not finished, its missing_games is 3"),
+        ({"missing_games": None}, "not the result of an evaluation (missing_games is null"),
+        ({"games": -4}, "not the result of an evaluation (games is -4; the least is 0)"),
+        ({"seed": float("nan")}, "not JSON"),
+        ({"slice": {"number": 1, "of": 4, "games": 16}}, "only slice 1/4 of the games"),
     ],
 )
 def test_a_result_of_something_else_is_refused(
@@ -130,8 +153,12 @@ def test_a_result_of_something_else_is_refused(
     assert read_card(models) == card
 
 
-@pytest.mark.parametrize("text", [None, "", "[]", "{}"])
-def test_a_damaged_result_is_refused(models: Path, tmp_path: Path, text: str | None) -> None:
+@pytest.mark.parametrize("text", [None, "", "[]", "{}", "[" * 100_000], ids=lambda text: str(text)[:9])
+def test_a_damaged_result_is_refused(
+    models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None
+) -> None:
     if text is not None:
         (tmp_path / "result.json").write_text(text)
     assert record(models, tmp_path / "result.json") == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"octofold-export: {tmp_path / 'result.json'}: ")

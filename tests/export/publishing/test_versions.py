@@ -15,6 +15,7 @@ import pytest
 from octofold_export.errors import ExportError
 from octofold_export.publishing.versions import (
     VersionExistsError,
+    changing,
     check_name,
     check_place,
     next_version,
@@ -214,5 +215,43 @@ def test_files_are_replaced_all_or_none(tmp_path: Path) -> None:
         replace_files(tmp_path, Interrupted(dict.fromkeys(FILES, b"new")))
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == FILES
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with pytest.raises(OSError, match="No such file"):
+        replace_files(tmp_path, {"card.json": b"newer", "missing/README.md": b"newer"})
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == FILES
     replace_files(tmp_path, {"card.json": b"new"})
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == FILES | {"card.json": b"new"}
+
+
+class Overtaken(dict[str, bytes]):
+    """Files after whose writing another program replaces the same files, without locks."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(FILES)
+        self.folder = folder
+
+    def items(self) -> Any:
+        yield from super().items()
+        replace_files(self.folder, dict.fromkeys(FILES, b"faster"))
+
+
+def test_of_two_programs_that_replace_the_same_files_the_last_one_wins(tmp_path: Path) -> None:
+    replace_files(tmp_path, Overtaken(tmp_path))
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == FILES
+
+
+def test_what_a_killed_change_leaves_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    for file in ("card.json.0123456789abcdef.partial", "tuning.json.12-34.partial", "notes.partial"):
+        (tmp_path / file).write_bytes(b"half")
+    with changing(tmp_path):
+        replace_files(tmp_path, FILES)
+    assert everything_below(tmp_path) == [
+        "card.json",
+        "model.onnx",
+        "notes.partial",
+        "tuning.json.12-34.partial",
+    ]
+
+
+def test_a_version_that_is_not_there_cannot_be_changed(tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match="absent: No such file"), changing(tmp_path / "absent"):
+        pass
