@@ -122,7 +122,7 @@ def _written_before(index: Path, content: Content) -> list[LogFile]:
         files = [LogFile(**each) for each in before["files"]]
     except FileNotFoundError:
         return []
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         raise EvaluationError(f"{index} is damaged; it should say what the logs hold") from None
     if not same:
         raise EvaluationError(
