@@ -12,6 +12,7 @@ PORT ?= 50051
 REST_PORT ?= 8000
 CHECKPOINT ?= checkpoints/$(NAME)
 NAME ?= mine
+TEACHER ?= models/ntuple/2
 SOURCE ?= --checkpoint $(CHECKPOINT)# or the flags of any other network, see docs/export.md
 PIP = $(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 BIN = $(VENV)/bin
@@ -23,7 +24,7 @@ help: ## this list
 	@echo
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
-	@echo "  Variables: GAMES=$(GAMES) MODEL=$(MODEL) HOST=$(HOST) PORT=$(PORT) REST_PORT=$(REST_PORT) NAME=$(NAME) CHECKPOINT=$(CHECKPOINT)"
+	@echo "  Variables: GAMES=$(GAMES) MODEL=$(MODEL) HOST=$(HOST) PORT=$(PORT) REST_PORT=$(REST_PORT) NAME=$(NAME) TEACHER=$(TEACHER) CHECKPOINT=$(CHECKPOINT)"
 
 setup: $(VENV)/light ## the environment that serves and plays (no torch)
 
@@ -33,9 +34,8 @@ play: $(VENV)/light ## play GAMES full games against MODEL, served on a free loo
 serve: $(VENV)/light ## serve the models in models/, and new ones as they appear: gRPC on HOST:PORT, REST and /metrics on HOST:REST_PORT
 	@$(BIN)/octofold-serve --default-model $(MODEL) --host $(HOST) --port $(PORT) --rest-port $(REST_PORT) --watch 5
 
-train: $(VENV)/dev ## checkpoints/NAME by training/recipes/NAME.toml, in hours; goes on where it stopped
-	$(BIN)/octofold-train teacher training/recipes/teacher.toml
-	$(BIN)/octofold-train student training/recipes/$(NAME).toml
+train: $(VENV)/dev ## checkpoints/NAME by training/recipes/NAME.toml, from TEACHER, in an hour or two; goes on where it stopped
+	$(BIN)/octofold-train student training/recipes/$(NAME).toml --teacher $(TEACHER)
 
 first: $(VENV)/dev ## a first network of your own in five minutes: trained, exported, played, compared
 	@awk '/^```sh run$$/ {on = 1; next} /^```$$/ {on = 0} on' examples/first-network/README.md | \
