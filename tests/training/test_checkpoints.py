@@ -60,11 +60,21 @@ def _weights(folder: Path) -> Path:
     return weights
 
 
-def test_a_save_that_is_cut_off_leaves_the_old_checkpoint(folder: Path) -> None:
+def test_a_save_that_is_cut_off_leaves_the_old_checkpoint(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = checkpoints.load(folder)
-    (folder / "checkpoint.json.partial").mkdir()  # in the way of the last step
-    with pytest.raises(OSError, match="partial"):
-        checkpoints.save(folder, build(ARCHITECTURE), ARCHITECTURE, {"positions": 4})
+    replace = Path.replace
+
+    def fail_at_last(path: Path, target: Path) -> Path:
+        if target.name == "checkpoint.json":
+            raise OSError(28, "No space left on device")
+        return replace(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", fail_at_last)
+        with pytest.raises(OSError, match="No space left"):
+            checkpoints.save(folder, build(ARCHITECTURE), ARCHITECTURE, {"positions": 4})
     assert checkpoints.load(folder).sha256 == before.sha256
 
 
