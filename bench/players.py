@@ -157,7 +157,7 @@ class Measurement:
         self.finished = list(read_replays(self._file))
         if self._beside.exists():
             kept = json.loads(self._beside.read_text())
-            if kept["player"] != self._player.sha256:
+            if kept.get("player") != self._player.sha256:
                 raise EvaluationError(f"{self._file} has games of another player: name another folder")
             self._moves, self._cpu_seconds = kept["moves"], kept["cpu_seconds"]
         if self._rest.exists():
