@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from octofold_export.handmade.weights import FoldableNetwork, foldable
 from octofold_game.episodes import Episodes
+from octofold_game.model import Alternative
 from octofold_game.rules import legal_moves
 from octofold_training import checkpoints
 from octofold_training.networks.build import build
@@ -141,3 +142,18 @@ def lessons_file(lessons: Lessons, tmp_path_factory: pytest.TempPathFactory) -> 
     file = tmp_path_factory.mktemp("lessons") / "boards.npy"
     np.save(file, lessons.boards[:3_000])
     return file
+
+
+@pytest.fixture
+def alternative() -> Alternative:
+    """What one view of a version scores."""
+    return Alternative(
+        symmetries=1,
+        decision_rule="vote",
+        precision="int8",
+        games=4,
+        average=45_000.0,
+        average_interval=(40_000.0, 50_000.0),
+        difference=-5_000.0,
+        difference_interval=None,
+    )

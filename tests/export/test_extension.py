@@ -134,19 +134,9 @@ def extend_while(checkpoint: Path, models: Path, boards: Path, change: Callable[
 
 
 def test_what_others_write_into_the_card_meanwhile_stays(
-    models: Path, checkpoint: Path, boards_file: Path
+    models: Path, checkpoint: Path, boards_file: Path, alternative: Alternative
 ) -> None:
     card = read_card(models)
-    alternative = Alternative(
-        symmetries=1,
-        decision_rule="vote",
-        precision="int8",
-        games=4,
-        average=45_000.0,
-        average_interval=None,
-        difference=-5_000.0,
-        difference_interval=None,
-    )
 
     def record() -> None:
         record_alternatives(models / "small/1", card["checkpoint_sha256"], [alternative], "measure")

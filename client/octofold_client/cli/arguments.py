@@ -2,7 +2,9 @@
 
 import argparse
 import functools
+import itertools
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeAlias
 
@@ -201,6 +203,13 @@ def listed(text: str) -> list[str]:
 def name_in_folder(name: str) -> str:
     """A name as a part of a folder's: a local player's may contain a path, and a server's model anything."""
     return _NOT_IN_NAMES.sub("-", name)
+
+
+def result_folders(name: str) -> Iterator[Path]:
+    """The folders NAME, NAME-2, NAME-3 ... of results, without end."""
+    yield RESULTS / name
+    for number in itertools.count(2):
+        yield RESULTS / f"{name}-{number}"
 
 
 def count(text: str, most: int, least: int = 1) -> int:

@@ -6,8 +6,7 @@ after every step.
 
 import json
 from argparse import Namespace
-from collections.abc import Callable, Iterator
-from itertools import count
+from collections.abc import Callable
 from pathlib import Path
 
 from octofold_game.files import write_text
@@ -15,13 +14,13 @@ from octofold_game.rules import LARGEST_EXPONENT
 from rich.console import Console
 
 from octofold_client.cli.arguments import (
-    RESULTS,
     Subcommands,
     add_model,
     add_servers,
     asked_for,
     credentials_of,
     name_in_folder,
+    result_folders,
     servers,
 )
 from octofold_client.cli.html_report import HTML_FILE, add_html, check_html, write_html
@@ -172,15 +171,10 @@ def _folder(out: Path | None, setup: Setup, options: LoadTestOptions) -> Path:
     Raises:
         EvaluationError: the folder contains an evaluation or cannot be written.
     """
-    folder = out or next(each for each in _folders(setup, options) if not (each / FILE).exists())
+    form = setup.form.replace(":", "")
+    name = f"loadtest-{name_in_folder(setup.model)}-v{setup.version}-{form}-{options.kind}"
+    folder = out or next(each for each in result_folders(name) if not (each / FILE).exists())
     if ResultFolder(folder).conditions() is not None:
         raise EvaluationError(f"{folder} contains an evaluation; choose another folder with --out")
     check_writable(folder)
     return folder
-
-
-def _folders(setup: Setup, options: LoadTestOptions) -> Iterator[Path]:
-    form = setup.form.replace(":", "")
-    name = f"loadtest-{name_in_folder(setup.model)}-v{setup.version}-{form}-{options.kind}"
-    for number in count(1):
-        yield RESULTS / (name if number == 1 else f"{name}-{number}")

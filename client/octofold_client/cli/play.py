@@ -3,13 +3,20 @@
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from octofold_client.cli.arguments import RESULTS, Subcommands, add_games, add_model, add_slice, asked_for
+from octofold_client.cli.arguments import (
+    RESULTS,
+    Subcommands,
+    add_games,
+    add_model,
+    add_slice,
+    asked_for,
+    result_folders,
+)
 from octofold_client.cli.playing import Games, Players, folder_name, show
 from octofold_client.contenders.contender import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OctofoldError
@@ -92,7 +99,6 @@ def _folders(contender: Contender, games: Games) -> Iterator[ResultFolder]:
         return
     conditions = Conditions.of(contender, games.seed, games.wanted)
     name = folder_name("play", contender, games.seed, games.slice)
-    for number in count(1):
-        folder = ResultFolder(RESULTS / (name if number == 1 else f"{name}-{number}"))
+    for folder in map(ResultFolder, result_folders(name)):
         if not folder.result.exists() and folder.conditions() in (None, conditions):
             yield folder

@@ -83,22 +83,12 @@ def test_a_measured_strength_goes_into_the_card_and_nothing_else_changes(
     assert "the weights are those of one training run" in text
 
 
-ALTERNATIVE = Alternative(
-    symmetries=1,
-    decision_rule="vote",
-    precision="int8",
-    games=4,
-    average=45_000.0,
-    average_interval=(40_000.0, 50_000.0),
-    difference=-5_000.0,
-    difference_interval=None,
-)
-
-
-def test_what_other_exports_of_the_checkpoint_score_stands_in_the_card(models: Path, tmp_path: Path) -> None:
+def test_what_other_exports_of_the_checkpoint_score_stands_in_the_card(
+    models: Path, tmp_path: Path, alternative: Alternative
+) -> None:
     copy = Path(shutil.copytree(models, tmp_path / "models"))
     card = read_card(copy)
-    record_alternatives(copy / "small/1", card["checkpoint_sha256"], [ALTERNATIVE], "python measure.py")
+    record_alternatives(copy / "small/1", card["checkpoint_sha256"], [alternative], "python measure.py")
     assert read_card(copy)["alternatives"]["rows"][0]["average"] == 45_000
     text = (copy / "small/1/README.md").read_text()
     assert "| 1 |  | int8 | 4 | 45,000 (40,000 to 50,000) | -5,000 |" in text
@@ -117,10 +107,10 @@ def test_programs_that_change_a_card_at_once_lose_no_change(models: Path, tmp_pa
     assert read_card(tmp_path / "models")["weights"] == before + 80
 
 
-def test_games_of_another_checkpoint_do_not_enter_the_card(models: Path) -> None:
+def test_games_of_another_checkpoint_do_not_enter_the_card(models: Path, alternative: Alternative) -> None:
     card = read_card(models)
     with pytest.raises(ExportError, match="another checkpoint"):
-        record_alternatives(models / "small/1", "0" * 64, [ALTERNATIVE], "python measure.py")
+        record_alternatives(models / "small/1", "0" * 64, [alternative], "python measure.py")
     assert read_card(models) == card
 
 

@@ -118,7 +118,7 @@ export class Server {
     return this._return;
   }
 
-  /** Wait until the user gives a token, though not when first asked. */
+  /** Wait until the user, who gave no token when asked, gives one. */
   whenTokenGiven() {
     return new Promise((resolve) => this._withoutToken.push(resolve));
   }
