@@ -48,7 +48,7 @@ def main() -> None:
     )
     parser.add_argument(
         "--graph",
-        default="flagship/2/model.int8.onnx",
+        default="flagship/3/model.int8.onnx",
         metavar="FILE",
         help="graph in the repository whose views are shown (default: %(default)s)",
     )
