@@ -257,6 +257,14 @@ def test_a_run_that_gives_up_its_stages_goes_on_with_the_first_tables(tmp_path: 
     assert (resumed.network.values != first).any()
 
 
+def test_a_run_that_keeps_late_boards_gives_up_its_stages_on_the_way(tmp_path: Path) -> None:
+    options = _options(
+        stages=(8,), stage_moves=20_000.0, stages_until=40_000.0, moves=60_000.0, late_share=0.75
+    )
+    assert train(options, tmp_path, lambda *_: None).moves >= 60_000
+    assert NTupleNetwork.load(tmp_path).stages == ()
+
+
 @pytest.mark.parametrize("stages", [(7, 8), (8, 8), (16,), (0,), ("8",), (7.5,)])
 def test_stages_that_cannot_be_are_refused(stages: tuple[object, ...]) -> None:
     with pytest.raises(ValueError, match="stages"):

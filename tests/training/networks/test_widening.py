@@ -72,3 +72,10 @@ def test_a_network_that_is_no_wider_one_is_refused(narrow: nn.Module, change: Ar
         fitted(narrow, NARROW, {**NARROW, **change}, "here: ", seed=1)
     ((key, value),) = change.items()
     assert str(refused.value) == f"here: has {key} = {NARROW[key]}, but the recipe has {key} = {value}"
+
+
+@pytest.mark.parametrize("features", [3, 6])
+def test_a_default_that_is_written_out_makes_no_other_network(narrow: nn.Module, features: int) -> None:
+    wanted = {**NARROW, "head": "policy", "features": features}
+    fits = fitted(narrow, NARROW, wanted, "", seed=1)
+    torch.testing.assert_close(fits(_planes()), narrow(_planes()), rtol=1e-4, atol=1e-5)

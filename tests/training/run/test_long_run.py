@@ -123,6 +123,20 @@ def test_a_new_run_leaves_the_checkpoint_of_another_run_alone(student: Trainer, 
     assert checkpoints.load(tmp_path / "net").sha256 == before
 
 
+def test_of_two_new_runs_with_one_checkpoint_the_first_to_save_keeps_it(
+    student: Trainer, tmp_path: Path
+) -> None:
+    def report(_: Any) -> None:
+        if not (tmp_path / "net").exists():
+            run = student.make(positions=64.0)
+            train(run, tmp_path / "first", tmp_path / "net", student.curves, lambda _: None)
+
+    with pytest.raises(TrainingError, match="net holds the network of another run"):
+        student.train(tmp_path, report, positions=320.0)
+    assert checkpoints.load(tmp_path / "net").training["positions"] == 64
+    assert not (tmp_path / "run" / "state.pt").exists()
+
+
 def test_two_processes_do_not_train_in_one_folder(student: Trainer, tmp_path: Path) -> None:
     def report(_: Any) -> None:
         with pytest.raises(TrainingError, match="run: another process is training in this folder"):

@@ -263,6 +263,7 @@ class LazyZero(NetworkState, GamesRun):
         loss, agreement = self.losses(views, turned, left.to(device))
         for group in self._optimizer.param_groups:
             group["lr"] = self.learning_rate()
+            group["weight_decay"] = self.options.weight_decay
         self._optimizer.zero_grad()
         loss.backward()
         self._optimizer.step()

@@ -70,7 +70,8 @@ def learn(entries, layout, how, moves, stop, buffers):
     late = guided = np.float64(0)  # games that are due to begin late, to be guided
     turn = 0  # of the late stages to begin them
     while counts[2] < moves and not stop[0]:
-        late += how.late_share * (buffers.late_counts[1] > 0)
+        # The boards that were kept outlive the stages, which may be given up.
+        late += how.late_share * (len(layout.stages) > 0 and buffers.late_counts[1] > 0)
         from_start = late < 1
         guide = False
         if from_start:

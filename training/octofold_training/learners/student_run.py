@@ -23,7 +23,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from octofold_training import checkpoints
 from octofold_training.errors import TrainingError
 from octofold_training.learners.muon import HiddenMuon
-from octofold_training.networks.architectures import Architecture
+from octofold_training.networks.architectures import Architecture, complete
 from octofold_training.networks.build import build, require_planes
 from octofold_training.networks.widening import fitted
 from octofold_training.run.goals import PositionsRun
@@ -154,8 +154,8 @@ class StudentRun(NetworkState, PositionsRun):
             start.network, start.architecture, self.architecture, f"{folder}: ", self.options.seed
         )
         self.network.load_state_dict(network.state_dict())
-        widened = {} if start.architecture == self.architecture else {"widened_from": start.architecture}
-        self._start = {**start.provenance, **widened}
+        same = complete(start.architecture) == complete(self.architecture)
+        self._start = {**start.provenance, **({} if same else {"widened_from": start.architecture})}
 
     @property
     def updates_left(self) -> int:

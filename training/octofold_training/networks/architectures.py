@@ -159,6 +159,16 @@ def architecture_of(content: Architecture) -> AnyArchitecture:
     return architecture
 
 
+def complete(content: Architecture) -> Architecture:
+    """The same network with its defaults written out, and without fields that are none.
+
+    Raises:
+        ArchitectureError: as `architecture_of`.
+    """
+    fields = msgspec.to_builtins(architecture_of(content))
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 def values_afterstates(architecture: Architecture) -> bool:
     """Whether the network values afterstates. Others value or prefer the four moves of a board."""
     return bool(architecture.get("head", "policy") == "value")
@@ -166,6 +176,7 @@ def values_afterstates(architecture: Architecture) -> bool:
 
 def require_architecture(of_recipe: Architecture, found: Architecture, place: str = "") -> None:
     """Raise `TrainingError`, which begins with the `place`, unless weights of the one fit the other."""
+    found, of_recipe = complete(found), complete(of_recipe)
     differing = sorted(key for key in found.keys() | of_recipe if found.get(key) != of_recipe.get(key))
     if differing:
         raise TrainingError(

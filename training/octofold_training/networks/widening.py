@@ -14,7 +14,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from octofold_training.networks.architectures import Architecture, require_architecture
+from octofold_training.networks.architectures import Architecture, complete, require_architecture
 from octofold_training.networks.build import build
 from octofold_training.networks.pair_network import PairNetwork
 
@@ -32,6 +32,7 @@ def fitted(network: nn.Module, found: Architecture, wanted: Architecture, place:
     Raises:
         TrainingError: the one cannot be made of the other.
     """
+    found, wanted = complete(found), complete(wanted)
     if found == wanted or not _is_wider(wanted, found):
         require_architecture(wanted, found, place)
         return network

@@ -233,11 +233,8 @@ def _train(
     before: list[Stage] = []
     if (folder / STATE).exists():
         before = resume(run, folder)
-    elif checkpoints.is_checkpoint(checkpoint):
-        raise TrainingError(
-            f"{checkpoint} holds the network of another run; remove it, or name another --checkpoint"
-        )
     else:
+        _require_no_other_network(checkpoint)
         run.warm_up()
     history = History(folder / "history.jsonl", run.positions, curves.titles)
     started = saved = run.seconds
@@ -272,6 +269,8 @@ def _save(
     float16 = getattr(run.options, "float16", False)  # not every learner has this option
     if float16:
         _require_float16(run.averaged.module, checkpoint)
+    if not (folder / STATE).exists():  # another new run may have written there while this one learned
+        _require_no_other_network(checkpoint)
     options = asdict(run.options)
     stages = stages_so_far(before, run.origin, options, run.positions, run.seconds)
     save_state(run, folder, stages)
@@ -287,6 +286,14 @@ def _save(
     write_csv(history.reports, folder / "curves.csv")
     if history.reports and "epoch" in history.reports[-1]:
         write_csv(by_epoch(history.reports), folder / "epochs.csv")
+
+
+def _require_no_other_network(checkpoint: Path) -> None:
+    """A new run never replaces a network."""
+    if checkpoints.is_checkpoint(checkpoint):
+        raise TrainingError(
+            f"{checkpoint} holds the network of another run; remove it, or name another --checkpoint"
+        )
 
 
 def _require_float16(network: nn.Module, checkpoint: Path) -> None:
