@@ -22,7 +22,7 @@ from octofold_server.config.reading import read_config, unknown_variables
 from octofold_server.system.grpc_core import read_where_calls_are_awaited
 from octofold_server.system.logs import set_up_log
 from octofold_server.system.native_log import have_standard_error
-from octofold_server.system.signals import hangups_held
+from octofold_server.system.signals import hold_hangups
 
 if TYPE_CHECKING:
     from octofold_server.system.siblings import ProcessSlot
@@ -44,10 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _log.warning("%s is not a variable of octofold-serve", variable)
     if config.tune:
         return run(config)
+    hold_hangups()
     if config.stop_with_input:
         threading.Thread(target=_end_with_input, name="input", daemon=True).start()
-    with hangups_held():
-        return run(config) if config.processes == 1 else _run_together(config)
+    return run(config) if config.processes == 1 else _run_together(config)
 
 
 def _run_together(config: Config) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from octofold_game.files import read_regular, write_text
+from octofold_proto.errors import ModelError
 
 from octofold_server.admission.admission import Admission
 from octofold_server.admission.metric_sums import counters_of, summed
@@ -53,7 +54,11 @@ class SharedService:
             UnknownModel, ModelError, Unavailable: as in `Models.load`.
         """
         with self._turn():
-            self._admission.models.load(name)
+            try:
+                self._admission.models.load(name)
+            except ModelError:  # what can be served has changed here, and must change in the others
+                self._siblings.ask("load", name)
+                raise
             self._siblings.ask("load", name)
 
     def unload(self, name: str) -> None:

@@ -148,8 +148,8 @@ class Config:
     default_model: str = _option(
         "",
         _TEXT_OR_NONE,
-        "model used when a request names none; not needed if there is only one; an empty name, such as in a "
-        "variable that replaces the image's, is none",
+        "model used when a request names none; not needed if there is only one when the server starts; an "
+        "empty name, such as in a variable that replaces the image's, is none",
     )
     device: str = _option(
         "auto", _one_of("auto", "cpu", "cuda"), "device for models; auto uses a GPU if onnxruntime finds one"
@@ -173,16 +173,20 @@ class Config:
     lanes: int = _option(
         0,
         _integer(0, 1024),
-        "number of batches that run at the same time; 0 uses the result of --tune, or without one 1 per CPU "
-        "core, or 1 on a GPU",
+        "number of batches that each process runs at the same time; 0 uses the result of --tune, or without "
+        "one 1 per CPU core, or 1 on a GPU; --processes share these lanes, and each has at least one",
     )
     threads: int = _option(
-        0, _integer(0, 1024), "threads of each lane on a CPU; 0 uses the result of --tune, or without one 1"
+        0,
+        _integer(0, 1024),
+        "threads of each lane on a CPU; 0 uses the result of --tune, or without one 1; more --processes than "
+        "lanes share the threads",
     )
-    spinning: bool = _option(
-        False,
+    spinning: bool | None = _option(
+        None,
         SWITCH,
-        "let the threads of a lane use their cores while they wait; only for a machine without other work",
+        "let the threads of a lane use their cores while they wait; only for a machine without other work; "
+        "without this flag, the result of --tune decides, or without one they do not",
     )
     tf32: bool = _option(False, SWITCH, "let a GPU round float32 factors to 10 bits: faster, less exact")
     cuda_graphs: bool = _option(

@@ -52,22 +52,34 @@ def choose_layout(config: Config, device: str, precision: str, measured: Layout 
     TensorRT is only for fp16, because it may round to float16.
     """
     layout = measured or default_layout(device)
-    threads = config.threads or layout.threads
-    lanes = config.lanes or layout.lanes
-    if config.threads and not config.lanes and device == "cpu":
-        lanes = max(1, usable_cores() // threads)
+    lanes, threads = _lanes_and_threads(config, layout)
     by_tensorrt = config.tensorrt is not None and device == "cuda" and precision == "fp16"
     return replace(
         layout,
         lanes=lanes,
         threads=threads,
         max_batch_size=config.max_batch_size or layout.max_batch_size,
-        spinning=config.spinning or layout.spinning,
+        spinning=layout.spinning if config.spinning is None else config.spinning,
         tf32=config.tf32,
         half=precision == "fp16",
         cuda_graphs=config.cuda_graphs,
         engines=config.tensorrt if by_tensorrt else None,
     )
+
+
+def _lanes_and_threads(config: Config, layout: Layout) -> tuple[int, int]:
+    """The lanes of each process, and the threads of each lane; the processes share those of `layout`.
+
+    Flags count for each process.
+    """
+    if config.lanes:
+        return config.lanes, config.threads or layout.threads
+    if config.threads:
+        lanes = usable_cores() // config.threads if layout.device == "cpu" else layout.lanes
+        return max(1, lanes // config.processes), config.threads
+    if config.processes <= layout.lanes:
+        return layout.lanes // config.processes, layout.threads
+    return 1, max(1, layout.lanes * layout.threads // config.processes)
 
 
 def default_layout(device: str) -> Layout:

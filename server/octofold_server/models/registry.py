@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from octofold_game.files import write_text
 from octofold_game.model import CARD_FILE
 from octofold_proto.errors import ModelError, Unavailable, UnknownModel
 
@@ -48,11 +49,13 @@ class Models:
             have changed.
         unloaded: the models that were unloaded by request, here or in another process.
         signatures: checks every version; None to serve versions without a signature, too.
+        default_file: keeps the default model for processes that start later; None if there is only this one.
 
     Attributes:
         ready: every version that answers calls, by the name and version that a call may ask for; the empty
             version is the newest one. It is replaced, never changed.
-        default: the model that answers calls which name none; empty when there is none.
+        default: the model that answers calls which name none; empty when there is none. Once chosen at the
+            start, it stays, whichever models come and go.
 
     Raises:
         ModelError: the repository cannot be read.
@@ -65,6 +68,7 @@ class Models:
         on_change: OnChange = lambda _name, _ready: None,
         unloaded: Unloaded | None = None,
         signatures: Signatures | None = None,
+        default_file: Path | None = None,
     ) -> None:
         self._config = config
         self._loader = Loader(config, new_backends, signatures)
@@ -74,6 +78,7 @@ class Models:
         self._unloaded = unloaded or Unloaded()  # by request, until a request loads them again
         self._changing = threading.Lock()  # held while loading or unloading
         self._loads_no_more = threading.Event()
+        self._default_file = default_file
         self.default = config.default_model
         for folder in find_versions(config.models):
             self._index.set(VersionStatus(folder.name, folder.version))
@@ -108,7 +113,8 @@ class Models:
             raise ModelError(
                 f"the default model {self.default!r} cannot be served; ready: {', '.join(names)}"
             )
-        self._choose_default(names)
+        if not self.default:
+            self.default = self._only_model(by_name)
 
     def resolve(self, name: str, version: str) -> ServedModel:
         """The model for a call; an empty name means the default, an empty version the newest ready.
@@ -158,7 +164,6 @@ class Models:
                 raise UnknownModel(f"the model repository has no version of {quoted(name)}")
             self._unloaded.discard(name)
             self._update(name, folders)
-            self._choose_default()
             newest = max(self._allowed(name, folders), key=lambda folder: folder.version, default=None)
             if newest is None:
                 raise ModelError(
@@ -182,7 +187,6 @@ class Models:
             by_name = versions_by_name(self._config.models)
             names = {*by_name, *(status.name for status in self.index())} - self._unloaded.names()
             self._update_each(sorted(names), by_name)
-            self._choose_default()
 
     def unload(self, name: str) -> None:
         """Let all versions of a model finish their accepted calls, and free them.
@@ -310,10 +314,15 @@ class Models:
         self.ready = table
         self._on_change(name, bool(ready))
 
-    def _choose_default(self, names: Iterable[str] = ()) -> None:
-        names = {*names, *(name for name, _ in self.ready)}
-        if not self.default and len(names) == 1:  # kept when other models come
-            (self.default,) = names
+    def _only_model(self, names: Iterable[str]) -> str:
+        """The only one of these names, or an empty text. Later processes repeat the answer of the first."""
+        first, *others = names
+        only = "" if others else first
+        if self._default_file is None:
+            return only
+        if not self._default_file.exists():
+            write_text(self._default_file, only)
+        return self._default_file.read_text(encoding="utf-8")
 
     def _mark_unloaded(self, name: str) -> None:
         for status in self._index.of(name):

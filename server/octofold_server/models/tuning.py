@@ -52,12 +52,13 @@ _log = logging.getLogger(__name__)
 def tune(config: Config, new_backends: BackendFactory = onnx_lanes, seconds: float = SECONDS) -> None:
     """Measure the newest version of every model that `config` would serve, and store the best beside it.
 
-    Lanes, threads and batch sizes that flags define are not varied.
+    Lanes, threads, spinning and batch sizes that flags define are not varied.
 
     Raises:
         ModelError: no model exists, or one cannot be measured; earlier results stay.
     """
     device = choose_device(config.device)
+    config = replace(config, processes=1)  # several share what is the best for the machine
     newest = {}
     for folder in find_versions(config.models):  # sorted by version
         only = config.versions.of(folder.name).only
@@ -68,7 +69,7 @@ def tune(config: Config, new_backends: BackendFactory = onnx_lanes, seconds: flo
     for folder in newest.values():
         try:
             _tune(folder, config, device, new_backends, seconds)
-        except (BackendError, OSError) as error:
+        except (BackendError, ModelError, OSError) as error:
             raise ModelError(f"{folder.name}/{folder.version}: {error}") from error
 
 

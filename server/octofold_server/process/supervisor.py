@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from octofold_server.config.options import Config
-from octofold_server.system.cpus import usable_cores
 from octofold_server.system.siblings import ProcessSlot
 from octofold_server.system.signals import Signals, hangups_held
 from octofold_server.system.sockets import StartupError, hold_port, port_written
@@ -57,8 +56,7 @@ def serve_together(config: Config, run: Run) -> int:
         if rest_port is not None:
             rest_port = ending.enter_context(hold_port(config.host, rest_port))
         folder = ending.enter_context(_folder())
-        lanes = config.lanes or max(1, usable_cores() // config.processes)
-        shared = replace(config, port=port, rest_port=rest_port, rest_port_file=None, lanes=lanes)
+        shared = replace(config, port=port, rest_port=rest_port, rest_port_file=None)
         family = _Family(shared, folder, run)
         signals = Signals(lambda: family.signal(signal.SIGHUP))
         ending.callback(family.kill)

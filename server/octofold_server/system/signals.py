@@ -14,12 +14,20 @@ WAKE = 0
 """A number that no signal has."""
 
 
+def hold_hangups() -> None:
+    """Hold SIGHUP back until `Signals` handles it, also from threads and processes that start later.
+
+    Without this, SIGHUP would end a server that is starting and has no handler yet. A thread that runs
+    already, such as one of a native library, still receives it; the main thread then sends it to itself, and
+    there it is held. Call this in the main thread.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    signal.signal(signal.SIGHUP, lambda number, _: signal.raise_signal(number))  # runs in the main thread
+
+
 @contextmanager
 def hangups_held() -> Iterator[None]:
-    """Hold SIGHUP back, also for threads and processes that start in the block, until `Signals` handles it.
-
-    Without this, SIGHUP would end a server that is starting and has no handler yet.
-    """
+    """Hold SIGHUP back from processes that start in the block, until their `Signals` handles it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     try:
         yield
@@ -41,7 +49,7 @@ class Signals:
         signal.set_wakeup_fd(self._sender.fileno())
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: None)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # `hangups_held` has blocked it
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # `hold_hangups` has blocked it
 
     def wake(self) -> None:
         """Wake the waiting thread, as if its time were over; any thread may call this."""

@@ -19,6 +19,7 @@ from octofold_proto.errors import ModelError
 from octofold_server.backends.backend import Backend, Layout, Moves
 from octofold_server.backends.fakes import FakeBackend
 from octofold_server.config.options import Config
+from octofold_server.config.reading import read_config
 from octofold_server.models.layouts import choose_layout, default_layout
 from octofold_server.models.registry import Models
 from octofold_server.models.tuning import candidates, tune
@@ -87,6 +88,36 @@ def test_flags_are_not_varied_and_win_over_what_was_measured(
     assert {(layout.lanes, layout.threads, layout.max_batch_size) for layout in seen} == {(5, 1, 4)}
     assert choose_layout(config, "cpu", "int8", LAYOUT).lanes == 5
     assert choose_layout(Config(), "cpu", "int8", LAYOUT) == LAYOUT
+
+
+@pytest.mark.parametrize(("flags", "spins"), [(["--spinning"], True), (["--no-spinning"], False)])
+@pytest.mark.parametrize("measured", [True, False])
+def test_the_flag_for_spinning_wins_over_what_was_measured(
+    flags: list[str], spins: bool, measured: bool
+) -> None:
+    config = read_config(flags, {})
+    assert choose_layout(config, "cpu", "int8", replace(LAYOUT, spinning=measured)).spinning is spins
+
+
+@pytest.mark.parametrize(
+    ("lanes", "threads", "processes", "share"),
+    [(8, 1, 2, (4, 1)), (3, 2, 2, (1, 2)), (1, 16, 2, (1, 8)), (2, 8, 4, (1, 4)), (1, 1, 4, (1, 1))],
+)
+def test_processes_share_the_lanes_that_were_measured(
+    lanes: int, threads: int, processes: int, share: tuple[int, int]
+) -> None:
+    measured = replace(LAYOUT, lanes=lanes, threads=threads)
+    layout = choose_layout(Config(processes=processes), "cpu", "int8", measured)
+    assert (layout.lanes, layout.threads) == share
+
+
+def test_each_process_has_as_many_lanes_as_the_flags_say_and_one_on_a_gpu() -> None:
+    cores = usable_cores()
+    assert choose_layout(Config(processes=cores), "cpu", "int8").lanes == 1
+    assert choose_layout(Config(processes=2, lanes=5, threads=3), "cpu", "int8", LAYOUT).lanes == 5
+    layout = choose_layout(Config(processes=2, threads=cores), "cpu", "int8")
+    assert (layout.lanes, layout.threads) == (1, cores)
+    assert choose_layout(Config(processes=2), "cuda", "fp16").lanes == 1
 
 
 def test_without_a_result_each_core_has_a_lane_of_one_thread() -> None:
@@ -181,6 +212,17 @@ def test_the_command_measures_instead_of_serving(tmp_path: Path) -> None:
     run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert run.returncode == 1
     assert f"no models in {tmp_path}" in run.stderr
+
+
+def test_the_command_names_the_model_that_it_cannot_measure(
+    tmp_path: Path, write_version: WriteVersion
+) -> None:
+    write_version("m", 3)
+    command = [sys.executable, "-m", "octofold_server.cli", "--tune", "--models", str(tmp_path / "models")]
+    command += ["--device", "cpu", "--precision", "fp16"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == 1
+    assert "octofold-serve: m/3: the card offers fp32, not fp16" in run.stderr
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import signal
@@ -16,6 +17,9 @@ from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceS
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.admission.metric_sums import counters_of, summed
+from octofold_server.backends.backend import Layout
+from octofold_server.models.tuning_file import write_tuning
+from octofold_server.system.cpus import usable_cores
 from support.processes import members, metric, on_a_connection_of_its_own
 from support.servers import Ask, Start, WriteVersion
 from support.waiting import becomes_true
@@ -77,6 +81,16 @@ def test_two_processes_are_one_service_that_outlives_one_of_them(
 
     assert server.terminate() == 0
     assert "Traceback" not in server.log
+
+
+def test_each_process_has_its_share_of_the_lanes_that_were_measured(
+    write_version: WriteVersion, start_server: Start, graph: bytes
+) -> None:
+    measured = Layout("cpu", 16, lanes=4 * usable_cores())
+    write_tuning(write_version(), hashlib.sha256(graph).hexdigest(), measured, 1.0)
+    server = start_server("--processes", "2", "--device", "cpu")
+    assert server.log.count(f"{2 * usable_cores()} lanes") == 2
+    assert server.terminate() == 0
 
 
 def test_what_keeps_processes_from_starting_is_told_once(

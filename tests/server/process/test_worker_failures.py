@@ -163,6 +163,18 @@ def test_sighup_does_not_end_a_server_that_is_starting(
     assert server.terminate() == 0
 
 
+def test_sighup_does_not_end_a_server_that_is_starting_and_has_threads_already(
+    write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    at_once = "import os, signal, threading, time, octofold_server.cli as cli; run = cli.run; "
+    at_once += "threading.Thread(target=time.sleep, args=(600,), daemon=True).start(); "  # as numpy's
+    at_once += "cli.run = lambda *given: (os.kill(os.getpid(), signal.SIGHUP), run(*given))[1]; cli.main()"
+    server = start_server(program=("-c", at_once))
+    wait_for(lambda: "reloading the models: asked to" in server.log)
+    assert server.terminate() == 0
+
+
 def test_sighup_does_not_end_several_processes_that_are_starting(
     write_version: WriteVersion, start_server: Start
 ) -> None:
@@ -173,6 +185,18 @@ def test_sighup_does_not_end_several_processes_that_are_starting(
     server.wait_until_ready()
     wait_for(lambda: "reloading the models: asked to" in server.log)
     assert "restarting it" not in server.log
+    assert server.terminate() == 0
+
+
+def test_a_process_that_is_started_again_has_the_default_model_of_the_others(
+    start_two: Start, write_version: WriteVersion
+) -> None:
+    server = start_two()
+    write_version("another", 2)
+    server.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: server.log.count("another/2 is ready") == 2)
+    kill_one(server)
+    assert {ask_for_a_move(server) for _ in range(24)} == {"1"}
     assert server.terminate() == 0
 
 
