@@ -239,8 +239,8 @@ class Config:
     max_bytes_in_flight: int = _option(
         512 * 2**20,
         _integer(2048, 2**40),
-        "maximum bytes of messages in flight over all protocols: half for arriving messages, each counted as "
-        "--max-message-bytes, and half for calls at work; further calls wait or fail with RESOURCE_EXHAUSTED",
+        "maximum bytes of messages in flight over all protocols: half for arriving messages, each counted "
+        "at its largest size, and half for calls at work; further calls wait or fail with RESOURCE_EXHAUSTED",
     )
     max_boards: int = _option(65_536, _integer(1, 100_000_000), "maximum boards in a call")
     max_calls: int = _option(
@@ -360,6 +360,12 @@ def check_together(config: Config) -> None:
     ):
         if getattr(config, present) and not getattr(config, needed):
             raise ConfigError(f"{flag_of(present)} needs {flag_of(needed)}")
+    if config.rest_port_file and config.rest_port is None:
+        raise ConfigError(f"{flag_of('rest_port_file')} needs {flag_of('rest_port')}")
+    if config.port == config.rest_port != 0:
+        raise ConfigError(
+            f"{flag_of('port')} and {flag_of('rest_port')} must not be the same, got {config.port} for both"
+        )
     if config.tune and config.verify_models:
         raise ConfigError(
             "--tune writes beside models, and would break their signatures: tune before signing"

@@ -144,11 +144,18 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         (["--tls-certificate", "c.pem"], "--tls-key"),
         (["--tls-key", "k.pem"], "--tls-certificate"),
         (["--tls-client-ca", "ca.pem"], "--tls-certificate"),
+        (["--rest-port-file", "port"], "--rest-port"),
     ],
 )
-def test_half_of_tls_names_the_other_half(arguments: list[str], needed: str) -> None:
+def test_half_of_a_pair_names_the_other_half(arguments: list[str], needed: str) -> None:
     with pytest.raises(ConfigError, match=f"needs {needed}"):
         read_config(arguments, {})
+
+
+def test_one_port_is_not_for_two_protocols() -> None:
+    with pytest.raises(ConfigError, match="--port and --rest-port must not be the same, got 8080 for both"):
+        read_config(["--port", "8080", "--rest-port", "8080"], {})
+    assert read_config(["--port", "0", "--rest-port", "0"], {}).rest_port == 0
 
 
 def test_the_effective_configuration_reads_like_a_file() -> None:
