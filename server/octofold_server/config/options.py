@@ -148,7 +148,7 @@ class Config:
     default_model: str = _option(
         "",
         _TEXT_OR_NONE,
-        "model used when a request names none; not needed if there is only one when the server starts; an "
+        "model used when a request names none; not needed if only one can be served at the start; an "
         "empty name, such as in a variable that replaces the image's, is none",
     )
     device: str = _option(

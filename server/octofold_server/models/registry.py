@@ -114,7 +114,7 @@ class Models:
                 f"the default model {self.default!r} cannot be served; ready: {', '.join(names)}"
             )
         if not self.default:
-            self.default = self._only_model(by_name)
+            self.default = self._only_model(names)
 
     def resolve(self, name: str, version: str) -> ServedModel:
         """The model for a call; an empty name means the default, an empty version the newest ready.
