@@ -25,6 +25,7 @@ from octofold_training.learners.lazyzero import LazyZero, LazyZeroOptions
 from octofold_training.learners.ntuple_td import NTupleLearner, NTupleOptions, NTupleProgress
 from octofold_training.learners.ppo import PPOOptions
 from octofold_training.learners.value_td import ValueLearning, ValueOptions
+from octofold_training.networks.architectures import require_architecture
 from octofold_training.published.report import write_report
 from octofold_training.published.rows import ROWS
 from octofold_training.published.table import OutOfTime, Table, TableOptions
@@ -96,6 +97,8 @@ def _train_ppo(parsed: argparse.Namespace) -> None:
     recipe = _read_recipe(parsed)
     options = recipe.options("ppo", PPOOptions)
     run = ppo.fine_tuning(options, parsed.checkpoint, _device(parsed))
+    if "network" in recipe.tables:  # the start alone says which network it is
+        require_architecture(recipe.network(), run.architecture, f"{options.start}: ")
     _train(run, parsed, ppo.CURVES)
 
 

@@ -177,6 +177,32 @@ def test_a_stopped_run_has_all_that_it_needs_to_go_on(tmp_path: Path) -> None:
         resume(run_of(**TODAY | {"first_moves": 500, "replay": 1000}), tmp_path)
 
 
+def test_a_run_with_dropout_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
+    few: dict[str, Any] = {"first_moves": 20, "batch_size": 10}
+    dropout = {**SIMPLE, "form": "dropout"}
+    run = run_of(dropout, **few)
+    run.learn(40)
+    save_state(run, tmp_path)
+    run.learn(20)
+    resumed = run_of(dropout, **few)
+    resume(resumed, tmp_path)
+    resumed.learn(20)
+    for mine, theirs in zip(resumed.network.parameters(), run.network.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def test_a_run_that_turns_to_a_copy_for_its_targets_copies_what_it_has_learned(
+    tmp_path: Path, batch: tuple[torch.Tensor, ...]
+) -> None:
+    few: dict[str, Any] = {"first_moves": 20, "batch_size": 10, "learning_rate": 1e-2}
+    run = run_of(**few)
+    run.learn(60)
+    save_state(run, tmp_path)
+    turned = run_of(**few, target_every=1000)
+    resume(turned, tmp_path)
+    torch.testing.assert_close(turned.loss(*batch), run.loss(*batch))
+
+
 def test_a_run_ends_with_its_games_and_leaves_a_checkpoint(tmp_path: Path) -> None:
     run = run_of(episodes=7, first_moves=200)
     train(run, tmp_path / "run", tmp_path / "net", dqn.CURVES, lambda _: None)

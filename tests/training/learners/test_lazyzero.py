@@ -197,6 +197,23 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
         resume(run_of(), tmp_path)
 
 
+def test_a_resumed_run_takes_the_weight_decay_of_its_recipe(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"games": 8, "rollouts": 1, "depth": 1, "first_games": 1, "batch_size": 8}
+    first = run_of(**options)
+    while not first.episodes:
+        first.learn(10)
+    save_state(first, tmp_path)
+
+    def size(weight_decay: float) -> float:
+        """Of the weights, after an update."""
+        run = run_of(**options, weight_decay=weight_decay)
+        resume(run, tmp_path)
+        run._update()
+        return sum(weights.detach().square().sum().item() for weights in run.network.parameters())
+
+    assert size(weight_decay=100.0) < 0.7 * size(weight_decay=0.01)  # at a rate of 0.003
+
+
 def test_a_run_ends_with_its_games_and_leaves_a_checkpoint(tmp_path: Path) -> None:
     run = run_of(episodes=3, games=8, rollouts=1, depth=1)
     train(run, tmp_path / "run", tmp_path / "net", lazyzero.CURVES, lambda _: None)
@@ -223,7 +240,10 @@ def test_a_short_run_has_learned_too(tmp_path: Path) -> None:
     while (report := longer.learn()).average_moves is None:
         pass
     assert report.loss is not None  # it goes on learning, and does not wait for 20,000 games
-    assert not run_of(episodes=80_000, first_games=20_000).warnings
+    assert not run_of(episodes=80_000, first_games=20_000, replay=20_000).warnings
+    assert run_of(episodes=80_000, first_games=20_000, replay=100).warnings == [
+        "first_games is reduced from 20,000 to 100, the games of the replay"
+    ]
 
 
 def test_the_learning_rate_falls_with_each_epoch() -> None:

@@ -307,6 +307,11 @@ def test_a_run_too_short_for_its_tuples_or_stages_says_so() -> None:
         "stage_moves is 1,000, but the run has 1,000 moves: no stage gets tables of its own",
     ]
     assert _options(moves=1000.0, first_moves=5e8, stage_moves=5e8).warnings() == []
+    until = _options(moves=1000.0, stages=(9,), stages_until=1000.0)
+    assert until.warnings() == [
+        "stages_until is 1,000, but the run has 1,000 moves: late stages keep tables of their own"
+    ]
+    assert replace(until, stages_until=999.0).warnings() == []
 
 
 def test_values_that_are_no_numbers_stop_the_run_and_keep_the_last_state(tmp_path: Path) -> None:

@@ -182,6 +182,25 @@ def test_the_command_follows_a_recipe(
     assert checkpoints.load(tmp_path / "net").training["positions"] == 512
 
 
+@pytest.mark.parametrize(
+    ("channels", "message"),
+    [
+        ("channels = 24", "has channels = 16, but the recipe has channels = 24"),
+        ("chanels = 16", "[network]"),
+    ],
+)
+def test_a_recipe_with_another_network_than_its_start_is_refused(
+    start_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], channels: str, message: str
+) -> None:
+    recipe = _recipe(tmp_path, start_folder)
+    network = f'[network]\nkind = "cnn"\nlayers = 2\nexponents = 16\n{channels}\n'
+    recipe.write_text(recipe.read_text() + network)
+    folders = ["--state", str(tmp_path / "run"), "--checkpoint", str(tmp_path / "net"), "--device", "cpu"]
+    assert cli.main(["ppo", str(recipe), *folders]) == 1
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_start_that_is_missing_ends_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = _recipe(tmp_path, tmp_path / "nowhere")
     assert cli.main(["ppo", str(recipe), "--state", str(tmp_path / "run"), "--device", "cpu"]) == 1

@@ -21,6 +21,7 @@ from octofold_players.ntuple import NTupleNetwork
 from octofold_training import checkpoints, cli
 from octofold_training.errors import TrainingError
 from octofold_training.learners.value_td import ValueLearning, ValueOptions
+from octofold_training.run.long_run import resume, save_state
 from torch import nn
 
 SCALE = 2000.0
@@ -85,6 +86,23 @@ def test_an_afterstate_learns_from_the_best_move_after_it_or_from_the_end(teache
         np.testing.assert_allclose(run._td_targets(torch.from_numpy(worth), left).numpy(), expected)
         ended += int(left.ended.sum())
     assert ended > 0
+
+
+def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(teacher: NTupleNetwork, tmp_path: Path) -> None:
+    options = _options(td_weight=10.0)
+    run = ValueLearning(options, ARCHITECTURE, teacher)
+    run.warm_up()
+    run.learn(5)
+    save_state(run, tmp_path)
+    resumed = ValueLearning(options, ARCHITECTURE, teacher)
+    resume(resumed, tmp_path)
+    for each in (run, resumed):
+        each.learn(3)
+    for mine, theirs in zip(resumed.network.parameters(), run.network.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+    halves = ValueLearning(replace(options, batch_size=16, slices=4), ARCHITECTURE, teacher)
+    resume(halves, tmp_path)  # its batches are of other games
+    assert math.isfinite(halves.learn(5).td_error)
 
 
 def test_a_policy_network_is_refused(teacher: NTupleNetwork, architecture: dict[str, Any]) -> None:

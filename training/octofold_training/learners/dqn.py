@@ -31,7 +31,13 @@ from octofold_training.run.goals import GamesRun
 from octofold_training.run.long_run import GamesProgress
 from octofold_training.run.network_state import NetworkState
 from octofold_training.run.options import option
-from octofold_training.run.random_state import random_state, restore_generator, restore_random
+from octofold_training.run.random_state import (
+    global_generator,
+    random_state,
+    reseed,
+    restore_generator,
+    restore_random,
+)
 from octofold_training.run.schedules import cooling
 
 CURVES = Curves(
@@ -159,6 +165,7 @@ class DQN(NetworkState, GamesRun):
         self._optimizer = torch.optim.Adam(self.network.parameters(), lr=options.learning_rate)
         self.averaged = AveragedModel(self.network, multi_avg_fn=get_ema_multi_avg_fn(0.0))
         self._generator = torch.Generator(device).manual_seed(options.seed)
+        self._masks = global_generator(device)  # of dropout, which takes no other one
         self._random = np.random.default_rng(options.seed)
         self._first = max(options.first_moves, options.batch_size - 1)
         if options.replay <= self._first:
@@ -289,6 +296,7 @@ class DQN(NetworkState, GamesRun):
             "target": self._target.state_dict(),
             "environment": self.environment.state(),
             "generator": self._generator.get_state(),
+            "masks": self._masks.get_state(),
             "random": random_state(self._random),
             "replay": self._replay.state(),
             "episodes": self.episodes,
@@ -298,9 +306,15 @@ class DQN(NetworkState, GamesRun):
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from `state`; see `NetworkState.restore`."""
         super().restore(state)
-        self._target.load_state_dict(state["target"])
+        # Without `target_every` the copy was never renewed: it is as untrained as at the start.
+        copied = state["options"]["target_every"]
+        self._target.load_state_dict(state["target" if copied else "network"])
         self.environment.restore(state["environment"])
         restore_generator(self._generator, state["generator"], self.options.seed, self.positions)
+        if "masks" in state:
+            restore_generator(self._masks, state["masks"], self.options.seed, self.positions)
+        else:  # an older state has none; at least the masks of the beginning do not come again
+            reseed(self._masks, self.options.seed, self.positions)
         self._replay.restore(state["replay"])
         self.episodes, self._updates = state["episodes"], state["updates"]
         if "random" in state:

@@ -163,7 +163,12 @@ class LazyZero(NetworkState, GamesRun):
                 f"first_games is reduced from {options.first_games:,} to {self._first_games:,}, a quarter of "
                 f"{options.episodes:,} episodes"
             )
-        self._first_games = min(self._first_games, options.replay)
+        if self._first_games > options.replay:
+            self.warnings.append(
+                f"first_games is reduced from {self._first_games:,} to {options.replay:,}, the games of the "
+                "replay"
+            )
+            self._first_games = options.replay
         self._learns = False  # once it has begun, a longer run does not wait for more games
         self.options = options
         self.architecture = architecture

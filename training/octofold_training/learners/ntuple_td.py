@@ -98,6 +98,11 @@ class NTupleOptions:
                 "only the first tuples learn",
             ),
             "stage_moves": (self.stage_moves, bool(self.stages), "no stage gets tables of its own"),
+            "stages_until": (
+                self.stages_until,
+                bool(self.stages) and self.stage_moves < self.moves,
+                "late stages keep tables of their own",
+            ),
         }
         return [
             f"{name} is {due:,.0f}, but the run has {self.moves:,.0f} moves: {effect}"

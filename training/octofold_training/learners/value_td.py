@@ -169,6 +169,26 @@ class ValueLearning(PooledRun[ValueOptions, ValueProgress]):
             "games": int(ended[own].sum()),
         }
 
+    def state(self) -> dict[str, Any]:
+        """Everything that `restore` needs."""
+        if self._processes.count > 1:  # each has those of its own games
+            return super().state()
+        left = [each and [torch.from_numpy(part) for part in each] for each in self._left]
+        return {**super().state(), "left": left}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from `state`; see `PooledRun.restore`.
+
+        Without the last afterstates, the first update of each slice learns nothing from the move before.
+        Older states and those of several processes have none; those of other slices are of other games.
+        """
+        super().restore(state)
+        before = state["options"]
+        sizes = (before["batch_size"], before["slices"])
+        if self._processes.count == 1 and sizes == (self.options.batch_size, self.options.slices):
+            left = state.get("left", [None] * self.options.slices)
+            self._left = deque(each and _Left(*(part.numpy() for part in each)) for each in left)
+
     def _values(
         self, choices: _Choices, left: _Left | None, views: NDArray[np.intp]
     ) -> tuple[Tensor, Tensor]:

@@ -22,6 +22,15 @@ def restore_random(random: np.random.Generator, state: str) -> None:
     random.bit_generator.state = json.loads(state)
 
 
+def global_generator(device: torch.device) -> torch.Generator:
+    """The generator that torch draws from on a device where it is told no other."""
+    if device.type == "cpu":
+        return torch.default_generator
+    torch.cuda.init()  # before, CUDA has no generators
+    index = torch.cuda.current_device() if device.index is None else device.index
+    return torch.cuda.default_generators[index]
+
+
 def restore_generator(generator: torch.Generator, state: torch.Tensor, *seeds: int) -> None:
     """Go on from an earlier `generator.get_state()`, or begin with `seeds` if that was on another device.
 
