@@ -14,6 +14,8 @@ from torch.nn import functional
 
 from game import play
 
+UP, DOWN, LEFT, RIGHT = range(4)  # as in game.MOVES
+
 
 def main() -> None:
     """Play games, train on their moves and save the network."""
@@ -25,7 +27,7 @@ def main() -> None:
 
     torch.manual_seed(1)
     print(f"playing {options.positions:,} positions")
-    boards, moves = (torch.from_numpy(array) for array in play(options.positions))
+    boards, moves = in_any_view(*(torch.from_numpy(array) for array in play(options.positions)))
     network = ResidualNetwork()
     optimizer = torch.optim.AdamW(network.parameters(), 2e-3)
     batches = torch.randperm(len(boards)).split(256)
@@ -45,6 +47,27 @@ def main() -> None:
     torch.onnx.export(
         channels_last, (example,), "network.onnx", dynamo=True, external_data=False, verbose=False
     )
+
+
+def in_any_view(boards: torch.Tensor, moves: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The boards `[N, 4, 4]`, turned and mirrored at random, with their moves `[N]`.
+
+    The teacher keeps its tiles in one corner. A network that has seen no other has nothing to say about the
+    other views of a board, of which an export asks all eight.
+    """
+    quarter = torch.tensor(
+        [LEFT, RIGHT, DOWN, UP]
+    )  # what up, down, left and right become, turned to the left
+    mirrored = torch.tensor([UP, DOWN, RIGHT, LEFT])
+    for change, become in (
+        (lambda some: some.rot90(1, (1, 2)), quarter),
+        (lambda some: some.rot90(2, (1, 2)), quarter[quarter]),
+        (lambda some: some.flip(2), mirrored),
+    ):
+        rows = torch.rand(len(boards)) < 0.5
+        boards[rows] = change(boards[rows])
+        moves[rows] = become[moves[rows]]
+    return boards, moves
 
 
 def one_hot(boards: torch.Tensor) -> torch.Tensor:

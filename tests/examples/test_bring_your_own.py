@@ -13,7 +13,6 @@ import pytest
 
 FOLDER = Path(__file__).parents[2] / "examples" / "bring-your-own"
 SMALLER = {"--positions 200000": "--positions 16000", "--games 200": "--games 3"}
-BOARDS = " --boards boards.npy"  # instead of own games, which take minutes
 
 
 def commands(page: str) -> list[str]:
@@ -40,10 +39,6 @@ def test_the_page_trains_exports_serves_evaluates_and_compares(tmp_path: Path) -
     for long, short in (SMALLER | {"50061": str(free_port())}).items():
         assert long in program
         program = program.replace(long, short)
-    boards = "from game import play; import numpy; "
-    boards += "numpy.save('boards.npy', play(2560, seed=2, games=64)[0].reshape(-1, 16))"
-    program = program.replace("octofold-export", f'python -c "{boards}"\noctofold-export', 1)
-    program = re.sub(r"^(octofold-export .*)$", rf"\1{BOARDS}", program, flags=re.MULTILINE)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-c", program], cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True
