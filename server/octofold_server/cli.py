@@ -58,7 +58,7 @@ def _run_together(config: Config) -> int:
     try:
         return serve_together(config, run)
     except StartupError as error:
-        return _fail(error, 1)
+        return _fail(error, 1, config.log_format)
 
 
 def run(config: Config, slot: ProcessSlot | None = None) -> int:
@@ -80,7 +80,8 @@ def run(config: Config, slot: ProcessSlot | None = None) -> int:
         from octofold_server.process.lifecycle import ServingError, serve
         from octofold_server.system.sockets import StartupError
     except ModuleNotFoundError as error:  # the base installation lacks the server's dependencies
-        return _fail(f"{error.name} is missing; install it with: {install_command('server')}", 1)
+        missing = f"{error.name} is missing; install it with: {install_command('server')}"
+        return _fail(missing, 1, config.log_format)
 
     try:
         check_device(config)
@@ -94,10 +95,7 @@ def run(config: Config, slot: ProcessSlot | None = None) -> int:
     except ServingError:  # already logged
         return 1
     except (StartupError, ModelError) as error:
-        if config.log_format == "json":  # programs that read the log need this error as an object
-            _log.critical("%s", error)
-            return 1
-        return _fail(error, 1)
+        return _fail(error, 1, config.log_format)
     return 0
 
 
@@ -117,8 +115,11 @@ def _is_in_background() -> bool:
         return False
 
 
-def _fail(error: Exception | str, code: int) -> int:
-    print(f"octofold-serve: {error}", file=sys.stderr)
+def _fail(error: Exception | str, code: int, log_format: str = "text") -> int:
+    if log_format == "json":  # programs that read the log need the error as an object
+        _log.critical("%s", error)
+    else:
+        print(f"octofold-serve: {error}", file=sys.stderr)
     return code
 
 

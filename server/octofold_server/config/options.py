@@ -65,6 +65,13 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _positive_seconds(text: str) -> float:
+    value = _seconds(text)
+    if not value:
+        raise ValueError
+    return value
+
+
 def _switch(text: str) -> bool:
     return {"1": True, "true": True, "0": False, "false": False}[text.lower()]
 
@@ -88,6 +95,7 @@ _TEXT = Kind(_text, "a name", "NAME", is_plain=True)
 _TEXT_OR_NONE = Kind(str, "a name, or empty for none", "NAME", is_plain=True)
 _PATH = Kind(_path, "a path", "PATH", is_plain=True)
 _SECONDS = Kind(_seconds, "a number of seconds from 0 to 86400", "SECONDS")
+_POSITIVE_SECONDS = Kind(_positive_seconds, "a number of seconds above 0, at most 86400", "SECONDS")
 SWITCH = Kind(_switch, "true, false, 1 or 0", "", is_plain=True)
 
 
@@ -232,7 +240,7 @@ class Config:
     )
     message_timeout: float = _option(
         10.0,
-        _SECONDS,
+        _POSITIVE_SECONDS,
         "time limit for the message of a call to arrive; a later call ends with DEADLINE_EXCEEDED. Also the "
         "time limit for a client to take the reply of a unary call",
     )

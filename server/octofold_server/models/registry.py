@@ -249,6 +249,9 @@ class Models:
         failed: set[int] = set()
         reasons: dict[int, str] = {}
         allowed = self._allowed(name, folders)
+        if folders and not allowed:
+            there = ", ".join(str(folder.version) for folder in folders)
+            _log.warning("the policy %s selects no version of %s, which has %s", policy, name, there)
         for folder in sorted(folders, key=lambda folder: -folder.version):
             version = folder.version
             if folder not in allowed or len(ready) == policy.most:
@@ -270,6 +273,8 @@ class Models:
             if ready.get(version) is not served:
                 self._retire(version, served, still_serves=version in ready)
         present = {folder.version for folder in folders}
+        for version in ready.keys() - present:
+            _log.warning("%s/%d: %s", name, version, FOLDER_GONE)
         for version in present - ready.keys() - failed:
             self._index.set(VersionStatus(name, version, State.UNLOADED, reasons[version]))
         self._index.forget(name, but=present | ready.keys())

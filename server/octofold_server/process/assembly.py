@@ -132,7 +132,8 @@ def build(
 
     Raises:
         StartupError: a file of certificates, keys or tokens is not what it should be, something that the
-            configuration asks for is not installed, or the transport cannot serve with this grpcio.
+            configuration asks for is not installed, the transport cannot serve with this grpcio, or there is
+            no place for the socket of its check.
         ModelError: the model repository cannot be read.
     """
     health = Health(SERVICES)
@@ -150,6 +151,8 @@ def build(
     methods = _methods(config, admission, health, access, operations)
     try:
         grpc = new_server(config.transport, methods, _options(config))
+    except StartupError:
+        raise
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         raise StartupError(f"--transport {config.transport} cannot serve here: {reason}") from error

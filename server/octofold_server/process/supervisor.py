@@ -10,11 +10,10 @@ import logging
 import multiprocessing
 import os
 import signal
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -23,13 +22,11 @@ from typing import Any
 from octofold_server.config.options import Config
 from octofold_server.system.siblings import ProcessSlot
 from octofold_server.system.signals import Signals, hangups_held
-from octofold_server.system.sockets import StartupError, hold_port, port_written
+from octofold_server.system.sockets import hold_port, port_written, socket_folder
 
 LOOK_SECONDS = 0.2
 RESTART_SECONDS = 1.0
 """Pause before a process is restarted, so that one that always fails does not use all the CPU."""
-MAX_FOLDER_BYTES = 90
-"""The name of a socket has at most 104 bytes, or 108 on Linux."""
 LAST_SECONDS = 30.0
 """Time for a process to end, beyond grace and drain."""
 
@@ -48,14 +45,15 @@ def serve_together(config: Config, run: Run) -> int:
         run: called in each process, with its slot.
 
     Raises:
-        StartupError: the server cannot listen on the address, or a port file cannot be written.
+        StartupError: the server cannot listen on the address, or a port file or the folder of the processes
+            cannot be written.
     """
     with ExitStack() as ending:
         port = ending.enter_context(hold_port(config.host, config.port))
         rest_port = config.rest_port
         if rest_port is not None:
             rest_port = ending.enter_context(hold_port(config.host, rest_port))
-        folder = ending.enter_context(_folder())
+        folder = ending.enter_context(socket_folder())
         shared = replace(config, port=port, rest_port=rest_port, rest_port_file=None)
         family = _Family(shared, folder, run)
         signals = Signals(lambda: family.signal(signal.SIGHUP))
@@ -153,25 +151,6 @@ class _Family:
 
     def _port_file(self, number: int) -> Path:
         return self._folder / f"{number}.port"
-
-
-@contextmanager
-def _folder() -> Iterator[Path]:
-    """A temporary folder for the processes that only their user can enter.
-
-    Raises:
-        StartupError: the folder cannot be created, or its path is too long for sockets.
-    """
-    with ExitStack() as ending:
-        for parent in (None, "/tmp"):  # None: what TMPDIR says
-            try:
-                new = ending.enter_context(tempfile.TemporaryDirectory(prefix="octofold-", dir=parent))
-            except OSError as error:
-                raise StartupError(f"cannot create a temporary folder: {error.strerror}") from error
-            if len(os.fsencode(new)) <= MAX_FOLDER_BYTES:
-                yield Path(new)
-                return
-        raise StartupError(f"the path {new} is too long for sockets: set TMPDIR to a shorter path")
 
 
 def _serve(run: Run, config: Config, slot: ProcessSlot) -> None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from google.rpc.code_pb2 import CANCELLED
+from google.rpc.code_pb2 import CANCELLED, RESOURCE_EXHAUSTED
 from grpc_reflection.v1alpha.reflection import SERVICE_NAME as V1ALPHA
 from grpc_reflection.v1alpha.reflection import ReflectionServicer
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
@@ -42,7 +42,7 @@ class Reflection:
     def __init__(self, services: Sequence[str], admission: Admission) -> None:
         self._servicer = ReflectionServicer((*services, V1ALPHA, V1))
         self._admission = admission
-        self._open: dict[_Stream, float] = {}  # when each stream was last active
+        self._open: dict[_Stream, float] = {}  # when each stream was last active; without those that failed
 
     def add_to(self, methods: Methods) -> None:
         """Add the RPCs to the methods of a server."""
@@ -53,7 +53,7 @@ class Reflection:
         """Answer the messages of a new stream."""
         if len(self._open) >= MAX_STREAMS:
             silent = min(self._open, key=self._open.__getitem__)
-            silent.fail(QueueFull(f"{MAX_STREAMS} streams of reflection are open", RETRY_SECONDS))
+            silent.give_way()
         stream = _Stream(self, call)
         self.touch(stream)
         call.read()
@@ -93,21 +93,24 @@ class _Stream:
         self._reflection = reflection
         self._call = call
         self._is_sending = False
-        self._why: OctofoldError | None = None  # ends the stream once its reply is sent
+        self._gave_way = False
         call.on_message = self._take
         call.on_sent = self._was_sent
         call.on_left = self._left
 
-    def fail(self, why: OctofoldError) -> None:
-        """End the stream with an error."""
+    def give_way(self) -> None:
+        """End the stream with an error, to make room for another one."""
+        why = QueueFull(f"{MAX_STREAMS} streams of reflection are open", RETRY_SECONDS)
+        self._gave_way = True
         self._reflection.forget(self)
         self._reflection.refused(why)
-        self._why = why
-        if not self._is_sending:
+        if self._is_sending:  # a client that does not read would hold up the status behind the reply forever
+            self._call.cut_off(RESOURCE_EXHAUSTED, str(why))
+        else:
             fail(self._call, why, METHOD)
 
     def _take(self, message: bytes | None) -> None:
-        if self._why is not None:
+        if self._gave_way:
             return
         if message is None:
             self._reflection.forget(self)
@@ -125,9 +128,7 @@ class _Stream:
 
     def _was_sent(self) -> None:
         self._is_sending = False
-        if self._why is not None:
-            fail(self._call, self._why, METHOD)
-        else:
+        if not self._gave_way:
             self._call.read()
 
     def _left(self) -> None:

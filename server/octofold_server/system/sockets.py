@@ -1,10 +1,12 @@
-"""Listening sockets, port files and the limit on open connections."""
+"""Listening sockets, folders for private ones, port files and the limit on open connections."""
 
 from __future__ import annotations
 
 import ipaddress
+import os
 import resource
 import socket
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,6 +15,13 @@ from octofold_game.files import write_text
 
 ENOUGH_FILES = 65_536
 """Used if the system allows more, or reports no limit."""
+
+OTHER_PARENTS = ("/tmp", "/dev/shm")
+"""Where folders for sockets are made if TMPDIR does not serve. The second is memory, which can be written
+even in a container whose file system is read-only."""
+
+MAX_FOLDER_BYTES = 90
+"""The name of a socket has at most 104 bytes, or 108 on Linux."""
 
 
 class StartupError(Exception):
@@ -95,6 +104,36 @@ def _bound(host: str, port: int, *, shared: bool) -> socket.socket:
         raise StartupError(f"cannot listen on {address}: {error.strerror}") from error
     except UnicodeError as error:
         raise StartupError(f"cannot listen on {address}: {host!r} is not the name of a host") from error
+
+
+@contextmanager
+def socket_folder() -> Iterator[Path]:
+    """Make a temporary folder for sockets that only the user of this process can enter; remove it on exit.
+
+    Raises:
+        StartupError: no folder can be made whose path is short enough for sockets.
+    """
+    folder = _new_socket_folder()
+    with folder:
+        yield Path(folder.name)
+
+
+def _new_socket_folder() -> tempfile.TemporaryDirectory[str]:
+    problems = []
+    for parent in (None, *OTHER_PARENTS):  # None: what TMPDIR says
+        try:
+            folder = tempfile.TemporaryDirectory(prefix="octofold-", dir=parent)
+        except OSError as error:
+            problems.append(f"{parent or 'TMPDIR'}: {error.strerror}")
+            continue
+        if len(os.fsencode(folder.name)) <= MAX_FOLDER_BYTES:
+            return folder
+        problems.append(f"{folder.name}: the path is too long")
+        folder.cleanup()
+    raise StartupError(
+        f"cannot make a folder for the server's own sockets ({'; '.join(problems)}); set TMPDIR to a folder "
+        "that can be written and whose path is short"
+    )
 
 
 @contextmanager

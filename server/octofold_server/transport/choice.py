@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import grpc
@@ -33,25 +34,28 @@ def new_server(kind: str, methods: Methods, options: Sequence[tuple[str, int]] =
         options: options of gRPC's C core.
 
     Raises:
+        StartupError: `kind` is "auto", and there is no place for the socket of the check.
         Exception: `kind` is "direct", and grpcio does not support it.
     """
     if kind == "public":
         return PublicServer(methods, options)
-    try:
-        # Imported here because the import itself uses private names of grpcio.
-        from octofold_server.transport.grpc_direct import DirectServer
+    # Outside of the `try`, because grpcio is not to blame if this fails.
+    with private_address() if kind == "auto" else nullcontext() as address:
+        try:
+            # Imported here because the import itself uses private names of grpcio.
+            from octofold_server.transport.grpc_direct import DirectServer
 
-        if kind == "auto":
-            check(DirectServer)
-        server = DirectServer(methods, options)
-    except Exception as error:
-        if kind == "direct":
-            raise
-        _log.warning(
-            "the direct transport does not support grpcio %s, using --transport public instead: %s: %s",
-            *(grpc.__version__, type(error).__name__, error),
-        )
-        return PublicServer(methods, options)
+            if address is not None:
+                check(DirectServer, address)
+            server = DirectServer(methods, options)
+        except Exception as error:
+            if kind == "direct":
+                raise
+            _log.warning(
+                "the direct transport does not support grpcio %s, using --transport public instead: %s: %s",
+                *(grpc.__version__, type(error).__name__, error),
+            )
+            return PublicServer(methods, options)
     if not knows_our_experiment(DirectServer.library()):
         _log.warning(
             "grpcio %s does not support reading connections in the serving thread: calls cost more CPU time",
@@ -64,8 +68,12 @@ class _Misbehaves(Exception):
     """A call did not end as expected."""
 
 
-def check(transport: type[Server]) -> None:
+def check(transport: type[Server], address: str) -> None:
     """Test a transport with a few calls of our own.
+
+    Args:
+        transport: the transport.
+        address: a gRPC address that is free.
 
     Raises:
         Exception: the transport cannot be made, or a call does not end as expected.
@@ -76,15 +84,15 @@ def check(transport: type[Server]) -> None:
     methods.add_unary("check.Check/Double", _double)
     methods.add_stream("check.Check/Echo", _echo)
     server = transport(methods, ())  # type: ignore[call-arg]  # every transport takes these
-    with private_address() as address:
-        server.listen(address)
-        server.start()
-        try:
-            with grpc.insecure_channel(address) as channel:
-                _call_all(channel)
-        finally:
-            if not server.stop(None).wait(CHECK_SECONDS):
-                raise _Misbehaves("the server does not stop")
+    server.listen(address)
+    server.start()
+    try:
+        with grpc.insecure_channel(address) as channel:
+            _call_all(channel)
+    finally:
+        # Not at once: gRPC would report the connection that is just being closed as one that was cut off.
+        if not server.stop(CHECK_SECONDS).wait(2 * CHECK_SECONDS):
+            raise _Misbehaves("the server does not stop")
     if server.failure is not None:
         raise server.failure
 

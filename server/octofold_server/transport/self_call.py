@@ -6,32 +6,32 @@ address.
 
 from __future__ import annotations
 
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from types import TracebackType
 
 import grpc
 
+from octofold_server.system.sockets import socket_folder
 from octofold_server.transport.interface import Server
 
 ANSWER_SECONDS = 1.0
 """Time for which a result is reused, so that frequent probes cost nothing."""
 
 TIMEOUT_SECONDS = 2.0
-LONGEST_PATH = 100
-"""Characters of a socket's path; systems allow about 103."""
 
 
 @contextmanager
 def private_address() -> Iterator[str]:
-    """Make a gRPC address that only the user of this process can connect to; remove it on exit."""
-    parent = None if len(tempfile.gettempdir()) < LONGEST_PATH - 30 else "/tmp"
-    with tempfile.TemporaryDirectory(prefix="octofold-", dir=parent) as folder:
-        yield f"unix:{Path(folder) / 'self'}"
+    """Make a gRPC address that only the user of this process can connect to; remove it on exit.
+
+    Raises:
+        StartupError: there is no place for the socket.
+    """
+    with socket_folder() as folder:
+        yield f"unix:{folder / 'self'}"
 
 
 class SelfCall:
@@ -40,6 +40,9 @@ class SelfCall:
     Args:
         server: the server, not started yet.
         path: path of a method that takes an empty message and needs no token.
+
+    Raises:
+        StartupError: there is no place for the socket.
     """
 
     def __init__(self, server: Server, path: str) -> None:

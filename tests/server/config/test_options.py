@@ -53,6 +53,8 @@ def test_a_switch_is_a_flag_its_opposite_and_a_variable(
         ("lanes", "-1", "an integer from 0 to 1024"),
         ("queue-capacity", "0", "an integer from 1 to 100000000"),
         ("grace", "nan", "a number of seconds from 0 to 86400"),
+        ("message-timeout", "0", "a number of seconds above 0, at most 86400"),
+        ("message-timeout", "nan", "a number of seconds above 0, at most 86400"),
         ("models", "", "a path"),
         (
             "versions",

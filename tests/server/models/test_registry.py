@@ -139,7 +139,7 @@ def test_a_version_whose_files_have_changed_is_loaded_again_beside_the_old_ones(
 
 
 def test_a_model_serves_on_when_its_folder_or_the_whole_repository_is_gone(
-    write_version: WriteVersion, new_models: NewModels, tmp_path: Path
+    write_version: WriteVersion, new_models: NewModels, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     write_version()
     models = new_models()
@@ -150,6 +150,7 @@ def test_a_model_serves_on_when_its_folder_or_the_whole_repository_is_gone(
     models.reload()
     assert models.resolve("", "").version == "1"
     assert "its folder is gone" in reason(models, 1)
+    assert "tiny/1: its folder is gone" in caplog.text
     write_version(version=2)
     models.reload()
     assert states(models) == {"tiny/2": "READY"}

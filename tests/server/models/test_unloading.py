@@ -166,6 +166,15 @@ def test_nothing_is_loaded_any_more_once_the_server_is_to_end(
     assert len(backends.alive) == 1
 
 
+def test_a_policy_that_selects_no_version_of_a_model_is_told(
+    write_version: WriteVersion, new_models: NewModels, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_version(name="a")
+    write_version(name="b")
+    new_models("b=9")
+    assert "the policy 9 selects no version of b, which has 1" in caplog.text
+
+
 def test_a_policy_for_a_model_that_is_not_there_is_told(
     write_version: WriteVersion, new_models: NewModels, caplog: pytest.LogCaptureFixture
 ) -> None:

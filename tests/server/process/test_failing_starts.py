@@ -16,6 +16,14 @@ from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.served import ask, boards_of, versions
 from support.servers import Start, WriteVersion
 
+NO_PLACE_FOR_SOCKETS = """
+import sys, tempfile
+from octofold_server.cli import main
+from octofold_server.system import sockets
+tempfile.tempdir, sockets.OTHER_PARENTS = "/nowhere", ()
+sys.exit(main())
+"""
+
 
 def test_broken_models_are_listed_with_their_reason_and_do_not_disturb_the_others(
     write_version: WriteVersion, start_server: Start, graph: bytes
@@ -87,6 +95,20 @@ def test_a_server_with_nothing_to_serve_says_why_in_one_line_and_fails(
     assert server.wait() == 1
     assert "Traceback" not in server.log
     assert message in server.log.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--transport", "auto"), ("--transport", "direct", "--rest-port", "0"), ("--processes", "2")],
+)
+def test_a_server_without_a_place_for_its_sockets_says_so_in_one_line_that_does_not_blame_grpcio(
+    write_version: WriteVersion, start_server: Start, arguments: tuple[str, ...]
+) -> None:
+    write_version()
+    server = start_server(*arguments, ready=False, program=("-c", NO_PLACE_FOR_SOCKETS))
+    assert server.wait() == 1
+    (line,) = server.log.splitlines()
+    assert line.startswith("octofold-serve: cannot make a folder for the server's own sockets (TMPDIR: ")
 
 
 def test_an_empty_repository_is_a_failure(tmp_path: Path, start_server: Start) -> None:

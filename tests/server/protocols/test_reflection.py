@@ -1,4 +1,4 @@
-"""Reflection over a real connection: both versions, and streams that say nothing."""
+"""Reflection over a real connection: both versions, and streams that say nothing or are not read."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from typing import Any
 import grpc
 import pytest
 from grpc_reflection.v1alpha import reflection_pb2
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.protocols.reflection import MAX_STREAMS
 from support.grpc_calls import raw_stream
-from support.servers import Served
+from support.http2 import RawConnection
+from support.http2_frames import message_start
+from support.servers import Served, Start, WriteVersion
+from support.waiting import wait_for
 
 EACH_TRANSPORT = True
 
 LIST = reflection_pb2.ServerReflectionRequest(list_services="")
+UNREAD_STREAMS = 200
 VERSIONS = ("grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection")
 
 
@@ -52,6 +58,32 @@ async def test_streams_that_say_nothing_make_room_for_one_that_asks(server: Serv
         assert server.admission.refusals.counts()["RESOURCE_EXHAUSTED"] == 1
         for one in (*silent, asking):
             one.cancel()
+
+
+def test_streams_whose_replies_are_not_read_are_cut_off_and_other_calls_go_on(
+    write_version: WriteVersion, start_server: Start, transport: str
+) -> None:
+    write_version()
+    server = start_server()
+    message = LIST.SerializeToString()
+    sent = message_start(len(message)) + message
+    with (
+        RawConnection(server.target, stream_window=0) as connection,
+        grpc.insecure_channel(server.target) as channel,
+    ):
+        for _ in range(UNREAD_STREAMS):
+            stream = connection.begin(f"/{VERSIONS[0]}/ServerReflectionInfo")
+            assert connection.send(stream, sent) == len(sent)
+        wait_for(lambda: len(connection.replies) == UNREAD_STREAMS)  # the server answers each of them
+        if transport == "direct":  # no public name ends a call past a message that is on its way
+            assert connection.wait_for_ends(UNREAD_STREAMS - MAX_STREAMS)
+            assert b"streams of reflection are open" in b"".join(connection.replies.values())
+        (reply,) = stream_of(channel)(iter([LIST]), timeout=30)
+        assert reply.list_services_response.service
+        board = pb.NextMoveRequest(board=[1] * 16)
+        assert OctofoldServiceStub(channel).NextMove(board, timeout=30).model == "tiny"
+    assert server.terminate() == 0
+    assert "Traceback" not in server.log
 
 
 @pytest.mark.parametrize("message", [b"\xff", reflection_pb2.ServerReflectionRequest(host="h" * 10_000)])

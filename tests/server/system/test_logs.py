@@ -79,13 +79,20 @@ def test_an_id_that_is_not_fit_for_a_log_is_replaced(wanted: str | None) -> None
     assert first != second
 
 
-def test_a_server_that_cannot_start_says_so_as_an_object_too(tmp_path: Path, start_server: Start) -> None:
+@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [((), "no models in"), (("--host", ".."), "cannot listen on ..:0: '..' is not the name of a host")],
+)
+def test_a_server_that_cannot_start_says_so_as_an_object_too(
+    tmp_path: Path, start_server: Start, processes: str, arguments: tuple[str, ...], message: str
+) -> None:
     (tmp_path / "models").mkdir()
-    server = start_server("--log-format", "json", ready=False)
+    server = start_server("--log-format", "json", "--processes", processes, *arguments, ready=False)
     assert server.wait() == 1
-    told = json.loads(server.log.splitlines()[-1])
+    (told,) = [json.loads(line) for line in server.log.splitlines()]
     assert told["level"] == "critical"
-    assert told["message"].startswith("no models in")
+    assert told["message"].startswith(message)
 
 
 def test_a_failed_call_is_found_in_the_log_by_the_id_that_its_caller_got(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import grpc
@@ -12,6 +15,7 @@ from octofold_server.system.grpc_core import knows_our_experiment
 from octofold_server.transport.choice import check
 from octofold_server.transport.grpc_direct import DirectServer
 from octofold_server.transport.grpc_public import PublicServer
+from octofold_server.transport.self_call import private_address
 from support.servers import Start, WriteVersion
 
 OTHER_GRPCIO = """
@@ -25,6 +29,22 @@ MISSING = "del cygrpc.ReceiveCloseOnServerOperation"
 MISBEHAVING = """
 Status = cygrpc.SendStatusFromServerOperation
 cygrpc.SendStatusFromServerOperation = lambda metadata, code, details, flags: Status((), 0, b"", flags)
+"""
+
+CHECK_WITH_A_CONNECTION_THAT_STAYS = """
+import grpc
+from octofold_server.transport.choice import check
+from octofold_server.transport.{module} import {name}
+from octofold_server.transport.self_call import private_address
+
+class Server({name}):
+    def start(self):
+        super().start()
+        self.channel = grpc.insecure_channel(address)
+        grpc.channel_ready_future(self.channel).result(30)
+
+with private_address() as address:
+    check(Server, address)
 """
 
 
@@ -62,7 +82,20 @@ def test_auto_is_direct_with_this_grpcio(write_version: WriteVersion, start_serv
 
 @pytest.mark.parametrize("transport", [DirectServer, PublicServer])
 def test_both_transports_pass_the_check_at_start(transport: type[DirectServer | PublicServer]) -> None:
-    check(transport)
+    with private_address() as address:
+        check(transport, address)
+
+
+@pytest.mark.parametrize("transport", [DirectServer, PublicServer])
+def test_a_connection_that_is_still_open_when_the_check_ends_leaves_no_words_of_grpc_in_the_log(
+    transport: type[DirectServer | PublicServer],
+) -> None:
+    module = transport.__module__.rpartition(".")[2]
+    program = CHECK_WITH_A_CONNECTION_THAT_STAYS.format(module=module, name=transport.__name__)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GRPC_")}
+    command = [sys.executable, "-c", program]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
 
 
 def test_a_library_without_the_experiment_is_noticed(tmp_path: Path) -> None:
