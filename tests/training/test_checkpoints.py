@@ -152,6 +152,8 @@ def test_a_description_that_is_none_is_named(folder: Path, text: str) -> None:
         checkpoints.load(folder)
 
 
-def test_a_missing_checkpoint_is_named(tmp_path: Path) -> None:
+def test_a_missing_checkpoint_is_named_with_what_was_probably_meant(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=f"^there is no {folder}s; did you mean {folder}\\?$"):
+        checkpoints.load(folder.with_name(f"{folder.name}s"))
     with pytest.raises(CheckpointError, match="is not a checkpoint"):
-        checkpoints.load(tmp_path / "nothing")
+        checkpoints.load(tmp_path)

@@ -11,7 +11,7 @@ import torch
 from octofold_game.play_logs.moves import LogError
 from octofold_players.table_files import TableFileError
 from octofold_training import cli, commands
-from octofold_training.errors import TrainingError
+from octofold_training.errors import EndedElsewhere, TrainingError
 from support.terminals import OCTOFOLD, Screen
 
 COMMANDS = ["teacher", "student", "value", "ppo", "imitation", "dqn", "lazyzero", "moves", "endgame", "table"]
@@ -131,6 +131,7 @@ def test_wrong_usage_is_one_line_with_the_likely_meaning(
             1,
             "octofold-train: not enough memory (Unable to allocate 7 TiB)",
         ),
+        (EndedElsewhere(), 1, ""),
         (MemoryError(), 1, "octofold-train: not enough memory (no more is free)"),
         (TrainingError("a.toml: has no rate"), 1, "octofold-train: a.toml: has no rate"),
         (LogError("there is no a.txt"), 1, "octofold-train: there is no a.txt"),
@@ -145,7 +146,7 @@ def test_what_stops_a_command_before_its_recipe_is_read_is_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert _command_that_raises(raised, monkeypatch) == code
-    assert capsys.readouterr().err.splitlines() == [line]
+    assert capsys.readouterr().err.strip() == line
 
 
 def test_memory_that_torch_does_not_get_is_one_line(
@@ -186,6 +187,7 @@ def test_a_run_draws_a_bar_on_a_terminal_and_ctrl_c_keeps_it(tmp_path: Path) -> 
     try:
         screen.shows(r"━ \d+% \d+ min left\s+0\.\d min .*of 1,000.00M moves .*/s .*average [\d,]+")
         screen.interrupt()
+        screen.shows(r"octofold-train: stopping; saving the run in ")
         screen.shows(r"the same command continues")
         screen.ends(130)
     finally:

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from octofold_game.files import whole_file, write_text
+from octofold_game.suggestions import missing
 from torch import Tensor, nn
 
 from octofold_training.errors import TrainingError
@@ -170,7 +171,10 @@ def describe(folder: Path) -> Description:
             content["training"],
         )
     except FileNotFoundError as error:
-        raise CheckpointError(f"{folder} is not a checkpoint: {_DESCRIPTION} is missing") from error
+        why = (
+            f"{folder} is not a checkpoint: {_DESCRIPTION} is missing" if folder.exists() else missing(folder)
+        )
+        raise CheckpointError(why) from error
     except OSError as error:
         raise CheckpointError(f"{folder / _DESCRIPTION}: {error.strerror}") from error
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:

@@ -104,16 +104,20 @@ def _add_run(command: Parser, example: str) -> None:
         metavar="DIR",
         help="folder of the run (default: runs/NAME, with the recipe's name)",
     )
-    _add_minutes(command)
+    _add_minutes(
+        command,
+        "stop after this many minutes of learning, not counting games before the run, games that show the "
+        "strength, and saving",
+    )
 
 
-def _add_minutes(command: Parser) -> None:
+def _add_minutes(command: Parser, what: str) -> None:
     command.add_argument(
         "--minutes",
         type=_minutes,
         default=math.inf,
         metavar="M",
-        help="stop after this many minutes; the same command continues later (default: no limit)",
+        help=f"{what}; the same command continues later (default: no limit)",
     )
 
 
@@ -222,7 +226,7 @@ def _add_table(commands: argparse._SubParsersAction[Parser]) -> None:
         metavar="NAME",
         help=f"only these networks of {', '.join(ROWS)} (default: all)",
     )
-    _add_minutes(table)
+    _add_minutes(table, "stop after this many minutes")
     _add_device(table)
 
 

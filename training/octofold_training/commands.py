@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from octofold_game.extras import install_command
 
-from octofold_training.errors import TrainingError, lacks_memory
+from octofold_training.errors import EndedElsewhere, TrainingError, lacks_memory
 
 
 def run(parsed: argparse.Namespace) -> int:
@@ -28,6 +28,8 @@ def run(parsed: argparse.Namespace) -> int:
         kept = f"the same command continues in {state}" if state else "nothing was written"
         print(f"octofold-train: interrupted; {kept}", file=sys.stderr)
         return 130
+    except EndedElsewhere:
+        return 1
     except OSError as error:
         print(f"octofold-train: {error.filename or 'a file'}: {error.strerror or error}", file=sys.stderr)
         return 1

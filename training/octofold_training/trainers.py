@@ -32,8 +32,9 @@ from octofold_training.published.table import OutOfTime, Table, TableOptions
 from octofold_training.recipes import Recipe, RecipeError, read_recipe
 from octofold_training.run import long_run
 from octofold_training.run.curves import Curves
+from octofold_training.run.folders import alone_in
 from octofold_training.run.long_run import Run, RunProgress
-from octofold_training.run.processes import Processes, joined_processes, require_one_process
+from octofold_training.run.processes import ONE_PROCESS, Processes, joined_processes, require_one_process
 from octofold_training.run.progress import Forecast, ProgressLine, duration
 
 _LAST_GAMES = 50  # that say how strong the network of a finished run is
@@ -144,11 +145,12 @@ def _train_together(
 ) -> None:
     """Train in one of several processes or in a single one; process 0 writes files and reports."""
     with joined_processes(device) as processes:
-        run = run_of(processes)
+        with processes.agreed():
+            run = run_of(processes)
         if processes.rank:
-            long_run.follow(run, parsed.state, parsed.minutes)
+            long_run.follow(run, parsed.state, parsed.minutes, processes)
             return
-        last = _learn(run, parsed, curves)
+        last = _learn(run, parsed, curves, processes)
     _summarize(run, parsed, last)  # its games are not shared, so Ctrl-C need not wait for the others
 
 
@@ -156,7 +158,12 @@ def _train(run: Run[RunProgress], parsed: argparse.Namespace, curves: Curves) ->
     _summarize(run, parsed, _learn(run, parsed, curves))
 
 
-def _learn(run: Run[RunProgress], parsed: argparse.Namespace, curves: Curves) -> RunProgress | None:
+def _learn(
+    run: Run[RunProgress],
+    parsed: argparse.Namespace,
+    curves: Curves,
+    processes: Processes = ONE_PROCESS,
+) -> RunProgress | None:
     """Show the run while it trains; returns its last report."""
     _warn(run.warnings, parsed)
     forecast, estimates = Forecast(parsed.minutes * 60), StrengthEstimates()
@@ -171,7 +178,16 @@ def _learn(run: Run[RunProgress], parsed: argparse.Namespace, curves: Curves) ->
                 text += f"  {estimates.latest}"
             line.show(text, run.done / run.goal, forecast.left(run.seconds, run.done, run.goal))
 
-        long_run.train(run, parsed.state, parsed.checkpoint, curves, report, parsed.minutes, estimates.of)
+        long_run.train(
+            run,
+            parsed.state,
+            parsed.checkpoint,
+            curves,
+            report,
+            parsed.minutes,
+            estimates.of,
+            processes=processes,
+        )
     return last
 
 
@@ -188,6 +204,9 @@ def _summarize(run: Run[RunProgress], parsed: argparse.Namespace, last: RunProgr
     if run.finished:
         found = strength(run.averaged.module, run.architecture, _LAST_GAMES)
         print(f"plays:      {found.average:,.0f} ± {found.error:,.0f} ({found.games} games, one view)")
+    if not run.has_learned:
+        print(f"checkpoint: none before the first update; the state is in {parsed.state}")
+        return
     print(f"checkpoint: {parsed.checkpoint}\ncurves:     {parsed.state / 'curves.png'}")
     # These networks were published with games on one view.
     views = " --symmetries 1" if run.architecture["kind"] in ("q_network", "residual") else ""
@@ -212,6 +231,11 @@ def _read_recipe(parsed: argparse.Namespace) -> Recipe:
 
 
 def _rebuild_table(parsed: argparse.Namespace) -> None:
+    with alone_in(parsed.state):
+        _rebuild_table_alone(parsed)
+
+
+def _rebuild_table_alone(parsed: argparse.Namespace) -> None:
     names = parsed.rows or list(ROWS)
     options = TableOptions(parsed.positions, parsed.games, tuple(ROWS[name] for name in names))
     moves = ShuffledMoves(parsed.moves)

@@ -120,6 +120,26 @@ def test_a_run_that_could_not_learn_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "net").exists()
 
 
+def test_before_the_first_update_a_run_keeps_its_state_and_leaves_no_checkpoint(tmp_path: Path) -> None:
+    folders = (tmp_path / "run", tmp_path / "net")
+    options: dict[str, Any] = {"first_moves": 300, "episodes": 8}
+    for updates in (False, True):  # each part is one call of `learn`, of 200 moves
+        run = run_of(**options)
+        train(run, *folders, dqn.CURVES, lambda _: None, minutes=1e-9)
+        assert run.has_learned == checkpoints.is_checkpoint(folders[1]) == updates
+    assert run.positions == 400
+    assert checkpoints.load(folders[1]).training["positions"] == 400
+
+
+def test_a_run_that_comes_to_its_first_update_does_not_replace_the_checkpoint_of_another(
+    tmp_path: Path,
+) -> None:
+    train(run_of(first_moves=300), tmp_path / "run", tmp_path / "net", dqn.CURVES, lambda _: None, 1e-9)
+    train(run_of(first_moves=10), tmp_path / "other", tmp_path / "net", dqn.CURVES, lambda _: None, 1e-9)
+    with pytest.raises(TrainingError, match="net holds the network of another run"):
+        train(run_of(first_moves=300), tmp_path / "run", tmp_path / "net", dqn.CURVES, lambda _: None, 1e-9)
+
+
 def test_a_stopped_run_is_one_stage(tmp_path: Path) -> None:
     for episodes in (8, 9, 10):
         train(run_of(episodes=episodes), tmp_path / "run", tmp_path / "net", dqn.CURVES, lambda _: None)
@@ -150,6 +170,23 @@ def test_the_replay_keeps_the_latest_moves() -> None:
         assert bool(ended) == (int(move) > 4)
 
 
+@pytest.mark.parametrize(("size", "kept"), [(3, [3, 4, 5]), (5, [1, 2, 3, 4, 5]), (8, [1, 2, 3, 4, 5])])
+def test_a_replay_of_another_size_goes_on_with_the_latest_moves(size: int, kept: list[int]) -> None:
+    def added(replay: ReplayBuffer, first: int) -> ReplayBuffer:
+        numbers = torch.arange(first, first + 3)
+        boards = numbers.to(torch.uint8)[:, None].expand(3, 16)
+        replay.add(boards, numbers, numbers.float(), boards, numbers > 4)
+        return replay
+
+    before = added(added(ReplayBuffer(5, torch.device("cpu")), 0), 3)
+    replay = ReplayBuffer(size, torch.device("cpu"))
+    replay.restore(before.state())
+    assert sorted(replay.moves[: len(replay)].tolist()) == kept
+    assert torch.equal(replay.moves, before.moves) or size != 5  # at their old places
+    added(replay, 6)
+    assert sorted(replay.moves[: len(replay)].tolist()) == [*kept, 6, 7, 8][-size:]
+
+
 def test_a_replay_that_is_not_full_is_saved_without_its_empty_part() -> None:
     replay = ReplayBuffer(1000, torch.device("cpu"))
     numbers = torch.arange(3)
@@ -173,8 +210,8 @@ def test_a_stopped_run_has_all_that_it_needs_to_go_on(tmp_path: Path) -> None:
         assert torch.equal(mine, theirs)
     with pytest.raises(TrainingError, match="but the recipe has"):
         resume(run_of({**SIMPLE, "form": "conv"}), tmp_path)
-    with pytest.raises(TrainingError, match="replay has 3000 moves, this one has 1000"):
-        resume(run_of(**TODAY | {"first_moves": 500, "replay": 1000}), tmp_path)
+    with pytest.raises(TrainingError, match="the run has games = 64, but the recipe has games = 32"):
+        resume(run_of(**TODAY | {"games": 32}), tmp_path)
 
 
 def test_a_run_with_dropout_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:

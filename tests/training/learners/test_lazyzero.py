@@ -193,7 +193,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
         assert torch.equal(mine, theirs)
     with pytest.raises(TrainingError, match="but the recipe has"):
         resume(run_of({**RESIDUAL, "blocks": 2}), tmp_path)
-    with pytest.raises(TrainingError, match="has 16 games, not 32"):
+    with pytest.raises(TrainingError, match="the run has games = 16, but the recipe has games = 32"):
         resume(run_of(), tmp_path)
 
 

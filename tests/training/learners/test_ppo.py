@@ -155,6 +155,13 @@ def test_after_the_warm_up_games_are_of_all_ages(start: Checkpoint) -> None:
     assert (tiles > 60).float().mean() > 0.1
 
 
+def test_games_that_never_start_from_others_have_no_warm_up(start: Checkpoint) -> None:
+    run = PPO(_options(warm_up_moves=60, restart_share=0.0), start, CPU)
+    first = run.environment.boards.clone()
+    run.warm_up()
+    assert torch.equal(run.environment.boards, first)
+
+
 def test_the_network_at_the_start_is_never_overwritten(start_folder: Path) -> None:
     with pytest.raises(TrainingError, match="replace the initial network"):
         fine_tuning(_options(start=str(start_folder)), start_folder, CPU)
@@ -205,6 +212,6 @@ def test_a_start_that_is_missing_ends_in_one_line(tmp_path: Path, capsys: pytest
     recipe = _recipe(tmp_path, tmp_path / "nowhere")
     assert cli.main(["ppo", str(recipe), "--state", str(tmp_path / "run"), "--device", "cpu"]) == 1
     error = capsys.readouterr().err
-    assert "nowhere is not a checkpoint" in error
+    assert f"there is no {tmp_path / 'nowhere'}" in error
     assert error.count("\n") == 1
     assert not (tmp_path / "run").exists()

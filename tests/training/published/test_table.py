@@ -24,6 +24,7 @@ from octofold_training.networks.build import build, count_weights
 from octofold_training.published.report import write_report
 from octofold_training.published.rows import ROWS, TILES, Row
 from octofold_training.published.table import OutOfTime, Table, TableOptions
+from octofold_training.run.folders import alone_in
 
 SMALL = {"kind": "mlp", "dense": [8], "exponents": 16}
 SYMMETRIC = {"kind": "symmetric_cnn", "layers": 2, "channels": 4, "exponents": 16}
@@ -239,3 +240,14 @@ def test_the_command_checks_what_it_is_asked_for(
     command = ["table", "--moves", str(moves.folder), "--out", folder, "--device", "cpu"]
     assert cli.main([*command, "--positions", "16", "--games", "1", "--rows", "MLP4", "--minutes", "0"]) == 0
     assert "out of time; the same command continues" in capsys.readouterr().err
+
+
+def test_two_processes_do_not_rebuild_a_table_in_one_folder(
+    moves: ShuffledMoves, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["table", "--moves", str(moves.folder), "--out", str(tmp_path), "--positions", "16"]
+    with alone_in(tmp_path):
+        assert cli.main(command) == 1
+    refused = f"octofold-train: {tmp_path}: another process is training in this folder\n"
+    assert capsys.readouterr().err == refused
+    assert not (tmp_path / "table.json").exists()

@@ -81,7 +81,7 @@ def trainers(teacher: NTupleNetwork, start: Checkpoint, architecture: dict[str, 
         "student": Trainer(student, distil.CURVES, {"slices": 3}, "but the recipe has"),
         "muon": Trainer(student_with_muon, distil.CURVES, {"slices": 3}, "but the recipe has"),
         "value": Trainer(value, value_td.CURVES, {"slices": 3}, "but the recipe has"),
-        "ppo": Trainer(reinforced, ppo.CURVES, {"games": 48}, "has the initial weights"),
+        "ppo": Trainer(reinforced, ppo.CURVES, {"games": 48, "value_units": 9}, "has the initial weights"),
     }
 
 
@@ -263,7 +263,8 @@ def test_another_runs_state_is_refused(trainer: Trainer, tmp_path: Path) -> None
     save_state(trainer.make(), tmp_path)
     with pytest.raises(TrainingError, match=rf"state\.pt: .*{trainer.other_run}"):
         resume(trainer.make(other=True), tmp_path)
-    with pytest.raises(TrainingError, match=r"state\.pt is damaged or belongs to another run .* games"):
+    sizes = ", ".join(f"{name} = {size}" for name, size in trainer.other_size.items())
+    with pytest.raises(TrainingError, match=rf"state\.pt: the run has .* but the recipe has {sizes}; change"):
         resume(trainer.make(**trainer.other_size), tmp_path)
 
 
@@ -331,7 +332,8 @@ def test_an_option_that_is_newer_than_a_run_makes_no_new_stage(student: Trainer,
 
 def test_a_run_does_not_go_on_with_another_seed(student: Trainer, tmp_path: Path) -> None:
     student.train(tmp_path, positions=320.0)
-    with pytest.raises(TrainingError, match="begun with seed 1, the recipe has seed 2; another run needs"):
+    refused = "the run has seed = 1, but the recipe has seed = 2; change it back, or name another --state"
+    with pytest.raises(TrainingError, match=refused):
         student.train(tmp_path, positions=320.0, seed=2)
 
 
@@ -356,12 +358,15 @@ def test_a_run_stops_after_its_time_and_goes_on_later(student: Trainer, tmp_path
     assert 0 < stopped.positions < went_on.positions < 1e9
 
 
-def test_ctrl_c_saves_the_state_and_the_checkpoint(student: Trainer, tmp_path: Path) -> None:
+def test_ctrl_c_says_so_and_saves_the_state_and_the_checkpoint(
+    student: Trainer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     def interrupt(_: object) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         student.train(tmp_path, interrupt)
+    assert capsys.readouterr().err == f"octofold-train: stopping; saving the run in {tmp_path / 'run'}\n"
     assert (tmp_path / "run" / "state.pt").exists()
     assert (tmp_path / "net" / "checkpoint.json").exists()
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
 import pytest
+from octofold_training.run.processes import Processes
 from support.training import finished, started
 
 JOIN_AND_LEAVE = """
@@ -31,3 +33,12 @@ def test_who_has_left_the_others_has_no_threads_of_theirs(tmp_path: Path) -> Non
     (tmp_path / "join_and_leave.py").write_text(JOIN_AND_LEAVE)
     said = finished(started("join_and_leave.py", folder=tmp_path, processes=2))
     assert sorted(said.splitlines()) == ["process 0: True, then False", "process 1: True, then False"]
+
+
+def test_ctrl_c_is_answered_at_once_and_once(capsys: pytest.CaptureFixture[str]) -> None:
+    for rank in (1, 0):
+        processes = Processes(rank, 2)
+        for _ in range(2):  # from the terminal and from torchrun
+            processes.note_interrupt(signal.SIGINT, None)
+        assert processes.interrupted
+    assert capsys.readouterr().err == "octofold-train: stopping after the next report\n"

@@ -101,6 +101,24 @@ def test_estimates_take_a_small_share_of_a_run() -> None:
     assert np.diff(measured).min() >= 60
 
 
+def test_a_run_that_goes_on_waits_as_long_for_its_next_estimate_as_for_its_last() -> None:
+    class Run:
+        architecture = NETWORKS["policy"]
+        averaged = torch.nn.Module()
+        seconds = 0.0
+
+    run = Run()
+    run.averaged.module = build(run.architecture)
+    reports = [{"seconds": 10.0 * step, "strength": None} for step in range(100)]
+    for step in (20, 50):
+        reports[step]["strength"] = 900.0
+    estimates = StrengthEstimates(games=2)
+    run.seconds = 799.0
+    assert estimates.of(run, reports) is None
+    run.seconds = 800.0
+    assert estimates.of(run, reports) is not None
+
+
 def test_games_that_take_long_are_a_twentieth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     class Run:
         architecture = NETWORKS["policy"]

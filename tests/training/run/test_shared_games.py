@@ -13,13 +13,18 @@ import pytest
 import torch
 from octofold_game.bitboards import unpack
 from octofold_players.ntuple import NTupleNetwork
-from octofold_training.errors import TrainingError
+from octofold_training.errors import EndedElsewhere, TrainingError
 from octofold_training.learners.distil import Distillation, DistilOptions
+from octofold_training.run.folders import alone_in
 from octofold_training.run.long_run import resume, save_state
 from octofold_training.run.processes import Processes
 from support.training import finished, octofold_train
 
 ARCHITECTURE = {"kind": "cnn", "layers": 2, "channels": 16, "exponents": 16}
+SMALL = (
+    '[network]\nkind = "cnn"\nlayers = 2\nchannels = 16\nexponents = 16\n'
+    "[distil]\nbatch_size = 64\nslices = 2\npositions = 2560\n"
+)
 OPTIONS = DistilOptions(batch_size=64, slices=2, warm_up=64.0, muon=True)
 
 
@@ -91,13 +96,45 @@ def test_a_run_goes_on_in_another_number_of_processes(teacher: NTupleNetwork, tm
     assert not set(again[0].pool.boards.tolist()) & set(again[1].pool.boards.tolist())
 
 
+@pytest.mark.parametrize("failing", [{0}, {1}, {0, 1}], ids=str)
+def test_where_one_process_fails_all_end_and_the_first_says_why(failing: set[int]) -> None:
+    exchange = _Exchange(2)
+
+    def ended(rank: int) -> Exception | None:
+        try:
+            with _Thread(rank, exchange).agreed():
+                if rank in failing:
+                    raise TrainingError(f"process {rank} cannot begin")
+        except Exception as error:
+            return error
+        return None
+
+    with ThreadPoolExecutor(2) as threads:
+        found = list(threads.map(ended, range(2)))
+    speaks = min(failing)
+    assert str(found[speaks]) == f"process {speaks} cannot begin"
+    assert isinstance(found[1 - speaks], EndedElsewhere)
+
+
+@pytest.mark.timeout(300)
+def test_a_run_that_process_0_refuses_ends_in_one_line_of_the_command(
+    teacher: NTupleNetwork, tmp_path: Path
+) -> None:
+    teacher.save(tmp_path / "teacher")
+    (tmp_path / "small.toml").write_text(SMALL)
+    command = ("student", "small.toml", "--teacher", "teacher", "--device", "cpu")
+    with alone_in(tmp_path / "runs" / "small"):
+        process = octofold_train(*command, folder=tmp_path, processes=2)
+        _, said = process.communicate(timeout=250)
+    assert process.returncode == 1
+    assert said.count("octofold-train: runs/small: another process is training in this folder\n") == 1
+    assert "octofold_training/" not in said  # no traceback but torchrun's own
+
+
 @pytest.mark.timeout(300)  # on a machine that may be busy, a process takes long to begin
 def test_the_command_plays_running_games_in_every_process(teacher: NTupleNetwork, tmp_path: Path) -> None:
     teacher.save(tmp_path / "teacher")
-    (tmp_path / "small.toml").write_text(
-        '[network]\nkind = "cnn"\nlayers = 2\nchannels = 16\nexponents = 16\n'
-        "[distil]\nbatch_size = 64\nslices = 2\npositions = 2560\n"
-    )
+    (tmp_path / "small.toml").write_text(SMALL)
     command = ("student", "small.toml", "--teacher", "teacher", "--device", "cpu")
     assert "finished: 2,560 of 2,560 positions" in finished(
         octofold_train(*command, folder=tmp_path, processes=2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -44,17 +45,27 @@ class StrengthEstimates:
 
     def __init__(self, games: int = 20) -> None:
         self._games = games
-        self._due = _FIRST_SECONDS
+        self._due: float | None = None
         self.latest: Strength | None = None
 
-    def of(self, run: Trained) -> Strength | None:
-        """A new estimate if one is due, otherwise None."""
+    def of(self, run: Trained, reports: Sequence[Mapping[str, Any]] = ()) -> Strength | None:
+        """A new estimate if one is due, otherwise None; a run that goes on has `reports` of before."""
+        if self._due is None:
+            self._due = _next_due(reports)
         if run.seconds < self._due:
             return None
         start = time.perf_counter()
         self.latest = strength(run.averaged.module, run.architecture, self._games)
         self._due = run.seconds + max(_FIRST_SECONDS, (time.perf_counter() - start) / _SHARE)
         return self.latest
+
+
+def _next_due(reports: Sequence[Mapping[str, Any]]) -> float:
+    """When the next estimate is due after those of the `reports`: as late as the last one came."""
+    seconds: list[float] = [0.0, *(each["seconds"] for each in reports if each.get("strength") is not None)]
+    if len(seconds) == 1:
+        return _FIRST_SECONDS
+    return seconds[-1] + max(_FIRST_SECONDS, seconds[-1] - seconds[-2])
 
 
 def strength(network: nn.Module, architecture: Architecture, games: int, seed: int = _SEED) -> Strength:

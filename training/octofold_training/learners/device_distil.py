@@ -33,7 +33,13 @@ from octofold_training.run.random_state import reseed
 class DeviceDistilOptions(StudentOptions):
     """Options of one training run. The defaults suit a large GPU."""
 
-    batch_size: int = option(16_384, "positions of one update, an even number", minimum=2)
+    batch_size: int = option(16_384, "positions of one update, an even number", minimum=2, fixed=True)
+    slices: int = option(
+        4,
+        "number of batches that take turns, so that consecutive batches share no game",
+        minimum=1,
+        fixed=True,
+    )
     learning_rate: float = option(4e-3, "peak learning rate, after the warm-up")
     temperature: float = option(
         300.0, "difference in points that makes a move e times less likely", minimum=1
@@ -142,10 +148,6 @@ class DeviceDistillation(StudentRun):
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from `state`, which may come from another device; see `StudentRun.restore`."""
         super().restore(state)
-        if len(state["pools"]) != len(self.pools):
-            raise ValueError(
-                f"the saved state has {len(state['pools'])} slices of games, not {len(self.pools)}"
-            )
         for pool, saved in zip(self.pools, state["pools"], strict=True):
             pool.restore(saved)
         self._turn = state["turn"]

@@ -55,7 +55,7 @@ class DQNOptions:
     """Options of one training run. The defaults are the published ones."""
 
     episodes: int = option(1000, "games that the whole run plays to their end", minimum=1)
-    games: int = option(1, "games played at a time", minimum=1)
+    games: int = option(1, "games played at a time", minimum=1, fixed=True)
     replay: int = option(10_000, "moves that batches are drawn from, the latest ones", minimum=1)
     batch_size: int = option(100, "moves of one update", minimum=1)
     first_moves: int = option(1000, "moves made before the first update")
@@ -73,7 +73,7 @@ class DQNOptions:
     huber: bool = option(False, "large errors count by their size, not by its square")
     learning_rate: float = option(5e-5, "learning rate of Adam")
     cool_down: float = option(0.0, "last share of the games, in which the rate falls to 0", maximum=1)
-    seed: int = option(1, "seed of the weights, the games and the batches")
+    seed: int = option(1, "seed of the weights, the games and the batches", fixed=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,17 +121,13 @@ class ReplayBuffer:
         return {"added": self.added, "columns": [column[: len(self)].clone() for column in self._columns()]}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from an earlier `state`.
-
-        Raises:
-            ValueError: the replay had another size.
-        """
-        count = len(state["columns"][0])
-        if count != min(state["added"], len(self.moves)):
-            raise ValueError(f"the saved replay has {count} moves, this one has {len(self.moves)}")
-        self.added = state["added"]
-        for kept, saved in zip(self._columns(), state["columns"], strict=True):
-            kept[:count] = saved
+        """Go on from an earlier `state`; of more moves than this replay holds, the latest."""
+        saved = len(state["columns"][0])
+        kept = min(saved, len(self.moves))
+        oldest = state["added"] % saved if saved else 0
+        # A full replay of the same size gets every move at its old place, so that the same batches are drawn.
+        self.added = state["added"] - kept if kept == len(self.moves) else 0
+        self.add(*(each.roll(-oldest, 0)[saved - kept :].to(self.moves.device) for each in state["columns"]))
 
 
 class DQN(NetworkState, GamesRun):
@@ -185,6 +181,11 @@ class DQN(NetworkState, GamesRun):
     def origin(self) -> dict[str, Any]:
         """How the network came about, for its checkpoint."""
         return {"method": "deep Q-learning", "episodes": self.episodes}
+
+    @property
+    def has_learned(self) -> bool:
+        """Whether there was an update."""
+        return self._updates > 0
 
     @property
     def epsilon(self) -> float:

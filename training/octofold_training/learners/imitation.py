@@ -63,7 +63,7 @@ class ImitationOptions:
     micro_batch_size: int = option(
         0, "boards that one thread takes through the network; 0: all threads share the whole batch"
     )
-    seed: int = option(1, "seed of the weights and of the order of the moves")
+    seed: int = option(1, "seed of the weights and of the order of the moves", fixed=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +168,7 @@ class Imitation(NetworkState, PositionsRun):
             self.positions += len(moves)
             if self.positions % len(self._moves) == 0 or self.positions >= self.options.positions:
                 break  # a report covers one epoch
-        seconds = self._processes.check(time.perf_counter() - start, self._device)
+        seconds = self._processes.check(time.perf_counter() - start)
         self.seconds += seconds
         if not math.isfinite(loss):
             raise TrainingError(f"the loss became {loss} near position {self.positions:,}")

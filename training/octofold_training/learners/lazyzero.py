@@ -64,7 +64,7 @@ class LazyZeroOptions:
     """Options of one training run. The defaults are the published ones, which are for a large GPU."""
 
     episodes: int = option(80_000, "games that the whole run plays to their end", minimum=1)
-    games: int = option(8192, "games played at a time", minimum=1)
+    games: int = option(8192, "games played at a time", minimum=1, fixed=True)
     rollouts: int = option(500, "rollouts before each move", minimum=1)
     depth: int = option(3, "moves of a rollout", minimum=1)
     puct: float = option(1.0, "weight of the policy in the choice of a rollout's first move")
@@ -77,7 +77,7 @@ class LazyZeroOptions:
     weight_decay: float = option(0.01, "weight decay of AdamW")
     epoch: int = option(10_000, "games of an epoch", minimum=1)
     decay: float = option(0.9, "factor on the learning rate after each epoch", maximum=1)
-    seed: int = option(1, "seed of the weights, the games and the batches")
+    seed: int = option(1, "seed of the weights, the games and the batches", fixed=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,6 +198,11 @@ class LazyZero(NetworkState, GamesRun):
     def origin(self) -> dict[str, Any]:
         """How the network came about, for its checkpoint."""
         return {"method": "LazyZero", "episodes": self.episodes}
+
+    @property
+    def has_learned(self) -> bool:
+        """Whether updates have begun."""
+        return self._learns
 
     def learning_rate(self) -> float:
         """The learning rate of the next update."""

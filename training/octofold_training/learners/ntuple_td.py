@@ -43,6 +43,7 @@ from octofold_training.run.curves import Curves, draw_curves
 from octofold_training.run.folders import alone_in
 from octofold_training.run.history import History
 from octofold_training.run.options import option
+from octofold_training.run.progress import notice
 from octofold_training.run.schedules import cooling
 
 _CURVES = Curves({"recent_average": "Average score of the games that it learns from"})
@@ -350,6 +351,9 @@ def _train(
             if learner.seconds - saved > save_every_seconds:
                 _save(learner, history, folder)
                 saved = learner.seconds
+    except KeyboardInterrupt:
+        notice(f"stopping; saving the run in {folder}")
+        raise
     finally:
         _save(learner, history, folder)
     return learner

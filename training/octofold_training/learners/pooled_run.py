@@ -25,7 +25,7 @@ from octofold_training.learners.student_run import StudentOptions, StudentProgre
 from octofold_training.networks.architectures import Architecture
 from octofold_training.networks.encoding import OneHot
 from octofold_training.networks.micro_batches import MicroBatches
-from octofold_training.run.options import option
+from octofold_training.run.options import option, require_same
 from octofold_training.run.processes import ONE_PROCESS, Processes
 from octofold_training.run.random_state import random_state, restore_random
 
@@ -115,7 +115,7 @@ class PooledRun(StudentRun, ABC, Generic[Options, Progress]):
             self.seconds += time.perf_counter() - step_start
         averages = self._averages(measures)
         self._gather_boards()  # before the check, which may raise KeyboardInterrupt: the state needs them
-        spent = self._processes.check(self.seconds - seconds_before, self._device)
+        spent = self._processes.check(self.seconds - seconds_before)
         self.seconds = seconds_before + spent
         if not math.isfinite(averages["loss"]):
             raise TrainingError(f"the loss became {averages['loss']} near position {self.positions:,}")
@@ -168,9 +168,12 @@ class PooledRun(StudentRun, ABC, Generic[Options, Progress]):
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from `state`, which may come from another number of processes; see `StudentRun.restore`.
 
-        Only the first process goes on with the random numbers of the state.
+        Only the first process goes on with the random numbers of the state. Batches may have another size if
+        there are as many games in all.
         """
         super().restore(state)
+        if len(state["pool"]["boards"]) != self.options.batch_size * self.options.slices:
+            require_same(("batch_size", "slices"), state["options"], self.options)
         self._restore_pool({name: part.numpy().view(np.uint64) for name, part in state["pool"].items()})
         rank = self._processes.rank
         if "random" in state and not rank:

@@ -50,13 +50,13 @@ class PPOOptions:
 
     start: str = option("checkpoints/flagship", "folder of the checkpoint that the run starts from")
     positions: float = option(20e6, "positions that the whole run plays, including resumed parts", minimum=1)
-    games: int = option(256, "games at a time", minimum=1)
+    games: int = option(256, "games at a time", minimum=1, fixed=True)
     horizon: int = option(32, "moves of each game in a turn", minimum=1)
     minibatch_size: int = option(1024, "positions of one update", minimum=1)
     epochs: int = option(1, "passes over the positions of a turn", minimum=1)
     learning_rate: float = option(3e-4, "peak learning rate of the policy")
     value_learning_rate: float = option(1e-3, "peak learning rate of the value network")
-    value_units: int = option(256, "units of each hidden layer of the value network", minimum=1)
+    value_units: int = option(256, "units of each hidden layer of the value network", minimum=1, fixed=True)
     value_head_start: float = option(
         200e3,
         "positions at the start that train only the value network; at most a tenth of the run",
@@ -76,14 +76,16 @@ class PPOOptions:
         "points", "'points': the score; 'merges': by tile, and a penalty at the end; 'count': merges"
     )
     restart_share: float = option(0.5, "share of games that start from a board of a recent game", maximum=1)
-    warm_up_moves: int = option(1000, "moves of each game before the run, to reach games of all ages")
+    warm_up_moves: int = option(
+        1000, "moves of each game before the run, to reach games of all ages; none without restarts"
+    )
     averaged: float = option(
         500e3,
         "positions over which the weights of the checkpoint are averaged; at most a tenth of the run",
         minimum=1,
         fits_run=True,
     )
-    seed: int = option(1, "seed of the value network, the symmetries, the moves and the spawns")
+    seed: int = option(1, "seed of the value network, the symmetries, the moves and the spawns", fixed=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +157,12 @@ class PPO(PositionsRun):
         return cooling(self.positions, self.options.positions, self.options.cool_down)
 
     def warm_up(self) -> None:
-        """Play with the initial network until the games are of all ages."""
+        """Play with the initial network until the games are of all ages.
+
+        Games that always start anew would make nothing of the boards that it reaches.
+        """
+        if not self.options.restart_share:
+            return
         start = time.perf_counter()
         self._rollouts.warm_up(self._reference, self.options.warm_up_moves, self.options.horizon)
         self.seconds += time.perf_counter() - start

@@ -69,7 +69,7 @@ class StudentOptions:
         fits_run=True,
     )
     float16: bool = option(False, "the checkpoint stores its weights in float16, in half the space")
-    seed: int = option(1, "seed of the weights, the symmetries and the games")
+    seed: int = option(1, "seed of the weights, the symmetries and the games", fixed=True)
 
 
 @dataclass(frozen=True, kw_only=True)

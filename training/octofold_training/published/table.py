@@ -49,7 +49,7 @@ class TableOptions:
     """that it plays, each way"""
     rows: tuple[Row, ...]
     seed: int = 1
-    """of the weights and of the order of the moves"""
+    """of the weights; the order of the moves is that of `ShuffledMoves`"""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,11 @@ class PositionsRun:
         return self.positions
 
     @property
+    def has_learned(self) -> bool:
+        """Whether the network differs from what it was at the start."""
+        return self.positions > 0
+
+    @property
     def finished(self) -> bool:
         """Whether it has come to its end."""
         return self.done >= self.goal

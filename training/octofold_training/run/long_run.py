@@ -7,7 +7,8 @@ TensorBoard events.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -20,6 +21,9 @@ from octofold_training.run.curve_files import by_epoch, tensorboard_events, writ
 from octofold_training.run.curves import Curves, draw_curves
 from octofold_training.run.folders import alone_in
 from octofold_training.run.history import History
+from octofold_training.run.options import fixed, require_same
+from octofold_training.run.processes import ONE_PROCESS, Processes
+from octofold_training.run.progress import notice
 from octofold_training.run.provenance import UNRECORDED, Stage, stages_so_far
 
 if TYPE_CHECKING:
@@ -109,6 +113,11 @@ class Run(Protocol[Reports]):
         ...
 
     @property
+    def has_learned(self) -> bool:
+        """Whether a checkpoint would hold more than the network of the start."""
+        ...
+
+    @property
     def finished(self) -> bool:
         """Whether the run has come to its end."""
         ...
@@ -162,7 +171,7 @@ def resume(run: Run[Any], folder: Path) -> list[Stage]:
     try:
         state = checkpoints.load_tensors(file)
         run.seconds, run.positions = state["seconds"], state["positions"]
-        _require_seed(state["options"], run.options)
+        require_same(fixed(run.options), state["options"], run.options)
         run.restore(state)
         return _stages_of(state)
     except TrainingError as error:
@@ -175,16 +184,6 @@ def resume(run: Run[Any], folder: Path) -> list[Stage]:
         raise TrainingError(f"{file} is damaged or belongs to another run ({error})") from error
 
 
-def _require_seed(before: dict[str, Any], options: Any) -> None:
-    """A run draws everything from its seed: with another one, it would be another run."""
-    seed = getattr(options, "seed", None)  # a learner may do without
-    if before.get("seed", seed) != seed:
-        raise TrainingError(
-            f"was begun with seed {before['seed']}, the recipe has seed {seed}; another run needs another "
-            "--state"
-        )
-
-
 def _stages_of(state: dict[str, Any]) -> list[Stage]:
     """The stages that a state holds; one that is older than stages has one, by what it does tell."""
     if "stages" in state:
@@ -195,6 +194,10 @@ def _stages_of(state: dict[str, Any]) -> list[Stage]:
     return [{"method": UNRECORDED, **whole}]
 
 
+Estimate = Callable[[Run[Any], Sequence[Mapping[str, Any]]], "Strength | None"]
+"""What a run's strength is, if it is time to measure it, after the reports so far."""
+
+
 def train(
     run: Run[Progress],
     folder: Path,
@@ -202,90 +205,141 @@ def train(
     curves: Curves,
     report: Callable[[Progress], None],
     minutes: float = math.inf,
-    estimate: Callable[[Run[Progress]], Strength | None] = lambda _: None,
+    estimate: Estimate = lambda *_: None,
     save_every_seconds: float = 60.0,
+    processes: Processes = ONE_PROCESS,
 ) -> None:
     """Train until the run is finished, or for `minutes`; continue from `folder` if it contains a state.
 
     The averaged network is written to `checkpoint` whenever the state is saved, and at the end. Every report
     goes to `report` and into the history, with what `estimate` then says of the strength, if anything. Ctrl-C
     saves the state and is raised again. Any other exception, such as `TrainingError`, leaves the last save
-    unchanged.
+    unchanged. The other ones of several `processes` are in `follow`.
 
     Raises:
         TrainingError: another process is training in `folder`, a new run would replace the network in
             `checkpoint`, the state belongs to another run, or learning failed.
     """
-    with alone_in(folder):
-        _train(run, folder, checkpoint, curves, report, minutes, estimate, save_every_seconds)
+    with ExitStack() as held:
+        with processes.agreed():
+            held.enter_context(alone_in(folder))
+            begun = (folder / STATE).exists()
+            before = resume(run, folder) if begun else []
+            history = History(folder / "history.jsonl", run.positions, curves.titles)
+            files = _Files(run, folder, checkpoint, curves, history, before)
+        if not begun:
+            run.warm_up()
+        try:
+            _learn(run, files, report, minutes, estimate, save_every_seconds, processes)
+        except KeyboardInterrupt:
+            notice(f"stopping; saving the run in {folder}")
+            files.save()
+            raise
+        files.save()
 
 
-def _train(
+def _learn(
     run: Run[Progress],
-    folder: Path,
-    checkpoint: Path,
-    curves: Curves,
+    files: _Files,
     report: Callable[[Progress], None],
     minutes: float,
-    estimate: Callable[[Run[Progress]], Strength | None],
+    estimate: Estimate,
     save_every_seconds: float,
+    processes: Processes,
 ) -> None:
-    before: list[Stage] = []
-    if (folder / STATE).exists():
-        before = resume(run, folder)
-    else:
-        _require_no_other_network(checkpoint)
-        run.warm_up()
-    history = History(folder / "history.jsonl", run.positions, curves.titles)
+    reports = files.history.reports
     started = saved = run.seconds
-    try:
-        with tensorboard_events(folder / "tensorboard", history.reports) as add_events:
-            while not run.finished and run.seconds - started < minutes * 60:
-                progress = run.learn()
-                if found := estimate(run):
+    with tensorboard_events(files.folder / "tensorboard", reports) as add_events:
+        while not run.finished and run.seconds - started < minutes * 60:
+            progress = run.learn()
+            with processes.agreed():
+                if found := estimate(run, reports):
                     progress = replace(progress, strength=round(found.average, 1))
                 report(progress)
-                history.append(progress)
-                add_events(history.reports[-1])
+                files.history.append(progress)
+                add_events(reports[-1])
                 if run.seconds - saved > save_every_seconds:
-                    _save(run, folder, checkpoint, curves, history, before)
+                    files.save()
                     saved = run.seconds
-    except KeyboardInterrupt:
-        _save(run, folder, checkpoint, curves, history, before)
-        raise
-    _save(run, folder, checkpoint, curves, history, before)
 
 
-def _save(
-    run: Run[Any], folder: Path, checkpoint: Path, curves: Curves, history: History, before: Sequence[Stage]
+def follow(
+    run: Run[Any], folder: Path, minutes: float = math.inf, processes: Processes = ONE_PROCESS
 ) -> None:
-    if not run.positions:
-        return  # nothing was learned yet; a checkpoint that is there is worth more
-    if not (run.is_sound() and all_finite(run.averaged)):
-        raise TrainingError(
-            f"the weights are no longer finite numbers at {run.positions:,} positions; {folder} keeps what "
-            "was saved before"
-        )
-    float16 = getattr(run.options, "float16", False)  # not every learner has this option
-    if float16:
-        _require_float16(run.averaged.module, checkpoint)
-    if not (folder / STATE).exists():  # another new run may have written there while this one learned
-        _require_no_other_network(checkpoint)
-    options = asdict(run.options)
-    stages = stages_so_far(before, run.origin, options, run.positions, run.seconds)
-    save_state(run, folder, stages)
-    training = {
-        **run.origin,
-        "positions": run.positions,
-        "hours": round(run.seconds / 3600, 2),
-        "options": options,
-        "stages": stages,
-    }
-    checkpoints.save(checkpoint, run.averaged.module, run.architecture, training, float16=float16)
-    draw_curves(history.reports, folder / "curves.png", curves)
-    write_csv(history.reports, folder / "curves.csv")
-    if history.reports and "epoch" in history.reports[-1]:
-        write_csv(by_epoch(history.reports), folder / "epochs.csv")
+    """Let a run of several processes learn in one that leaves all files to another, which is in `train`."""
+    with processes.agreed():
+        begun = (folder / STATE).exists()
+        if begun:
+            resume(run, folder)
+    if not begun:
+        run.warm_up()
+    started = run.seconds
+    while not run.finished and run.seconds - started < minutes * 60:
+        run.learn()
+        with processes.agreed():  # that the report and the files of the other one are written
+            pass
+
+
+class _Files:
+    """What a run writes into its folder, and its checkpoint."""
+
+    def __init__(
+        self,
+        run: Run[Any],
+        folder: Path,
+        checkpoint: Path,
+        curves: Curves,
+        history: History,
+        before: Sequence[Stage],
+    ) -> None:
+        """Raises `TrainingError` if the checkpoint is another run's."""
+        self.folder, self.history = folder, history
+        self._run, self._checkpoint, self._curves, self._before = run, checkpoint, curves, before
+        self._owns_checkpoint = run.has_learned
+        if not self._owns_checkpoint:
+            _require_no_other_network(checkpoint)
+
+    def save(self) -> None:
+        """Write the state, the checkpoint and the curves, if there is something to keep.
+
+        Raises:
+            TrainingError: the weights are not finite, too large for float16, or the checkpoint is another
+                run's.
+        """
+        run = self._run
+        if not run.positions:
+            return
+        if not (run.is_sound() and all_finite(run.averaged)):
+            raise TrainingError(
+                f"the weights are no longer finite numbers at {run.positions:,} positions; {self.folder} "
+                "keeps what was saved before"
+            )
+        float16 = getattr(run.options, "float16", False)  # not every learner has this option
+        if float16:
+            _require_float16(run.averaged.module, self._checkpoint)
+        if not self._owns_checkpoint:  # another new run may have written there while this one learned
+            _require_no_other_network(self._checkpoint)
+        stages = stages_so_far(self._before, run.origin, asdict(run.options), run.positions, run.seconds)
+        save_state(run, self.folder, stages)
+        if run.has_learned:
+            self._save_checkpoint(stages, float16)
+        reports = self.history.reports
+        draw_curves(reports, self.folder / "curves.png", self._curves)
+        write_csv(reports, self.folder / "curves.csv")
+        if reports and "epoch" in reports[-1]:
+            write_csv(by_epoch(reports), self.folder / "epochs.csv")
+
+    def _save_checkpoint(self, stages: Sequence[Stage], float16: bool) -> None:
+        run = self._run
+        training = {
+            **run.origin,
+            "positions": run.positions,
+            "hours": round(run.seconds / 3600, 2),
+            "options": asdict(run.options),
+            "stages": stages,
+        }
+        checkpoints.save(self._checkpoint, run.averaged.module, run.architecture, training, float16=float16)
+        self._owns_checkpoint = True
 
 
 def _require_no_other_network(checkpoint: Path) -> None:
@@ -301,14 +355,3 @@ def _require_float16(network: nn.Module, checkpoint: Path) -> None:
         checkpoints.halved(network.state_dict())
     except CheckpointError as error:
         raise TrainingError(f"{checkpoint}: {error}; continue with `float16 = false`") from error
-
-
-def follow(run: Run[Any], folder: Path, minutes: float = math.inf) -> None:
-    """Let a run of several processes learn in one that leaves all files to another, which is in `train`."""
-    if (folder / STATE).exists():
-        resume(run, folder)
-    else:
-        run.warm_up()
-    started = run.seconds
-    while not run.finished and run.seconds - started < minutes * 60:
-        run.learn()

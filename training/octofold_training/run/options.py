@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field, fields, replace
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import msgspec
 from octofold_game.structures import structured
+
+from octofold_training.errors import TrainingError
 
 _LARGEST_WHOLE = 10**9
 _LARGEST_SHARE = 0.1  # of a run; the first weights then keep less than e**-10 of an average over it
@@ -18,15 +20,28 @@ Options = TypeVar("Options")
 
 
 def option(
-    default: Any, help: str, minimum: float = 0, maximum: float = math.inf, *, fits_run: bool = False
+    default: Any,
+    help: str,
+    minimum: float = 0,
+    maximum: float = math.inf,
+    *,
+    fits_run: bool = False,
+    fixed: bool = False,
 ) -> Any:
     """A dataclass field with a line of help, a smallest and a largest value.
 
-    `fits_run` marks a number of positions that must be a small part of the run's `positions`.
+    `fits_run` marks a number of positions that must be a small part of the run's `positions`. `fixed` marks
+    what a run keeps for good: with another seed or another number of games, it would be another run.
     """
     return field(
         default=default,
-        metadata={"help": help, "minimum": minimum, "maximum": maximum, "fits_run": fits_run},
+        metadata={
+            "help": help,
+            "minimum": minimum,
+            "maximum": maximum,
+            "fits_run": fits_run,
+            "fixed": fixed,
+        },
     )
 
 
@@ -53,6 +68,24 @@ def _bounded(kind: Any, metadata: Mapping[str, Any]) -> Any:
     if kind is int:
         return Annotated[kind, msgspec.Meta(ge=int(least), le=int(min(most, _LARGEST_WHOLE)))]
     return Annotated[kind, msgspec.Meta(ge=float(least), le=min(most, sys.float_info.max))]
+
+
+def fixed(options: Any) -> list[str]:
+    """The names of the options, a dataclass, that a run keeps for good."""
+    return [each.name for each in fields(options) if each.metadata.get("fixed")]
+
+
+def require_same(names: Iterable[str], before: Mapping[str, Any], options: Any) -> None:
+    """Raise `TrainingError` if one of these options has another value than `before`, where it is known."""
+    changed = {name: getattr(options, name) for name in names}
+    changed = {name: now for name, now in changed.items() if before.get(name, now) != now}
+    if changed:
+        had = ", ".join(f"{name} = {before[name]}" for name in changed)
+        has = ", ".join(f"{name} = {now}" for name, now in changed.items())
+        raise TrainingError(
+            f"the run has {had}, but the recipe has {has}; change it back, or name another --state and "
+            "another --checkpoint to begin another run"
+        )
 
 
 def fit_to_run(options: Options) -> tuple[Options, list[str]]:

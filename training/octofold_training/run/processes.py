@@ -17,7 +17,8 @@ import torch
 import torch.distributed.nn  # before there is a process group, see `joined_processes`
 from torch import Tensor, distributed, nn
 
-from octofold_training.errors import TrainingError
+from octofold_training.errors import EndedElsewhere, TrainingError
+from octofold_training.run.progress import notice
 from octofold_training.run.shared_sums import SharedSums, shared_sums
 
 
@@ -28,11 +29,18 @@ class Processes:
     process ended alone, the others would wait for its part forever.
     """
 
-    def __init__(self, rank: int = 0, count: int = 1, share_memory: bool = False) -> None:
+    def __init__(
+        self,
+        rank: int = 0,
+        count: int = 1,
+        share_memory: bool = False,
+        device: torch.device | None = None,
+    ) -> None:
         self.rank = rank
         """this one's number; 0 writes the files"""
         self.count = count
         self.interrupted = False
+        self._device = device
         self._share_memory = share_memory
         self._sums: SharedSums | None = None
 
@@ -69,14 +77,37 @@ class Processes:
         distributed.all_gather(gathered, numbers)
         return gathered
 
-    def check(self, seconds: float, device: torch.device | None) -> float:
+    @contextmanager
+    def agreed(self) -> Iterator[None]:
+        """A block that all processes enter: where it fails in one, all end, and the first to fail says why.
+
+        A process that ended alone would break the next sum of the others.
+
+        Raises:
+            EndedElsewhere: it failed in another process.
+        """
+        if self.count == 1:
+            yield
+            return
+        failure: Exception | None = None
+        try:
+            yield
+        except Exception as error:
+            failure = error
+        failed = torch.zeros(self.count, device=self._device)
+        failed[self.rank] = failure is not None
+        ranks = self.added(failed).nonzero().flatten().tolist()
+        if ranks:
+            raise failure if failure and ranks[0] == self.rank else EndedElsewhere
+
+    def check(self, seconds: float) -> float:
         """The seconds that process 0 gives, so that all of them stop and save together.
 
         Raises `KeyboardInterrupt` in every process if one of them was interrupted.
         """
         if self.count == 1:
             return seconds
-        shared = torch.tensor([0.0 if self.rank else seconds, float(self.interrupted)], device=device)
+        shared = torch.tensor([0.0 if self.rank else seconds, float(self.interrupted)], device=self._device)
         clock, interrupted = self.added(shared).tolist()
         if interrupted:
             raise KeyboardInterrupt
@@ -84,6 +115,8 @@ class Processes:
 
     def note_interrupt(self, _number: int, _frame: FrameType | None) -> None:
         """Handle a signal: only note it, since all processes must stop at the same update."""
+        if not (self.interrupted or self.rank):  # torchrun passes on what the terminal has sent to all
+            notice("stopping after the next report")
         self.interrupted = True
 
 
@@ -113,7 +146,7 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
     # More threads than cores would keep each other waiting for most of the time.
     numba.set_num_threads(max(1, numba.get_num_threads() // on_this_machine))
     together = Processes(
-        distributed.get_rank(), count, share_memory=device.type == "cpu" and on_this_machine == count
+        distributed.get_rank(), count, device.type == "cpu" and on_this_machine == count, device
     )
     before = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)]
     try:

@@ -16,6 +16,11 @@ from rich.text import Text
 _REMEMBERED = 60  # reports that the time left is forecast from
 
 
+def notice(text: str) -> None:
+    """Print a line beside the progress, above its bar if there is one."""
+    print(f"octofold-train: {text}", file=sys.stderr, flush=True)
+
+
 class Forecast:
     """How long a run will take, from how fast it was lately."""
 
