@@ -44,7 +44,7 @@ first: $(VENV)/dev ## a first network of your own in five minutes: trained, expo
 export: $(VENV)/dev ## publish CHECKPOINT (or SOURCE, such as "--onnx net.onnx") as the next version of models/NAME, if it is at most NO_WORSE_THAN=X% worse
 	$(BIN)/octofold-export $(SOURCE) --name $(NAME) $(if $(NO_WORSE_THAN),--no-worse-than $(NO_WORSE_THAN))
 
-teacher: $(VENV)/dev ## models/teacher: a large n-tuple network, trained from nothing or on from where it stopped
+teacher: $(VENV)/dev ## models/teacher: a large n-tuple network, trained in hours, from nothing or on from where it stopped
 	$(BIN)/octofold-train teacher training/recipes/teacher.toml
 	$(BIN)/octofold-export --ntuple runs/teacher --name teacher
 

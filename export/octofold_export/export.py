@@ -249,9 +249,11 @@ def _weighed(plan: Plan, boards: Boards, report: Report) -> Evidence:
     elif options.accept:
         report(f"description: accepted although {evidence.problem}: {summary(evidence)}")
     else:
+        views = options.symmetries
+        turned = f"asked about {views} views, it must have learned from turned and mirrored boards; "
         raise GateError(
             f"the description seems wrong: {evidence.problem}; the network {summary(evidence)}; "
-            "--accept goes on"
+            f"{turned if views > 1 else ''}--accept goes on"
         )
     return evidence
 

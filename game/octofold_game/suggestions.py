@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from difflib import get_close_matches
+from pathlib import Path
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Such as "; did you mean games?", to be put behind what is wrong; empty if nothing is close."""
     close = get_close_matches(word, list(known), 1)
     return f"; did you mean {close[0]}?" if close else ""
+
+
+def missing(path: Path) -> str:
+    """Which path is not there, or which folder above it, and what was probably meant."""
+    while not path.parent.exists():
+        path = path.parent
+    names: list[str] = []
+    with suppress(OSError):  # a folder that must not be read, or a file
+        names = [each.name for each in path.parent.iterdir()]
+    close = get_close_matches(path.name, names, 1)
+    return f"there is no {path}" + (f"; did you mean {path.parent / close[0]}?" if close else "")

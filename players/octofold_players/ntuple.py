@@ -21,6 +21,7 @@ from numba import njit, prange
 from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, POINTS, has_tile, mirror, pack, slide, transpose
 from octofold_game.files import whole_file
+from octofold_game.suggestions import missing
 
 from octofold_players.compact_tables import CompactTables, is_compact
 from octofold_players.local_player import best_moves
@@ -129,12 +130,21 @@ class NTupleNetwork:
             check_stages(stages)
             size = cls.size(tuples) * (len(stages) + 1)
         except FileNotFoundError as error:
-            raise TableFileError(f"{file}: no such file; train the network first") from error
+            raise TableFileError(_why_none(folder, file.name)) from error
         except OSError as error:
             raise TableFileError(f"{file}: {error.strerror}") from error
         except BAD_JSON as error:
             raise TableFileError(f"{file}: not the description of an n-tuple network ({error})") from error
         return cls(tuples, load_array(folder / "values.npy", (size,)), stages)
+
+
+def _why_none(folder: Path, file: str) -> str:
+    """Why a folder is not that of a network; for a published model's folder, the newest version in it."""
+    if not folder.exists():
+        return missing(folder)
+    versions = [int(each.name) for each in folder.iterdir() if each.name.isdecimal() and is_compact(each)]
+    newest = f"; did you mean {folder / str(max(versions))}?" if versions else ""
+    return f"{folder} is not an n-tuple network: {file} is missing{newest}"
 
 
 def check_stages(stages: tuple[int, ...]) -> None:

@@ -257,7 +257,7 @@ def break_checkpoint(checkpoint: Path, how: str) -> None:
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ("missing", "is not a checkpoint"),
+        ("missing", "there is no "),
         ("truncated", ".pt is damaged or replaced"),
         ("other kind", "kind is 'transformer', which is none of cnn, valid_cnn, pairs"),
         ("not a number", "weights that are not finite numbers"),

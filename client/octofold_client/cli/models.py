@@ -48,6 +48,7 @@ def _described(version: ModelVersion) -> str:
     if card is not None and card.decision_rule is not None:
         views = f" of {card.symmetries}" if card.symmetries else ""
         parts.append(f"{card.decision_rule}{views}")
+    parts.append(version.reason)  # why it serves although its files are gone or damaged
     return ", ".join(part for part in parts if part)
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from octofold_game.board_text import board_text
 from octofold_game.files import whole_file
 from octofold_game.rules import MOVE_NAMES
+from octofold_game.suggestions import missing
 from rich.console import Console
 
 from octofold_client.analysis.trajectories import Walk
@@ -63,6 +64,8 @@ def check_export(refuse: Callable[[str], object], options: Namespace) -> None:
         for option in _OPTIONS:
             if getattr(options, option) is not None:
                 refuse(f"--{option} needs --export")
+    elif not options.export.parent.is_dir():
+        refuse(f"--export: {missing(options.export.parent)}")
     elif options.speed is not None and options.export.suffix != GIF:
         refuse("--speed is for a GIF")
     elif options.to is not None and options.to < options.move:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+from octofold_game.suggestions import missing
 from rich.console import Console
 
 from octofold_client.analysis import scores
@@ -83,7 +84,7 @@ def report(options: Namespace, refuse: Callable[[str], NoReturn]) -> None:
     if options.out is not None and not options.html:
         refuse("--out names the file of --html, which is missing")
     if options.out is not None and not options.out.parent.is_dir():
-        refuse(f"--out: there is no folder {options.out.parent}")
+        refuse(f"--out: {missing(options.out.parent)}")
     if options.out is not None and options.out.is_dir():
         refuse(f"--out: {options.out} is a folder, not a file")
     if options.out is not None and options.out.suffix.lower() not in (".html", ".htm"):

@@ -18,7 +18,7 @@ from octofold_game.files import whole_file, write_text
 from octofold_game.referee import ReplayError
 from octofold_game.replay_order import ReplayOrder, write_in_order
 from octofold_game.replays import ReplayInUse, ReplayWriter, read_replays
-from octofold_game.suggestions import did_you_mean
+from octofold_game.suggestions import missing
 
 from octofold_client.contenders.contender import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OtherEvaluation
@@ -308,11 +308,7 @@ def existing(path: Path) -> Path:
     """
     if path.exists():
         return path
-    parent = path.parent
-    if not parent.is_dir():
-        raise EvaluationError(f"{path}: there is no folder {parent}")
-    near = did_you_mean(path.name, (each.name for each in parent.iterdir()))
-    raise EvaluationError(f"there is no {path}{near}")
+    raise EvaluationError(missing(path))
 
 
 def replays_of(path: Path) -> Path:

@@ -85,7 +85,7 @@ class PlainDisplay(Display):
 
     def show(self, status: Status) -> None:
         """Print a line."""
-        self._write(", ".join([f"{status.counted} done", *status.facts]))
+        self._write(f"{status.title}: " + ", ".join([f"{status.counted} done", *status.facts]))
 
     def remark(self, text: str) -> None:
         """Print a line, and delay the next status."""

@@ -104,7 +104,9 @@ def test_a_mistyped_folder_is_named_with_the_one_that_is_there(
     (tmp_path / "results").mkdir()
     for name in ("one", "two"):
         (tmp_path / "results" / name).symlink_to(games)
-    assert error(*arguments, folder=tmp_path) == ("octofold: there is no results/oen; did you mean one?")
+    assert error(*arguments, folder=tmp_path) == (
+        "octofold: there is no results/oen; did you mean results/one?"
+    )
 
 
 def test_a_mistyped_folder_without_a_slash_is_not_only_called_an_unknown_model(
@@ -121,7 +123,7 @@ def test_a_mistyped_folder_without_a_slash_is_not_only_called_an_unknown_model(
         (("models", "--token-file", "nope"), "octofold: nope: no such file or directory"),
         (("models", "--tls-ca", "nope"), "octofold: nope: no such file or directory"),
         (("verify", "nope"), "octofold: there is no nope"),
-        (("verify", "far/nope"), "octofold: far/nope: there is no folder far"),
+        (("verify", "far/nope"), "octofold: there is no far"),
     ],
 )
 def test_a_missing_file_is_named_without_the_number_of_an_error(

@@ -101,7 +101,7 @@ def test_a_long_game_makes_a_gif_of_sensible_size_unless_more_is_asked_for() -> 
         (["--export", "a.gif", "--speed", "51"], 2, "51 is not a number from 1 to 50"),
         (["--export", "a.gif", "--move", "9", "--to", "5"], 2, "--to 5 is before --move 9"),
         (["--export", "a.gif", "--move", "999999"], 1, "--move 999999 is after the end of the game"),
-        (["--export", "absent/a.txt"], 1, "absent/a.txt"),
+        (["--export", "absent/a.txt"], 2, "--export: there is no absent"),
     ],
 )
 def test_a_wrong_export_is_refused_in_one_line_and_writes_nothing(

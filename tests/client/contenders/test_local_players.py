@@ -70,9 +70,15 @@ class FirstLegal:
         ("random:5", "random: '5' is not OPTION=VALUE (choose from seed)"),
         ("random:seed=1,seed=2", "random: seed is given twice"),
         ("ntuple:depth=2", "ntuple needs path: ntuple:PATH"),
+        ("ntuple:/nowhere", "player ntuple:/nowhere: there is no /nowhere"),
         (
-            "ntuple:/nowhere",
-            "player ntuple:/nowhere: /nowhere/network.json: no such file; train the network first",
+            "ntuple:models/ntuple",
+            "player ntuple:models/ntuple: models/ntuple is not an n-tuple network: network.json is missing; "
+            "did you mean models/ntuple/2?",
+        ),
+        (
+            "ntuple:models/ntupel/2",
+            "player ntuple:models/ntupel/2: there is no models/ntupel; did you mean models/ntuple?",
         ),
     ],
 )

@@ -209,7 +209,7 @@ def test_no_text_becomes_markup() -> None:
         (["one", "two"], "several folders need --html"),
         (["one", "two", "--html", "--plots"], "--plots saves the pictures of one folder"),
         (["one", "--out", "x.html"], "--out names the file of --html"),
-        (["one", "--html", "--out", "gone/x.html"], "--out: there is no folder gone"),
+        (["one", "--html", "--out", "gone/x.html"], "--out: there is no gone"),
         (["one", "--html", "--out", "/"], "--out: / is a folder, not a file"),
         (["one"] * 9 + ["--html"], "a report shows at most 8 folders, got 9"),
         (["one", "./one", "--html"], "one is given twice"),

@@ -80,7 +80,7 @@ def test_a_pipe_gets_whole_lines_without_escapes_and_the_first_says_what_was_tak
     display.show(progress.status)
     assert pipe.getvalue() == (
         "4 games already finished in earlier runs\n"
-        "4/10 games done, 0 running, 0 moves/s, best tile 256, average at least 1,000\n"
+        "cnn5: 4/10 games done, 0 running, 0 moves/s, best tile 256, average at least 1,000\n"
     )
 
 
@@ -100,4 +100,4 @@ def test_a_count_is_shown_on_the_same_display() -> None:
     display = PlainDisplay(Console(file=pipe), itertools.count(0.0, 60.0).__next__)
     with count_on(display, 2_000, "judged by random", "positions") as count:
         count(1_500)
-    assert pipe.getvalue() == "1,500/2,000 positions done\n"
+    assert pipe.getvalue() == "judged by random: 1,500/2,000 positions done\n"

@@ -202,7 +202,7 @@ def test_moves_that_are_worse_than_the_players_own_are_caught(
     [
         (["--symmetries", "1"], "needs all 8 symmetries"),
         (["--precisions", "fp32,int8"], "has no 8-bit form"),
-        (["--ntuple", "absent"], "train the network first"),
+        (["--ntuple", "absent"], "there is no absent"),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_no_file(
