@@ -1,7 +1,7 @@
 """Measures in points what the choices of an export are worth: views, decision rule and precision.
 
-    python bench/strength.py models/cnn5/3 --checkpoint checkpoints/cnn5 --games 1000 --record
-    python bench/strength.py models/cnn5/3 --checkpoint checkpoints/cnn5 --row "1 view, int8"
+    python bench/strength.py models/cnn5/4 --checkpoint checkpoints/cnn5 --games 1000 --record
+    python bench/strength.py models/cnn5/4 --checkpoint checkpoints/cnn5 --row "1 view, int8"
 
 Each row is an evaluation with its own server. The published version plays first, and all rows play the same
 seed, so the differences to the published version are paired game by game. Graphs, replays and results stay in
@@ -46,6 +46,7 @@ ROWS = {
     "4 views, mean, int8": Row(4, "mean", "int8"),
     "2 views, mean, int8": Row(2, "mean", "int8"),
     "1 view, int8": Row(1, "vote", "int8"),
+    "1 view, fp32": Row(1, "vote", "fp32"),
 }
 TILES = (2048, 8192, 16384, 32768)
 
@@ -75,7 +76,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("version", type=Path, help="folder of the published version")
     parser.add_argument("--checkpoint", type=Path, required=True, help="folder of its checkpoint")
     parser.add_argument("--games", type=int, default=1000, help="games per row (default: %(default)s)")
-    parser.add_argument("--fp32-games", type=int, help="games per fp32 row, which is slow (default: --games)")
+    parser.add_argument(
+        "--fp32-games", type=int, help="games per fp32 row of several views, which is slow (default: --games)"
+    )
     parser.add_argument("--seed", type=int, default=1, help="seed of the games (default: %(default)s)")
     parser.add_argument(
         "--row", choices=ROWS, action="append", help="row to measure; may be repeated (default: all rows)"
@@ -92,14 +95,8 @@ def _options() -> argparse.Namespace:
 
 def _evaluate(folder: Path, out: Path, options: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """The result of each row that can play, with the published version first; exports graphs where needed."""
-    games = {"int8": options.games, "fp32": options.fp32_games or options.games}
-
-    def play(models: Path, name: str, version: int, precision: str, results: str) -> dict[str, Any]:
-        return _play(models, name, version, precision, games[precision], options.seed, out / results)
-
-    results = {
-        "as published": play(folder.parent.parent, folder.parent.name, int(folder.name), "int8", "own")
-    }
+    models, name, version = folder.parent.parent, folder.parent.name, int(folder.name)
+    results = {"as published": _play(models, name, version, "int8", options.games, options.seed, out / "own")}
     for title in options.row or ROWS:
         row = ROWS[title]
         alternative = f"{row.rule}-{row.symmetries}"
@@ -116,7 +113,10 @@ def _evaluate(folder: Path, out: Path, options: argparse.Namespace) -> dict[str,
         if row.precision in refused:
             print(f"{title}: left out ({refused[row.precision]})", file=sys.stderr)
             continue
-        results[title] = play(out / "models", alternative, 1, row.precision, f"{alternative}-{row.precision}")
+        is_slow = row.precision == "fp32" and row.symmetries > 1
+        games = options.fp32_games if is_slow and options.fp32_games else options.games
+        played = out / f"{alternative}-{row.precision}"
+        results[title] = _play(out / "models", alternative, 1, row.precision, games, options.seed, played)
     return results
 
 

@@ -17,7 +17,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--address", default="http://127.0.0.1:8000")
     parser.add_argument("--model", default="flagship/3")
-    parser.add_argument("--judge", default="cnn5/3")
+    parser.add_argument("--judge", default="cnn5/4")
     parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "docs" / "page.png")
     options = parser.parse_args()
     with sync_playwright() as playwright:

@@ -171,10 +171,9 @@ def describe(folder: Path) -> Description:
             content["training"],
         )
     except FileNotFoundError as error:
-        why = (
-            f"{folder} is not a checkpoint: {_DESCRIPTION} is missing" if folder.exists() else missing(folder)
-        )
-        raise CheckpointError(why) from error
+        if not folder.exists():
+            raise CheckpointError(missing(folder)) from error
+        raise CheckpointError(f"{folder} is not a checkpoint: {_DESCRIPTION} is missing") from error
     except OSError as error:
         raise CheckpointError(f"{folder / _DESCRIPTION}: {error.strerror}") from error
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
