@@ -84,14 +84,18 @@ def _played(network: Any, kind: str, game: int) -> int:
             return ended[0].score
 
 
-def test_estimates_take_a_small_share_of_a_run() -> None:
-    class Run:
-        architecture = NETWORKS["policy"]
-        averaged = torch.nn.Module()
-        seconds = 0.0
+class Run:
+    """What estimates need of a run."""
 
-    run = Run()
-    run.averaged.module = build(run.architecture)
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.architecture = NETWORKS["policy"]
+        self.averaged = torch.nn.Module()
+        self.averaged.module = build(self.architecture)
+
+
+def test_estimates_take_a_small_share_of_a_run() -> None:
+    run = Run(0.0)
     estimates = StrengthEstimates(games=2)
     measured = []
     for run.seconds in range(0, 300, 10):
@@ -102,31 +106,18 @@ def test_estimates_take_a_small_share_of_a_run() -> None:
 
 
 def test_a_run_that_goes_on_waits_as_long_for_its_next_estimate_as_for_its_last() -> None:
-    class Run:
-        architecture = NETWORKS["policy"]
-        averaged = torch.nn.Module()
-        seconds = 0.0
-
-    run = Run()
-    run.averaged.module = build(run.architecture)
+    run = Run(799.0)
     reports = [{"seconds": 10.0 * step, "strength": None} for step in range(100)]
     for step in (20, 50):
         reports[step]["strength"] = 900.0
     estimates = StrengthEstimates(games=2)
-    run.seconds = 799.0
     assert estimates.of(run, reports) is None
     run.seconds = 800.0
     assert estimates.of(run, reports) is not None
 
 
 def test_games_that_take_long_are_a_twentieth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Run:
-        architecture = NETWORKS["policy"]
-        averaged = torch.nn.Module()
-        seconds = 60.0
-
-    run, clock = Run(), itertools.count(0, 30)
-    run.averaged.module = build(run.architecture)
+    run, clock = Run(60.0), itertools.count(0, 30)
     monkeypatch.setattr("octofold_training.games.strength.time.perf_counter", lambda: next(clock))
     estimates = StrengthEstimates(games=2)
     assert estimates.of(run) is not None  # takes 30 s, by this clock

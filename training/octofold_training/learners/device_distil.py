@@ -25,7 +25,7 @@ from octofold_training.learners.distil import divergence, require_policy
 from octofold_training.learners.student_run import StudentOptions, StudentProgress, StudentRun
 from octofold_training.networks.architectures import Architecture
 from octofold_training.networks.encoding import OneHot, fastest_type
-from octofold_training.run.options import option
+from octofold_training.run.options import option, require_same
 from octofold_training.run.random_state import reseed
 
 
@@ -33,13 +33,7 @@ from octofold_training.run.random_state import reseed
 class DeviceDistilOptions(StudentOptions):
     """Options of one training run. The defaults suit a large GPU."""
 
-    batch_size: int = option(16_384, "positions of one update, an even number", minimum=2, fixed=True)
-    slices: int = option(
-        4,
-        "number of batches that take turns, so that consecutive batches share no game",
-        minimum=1,
-        fixed=True,
-    )
+    batch_size: int = option(16_384, "positions of one update, an even number", minimum=2)
     learning_rate: float = option(4e-3, "peak learning rate, after the warm-up")
     temperature: float = option(
         300.0, "difference in points that makes a move e times less likely", minimum=1
@@ -147,6 +141,7 @@ class DeviceDistillation(StudentRun):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from `state`, which may come from another device; see `StudentRun.restore`."""
+        require_same(("batch_size", "slices"), state["options"], self.options)
         super().restore(state)
         for pool, saved in zip(self.pools, state["pools"], strict=True):
             pool.restore(saved)
