@@ -13,19 +13,32 @@ import pytest
 import torch
 from octofold_game.bitboards import unpack
 from octofold_players.ntuple import NTupleNetwork
+from octofold_training.checkpoints import load_tensors, save_tensors
 from octofold_training.errors import EndedElsewhere, TrainingError
+from octofold_training.games.positions import joined
 from octofold_training.learners.distil import Distillation, DistilOptions
+from octofold_training.learners.pooled_run import PooledRun
+from octofold_training.learners.value_td import ValueLearning, ValueOptions
 from octofold_training.run.folders import alone_in
-from octofold_training.run.long_run import resume, save_state
-from octofold_training.run.processes import Processes
+from octofold_training.run.long_run import STATE, resume, save_state
+from octofold_training.run.processes import ONE_PROCESS, Processes
 from support.training import finished, octofold_train
+from torch import nn
 
 ARCHITECTURE = {"kind": "cnn", "layers": 2, "channels": 16, "exponents": 16}
 SMALL = (
     '[network]\nkind = "cnn"\nlayers = 2\nchannels = 16\nexponents = 16\n'
     "[distil]\nbatch_size = 64\nslices = 2\npositions = 2560\n"
 )
-OPTIONS = DistilOptions(batch_size=64, slices=2, warm_up=64.0, muon=True)
+OPTIONS = DistilOptions(
+    batch_size=64,
+    slices=2,
+    warm_up=64.0,
+    muon=True,
+    stage_temperature=1.0,
+    teacher_stage_restarts=0.5,
+    student_stage_restarts=0.5,
+)
 
 
 class _Exchange:
@@ -54,46 +67,95 @@ class _Thread(Processes):
         return numbers.copy_(torch.stack(self.gathered(numbers)).sum(dim=0))
 
 
-def _two_runs(teacher: NTupleNetwork, prepare: Callable[[Distillation], Any]) -> list[Distillation]:
-    """Two threads that share a run; both `prepare` it and make some updates."""
+Make = Callable[[Processes], PooledRun[Any, Any]]
+
+
+def _two_runs(make: Make, prepare: Callable[[PooledRun[Any, Any]], Any], *updates: int) -> list[Any]:
+    """Two threads that share a run; both `prepare` it and make these numbers of updates, a report each."""
     exchange = _Exchange(2)
     # One after another: unlike processes, threads share the random numbers that the first weights come from.
-    runs = [
-        Distillation(OPTIONS, ARCHITECTURE, teacher, processes=_Thread(rank, exchange)) for rank in range(2)
-    ]
+    runs = [make(_Thread(rank, exchange)) for rank in range(2)]
 
-    def learn(run: Distillation) -> None:
+    def learn(run: PooledRun[Any, Any]) -> None:
         prepare(run)
-        run.learn(3)
+        for number in updates:
+            run.learn(number)
 
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(learn, runs))
     return runs
 
 
-def test_processes_play_games_of_their_own_and_keep_the_same_weights(teacher: NTupleNetwork) -> None:
-    first, second = _two_runs(teacher, Distillation.warm_up)
-    assert first.positions == second.positions == 3 * OPTIONS.batch_size
-    for mine, theirs in zip(first.network.parameters(), second.network.parameters(), strict=True):
+@pytest.fixture
+def student(teacher: NTupleNetwork) -> Make:
+    """Makes a student for one of several processes."""
+    return lambda processes: Distillation(OPTIONS, ARCHITECTURE, teacher, processes=processes)
+
+
+@pytest.fixture
+def value_network(teacher: NTupleNetwork) -> Make:
+    """Makes a value network for one of several processes."""
+    options = ValueOptions(batch_size=64, slices=2, warm_up=64.0, td_weight=10.0)
+    architecture = {**ARCHITECTURE, "head": "value", "value_scale": 1000.0}
+    return lambda processes: ValueLearning(options, architecture, teacher, processes=processes)
+
+
+def _assert_same_weights(first: nn.Module, second: nn.Module) -> None:
+    for mine, theirs in zip(first.parameters(), second.parameters(), strict=True):
         assert torch.equal(mine, theirs)
+
+
+def test_processes_play_games_of_their_own_and_keep_the_same_weights(student: Make) -> None:
+    first, second = _two_runs(student, PooledRun.warm_up, 3)
+    assert first.positions == second.positions == 3 * OPTIONS.batch_size
+    _assert_same_weights(first.network, second.network)
     assert not set(first.pool.boards.tolist()) & set(second.pool.boards.tolist())
 
 
-def test_a_run_goes_on_in_another_number_of_processes(teacher: NTupleNetwork, tmp_path: Path) -> None:
-    first, second = _two_runs(teacher, Distillation.warm_up)
+def test_a_run_goes_on_in_another_number_of_processes(student: Make, tmp_path: Path) -> None:
+    first, second = _two_runs(student, PooledRun.warm_up, 3)
     save_state(first, tmp_path)
-    alone = Distillation(OPTIONS, ARCHITECTURE, teacher)
+    alone = student(ONE_PROCESS)
     resume(alone, tmp_path)
     halves = [each.pool.boards.reshape(2, 2, -1) for each in (first, second)]  # slices, teacher and student
     assert np.array_equal(np.stack(halves, axis=3).ravel(), alone.pool.boards)
     assert alone.learn(1).positions == 4 * OPTIONS.batch_size
 
     save_state(alone, tmp_path)
-    again = _two_runs(teacher, lambda run: resume(run, tmp_path))
+    again = _two_runs(student, lambda run: resume(run, tmp_path), 3)
     assert again[0].positions == 7 * OPTIONS.batch_size
-    for mine, theirs in zip(again[0].network.parameters(), again[1].network.parameters(), strict=True):
-        assert torch.equal(mine, theirs)
+    _assert_same_weights(again[0].network, again[1].network)
     assert not set(again[0].pool.boards.tolist()) & set(again[1].pool.boards.tolist())
+
+
+@pytest.mark.parametrize("kind", ["student", "value_network"])
+def test_as_many_processes_go_on_as_if_they_had_not_stopped(
+    request: pytest.FixtureRequest, kind: str, tmp_path: Path
+) -> None:
+    make: Make = request.getfixturevalue(kind)
+    stopped = _two_runs(make, PooledRun.warm_up, 3)
+    save_state(stopped[0], tmp_path)
+    resumed = _two_runs(make, lambda run: resume(run, tmp_path), 4)
+    never_stopped = _two_runs(make, PooledRun.warm_up, 3, 4)
+    for mine, theirs in zip(resumed, never_stopped, strict=True):
+        _assert_same_weights(mine.network, theirs.network)
+        assert np.array_equal(mine.pool.boards, theirs.pool.boards)
+
+
+def test_a_state_that_is_older_than_the_games_of_each_process_goes_on(student: Make, tmp_path: Path) -> None:
+    first, second = _two_runs(student, PooledRun.warm_up, 3)
+    save_state(first, tmp_path)
+    state = load_tensors(tmp_path / STATE)
+    games, *_ = state.pop("games")
+    boards = joined([each.pool.boards for each in (first, second)], OPTIONS.slices)
+    state["random"] = bytes(games.pop("generator").tolist()).decode()
+    state["pool"] = {**games, "boards": torch.from_numpy(boards.view(np.int64))}
+    save_tensors(tmp_path / STATE, state)
+    alone = student(ONE_PROCESS)
+    resume(alone, tmp_path)
+    assert np.array_equal(alone.pool.boards, boards)
+    again = _two_runs(student, lambda run: resume(run, tmp_path), 1)
+    assert again[0].positions == 4 * OPTIONS.batch_size
 
 
 @pytest.mark.parametrize("failing", [{0}, {1}, {0, 1}], ids=str)

@@ -44,8 +44,13 @@ class PositionPool:
         self._archive = np.zeros((STAGES, KEPT), np.uint64)
         self._archived = np.zeros(STAGES, np.uint64)
         self.boards = np.zeros(batch_size * slices, np.uint64)
-        self.random: NDArray[np.uint64] = np.random.SeedSequence(seed).generate_state(1, np.uint64)  # type: ignore[assignment]
+        self.random = np.zeros(1, np.uint64)
+        self.reseed(seed)
         self._next_slice = 0
+
+    def reseed(self, seed: int | Sequence[int]) -> None:
+        """Begin with other random numbers."""
+        self.random[:] = np.random.SeedSequence(seed).generate_state(1, np.uint64)
 
     def warm_up(self, teacher: NTupleNetwork) -> None:
         """Spread the games over all stages: the teacher plays each for a random number of moves."""

@@ -93,11 +93,10 @@ class TypicalLeads:
         result: NDArray[np.float64] = np.exp(np.where(self.counts > 0, known - mean, 0.0))[at]
         return result
 
-    def state(self) -> dict[str, list[float]]:
-        """Everything that `restore` needs."""
-        return {"logarithms": self.logarithms.tolist(), "counts": self.counts.tolist()}
+    def state(self) -> NDArray[np.float64]:
+        """Everything that `restore` needs: `[2, STAGES]`."""
+        return np.stack([self.logarithms, self.counts])
 
-    def restore(self, state: dict[str, list[float]]) -> None:
+    def restore(self, state: NDArray[np.float64]) -> None:
         """Continue from an earlier `state`."""
-        self.logarithms[:] = state["logarithms"]
-        self.counts[:] = state["counts"]
+        self.logarithms[:], self.counts[:] = state

@@ -8,6 +8,7 @@ a random symmetry. The student's moves in the pool come from the forward pass th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,15 +140,13 @@ class Distillation(PooledRun[DistilOptions, StudentProgress]):
             loss = loss + self.options.regret_weight * expected / self.options.temperature
         return loss
 
-    def state(self) -> dict[str, Any]:
-        """Everything that `restore` needs."""
-        return {**super().state(), "leads": self._leads.state()}
+    def _games(self) -> dict[str, Tensor]:
+        return {**super()._games(), "leads": torch.from_numpy(self._leads.state())}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from `state`; see `PooledRun.restore`."""
-        super().restore(state)
-        if "leads" in state:  # older states have none
-            self._leads.restore(state["leads"])
+    def _continue_games(self, games: Mapping[str, Tensor]) -> None:
+        super()._continue_games(games)
+        if "leads" in games:  # older states have them elsewhere
+            self._leads.restore(games["leads"].numpy())
 
 
 def require_policy(architecture: Architecture) -> None:

@@ -29,6 +29,9 @@ from octofold_training.run.options import option, require_same
 from octofold_training.run.processes import ONE_PROCESS, Processes
 from octofold_training.run.random_state import random_state, restore_random
 
+_RANDOM_TEXT = 256
+"""Characters of the state of a generator: it has less than 200."""
+
 
 @dataclass(frozen=True)
 class PooledOptions(StudentOptions):
@@ -87,7 +90,7 @@ class PooledRun(StudentRun, ABC, Generic[Options, Progress]):
             (options.teacher_stage_restarts, options.student_stage_restarts),
         )
         self._processes = processes
-        self._all_boards = self.pool.boards
+        self._gathered: list[dict[str, Tensor]] = []
         self._random = np.random.default_rng(seed)
         self._device = device
         self._one_hot = OneHot(architecture["exponents"], dtype, device)
@@ -98,7 +101,6 @@ class PooledRun(StudentRun, ABC, Generic[Options, Progress]):
         """Take the weights to start from, and spread the games over all stages; see `StudentRun.warm_up`."""
         super().warm_up()
         self.pool.warm_up(self._teacher)
-        self._gather_boards()
 
     def learn(self, updates: int = 20) -> Progress:
         """Make `updates` updates, fewer at the end of the run.
@@ -114,7 +116,7 @@ class PooledRun(StudentRun, ABC, Generic[Options, Progress]):
             measures.append(self._update())
             self.seconds += time.perf_counter() - step_start
         averages = self._averages(measures)
-        self._gather_boards()  # before the check, which may raise KeyboardInterrupt: the state needs them
+        self._gather_games()  # before the check, which may raise KeyboardInterrupt: the state needs them
         spent = self._processes.check(self.seconds - seconds_before)
         self.seconds = seconds_before + spent
         if not math.isfinite(averages["loss"]):
@@ -135,13 +137,32 @@ class PooledRun(StudentRun, ABC, Generic[Options, Progress]):
         sums = self._processes.added(torch.tensor(means, dtype=torch.float64, device=self._device))
         return dict(zip(measures[0], (sums / self._processes.count).tolist(), strict=True))
 
-    def _gather_boards(self) -> None:
-        """Collect the boards of all processes for the state."""
+    def _gather_games(self) -> None:
+        """Collect what every process has of its own, for the state."""
         if self._processes.count == 1:
             return
-        own = torch.from_numpy(self.pool.boards.view(np.int64)).to(self._device)
-        parts = [each.cpu().numpy().view(np.uint64) for each in self._processes.gathered(own)]
-        self._all_boards = joined(parts, self.options.slices)
+        gathered = {
+            name: [each.cpu() for each in self._processes.gathered(part.to(self._device))]
+            for name, part in self._games().items()
+        }
+        self._gathered = [
+            {name: parts[rank] for name, parts in gathered.items()} for rank in range(self._processes.count)
+        ]
+
+    def _games(self) -> dict[str, Tensor]:
+        """What each process has of its own: its games, its random numbers and what it knows of both.
+
+        The tensors have the same shapes in all processes.
+        """
+        text = random_state(self._random).ljust(_RANDOM_TEXT)
+        generator = torch.from_numpy(np.frombuffer(bytearray(text, "ascii"), np.uint8))
+        pool = {name: torch.from_numpy(part.view(np.int64)) for name, part in self.pool.state().items()}
+        return {"generator": generator, **pool}
+
+    def _continue_games(self, games: Mapping[str, Tensor]) -> None:
+        """Go on from `_games`."""
+        restore_random(self._random, bytes(games["generator"].tolist()).decode())
+        self.pool.restore({name: _unsigned(games[name]) for name in self.pool.state() if name in games})
 
     @abstractmethod
     def _update(self) -> dict[str, float]:
@@ -158,35 +179,41 @@ class PooledRun(StudentRun, ABC, Generic[Options, Progress]):
 
     def state(self) -> dict[str, Any]:
         """Everything that `restore` needs, with the games of all processes after the last `learn`."""
-        pool = {**self.pool.state(), "boards": self._all_boards}
-        return {
-            **super().state(),
-            "random": random_state(self._random),
-            "pool": {name: torch.from_numpy(part.view(np.int64)) for name, part in pool.items()},
-        }
+        games = [self._games()] if self._processes.count == 1 else self._gathered
+        return {**super().state(), "games": games}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from `state`, which may come from another number of processes; see `StudentRun.restore`.
+        """Continue from `state`; see `StudentRun.restore`.
 
-        Only the first process goes on with the random numbers of the state. Batches may have another size if
-        there are as many games in all.
+        As many processes as before go on as if they had not stopped. Another number of them shares the games
+        and draws new random numbers. Batches may have another size if there are as many games in all.
         """
         super().restore(state)
-        if len(state["pool"]["boards"]) != self.options.batch_size * self.options.slices:
+        games, slices = _games_of_all(state), self.options.slices
+        boards = [_unsigned(part["boards"]) for part in games]
+        if sum(map(len, boards)) != self.options.batch_size * slices:
             require_same(("batch_size", "slices"), state["options"], self.options)
-        self._restore_pool({name: part.numpy().view(np.uint64) for name, part in state["pool"].items()})
-        rank = self._processes.rank
-        if "random" in state and not rank:
-            restore_random(self._random, state["random"])
-        else:  # an older state has none; at least what the beginning drew does not come again
-            self._random = np.random.default_rng([self.options.seed, self.positions, *[rank] * bool(rank)])
-
-    def _restore_pool(self, pool: dict[str, NDArray[np.uint64]]) -> None:
         rank, count = self._processes.rank, self._processes.count
-        if count > 1:
-            self._all_boards = pool["boards"]
-            pool["boards"] = part_of(pool["boards"], self.options.slices, rank, count)
-        if rank:
-            own = np.random.SeedSequence([int(pool["random"][0]), rank])
-            pool["random"] = own.generate_state(1, np.uint64)  # type: ignore[assignment]
-        self.pool.restore(pool)
+        self._gathered = games
+        if len(games) == count:
+            self._continue_games(games[rank])
+            return
+        own = part_of(joined(boards, state["options"]["slices"]), slices, rank, count)
+        self._continue_games({**games[0], "boards": torch.from_numpy(own.view(np.int64))})
+        seed = [self.options.seed, self.positions, rank]
+        self._random = np.random.default_rng(seed)
+        self.pool.reseed(seed)
+
+
+def _unsigned(part: Tensor) -> NDArray[np.uint64]:
+    numbers: NDArray[np.uint64] = part.numpy().view(np.uint64)
+    return numbers
+
+
+def _games_of_all(state: dict[str, Any]) -> list[dict[str, Tensor]]:
+    """What each process had of its own; in an older state, the first one has the games of all."""
+    if "games" in state:
+        games: list[dict[str, Tensor]] = state["games"]
+        return games
+    generator = torch.tensor(list(state["random"].encode()), dtype=torch.uint8)
+    return [{"generator": generator, **state["pool"]}]

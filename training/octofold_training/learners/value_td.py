@@ -14,6 +14,7 @@ afterstates of a board and of the one left before it serves all three, and choos
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -105,6 +106,21 @@ class _Left(NamedTuple):
     ended: NDArray[np.bool_]
     "[O]: whether the game ended, so that its board now belongs to another game"
 
+    @classmethod
+    def none(cls, games: int) -> _Left:
+        """Of games that have made no move yet: nothing is learned from them."""
+        return cls(np.zeros((games, 16), np.uint8), np.zeros(games, np.bool_), np.zeros(games, np.bool_))
+
+    def packed(self) -> Tensor:
+        """All of it as `[O, 18] uint8`."""
+        return torch.from_numpy(np.column_stack(self))
+
+    @classmethod
+    def unpacked(cls, packed: Tensor) -> _Left:
+        """What was `packed`."""
+        columns = packed.numpy()
+        return cls(columns[:, :16], columns[:, 16].astype(np.bool_), columns[:, 17].astype(np.bool_))
+
 
 class ValueLearning(PooledRun[ValueOptions, ValueProgress]):
     """One run: a value network, its optimizer and its games."""
@@ -127,7 +143,8 @@ class ValueLearning(PooledRun[ValueOptions, ValueProgress]):
         # In bfloat16, a value of 100,000 would be exact only to some hundreds, the difference between moves.
         super().__init__(options, architecture, teacher, torch.float32, ValueProgress, device, processes)
         self._scale = float(architecture["value_scale"])
-        self._left: deque[_Left | None] = deque([None] * options.slices)
+        own = self.pool.batch_size - self.pool.batch_size // 2
+        self._left = deque([_Left.none(own)] * options.slices, options.slices)  # the next slice's comes first
 
     @property
     def origin(self) -> dict[str, Any]:
@@ -138,7 +155,7 @@ class ValueLearning(PooledRun[ValueOptions, ValueProgress]):
     def _update(self) -> dict[str, float]:
         boards = self.pool.batch()
         teacher_values = self._teacher.action_values(boards)
-        choices, left = _Choices.of(unpack(boards)), self._left.popleft()
+        choices, left = _Choices.of(unpack(boards)), self._left[0]
         views = CELLS[self._random.integers(0, 8, len(boards))]
 
         values, left_values = self._values(choices, left, views)
@@ -169,43 +186,31 @@ class ValueLearning(PooledRun[ValueOptions, ValueProgress]):
             "games": int(ended[own].sum()),
         }
 
-    def state(self) -> dict[str, Any]:
-        """Everything that `restore` needs."""
-        if self._processes.count > 1:  # each has those of its own games
-            return super().state()
-        left = [each and [torch.from_numpy(part) for part in each] for each in self._left]
-        return {**super().state(), "left": left}
+    def _games(self) -> dict[str, Tensor]:
+        return {**super()._games(), "left": torch.stack([each.packed() for each in self._left])}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from `state`; see `PooledRun.restore`.
+    def _continue_games(self, games: Mapping[str, Tensor]) -> None:
+        """Go on from `_games`.
 
         Without the last afterstates, the first update of each slice learns nothing from the move before.
-        Older states and those of several processes have none; those of other slices are of other games.
+        Older states have none; those of batches of another size are of other games.
         """
-        super().restore(state)
-        before = state["options"]
-        sizes = (before["batch_size"], before["slices"])
-        if self._processes.count == 1 and sizes == (self.options.batch_size, self.options.slices):
-            left = state.get("left", [None] * self.options.slices)
-            self._left = deque(each and _Left(*(part.numpy() for part in each)) for each in left)
+        super()._continue_games(games)
+        left = games.get("left")
+        if left is not None and left.shape[:2] == (len(self._left), len(self._left[0].ended)):
+            self._left.extend(map(_Left.unpacked, left))
 
-    def _values(
-        self, choices: _Choices, left: _Left | None, views: NDArray[np.intp]
-    ) -> tuple[Tensor, Tensor]:
+    def _values(self, choices: _Choices, left: _Left, views: NDArray[np.intp]) -> tuple[Tensor, Tensor]:
         """Points of the valued afterstates `[M]` and of those `left` `[K]`, on `views` `[B, 16]`."""
         seen = np.take_along_axis(choices.afterstates, views[:, None], axis=2)[choices.valued]
         ahead = len(seen)
-        if left is not None:
-            own_views = views[-len(left.ended) :]
-            before = np.take_along_axis(left.afterstates, own_views, axis=1)[left.valued]
-            seen = np.concatenate([seen, before])
-        values = self._answers(seen)[:, 0] * self._scale
+        own_views = views[-len(left.ended) :]
+        before = np.take_along_axis(left.afterstates, own_views, axis=1)[left.valued]
+        values = self._answers(np.concatenate([seen, before]))[:, 0] * self._scale
         return values[:ahead], values[ahead:]
 
-    def _td_targets(self, worth: Tensor, left: _Left | None) -> Tensor:
+    def _td_targets(self, worth: Tensor, left: _Left) -> Tensor:
         """The values that followed the afterstates `left`: `[K]` points."""
-        if left is None:
-            return worth.new_empty(0)
         best = worth[-len(left.ended) :].amax(dim=1).masked_fill(torch.from_numpy(left.ended), 0.0)
         return best[torch.from_numpy(left.valued)]
 
