@@ -20,12 +20,14 @@ import numpy as np
 
 from octofold_game.episodes import Episode
 from octofold_game.referee import ReplayError, verify
+from octofold_game.rules import LARGEST_EXPONENT
 
 _HEADER = struct.Struct("<8sI")
 _MAGIC = b"OctoGame"
 _VERSION = 1
 _HEAD = struct.Struct("<IQQQB16s16s")  # moves, game, seed, score, largest exponent, start, final board
 _CHECKSUM = struct.Struct("<I")
+_MOST = 2**63 - 1  # of a game's index and score, as in `Episodes`
 
 FILE_HEADER = _HEADER.pack(_MAGIC, _VERSION)
 """The first bytes of every replay file."""
@@ -213,6 +215,8 @@ def _read_record(file: BinaryIO, path: Path, last_game: int | None) -> Episode |
     if not _intact(head):
         raise ReplayError(f"{path}: byte {offset}: the record of {follows} is damaged", offset=offset)
     length, game, seed, score, largest, start, final = _HEAD.unpack(head[: _HEAD.size])
+    if max(game, score) > _MOST or max(*start, *final) > LARGEST_EXPONENT + 1:
+        raise ReplayError(f"{path}: byte {offset}: {follows} has numbers that no game has", offset=offset)
     moves = file.read(length + _CHECKSUM.size)
     if len(moves) < length + _CHECKSUM.size:
         raise _TornReplayError(f"{path}: byte {offset}: the file ends within game {game}", offset, game)

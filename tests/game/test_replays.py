@@ -4,7 +4,9 @@ import resource
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from octofold_game.episodes import Episode
 from octofold_game.referee import ReplayError, verify
@@ -214,3 +216,19 @@ def test_a_game_that_occurs_twice_is_an_error(tmp_path: Path, episodes: list[Epi
     errors = [error for _, error in check_replays(tmp_path / "twice")]
     assert errors[0] is None
     assert str(errors[1]).endswith(f"game {episodes[0].game} of seed 7 occurs twice")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"score": 2**63}, {"game": 2**63}, {"final_board": np.full(16, 255, np.uint8)}],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_a_record_of_no_possible_game_is_damaged(
+    tmp_path: Path, episodes: list[Episode], wrong: dict[str, Any]
+) -> None:
+    with ReplayWriter(tmp_path / "wrong") as writer:
+        writer.append(episodes[0])
+        writer.append(replace(episodes[1], **wrong))
+    first = episodes[0].game
+    with pytest.raises(ReplayError, match=f"the game after game {first} has numbers that no game has"):
+        list(read_replays(tmp_path / "wrong"))

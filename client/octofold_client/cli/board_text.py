@@ -33,7 +33,7 @@ def parse_board(
     Raises:
         BoardTextError: the text is not a board.
     """
-    rows = [_cells(row) for row in _ROW_END.split(text.strip(" []\n"))]
+    rows = [_cells(row) for row in _ROW_END.split(text.strip().rstrip(";/").strip("[] \n"))]
     words = [word for row in rows for word in row]
     if len(words) != 16:
         raise BoardTextError(f"{where}: a board has 16 cells, got {len(words)}")

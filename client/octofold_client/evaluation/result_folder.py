@@ -120,7 +120,9 @@ class ResultFolder:
             EvaluationError: the file of conditions is damaged.
         """
         try:
-            return Conditions.of_json(json.loads(self._conditions.read_text()))
+            content = json.loads(self._conditions.read_text())
+            json.dumps(content, ensure_ascii=False).encode()  # what can be read can be written
+            return Conditions.of_json(content)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (ValueError, RecursionError, EvaluationError):
@@ -137,7 +139,7 @@ class ResultFolder:
             OtherEvaluation: its games were played under other conditions.
             EvaluationError: the folder cannot be written, contains something else than games, or replays
                 without conditions.
-            ReplayError: a replay file is damaged.
+            ReplayError: a replay file is damaged, or contains a game twice or of another seed.
         """
         check_writable(self.path)
         self._check_is_ours()
@@ -146,11 +148,11 @@ class ResultFolder:
         except ReplayInUse:
             raise FolderInUse(f"another program is playing games into {self.path}; {_ELSEWHERE}") from None
         with writer:
+            before = self.conditions()
             games, order = GameTable(), ReplayOrder()
-            for episode in read_replays(self.replays):
+            for episode in self._finished(before):
                 games.append(GameSummary.of(episode))
                 order.add(episode)
-            before = self.conditions()
             if before is None:
                 if games:
                     raise EvaluationError(
@@ -166,7 +168,7 @@ class ResultFolder:
                     f"{self.path} contains games of a player named {conditions.player}, but it may have been "
                     f"another one: give the player an attribute sha256 that identifies it, or {_ELSEWHERE}"
                 )
-            yield KeptGames(games, order, writer, self)
+            yield KeptGames(games, order, writer, self, conditions.seed)
 
     def _check_is_ours(self) -> None:
         if self._conditions.exists() or self.replays.exists() or not self.path.is_dir():
@@ -182,19 +184,17 @@ class ResultFolder:
             ReplayError: the replay file is damaged, or contains a game twice, of another seed or without
                 moves.
         """
-        conditions, seen = self.conditions(), GameSet()
+        conditions = self.conditions()
         try:
-            for episode in read_replays(self.replays):
-                named = f"{self.replays}: game {episode.game} of seed {episode.seed}"
-                if not seen.add(episode.game):
-                    raise ReplayError(f"{named} occurs twice", episode.game)
-                if conditions is not None and episode.seed != conditions.seed:
-                    raise ReplayError(f"{named} has another seed than {conditions.seed}", episode.game)
-                if not episode.moves:
-                    raise ReplayError(f"{named} has no moves", episode.game)
-                yield episode
+            yield from self._finished(conditions)
         except (FileNotFoundError, NotADirectoryError):
             raise EvaluationError(f"{self.path} is not a result folder: {self.replays} is missing") from None
+
+    def _finished(self, conditions: Conditions | None) -> Iterator[Episode]:
+        for episode in _checked(self.replays, conditions and conditions.seed):
+            if not episode.moves:
+                raise ReplayError(f"{_named(self.replays, episode)} has no moves", episode.game)
+            yield episode
 
     def write_conditions(self, conditions: Conditions) -> None:
         """Write the conditions of games that another folder had.
@@ -230,12 +230,12 @@ class KeptGames:
     """The games of an open folder."""
 
     def __init__(
-        self, games: GameTable, order: ReplayOrder, writer: ReplayWriter, folder: ResultFolder
+        self, games: GameTable, order: ReplayOrder, writer: ReplayWriter, folder: ResultFolder, seed: int
     ) -> None:
         self.games = games
         """The finished games, in the order in which they finished."""
         # A run that was killed may have finished games that are still in the file of unfinished ones.
-        unfinished = read_replays(folder.unfinished) if folder.unfinished.exists() else ()
+        unfinished = _checked(folder.unfinished, seed) if folder.unfinished.exists() else ()
         finished = games.column("game")
         self.unfinished = [episode for episode in unfinished if not (finished == episode.game).any()]
         """The games that the last run left unfinished."""
@@ -283,6 +283,21 @@ class KeptGames:
             with ReplayWriter(partial) as writer:
                 for episode in episodes:
                     writer.append(episode)
+
+
+def _checked(replays: Path, seed: int | None) -> Iterator[Episode]:
+    """The games of a file; none may occur twice or, if the seed is known, have another one."""
+    seen = GameSet()
+    for episode in read_replays(replays):
+        if not seen.add(episode.game):
+            raise ReplayError(f"{_named(replays, episode)} occurs twice", episode.game)
+        if seed is not None and episode.seed != seed:
+            raise ReplayError(f"{_named(replays, episode)} has another seed than {seed}", episode.game)
+        yield episode
+
+
+def _named(replays: Path, episode: Episode) -> str:
+    return f"{replays}: game {episode.game} of seed {episode.seed}"
 
 
 def check_writable(folder: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from octofold_client.errors import EvaluationError
 from octofold_client.wording import counted
 
+_MOST_GAMES = 2**63 - 1
 _TOLD = 5
 """Ranges of games that a message names."""
 
@@ -31,6 +32,8 @@ class Slice:
             raise EvaluationError(f"there is no slice {self.number}/{self.of}: K of K/N is 1 to N")
         if self.of > self.games:
             raise EvaluationError(f"{counted(self.games, 'game')} cannot be cut into {self.of:,} slices")
+        if self.games > _MOST_GAMES:
+            raise EvaluationError("a seed has 2**63 games")
 
     @property
     def range(self) -> range:

@@ -5,6 +5,7 @@ The sync and the asyncio client share this module. A conversation is a generator
 output itself, so tests can run it without a server.
 """
 
+import math
 import random
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -25,6 +26,7 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_client.errors import (
     BrokenAnswer,
     DeadlinePassed,
+    InvalidRequest,
     NotOctofold,
     OctofoldError,
     QueueFull,
@@ -36,6 +38,9 @@ from octofold_client.rpc.targets import addresses_of
 from octofold_client.rpc.unreachable import explain
 
 T = TypeVar("T")
+
+_LONGEST_SECONDS = 1e9
+"""gRPC adds a timeout to the time and counts nanoseconds in 63 bits: a longer one would already be over."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +112,7 @@ class Calls:
     """Makes the conversations of one client.
 
     Raises:
-        InvalidRequest: the target is malformed.
+        InvalidRequest: the target is malformed, or the deadline is not a number.
     """
 
     target: str
@@ -117,13 +122,15 @@ class Calls:
     version: str = ""
     """Empty for the newest ready version."""
     timeout_seconds: float = 60.0
-    """Deadline of a call, including its retries."""
+    """Deadline of a call, including its retries; infinity for none."""
     retry: RetryPolicy = DEFAULT_RETRY
     tls: bool = False
     """Whether the connection uses TLS; only for error messages."""
 
     def __post_init__(self) -> None:
         addresses_of(self.target)
+        if math.isnan(self.timeout_seconds):
+            raise InvalidRequest("timeout_seconds is not a number")
 
     def of_model(self, model: str | None, version: str | int | None) -> "Calls":
         """The same calls to another model or version; None keeps the model or version.
@@ -230,7 +237,7 @@ class Calls:
         attempt = 1
         while True:
             try:
-                response = yield step(max(0.0, end - time.monotonic()))
+                response = yield step(min(max(0.0, end - time.monotonic()), _LONGEST_SECONDS))
             except grpc.RpcError as rpc_error:
                 error = self._error(rpc_error)
                 wait = self.retry.wait_seconds(error, attempt)

@@ -62,6 +62,8 @@ ROWS = [BOARD[start : start + 4] for start in range(0, 16, 4)]
         str(np.array(ROWS)),
         str(BOARD),
         "/".join(" ".join(map(str, row)) for row in ROWS),
+        "".join(" ".join(map(str, row)) + "/" for row in ROWS),
+        "".join(" ".join(map(str, row)) + ";\t" for row in ROWS),
         "; ".join(",".join(map(str, row)) for row in ROWS),
         "\n".join(",".join(map(str, row)) for row in ROWS),
     ],

@@ -18,7 +18,7 @@ from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.terminal.progress import progress_on
 from octofold_game.model import GraphFile
 from octofold_game.referee import ReplayError
-from octofold_game.replays import ReplayWriter
+from octofold_game.replays import ReplayWriter, read_replays
 from rich.console import Console
 from support.replays import replays_of
 
@@ -170,6 +170,25 @@ def test_games_of_other_conditions_are_not_mixed_in(
     assert replays_of(tmp_path / "out") == before
 
 
+@pytest.mark.parametrize("file", ["games.replay", "unfinished.replay"])
+def test_games_of_another_seed_or_that_occur_twice_are_not_continued(
+    run: Run, tmp_path: Path, file: str
+) -> None:
+    run()
+    run("other", seed=4)
+    (tmp_path / "out" / file).write_bytes((tmp_path / "other" / "games.replay").read_bytes())
+    with pytest.raises(ReplayError, match=rf"out/{file}: game \d+ of seed 4 has another seed than 3"):
+        run(games=14)
+    own = list(read_replays(tmp_path / "out" / "games.replay")) if file == "unfinished.replay" else []
+    if own:
+        (tmp_path / "out" / file).unlink()
+        with ReplayWriter(tmp_path / "out" / file) as writer:
+            for game in (20, 20):
+                writer.append(replace(own[0], game=game))
+        with pytest.raises(ReplayError, match=rf"out/{file}: game 20 of seed 3 occurs twice"):
+            run(games=14)
+
+
 def test_replays_without_conditions_are_not_continued(run: Run, tmp_path: Path) -> None:
     run(games=2)
     (tmp_path / "out" / "conditions.json").unlink()
@@ -185,7 +204,20 @@ def test_games_are_not_written_among_other_files(run: Run, tmp_path: Path) -> No
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["thesis.md"]
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"model": "small"}'])
+CONDITIONS = '"version": "", "precision": "", "sha256": "", "seed": 3'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"model": "small"}',
+        f'{{"model": "\\ud800", {CONDITIONS}}}',
+        f'{{"model": "small", {CONDITIONS}, "slice": {{"number": 1, "of": 1, "games": {10**30}}}}}',
+    ],
+)
 def test_damaged_conditions_are_refused(run: Run, tmp_path: Path, content: str) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "conditions.json").write_text(content)

@@ -1,5 +1,7 @@
 """Conversations driven by hand: when a call is tried again, and what its answer is read as. No server."""
 
+import math
+import time
 from typing import Any
 
 import grpc
@@ -84,6 +86,16 @@ def test_a_call_is_given_up_after_its_last_attempt_and_the_error_names_the_addre
     calls = Calls("here:1", retry=RetryPolicy(attempts=2))
     with pytest.raises(errors.Unavailable, match="here:1: draining"):
         drive(calls.list_models(), UNAVAILABLE, UNAVAILABLE)
+
+
+def test_without_a_deadline_a_call_has_a_timeout_that_grpc_can_count() -> None:
+    _, (step,) = drive(Calls("here:1", timeout_seconds=math.inf).list_models(), pb.ListModelsResponse())
+    assert step.timeout_seconds * 1e9 + time.time_ns() < 2**63
+
+
+def test_a_deadline_that_is_no_number_is_refused() -> None:
+    with pytest.raises(errors.InvalidRequest, match="timeout_seconds is not a number"):
+        Calls("here:1", timeout_seconds=math.nan)
 
 
 def test_no_wait_goes_beyond_the_deadline() -> None:

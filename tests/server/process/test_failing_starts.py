@@ -97,6 +97,17 @@ def test_a_server_with_nothing_to_serve_says_why_in_one_line_and_fails(
     assert message in server.log.splitlines()[-1]
 
 
+@pytest.mark.parametrize("flag", ["--port-file", "--ready-file"])
+def test_a_file_that_cannot_be_made_is_refused_before_the_models_are_loaded(
+    write_version: WriteVersion, start_server: Start, flag: str
+) -> None:
+    write_version()
+    server = start_server(flag, "/nowhere/file", ready=False)
+    assert server.wait() == 1
+    (line,) = server.log.splitlines()
+    assert line.endswith("file /nowhere/file: No such file or directory")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [("--transport", "auto"), ("--transport", "direct", "--rest-port", "0"), ("--processes", "2")],
