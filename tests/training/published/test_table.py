@@ -192,11 +192,19 @@ def test_a_larger_table_leaves_out_the_stages_that_a_network_has_passed(
     larger = table_of(moves, tmp_path, TINY[:1], games=1, positions=24_000)
     larger.run()
     assert not larger.failed
-    assert {each.positions for each in larger.results()} == {12_000, 24_000}  # not 3,000 and 6,000
+    reached = {each.positions for each in larger.results()}
+    assert reached == {1000, 2000, 4000, 8000, 12_000, 24_000}  # not 3,000 and 6,000
     assert not list(tmp_path.rglob("*.unfinished"))
     smaller = table_of(moves, tmp_path, TINY[:1], games=1, positions=9000)
     smaller.run()
     assert "has learned from 24,00" in smaller.failed["MLP4"]
+
+
+def test_a_report_has_the_networks_of_earlier_calls_too(moves: ShuffledMoves, tmp_path: Path) -> None:
+    for rows in (TINY[:1], TINY[1:]):
+        table = table_of(moves, tmp_path, rows, games=1, positions=8)
+        table.run()
+    assert {each.row for each in table.results()} == {"MLP4", "cnn-5"}
 
 
 def test_a_network_that_cannot_learn_leaves_the_others_alone(moves: ShuffledMoves, tmp_path: Path) -> None:

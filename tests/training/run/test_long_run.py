@@ -123,6 +123,45 @@ def test_a_new_run_leaves_the_checkpoint_of_another_run_alone(student: Trainer, 
     assert checkpoints.load(tmp_path / "net").sha256 == before
 
 
+def test_a_run_that_goes_on_leaves_the_checkpoint_of_another_run_alone(
+    student: Trainer, tmp_path: Path
+) -> None:
+    student.train(tmp_path / "mine", positions=320.0)
+    student.train(tmp_path / "other", positions=320.0)
+    before = checkpoints.load(tmp_path / "other" / "net").sha256
+    run = student.make(positions=640.0)
+    folders = (tmp_path / "mine" / "run", tmp_path / "other" / "net")
+    with pytest.raises(TrainingError, match="net holds the network of another run"):
+        train(run, *folders, student.curves, lambda _: None)
+    assert checkpoints.load(tmp_path / "other" / "net").sha256 == before
+    student.train(tmp_path / "mine", positions=640.0)  # its own is replaced
+
+
+def test_a_run_that_is_older_than_names_of_runs_goes_on(student: Trainer, tmp_path: Path) -> None:
+    student.train(tmp_path, positions=320.0)
+    state = checkpoints.load_tensors(tmp_path / "run" / "state.pt")
+    del state["identity"]
+    checkpoints.save_tensors(tmp_path / "run" / "state.pt", state)
+    description = tmp_path / "net" / "checkpoint.json"
+    content = json.loads(description.read_text())
+    del content["training"]["run"]
+    description.write_text(json.dumps(content))
+    for positions in (640.0, 960.0):
+        student.train(tmp_path, positions=positions)
+    assert checkpoints.load(tmp_path / "net").training["positions"] == 960
+
+
+@pytest.mark.parametrize(("place", "why"), [("file", "is not a folder"), ("file/net", "is not a folder")])
+def test_a_checkpoint_that_cannot_be_written_is_refused_before_anything_is_learned(
+    student: Trainer, tmp_path: Path, place: str, why: str
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    run = student.make(positions=320.0)
+    with pytest.raises(TrainingError, match=rf"--checkpoint: .*file {why}"):
+        train(run, tmp_path / "run", tmp_path / place, student.curves, lambda _: None)
+    assert run.positions == 0
+
+
 def test_of_two_new_runs_with_one_checkpoint_the_first_to_save_keeps_it(
     student: Trainer, tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +30,7 @@ from octofold_training.games.playing import NetworkPlayer, play
 from octofold_training.learners import imitation
 from octofold_training.learners.imitation import Imitation, ImitationOptions, ImitationProgress
 from octofold_training.networks.encoding import fastest_type
-from octofold_training.published.rows import TILES, Row
+from octofold_training.published.rows import ROWS, TILES, Row
 from octofold_training.run import long_run
 from octofold_training.run.history import read_reports
 
@@ -209,10 +210,13 @@ class Table:
                     raise OutOfTime
 
     def results(self) -> list[Result]:
-        """What has been reached so far: all games of every network, stage and way of play."""
+        """What has been reached so far: all games of every network, stage and way of play.
+
+        Also those of networks and stages that are in the folder and not among the options.
+        """
         found = []
-        for positions, row in self._steps():
-            place = self._folder / row.name / str(positions)
+        for positions, name in self._reached():
+            place = self._folder / name / str(positions)
             for views in VIEWS:
                 try:
                     games = read_games(place / f"games-{views}.jsonl")
@@ -220,10 +224,20 @@ class Table:
                     if not games:
                         continue
                     checkpoint = checkpoints.describe(place)
-                    found.append(_result(row, positions, views, games, checkpoint, self._folder))
+                    found.append(_result(name, positions, views, games, checkpoint, self._folder))
                 except TrainingError as error:
-                    self.failed[row.name] = str(error)
+                    self.failed[name] = str(error)
         return found
+
+    def _reached(self) -> list[tuple[int, str]]:
+        """The stages in the folder, by positions, and the networks in their order."""
+        stages = [
+            (int(place.name), name)
+            for name in ROWS
+            for place in (self._folder / name).glob("*")
+            if re.fullmatch("[0-9]{1,18}", place.name)
+        ]
+        return sorted(stages, key=lambda stage: stage[0])
 
 
 def _show_play(show: Callable[[str, float], None], at: int, ways: int, line: str, share: float) -> None:
@@ -249,7 +263,7 @@ def read_games(file: Path) -> list[dict[str, Any]]:
 
 
 def _result(
-    row: Row,
+    name: str,
     positions: int,
     views: int,
     games: Sequence[dict[str, Any]],
@@ -261,7 +275,7 @@ def _result(
     counted = np.array([(tiles <= TILES[0]).sum(), *((tiles == tile).sum() for tile in TILES[1:])])
     deviation = float(scores.std(ddof=1)) if len(scores) > 1 else None
     return Result(
-        row=row.name,
+        row=name,
         positions=positions,
         views=views,
         weights=checkpoint.weights,
@@ -271,7 +285,7 @@ def _result(
         best=int(scores.max()),
         reaches_2048=round(float((tiles >= 2048).mean()), 4),
         largest=tuple(round(float(count) / len(games), 4) for count in counted),
-        accuracy=_accuracy(folder / row.name / "run" / "history.jsonl", positions),
+        accuracy=_accuracy(folder / name / "run" / "history.jsonl", positions),
         hours=checkpoint.training["hours"],
     )
 

@@ -7,11 +7,13 @@ TensorBoard events.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from uuid import uuid4
 
 from octofold_training import checkpoints
 from octofold_training.checkpoints import CheckpointError
@@ -152,17 +154,28 @@ class Run(Protocol[Reports]):
         ...
 
 
-def save_state(run: Run[Any], folder: Path, stages: Sequence[Stage] = ()) -> None:
+class Begun(NamedTuple):
+    """What a run was when it stopped."""
+
+    stages: Sequence[Stage] = ()
+    identity: str = ""
+    """Which run it is, as its checkpoint says, too; empty for a state that is older than this."""
+
+
+_NEW = Begun()
+
+
+def save_state(run: Run[Any], folder: Path, begun: Begun = _NEW) -> None:
     """Write everything that `resume` needs into one file."""
     folder.mkdir(parents=True, exist_ok=True)
     state = run.state()
     state |= {"options": asdict(run.options), "seconds": run.seconds, "positions": run.positions}
-    state["stages"] = list(stages)
+    state |= {"stages": list(begun.stages), "identity": begun.identity}
     checkpoints.save_tensors(folder / STATE, state)
 
 
-def resume(run: Run[Any], folder: Path) -> list[Stage]:
-    """Continue in a new run from `save_state`; returns the stages before it.
+def resume(run: Run[Any], folder: Path) -> Begun:
+    """Continue in a new run from `save_state`; returns what it was.
 
     Raises:
         TrainingError: the state belongs to another run or is damaged.
@@ -173,7 +186,7 @@ def resume(run: Run[Any], folder: Path) -> list[Stage]:
         run.seconds, run.positions = state["seconds"], state["positions"]
         require_same(fixed(run.options), state["options"], run.options)
         run.restore(state)
-        return _stages_of(state)
+        return Begun(_stages_of(state), state.get("identity", ""))
     except TrainingError as error:
         raise TrainingError(f"{file}: {error}") from error
     except (FileNotFoundError, PermissionError) as error:
@@ -223,11 +236,10 @@ def train(
     with ExitStack() as held:
         with processes.agreed():
             held.enter_context(alone_in(folder))
-            begun = (folder / STATE).exists()
-            before = resume(run, folder) if begun else []
+            begun = resume(run, folder) if (folder / STATE).exists() else None
             history = History(folder / "history.jsonl", run.positions, curves.titles)
-            files = _Files(run, folder, checkpoint, curves, history, before)
-        if not begun:
+            files = _Files(run, folder, checkpoint, curves, history, begun)
+        if begun is None:
             run.warm_up()
         try:
             _learn(run, files, report, minutes, estimate, save_every_seconds, processes)
@@ -290,14 +302,17 @@ class _Files:
         checkpoint: Path,
         curves: Curves,
         history: History,
-        before: Sequence[Stage],
+        begun: Begun | None,
     ) -> None:
-        """Raises `TrainingError` if the checkpoint is another run's."""
+        """Raises `TrainingError` if the checkpoint is another run's, or cannot be written."""
         self.folder, self.history = folder, history
-        self._run, self._checkpoint, self._curves, self._before = run, checkpoint, curves, before
-        self._owns_checkpoint = run.has_learned
-        if not self._owns_checkpoint:
-            _require_no_other_network(checkpoint)
+        self._run, self._checkpoint, self._curves = run, checkpoint, curves
+        self._before = begun.stages if begun else ()
+        self._identity = (begun.identity if begun else "") or uuid4().hex
+        # Then its checkpoint, if it has one, names no run.
+        self._is_older = begun is not None and not begun.identity and run.has_learned
+        self._require_own_checkpoint()
+        _require_folder(checkpoint)
 
     def save(self) -> None:
         """Write the state, the checkpoint and the curves, if there is something to keep.
@@ -317,10 +332,9 @@ class _Files:
         float16 = getattr(run.options, "float16", False)  # not every learner has this option
         if float16:
             _require_float16(run.averaged.module, self._checkpoint)
-        if not self._owns_checkpoint:  # another new run may have written there while this one learned
-            _require_no_other_network(self._checkpoint)
+        self._require_own_checkpoint()  # another run may have written there while this one learned
         stages = stages_so_far(self._before, run.origin, asdict(run.options), run.positions, run.seconds)
-        save_state(run, self.folder, stages)
+        save_state(run, self.folder, Begun(stages, self._identity))
         if run.has_learned:
             self._save_checkpoint(stages, float16)
         reports = self.history.reports
@@ -333,21 +347,34 @@ class _Files:
         run = self._run
         training = {
             **run.origin,
+            "run": self._identity,
             "positions": run.positions,
             "hours": round(run.seconds / 3600, 2),
             "options": asdict(run.options),
             "stages": stages,
         }
         checkpoints.save(self._checkpoint, run.averaged.module, run.architecture, training, float16=float16)
-        self._owns_checkpoint = True
 
-
-def _require_no_other_network(checkpoint: Path) -> None:
-    """A new run never replaces a network."""
-    if checkpoints.is_checkpoint(checkpoint):
+    def _require_own_checkpoint(self) -> None:
+        """No run replaces the network of another one, whichever folder it names when it goes on."""
+        if not checkpoints.is_checkpoint(self._checkpoint):
+            return
+        with suppress(CheckpointError):  # what cannot be read is not known to be this run's
+            of = checkpoints.describe(self._checkpoint).training.get("run", "")
+            if of == self._identity or (not of and self._is_older):
+                return
         raise TrainingError(
-            f"{checkpoint} holds the network of another run; remove it, or name another --checkpoint"
+            f"{self._checkpoint} holds the network of another run; remove it, or name another --checkpoint"
         )
+
+
+def _require_folder(checkpoint: Path) -> None:
+    """What could not be written would cost the time until the first save."""
+    place = next(each for each in (checkpoint, *checkpoint.absolute().parents) if each.exists())
+    if not place.is_dir():
+        raise TrainingError(f"--checkpoint: {place} is not a folder")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise TrainingError(f"--checkpoint: {place} cannot be written")
 
 
 def _require_float16(network: nn.Module, checkpoint: Path) -> None:
