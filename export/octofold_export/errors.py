@@ -15,6 +15,7 @@ class GateError(ExportError):
 
 def first_line(error: BaseException) -> str:
     """The first readable line of an exception's message."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error))  # torch writes in colors
+    lines = [line.strip() for line in plain.splitlines() if line.strip()]
     text = lines[0] if lines else type(error).__name__
     return re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", text)

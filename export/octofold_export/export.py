@@ -142,7 +142,9 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
     check_place(options.models, options.name, options.version)
     source = load()
     plan = Plan(source, options, options.rule or source.rule)
-    wanted = _precisions(source, options)
+    if options.symmetries < source.fewest_symmetries:
+        raise ExportError(f"the network needs all {source.fewest_symmetries} symmetries")
+    wanted = wanted_precisions(source, options)
 
     graph = plan.graph(source.fp32)
     player = FoldedGraph(graph, source.tensors)
@@ -211,9 +213,12 @@ def with_checks(
     return replace(card, parity=parity, boards=checked)
 
 
-def _precisions(source: Source, options: ExportOptions) -> frozenset[Precision]:
-    if options.symmetries < source.fewest_symmetries:
-        raise ExportError(f"the network needs all {source.fewest_symmetries} symmetries")
+def wanted_precisions(source: Source, options: ExportOptions) -> frozenset[Precision]:
+    """The precisions to make.
+
+    Raises:
+        ExportError: the network has no form in one of them.
+    """
     if options.precisions is None:
         return frozenset({"fp32"} if source.int8 is None else {"fp32", "int8"})
     if "int8" in options.precisions and source.int8 is None:

@@ -26,6 +26,7 @@ from octofold_export.export import (
     boards_for,
     check_exact,
     reduce,
+    wanted_precisions,
     with_checks,
 )
 from octofold_export.publishing.card_files import change_card, read_published
@@ -53,6 +54,7 @@ def extend(load: Callable[[], Source], options: ExportOptions, report: Report) -
     source = load()
     if card.checkpoint_sha256 != source.checkpoint_sha256:
         raise ExportError(f"{folder}: made from another checkpoint than {source.checkpoint_sha256}")
+    wanted = wanted_precisions(source, options) if options.precisions else frozenset()
     rule = card.decision_rule or source.rule
     player = _published(folder, card, "fp32", source)
     options = dataclasses.replace(
@@ -70,7 +72,7 @@ def extend(load: Callable[[], Source], options: ExportOptions, report: Report) -
             graph = _published(folder, card, precision, source)
             made.agreement[precision] = agreement_with(player, precision, graph, plan, boards)
             report(f"{precision}: {made.agreement[precision].share:.2%} of moves as in fp32")
-        elif precision in (options.precisions or ()):
+        elif precision in wanted:
             reduce(plan, precision, player, boards, reference, made, report)
 
     contents: dict[Precision, bytes] = {}

@@ -62,8 +62,11 @@ def whole_file(file: Path) -> Iterator[Path]:
     try:
         yield partial
         partial.replace(file)
-    except BaseException:
+    except BaseException as error:
         partial.unlink(missing_ok=True)
+        # A full disk does not say which file it cannot take, and nobody knows the temporary one.
+        if isinstance(error, OSError) and error.filename in (None, partial, str(partial)):
+            error.filename = str(file)
         raise
 
 

@@ -18,10 +18,21 @@ class TableFileError(ValueError):
     """A saved network or endgame table that is missing, damaged, or of another shape than asked for."""
 
 
+_ROWS = 1 << 22
+"""Of an array that are written at once: the memory for a copy of them must be there."""
+
+
 def save_array(file: Path, array: NDArray[np.generic]) -> None:
-    """`np.save`, whole or not at all."""
+    """Write what `np.save` writes, whole or not at all.
+
+    Raises:
+        OSError: it cannot be written; unlike numpy's, the error says why.
+    """
+    header = {"descr": npy.dtype_to_descr(array.dtype), "fortran_order": False, "shape": array.shape}
     with whole_file(file) as partial, partial.open("wb") as opened:
-        np.save(opened, array, allow_pickle=False)
+        npy.write_array_header_1_0(opened, header)
+        for start in range(0, len(array), _ROWS):
+            opened.write(np.ascontiguousarray(array[start : start + _ROWS]).data)
 
 
 def read_array(file: Path, *, mapped: bool = False) -> NDArray[Any]:

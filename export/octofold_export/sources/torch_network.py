@@ -17,6 +17,7 @@ import onnx
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves  # as the converter flattens answers; there is no public one
 
 from octofold_export.description.description import ElementType
 from octofold_export.description.inference import NetworkError
@@ -142,8 +143,11 @@ class ExportedNetwork(OnnxNetwork):
     def run_batch(self, inputs: NDArray[Any]) -> Sequence[NDArray[Any]]:
         """Run the program itself, as `OnnxNetwork.run_batch` runs the model."""
         with torch.inference_mode():
-            outputs = _named(self._module(torch.from_numpy(inputs)))
-        return [tensor.float().numpy() for tensor in outputs.values()]
+            leaves = tree_leaves(self._module(torch.from_numpy(inputs)))  # in the order of the converter
+        outputs = [leaf.float().numpy() for leaf in leaves if isinstance(leaf, Tensor)]
+        if len(outputs) != len(self._names):
+            raise TypeError(f"it answers with {len(outputs)} tensors, its ONNX form with {len(self._names)}")
+        return outputs
 
 
 def read_exported_program(file: Path) -> tuple[ExportedNetwork, str]:
@@ -159,9 +163,13 @@ def read_exported_program(file: Path) -> tuple[ExportedNetwork, str]:
     try:
         with quiet():
             program = torch.export.load(io.BytesIO(content))
-            exported = torch.onnx.export(program, dynamo=True, opset_version=OPSET, verbose=False)
-    except Exception as error:  # from the zip file to the converter, any step may fail
+    except Exception as error:  # a file may be wrong in any way
         raise ExportError(f"{file}: not an exported program ({first_line(error)})") from error
+    try:
+        with quiet():
+            exported = torch.onnx.export(program, dynamo=True, opset_version=OPSET, verbose=False)
+    except Exception as error:  # any step of the converter may fail
+        raise ExportError(f"{file}: torch cannot convert it to ONNX ({first_line(error)})") from error
     assert exported is not None
     network = ExportedNetwork(program, exported.model_proto, str(file))
     return network, hashlib.sha256(content).hexdigest()

@@ -82,8 +82,10 @@ def convert(
         index = {"format": _FORMAT, "shards": counts, "seed": seed, "sources": list(map(asdict, sources))}
         write_text(partial / _INDEX, json.dumps(index, indent=2) + "\n")
         partial.rename(folder)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(partial, ignore_errors=True)
+        if isinstance(error, OSError) and error.filename is None:  # a full disk does not say where it is
+            error.filename = str(folder)
         raise
     return sources
 
@@ -152,7 +154,7 @@ def _rows(moves: Moves) -> NDArray[np.uint8]:
 def _shuffle(file: Path, random: np.random.Generator) -> int:
     """Shuffle the moves of one shard; returns how many there are."""
     rows = np.fromfile(file, dtype=np.uint8).reshape(-1, _ROW)
-    rows[random.permutation(len(rows))].tofile(file)
+    file.write_bytes(rows[random.permutation(len(rows))].data)
     return len(rows)
 
 

@@ -230,3 +230,13 @@ def test_tables_with_values_that_are_no_numbers_are_refused(
     NTupleNetwork(TUPLES, values, STAGES).save(tmp_path / "damaged")
     assert export(tmp_path / "damaged", tmp_path / "models") == 1
     assert "not finite numbers" in capsys.readouterr().err
+
+
+def test_an_extension_by_a_form_that_it_does_not_have_is_refused(
+    saved: Path, models: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = read_card(models)
+    for precision, form in (("int8", "8-bit form"), ("fp16", "form in float16")):
+        assert export(saved, models, "--extend", "--version", "1", "--precisions", f"fp32,{precision}") == 1
+        assert f"the network has no {form}" in capsys.readouterr().err
+    assert read_card(models) == before

@@ -160,6 +160,43 @@ def test_an_exported_program_is_published(
     assert card["description"]["answers"]["output"] == "linear"
 
 
+class Nested(Linear):
+    """Answers in a dictionary within a tuple."""
+
+    def forward(self, cells: Tensor) -> Any:
+        return {"more": (cells.sum(dim=1),), "moves": self.out(cells)}, cells.mean(dim=1)
+
+
+def test_an_exported_program_may_nest_its_answers(place: Path, lessons: Lessons, lessons_file: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(Nested(linear_weights(lessons)), (torch.zeros(3, 256),))
+        torch.export.save(program, place / "nested.pt2")
+    described = ["--answer", "policy_logits", "--output", "linear", "--layout", "flat"]
+    assert publish(lessons_file, "--exported-program", "nested.pt2", *described) == 0
+    check_published(place, lessons)
+
+
+class Uneven(Linear):
+    """Answers with what is no tensor, too."""
+
+    def forward(self, cells: Tensor) -> Any:
+        return self.out(cells), 3, None
+
+
+def test_a_program_that_torch_cannot_convert_is_told_from_what_is_no_program(
+    place: Path, lessons: Lessons, lessons_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(Uneven(linear_weights(lessons)), (torch.zeros(3, 256),))
+        torch.export.save(program, place / "uneven.pt2")
+    assert publish(lessons_file, "--exported-program", "uneven.pt2", "--answer", "policy_logits") == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "uneven.pt2: torch cannot convert it to ONNX (" in line
+    assert "\x1b" not in line
+
+
 def test_weights_that_a_wrapper_saved_are_found_by_their_names(
     place: Path, lessons: Lessons, lessons_file: Path
 ) -> None:

@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from octofold_players.ntuple import NTupleNetwork
+from octofold_game.bitboards import pack
+from octofold_players.ntuple import NTupleNetwork, fetch
 from octofold_players.table_files import TableFileError
 from octofold_training.errors import TrainingError
+from octofold_training.learners import ntuple_episodes
 from octofold_training.learners.ntuple_td import NTupleLearner, NTupleOptions, NTupleProgress, train
 
 FullDisk = Callable[[int], AbstractContextManager[None]]
@@ -35,6 +37,39 @@ def test_self_play_learns() -> None:
     assert first.recent_average is not None
     assert last.recent_average is not None
     assert last.recent_average > 2 * first.recent_average
+
+
+def test_a_move_that_outgrows_the_board_is_worth_its_points_to_the_move_before() -> None:
+    learner = NTupleLearner(_options(seed=3))
+    buffers = learner._threads[0].buffers
+    boards = np.array([[15, 15, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1, 2, 3, 1]], np.uint8)
+    learner.network.values[:] = 0
+    # Of all moves, only the two along the first row are legal, and either outgrows the board.
+    length, score, last = ntuple_episodes._play(
+        pack(boards)[0],
+        False,
+        learner._entries[:, 0],
+        learner.network.layout,
+        buffers,
+        np.empty(8, np.uint64),
+        np.empty((4, 8 * len(SMALL)), np.uint64),
+    )
+    assert (length, score, last) == (0, 65_536, 65_536)
+    left = pack(np.arange(16, dtype=np.uint8)[None])  # the views have no entry in common
+    ntuple_episodes._learn_backwards(
+        left,
+        np.zeros(1, np.float32),
+        last,
+        np.float32(1),
+        np.float32(0.5),
+        learner._entries,
+        learner.network.layout,
+        np.empty(8, np.uint64),
+        np.empty((4, 8 * len(SMALL)), np.uint64),
+    )
+    fetched = np.empty(8 * len(SMALL), np.uint64)
+    fetch(left[0], learner.network.values, learner.network.layout, np.empty(8, np.uint64), fetched)
+    assert learner.network.values[fetched.astype(np.int64)].sum() == pytest.approx(65_536)
 
 
 def test_in_the_cool_down_all_rates_fall_to_nothing(tmp_path: Path) -> None:
@@ -108,8 +143,9 @@ def test_a_full_disk_leaves_the_last_good_state(tmp_path: Path, full_disk: FullD
     values = learner.network.values.copy()
     learner.grow()  # its files are larger, and fit no more with those that are there
     learner.learn(1_000)
-    with full_disk(2 * values.nbytes), pytest.raises(OSError, match="problem writing"):
+    with full_disk(2 * values.nbytes), pytest.raises(OSError, match="too large") as failure:
         learner.save(tmp_path)
+    assert failure.value.filename == str(tmp_path / "coherence.npy")
     resumed = NTupleLearner.resume(options, tmp_path)
     np.testing.assert_array_equal(resumed.network.values, values)
     assert not list(tmp_path.glob("*.partial*"))

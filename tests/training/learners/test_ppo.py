@@ -79,6 +79,21 @@ def test_no_move_of_a_turn_reads_a_value_back_from_the_device(start: Checkpoint)
         rollouts.collect(start.network, value_network, turn)
 
 
+def test_weights_are_averaged_over_the_positions_that_updates_really_have(start: Checkpoint) -> None:
+    """A turn of 256 positions has one update of 256, whether a minibatch may have as many or more."""
+    runs = [PPO(_options(minibatch_size=size, averaged=1e4), start, CPU) for size in (256, 4096)]
+    for run in runs:
+        torch.manual_seed(5)
+        run.learn()
+    first, second = (torch.cat([each.flatten() for each in run.averaged.module.parameters()]) for run in runs)
+    torch.testing.assert_close(first, second)
+
+
+def test_a_turn_of_one_position_is_refused(start: Checkpoint) -> None:
+    with pytest.raises(TrainingError, match="a turn needs two positions at least"):
+        PPO(_options(games=1, horizon=1), start, CPU)
+
+
 def test_advantages_are_decayed_sums_of_what_the_values_did_not_foretell() -> None:
     turn = Turn.empty(3, 2, CPU)
     turn.rewards.copy_(torch.tensor([[1.0, 1.0], [2.0, 2.0], [4.0, 4.0]]))

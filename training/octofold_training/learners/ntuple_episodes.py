@@ -84,10 +84,11 @@ def learn(entries, layout, how, moves, stop, buffers):
             turn = turn % len(layout.stages) + 1
             board = _late_board(turn if buffers.late_counts[turn] > 0 else 1, buffers)
         while True:
-            length, score = _play(board, guide, entries[:, 0], layout, buffers, symmetric, indices)
+            length, score, last = _play(board, guide, entries[:, 0], layout, buffers, symmetric, indices)
             _learn_backwards(
                 buffers.afterstates[:length],
                 buffers.rewards,
+                last,
                 how.rates,
                 how.trace_decay,
                 entries,
@@ -118,10 +119,12 @@ def _late_board(stage, buffers):
 def _play(board, guide, values, layout, buffers, symmetric, indices):
     """Play from `board` to the end, and keep the boards at which the game came to a late stage.
 
-    Returns the number of moves and their points.
+    Returns the number of moves, all points, and those of a last move that outgrew the board: its afterstate
+    has no value to learn.
     """
     length = 0
     score = 0
+    last = 0
     stage = stage_of(board, layout.stages)
     while length < len(buffers.states):
         if guide:
@@ -131,7 +134,8 @@ def _play(board, guide, values, layout, buffers, symmetric, indices):
         if move < 0:
             break
         if reward >= OUTGROWN:
-            score += reward & POINTS
+            last = reward & POINTS
+            score += last
             break
         buffers.states[length] = board
         buffers.afterstates[length] = afterstate
@@ -144,18 +148,21 @@ def _play(board, guide, values, layout, buffers, symmetric, indices):
             stage = reached
             buffers.late_starts[stage, buffers.late_counts[stage] % _U(_KEPT)] = board
             buffers.late_counts[stage] += _U(1)
-    return length, score
+    return length, score, last
 
 
 @njit(cache=True, nogil=True)
-def _learn_backwards(afterstates, rewards, rates, trace_decay, entries, layout, symmetric, indices):
-    """Learn one episode from its end; two rows of `indices` take turns, so that one is loaded ahead."""
+def _learn_backwards(afterstates, rewards, last, rates, trace_decay, entries, layout, symmetric, indices):
+    """Learn one episode from its end; two rows of `indices` take turns, so that one is loaded ahead.
+
+    `last` are the points of a move that outgrew the board after the last afterstate.
+    """
     values = entries[:, 0]
-    target = np.float32(0)
-    last = len(afterstates) - 1
-    if last >= 0:
-        fetch(afterstates[last], values, layout, symmetric, indices[last & 1])
-    for step in range(last, -1, -1):
+    target = np.float32(last)
+    end = len(afterstates) - 1
+    if end >= 0:
+        fetch(afterstates[end], values, layout, symmetric, indices[end & 1])
+    for step in range(end, -1, -1):
         if step > 0:
             ahead = step - 1
             fetch(afterstates[ahead], values, layout, symmetric, indices[ahead & 1])

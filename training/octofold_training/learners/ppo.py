@@ -128,7 +128,11 @@ class PPO(PositionsRun):
         torch.manual_seed(options.seed)
         exponents = start.architecture["exponents"]
         self.value_network = ValueNetwork(exponents, options.value_units).to(device)
-        decay = max(0.0, 1 - options.minibatch_size / (options.epochs * options.averaged))
+        turn = options.games * options.horizon
+        if turn < 2:
+            raise TrainingError("games and horizon are both 1: a turn needs two positions at least")
+        an_update = turn / math.ceil(turn / options.minibatch_size)  # the last one of a turn may have fewer
+        decay = max(0.0, 1 - an_update / (options.epochs * options.averaged))
         average = get_ema_multi_avg_fn(decay)
         self.averaged = AveragedModel(self.policy, multi_avg_fn=average)
         self._optimizer = torch.optim.AdamW(
