@@ -191,7 +191,8 @@ class ResultFolder:
             raise EvaluationError(f"{self.path} is not a result folder: {self.replays} is missing") from None
 
     def _finished(self, conditions: Conditions | None) -> Iterator[Episode]:
-        for episode in _checked(self.replays, conditions and conditions.seed):
+        seed = None if conditions is None else conditions.seed
+        for episode in _checked(self.replays, seed):
             if not episode.moves:
                 raise ReplayError(f"{_named(self.replays, episode)} has no moves", episode.game)
             yield episode
