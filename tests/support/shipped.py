@@ -8,5 +8,5 @@ MODELS = Path(__file__).parents[2] / "models"
 
 
 def newest(name: str) -> Path:
-    """The folder of the newest version of a model, such as `models/swift/2`."""
+    """The folder of the newest version of a model, such as `models/swift/3`."""
     return newest_version(MODELS, name)
