@@ -52,6 +52,21 @@ def _too_large(path: Path, max_bytes: int) -> OSError:
     return OSError(errno.EFBIG, f"it has more than {max_bytes} bytes", str(path))
 
 
+def nearest_existing(path: Path) -> Path:
+    """The path itself, or the nearest folder above it that exists."""
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    return path
+
+
+def why_not_writable(folder: Path) -> str | None:
+    """Why nothing can be written into a folder, which need not exist yet; None if something can."""
+    nearest = nearest_existing(folder)
+    if not nearest.is_dir():
+        return f"{nearest} is not a folder"
+    return None if os.access(nearest, os.W_OK | os.X_OK) else f"{nearest} is not writable"
+
+
 @contextmanager
 def whole_file(file: Path) -> Iterator[Path]:
     """Yield a temporary path. It replaces `file` when the block ends and is deleted if the block fails.

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from octofold_game.files import nearest_existing
 from octofold_players.endgame.formation import FORMATIONS, Formation, shape
 from octofold_players.endgame.solver import BYTES_A_POSITION, solve
 from octofold_players.endgame.tables import DISK_BYTES_A_POSITION, save_table, table_folder
@@ -65,8 +66,7 @@ def _check_memory(formation: Formation, largest: int) -> None:
 def _check_disk(folder: Path, wanted: Sequence[tuple[Formation, int]]) -> None:
     """A table that cannot be written would cost minutes."""
     needed = sum(shape(*each).positions * DISK_BYTES_A_POSITION for each in wanted)
-    there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
-    free = shutil.disk_usage(there).free
+    free = shutil.disk_usage(nearest_existing(folder)).free
     if needed > free:
         raise TrainingError(
             f"{folder}: the tables need {needed / 1e9:.1f} GB; the disk has {free / 1e9:.1f} left"

@@ -19,6 +19,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from octofold_game.files import why_not_writable
 from octofold_game.model import MODEL_NAME, TRITON_FILE
 
 from octofold_export.errors import ExportError
@@ -54,13 +55,8 @@ def check_place(models: Path, name: str, version: int | None) -> None:
     """
     if version is not None and (models / name / str(version)).exists():
         raise ExportError(f"{models / name / str(version)} exists; published versions are never replaced")
-    nearest = models / name
-    while not nearest.exists() and nearest != nearest.parent:
-        nearest = nearest.parent
-    if not nearest.is_dir():
-        raise ExportError(f"{nearest} is not a folder")
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise ExportError(f"{nearest} is not writable")
+    if reason := why_not_writable(models / name):
+        raise ExportError(reason)
 
 
 def next_version(models: Path, name: str) -> int:

@@ -151,13 +151,13 @@ def test_a_run_that_is_older_than_names_of_runs_goes_on(student: Trainer, tmp_pa
     assert checkpoints.load(tmp_path / "net").training["positions"] == 960
 
 
-@pytest.mark.parametrize(("place", "why"), [("file", "is not a folder"), ("file/net", "is not a folder")])
+@pytest.mark.parametrize("place", ["file", "file/net"])
 def test_a_checkpoint_that_cannot_be_written_is_refused_before_anything_is_learned(
-    student: Trainer, tmp_path: Path, place: str, why: str
+    student: Trainer, tmp_path: Path, place: str
 ) -> None:
     (tmp_path / "file").write_text("mine")
     run = student.make(positions=320.0)
-    with pytest.raises(TrainingError, match=rf"--checkpoint: .*file {why}"):
+    with pytest.raises(TrainingError, match=r"--checkpoint: .*file is not a folder"):
         train(run, tmp_path / "run", tmp_path / place, student.curves, lambda _: None)
     assert run.positions == 0
 

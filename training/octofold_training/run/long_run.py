@@ -7,13 +7,14 @@ TensorBoard events.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from uuid import uuid4
+
+from octofold_game.files import why_not_writable
 
 from octofold_training import checkpoints
 from octofold_training.checkpoints import CheckpointError
@@ -312,7 +313,9 @@ class _Files:
         # Then its checkpoint, if it has one, names no run.
         self._is_older = begun is not None and not begun.identity and run.has_learned
         self._require_own_checkpoint()
-        _require_folder(checkpoint)
+        # Found at the first save, it would cost the time until then.
+        if reason := why_not_writable(checkpoint):
+            raise TrainingError(f"--checkpoint: {reason}")
 
     def save(self) -> None:
         """Write the state, the checkpoint and the curves, if there is something to keep.
@@ -366,15 +369,6 @@ class _Files:
         raise TrainingError(
             f"{self._checkpoint} holds the network of another run; remove it, or name another --checkpoint"
         )
-
-
-def _require_folder(checkpoint: Path) -> None:
-    """What could not be written would cost the time until the first save."""
-    place = next(each for each in (checkpoint, *checkpoint.absolute().parents) if each.exists())
-    if not place.is_dir():
-        raise TrainingError(f"--checkpoint: {place} is not a folder")
-    if not os.access(place, os.W_OK | os.X_OK):
-        raise TrainingError(f"--checkpoint: {place} cannot be written")
 
 
 def _require_float16(network: nn.Module, checkpoint: Path) -> None:
