@@ -158,7 +158,7 @@ def _add_endgame(commands: argparse._SubParsersAction[Parser]) -> None:
         help="tables that know how to play around large tiles that keep still",
         description="Solve the free cells around large tiles that keep still: for every position, the best "
         "move and its chance to make the next tile beside them. The players `perimeter` and `ntuple` play "
-        "by these tables. Both, as by default: some minutes of a core, 4.2 GB of memory and 1.4 GB on disk. "
+        "by these tables. Both, as by default: some minutes of a core, 3.2 GB of memory and 1.4 GB on disk. "
         "After Ctrl-C, the same command begins the unfinished table again.",
     )
     for name, tile, kept in (("five", 128, "five large tiles"), ("six", 1024, "six large tiles")):

@@ -58,7 +58,7 @@ def _check_memory(formation: Formation, largest: int) -> None:
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > there:
         raise TrainingError(
-            f"--{formation.name} {1 << largest} needs {needed / 1e9:.1f} GB of memory; "
+            f"--{formation.name} {1 << largest} takes up to {needed / 1e9:.1f} GB of memory; "
             f"this machine has {there / 1e9:.1f}"
         )
 

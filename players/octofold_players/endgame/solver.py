@@ -13,6 +13,7 @@ macroxue's player does, https://github.com/macroxue/2048-ai.
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -24,7 +25,7 @@ from octofold_players.endgame.formation import Formation, Shape, index, is_goal,
 
 _U = np.uint64
 BYTES_A_POSITION = 2
-"""Memory that `solve` takes for each position of a shape."""
+"""Memory that `solve` takes for each position of a shape, at most."""
 _AT_ONCE = 2_000_000
 """Positions between two reports: a second, so that Ctrl-C does not wait for longer."""
 _CHANCE = 0x3FFF
@@ -48,7 +49,7 @@ def solve(
         MemoryError: there is too little for the array; nothing was computed.
     """
     solved = shape(formation, largest)
-    entries = np.zeros(solved.positions, np.uint16)
+    entries = _no_entries(solved.positions)
     counts = np.zeros(2, np.int64)
     for board in _first_boards(solved):
         number = index(board, solved)
@@ -57,6 +58,21 @@ def solve(
             _solve(board, number, solved, entries, counts)
             report(int(counts[0]))
     return entries
+
+
+def _no_entries(positions: int) -> NDArray[np.uint16]:
+    """Zeros in small pages, a fifth of which never holds an entry and so takes no memory.
+
+    In pages of 2 MB, which numpy would ask for, nearly all memory would be taken.
+    """
+    private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # reading a page that is shared would give it memory
+    try:
+        memory = mmap.mmap(-1, positions * BYTES_A_POSITION, flags=private)
+    except OSError as error:
+        raise MemoryError(f"no memory for {positions * BYTES_A_POSITION / 1e9:.1f} GB of entries") from error
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):  # Linux
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(memory, np.uint16)
 
 
 def _first_boards(solved: Shape) -> Iterator[np.uint64]:
