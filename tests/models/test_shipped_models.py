@@ -36,6 +36,8 @@ GAMES, FLOOR = 48, 87_000
 scatters by 13,100."""
 MANY_BOARDS = 256
 """Of each kind, so that chance moves the shares little: of 48, 8 bits may keep 97% of the moves or 94%."""
+TURNED_EVERY = 8
+"""One board in so many is turned: each costs nine answers, and an export has turned all of its own."""
 FINISHED = np.array([[1, 2, 1, 2, 2, 1, 2, 1] * 2], np.uint8)
 
 Boards = NDArray[np.uint8]
@@ -151,14 +153,16 @@ def test_every_precision_answers_as_the_checkpoint_legally_and_turns_its_answer_
     reference = reference_answers(plain, boards, told["decision_rule"], told["symmetries"])
     exact = graph_of(card, "fp32")
     check_parity(exact, reference)
+    exact_moves = exact.next_moves(boards)
+    some = reference_answers(plain, boards[::TURNED_EVERY], told["decision_rule"], told["symmetries"])
     for name in told["precisions"]:
         graph = graph_of(card, name)
-        check_equivariance(graph, reference, told["symmetries"])
+        check_equivariance(graph, some, told["symmetries"])
         moves = graph.next_moves(boards)
         assert moves[0] == -1
         assert legal_moves(boards[1:])[np.arange(len(boards) - 1), moves[1:]].all()
         assert np.mean(moves == reference.answers.move) > 0.9
-        assert np.mean(moves == exact.next_moves(boards)) > 0.95
+        assert np.mean(moves == exact_moves) > 0.95
 
 
 def test_swift_plays_as_well_as_it_did() -> None:

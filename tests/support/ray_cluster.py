@@ -9,8 +9,8 @@ from typing import Any
 CPUS = (1, 1, 1)
 """The CPUs that each node declares; node 0 is the head."""
 STORE_BYTES = 80 * 2**20
-
-
+HEALTH = {"health_check_period_ms": 200, "health_check_failure_threshold": 10}
+"""A killed node is dead after two seconds, not fifteen; one that is only busy still has its ten to answer."""
 TRIES = 3
 """Ray gives a node thirty seconds to start, which a busy machine may not keep."""
 
@@ -23,7 +23,7 @@ def started() -> tuple[Any, list[Any]]:
     for attempt in range(1, TRIES + 1):
         cluster = Cluster()
         try:
-            nodes = [cluster.add_node(include_dashboard=False, **options[0])]
+            nodes = [cluster.add_node(include_dashboard=False, _system_config=HEALTH, **options[0])]
             nodes += [cluster.add_node(wait=False, **node) for node in options[1:]]
             cluster.wait_for_nodes()
             return cluster, nodes

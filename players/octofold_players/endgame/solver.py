@@ -61,7 +61,7 @@ def solve(
 
 
 def _no_entries(positions: int) -> NDArray[np.uint16]:
-    """Zeros in small pages, a fifth of which never holds an entry and so takes no memory.
+    """Zeros in small pages, a quarter of which never holds an entry and so takes no memory.
 
     In pages of 2 MB, which numpy would ask for, nearly all memory would be taken.
     """
