@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
+from typing import TextIO
 
 # Opening a pipe waits for somebody who writes into it, unless we ask not to wait.
 _WITHOUT_WAITING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -79,10 +80,32 @@ def whole_file(file: Path) -> Iterator[Path]:
         partial.replace(file)
     except BaseException as error:
         partial.unlink(missing_ok=True)
-        # A full disk does not say which file it cannot take, and nobody knows the temporary one.
-        if isinstance(error, OSError) and error.filename in (None, partial, str(partial)):
-            error.filename = str(file)
+        _name(error, file, partial)
         raise
+
+
+@contextmanager
+def appending(file: Path) -> Iterator[TextIO]:
+    """Open a text file to write at its end, as UTF-8; an error of the file names it."""
+    with naming(file), file.open("a", encoding="utf-8") as opened:
+        yield opened
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let an error of the block that names no file, such as that of a full disk, name `path`."""
+    try:
+        yield
+    except OSError as error:
+        _name(error, path)
+        raise
+
+
+def _name(error: BaseException, file: Path, partial: Path | None = None) -> None:
+    """Let an error name `file` if it names none, or `partial`, which nobody knows."""
+    # An error without a number shows its text, and only if it has no file.
+    if isinstance(error, OSError) and error.errno and error.filename in (None, partial, str(partial)):
+        error.filename = str(file)
 
 
 def write_text(file: Path, text: str) -> None:

@@ -1,11 +1,14 @@
 """A write replaces the whole file or leaves it unchanged; a read neither waits nor floods the memory."""
 
+import copy
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
-from octofold_game.files import read_regular, whole_file, write_text
+from octofold_game.files import appending, read_regular, whole_file, write_text
 
 
 def test_a_file_is_replaced_at_once_and_nothing_stays_beside_it(tmp_path: Path) -> None:
@@ -16,6 +19,23 @@ def test_a_file_is_replaced_at_once_and_nothing_stays_beside_it(tmp_path: Path) 
         assert file.read_text() == "old"
     assert file.read_text() == "new"
     assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("opened", [whole_file, appending])
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(28, "No space left on device"), r"No space left on device: '.*result\.json'$"),
+        (OSError("encoder error"), "^encoder error$"),
+        (OSError(2, "No such file", "another"), "No such file: 'another'$"),
+    ],
+)
+def test_an_error_names_the_file_if_it_names_none(
+    tmp_path: Path, opened: Callable[[Path], AbstractContextManager[object]], error: OSError, told: str
+) -> None:
+    fresh = copy.copy(error)  # the file's name stays with an error
+    with pytest.raises(OSError, match=told), opened(tmp_path / "result.json"):
+        raise fresh
 
 
 def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path) -> None:

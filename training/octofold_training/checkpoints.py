@@ -163,12 +163,15 @@ def describe(folder: Path) -> Description:
                 f"{folder / _DESCRIPTION} has format {content['format']}, but this version reads format "
                 f"{_FORMAT}"
             )
+        training = content["training"]
+        if not isinstance(training, dict):
+            raise TypeError("training is not an object")
         return Description(
             content["architecture"],
             content["weights"],
             Path(content["file"]).name,
             content["sha256"],
-            content["training"],
+            training,
         )
     except FileNotFoundError as error:
         if not folder.exists():
@@ -176,7 +179,7 @@ def describe(folder: Path) -> Description:
         raise CheckpointError(f"{folder} is not a checkpoint: {_DESCRIPTION} is missing") from error
     except OSError as error:
         raise CheckpointError(f"{folder / _DESCRIPTION}: {error.strerror}") from error
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{folder / _DESCRIPTION}: not a checkpoint description ({error})") from error
 
 

@@ -258,6 +258,8 @@ def _rebuild_table_alone(parsed: argparse.Namespace) -> None:
     for name, reason in table.failed.items():
         print(f"octofold-train: {name}: {reason}", file=sys.stderr)
     print(f"{report}\ntable: {parsed.state / 'table.md'}\ncurve: {parsed.state / 'scores.png'}")
+    if table.left_out:
+        raise TrainingError(f"{parsed.state / 'table.md'} is not complete")
 
 
 def _alone(train: Callable[[argparse.Namespace], None], parsed: argparse.Namespace) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from octofold_game.files import write_text
+from octofold_game.files import naming, write_text
 from octofold_game.play_logs.moves import LogError, Moves
 from octofold_game.play_logs.reading import BadLine, read_log
 
@@ -74,18 +74,17 @@ def convert(
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        random = np.random.default_rng(seed)
-        sources = _scatter(logs, partial, on_bad, on_read, shards, random)
-        if not any(source.moves for source in sources):
-            raise LogError(f"no moves in {', '.join(map(str, logs)) or 'no files'}")
-        counts = [_shuffle(partial / _name(shard), random) for shard in range(shards)]
-        index = {"format": _FORMAT, "shards": counts, "seed": seed, "sources": list(map(asdict, sources))}
-        write_text(partial / _INDEX, json.dumps(index, indent=2) + "\n")
-        partial.rename(folder)
-    except BaseException as error:
+        with naming(folder):
+            random = np.random.default_rng(seed)
+            sources = _scatter(logs, partial, on_bad, on_read, shards, random)
+            if not any(source.moves for source in sources):
+                raise LogError(f"no moves in {', '.join(map(str, logs)) or 'no files'}")
+            counts = [_shuffle(partial / _name(shard), random) for shard in range(shards)]
+            index = {"format": _FORMAT, "shards": counts, "seed": seed, "sources": list(map(asdict, sources))}
+            write_text(partial / _INDEX, json.dumps(index, indent=2) + "\n")
+            partial.rename(folder)
+    except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
-        if isinstance(error, OSError) and error.filename is None:  # a full disk does not say where it is
-            error.filename = str(folder)
         raise
     return sources
 

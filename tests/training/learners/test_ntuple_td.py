@@ -159,6 +159,14 @@ def test_a_learning_state_that_cannot_be_read_is_named_without_an_error_number(t
         NTupleLearner.resume(_options(), tmp_path)
 
 
+@pytest.mark.parametrize("moves", ["-5", "1.5", "null", '"x"', "NaN", "[" * 100_000])
+def test_counts_that_cannot_be_are_damage(tmp_path: Path, moves: str) -> None:
+    NTupleLearner(_options()).save(tmp_path)
+    (tmp_path / "learner.json").write_text(f'{{"episodes": 1, "moves": {moves}, "seconds": 1, "seed": 1}}')
+    with pytest.raises(TrainingError, match=r"learner\.json: not a learner's counts"):
+        NTupleLearner.resume(_options(), tmp_path)
+
+
 def test_a_damaged_learning_state_is_named(tmp_path: Path) -> None:
     NTupleLearner(_options()).save(tmp_path)
     (tmp_path / "coherence.npy").write_bytes(b"\x93NUMPY")

@@ -16,7 +16,9 @@ from octofold_training.games.environment import Environment
 from octofold_training.games.rollouts import Rollouts, Turn, generalized_advantages
 from octofold_training.learners.ppo import PPO, PPOOptions, fine_tuning
 from octofold_training.networks.value_network import ValueNetwork
+from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 ARCHITECTURE = {"kind": "cnn", "layers": 2, "channels": 16, "exponents": 16}
 CPU = torch.device("cpu")
@@ -79,14 +81,35 @@ def test_no_move_of_a_turn_reads_a_value_back_from_the_device(start: Checkpoint)
         rollouts.collect(start.network, value_network, turn)
 
 
-def test_weights_are_averaged_over_the_positions_that_updates_really_have(start: Checkpoint) -> None:
-    """A turn of 256 positions has one update of 256, whether a minibatch may have as many or more."""
-    runs = [PPO(_options(minibatch_size=size, averaged=1e4), start, CPU) for size in (256, 4096)]
-    for run in runs:
-        torch.manual_seed(5)
+@pytest.mark.parametrize(
+    ("minibatch_size", "epochs", "updates"),
+    [(256, 1, 1), (4096, 1, 1), (256, 2, 2), (100, 1, 3), (100, 2, 6)],
+)
+def test_weights_are_averaged_over_the_positions_that_updates_really_have(
+    start: Checkpoint, minibatch_size: int, epochs: int, updates: int
+) -> None:
+    """A turn of 256 positions has so many updates; the last one of a pass has what the others left."""
+    averaged, turns = 2000.0, 3
+    options = _options(
+        minibatch_size=minibatch_size, epochs=epochs, averaged=averaged, learning_rate=3e-3, positions=1e6
+    )
+    run = PPO(options, start, CPU)
+    weights: list[Tensor] = []
+    after_each_update = register_optimizer_step_post_hook(lambda *_: weights.append(_weights(run.policy)))
+    for _ in range(turns):
         run.learn()
-    first, second = (torch.cat([each.flatten() for each in run.averaged.module.parameters()]) for run in runs)
-    torch.testing.assert_close(first, second)
+    after_each_update.remove()
+    assert len(weights) == turns * updates
+    share = 256 / updates / averaged  # of the newest weights
+    average = weights[0]
+    for newest in weights[1:]:
+        average = (1 - share) * average + share * newest
+    torch.testing.assert_close(_weights(run.averaged.module), average, rtol=0, atol=1e-6)
+
+
+def _weights(network: nn.Module) -> Tensor:
+    """All weights of a network in one row, in float64."""
+    return torch.cat([each.detach().double().flatten() for each in network.parameters()])
 
 
 def test_a_turn_of_one_position_is_refused(start: Checkpoint) -> None:

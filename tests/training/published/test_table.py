@@ -3,8 +3,10 @@
 import csv
 import json
 import re
+import shutil
 import types
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +233,114 @@ def test_other_moves_and_damaged_games_are_refused(moves: ShuffledMoves, tmp_pat
     _convert(tmp_path / "other", seed=4)
     with pytest.raises(TrainingError, match="figures of other moves"):
         table_of(ShuffledMoves(tmp_path / "other" / "converted"), tmp_path / "table")
+
+
+Damage = Callable[[Path], Path]
+"""Does damage to a network's files, and returns the file."""
+
+
+def _damage_games(network: Path) -> Path:
+    games = network / "8" / "games-8.jsonl"
+    games.write_text("rubbish\n")
+    return games
+
+
+def _drop_hours(network: Path) -> Path:
+    description = network / "8" / "checkpoint.json"
+    content = json.loads(description.read_text())
+    del content["training"]["hours"]
+    description.write_text(json.dumps(content))
+    return description
+
+
+def _replace_history(network: Path) -> Path:
+    history = network / "run" / "history.jsonl"
+    history.write_text(history.read_text().replace('"accuracy"', '"kl"'))
+    return history
+
+
+def _make_folder_of_games(network: Path) -> Path:
+    games = network / "8" / "games-1.jsonl"
+    games.unlink()
+    games.mkdir()
+    return games
+
+
+@pytest.fixture(scope="module")
+def two_networks(moves: ShuffledMoves, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a table of two networks that nothing stopped."""
+    folder = tmp_path_factory.mktemp("two")
+    table_of(moves, folder, games=1, positions=8).run()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("damage", "stages"),
+    [
+        (_damage_games, ["MLP4 at 8 positions"]),
+        (_drop_hours, ["MLP4 at 8 positions"]),
+        (_make_folder_of_games, ["MLP4 at 8 positions"]),
+        (_replace_history, [f"MLP4 at {positions} positions" for positions in (1, 2, 4, 8)]),
+    ],
+)
+def test_a_damaged_file_is_named_and_only_its_stages_are_left_out_of_the_report(
+    moves: ShuffledMoves, two_networks: Path, tmp_path: Path, damage: Damage, stages: list[str]
+) -> None:
+    folder = tmp_path / "table"
+    shutil.copytree(two_networks, folder)
+    whole = table_of(moves, folder, games=1, positions=8).results()
+    damaged = damage(folder / "MLP4")
+    table = table_of(moves, folder, TINY[1:], games=1, positions=8)
+    table.run()
+    results = table.results()
+    assert results == [each for each in whole if f"{each.row} at {each.positions} positions" not in stages]
+    assert {each.row for each in results} >= {"cnn-5"}
+    assert table.left_out == set(stages)
+    assert list(table.failed) == stages
+    for reason in table.failed.values():
+        assert reason.startswith(str(damaged))
+        assert reason.endswith("; the report leaves out this stage")
+        assert "\n" not in reason
+
+
+def test_the_command_fails_where_the_report_leaves_out_a_stage(
+    moves: ShuffledMoves, two_networks: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "table"
+    shutil.copytree(two_networks, folder)
+    damaged = _damage_games(folder / "MLP4")
+    command = ["table", "--moves", str(moves.folder), "--out", str(folder), "--device", "cpu"]
+    assert cli.main([*command, "--positions", "8", "--games", "1", "--rows", "cnn-2", "--minutes", "0"]) == 1
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if str(damaged) in line]
+    assert line.endswith("; the report leaves out this stage")
+    assert "| cnn-5 | " in (folder / "table.md").read_text()
+
+
+def test_games_that_stop_a_network_and_damage_its_report_are_told_of_once(
+    moves: ShuffledMoves, two_networks: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "table"
+    shutil.copytree(two_networks, folder)
+    _damage_games(folder / "MLP4")
+    table = table_of(moves, folder, games=1, positions=8)
+    table.run()
+    table.results()
+    assert list(table.failed) == ["MLP4 at 8 positions"]
+
+
+def test_a_full_disk_is_told_with_the_file_of_the_games(
+    moves: ShuffledMoves,
+    two_networks: Path,
+    tmp_path: Path,
+    full_disk: Callable[[int], AbstractContextManager[None]],
+) -> None:
+    folder = tmp_path / "table"
+    shutil.copytree(two_networks, folder)
+    games = folder / "MLP4" / "1" / "games-8.jsonl"
+    table = table_of(moves, folder, TINY[:1], games=2, positions=8)
+    with full_disk(games.stat().st_size + 10), pytest.raises(OSError, match="too large") as failure:
+        table.run()
+    assert str(failure.value.filename) == str(games)
 
 
 def test_the_command_checks_what_it_is_asked_for(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -137,18 +138,81 @@ def test_a_run_that_goes_on_leaves_the_checkpoint_of_another_run_alone(
     student.train(tmp_path / "mine", positions=640.0)  # its own is replaced
 
 
-def test_a_run_that_is_older_than_names_of_runs_goes_on(student: Trainer, tmp_path: Path) -> None:
-    student.train(tmp_path, positions=320.0)
-    state = checkpoints.load_tensors(tmp_path / "run" / "state.pt")
+def _make_older_than_names_of_runs(folder: Path) -> None:
+    state = checkpoints.load_tensors(folder / "run" / "state.pt")
     del state["identity"]
-    checkpoints.save_tensors(tmp_path / "run" / "state.pt", state)
-    description = tmp_path / "net" / "checkpoint.json"
+    checkpoints.save_tensors(folder / "run" / "state.pt", state)
+    description = folder / "net" / "checkpoint.json"
     content = json.loads(description.read_text())
     del content["training"]["run"]
     description.write_text(json.dumps(content))
+
+
+def test_a_run_that_is_older_than_names_of_runs_goes_on(
+    student: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    student.train(tmp_path, positions=320.0)
+    _make_older_than_names_of_runs(tmp_path)
+
+    def no_save(*_: Any, **__: Any) -> None:
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoints, "save", no_save)
+        with pytest.raises(OSError, match="full"):
+            student.train(tmp_path, positions=640.0)  # then the state has a name, and the checkpoint has none
     for positions in (640.0, 960.0):
         student.train(tmp_path, positions=positions)
     assert checkpoints.load(tmp_path / "net").training["positions"] == 960
+
+
+def test_an_older_run_leaves_a_checkpoint_without_a_name_alone_if_its_stages_differ(
+    student: Trainer, tmp_path: Path
+) -> None:
+    student.train(tmp_path / "mine", positions=320.0)
+    student.train(tmp_path / "other", positions=320.0, learning_rate=1e-4)
+    for name in ("mine", "other"):
+        _make_older_than_names_of_runs(tmp_path / name)
+    folders = (tmp_path / "mine" / "run", tmp_path / "other" / "net")
+    with pytest.raises(TrainingError, match="net holds the network of another run"):
+        train(student.make(positions=640.0), *folders, student.curves, lambda _: None)
+
+
+@pytest.mark.parametrize("content", ["no JSON", "null", '{"format": 1, "training": []}', "[" * 100_000])
+def test_a_checkpoint_that_cannot_be_read_is_not_replaced_and_said_to_be_so(
+    student: Trainer, tmp_path: Path, content: str
+) -> None:
+    student.train(tmp_path, positions=320.0)
+    (tmp_path / "net" / "checkpoint.json").write_text(content)
+    with pytest.raises(TrainingError, match=r"not a checkpoint description .* name another --checkpoint"):
+        student.train(tmp_path, positions=640.0)
+    assert (tmp_path / "net" / "checkpoint.json").read_text() == content
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("positions", -5), ("positions", "x"), ("seconds", None), ("seconds", float("nan")), ("stages", [1])],
+)
+def test_a_state_with_impossible_counts_is_damaged(
+    student: Trainer, tmp_path: Path, name: str, value: object
+) -> None:
+    student.train(tmp_path, positions=320.0)
+    state = checkpoints.load_tensors(tmp_path / "run" / "state.pt")
+    checkpoints.save_tensors(tmp_path / "run" / "state.pt", state | {name: value})
+    with pytest.raises(TrainingError, match=rf"state\.pt is damaged .*{name}"):
+        student.train(tmp_path, positions=640.0)
+
+
+def test_a_state_of_which_one_bit_has_changed_is_damaged(student: Trainer, tmp_path: Path) -> None:
+    student.train(tmp_path, positions=320.0)
+    file = tmp_path / "run" / "state.pt"
+    with ZipFile(file) as archive:
+        tensor = archive.getinfo("archive/data/1")
+    content = bytearray(file.read_bytes())
+    content[tensor.header_offset + 200] ^= 1  # in it, or in one that follows
+    file.write_bytes(content)
+    with pytest.raises(TrainingError, match=r"state\.pt is damaged .*archive/data/\d+ is not"):
+        student.train(tmp_path, positions=640.0)
 
 
 @pytest.mark.parametrize("place", ["file", "file/net"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -122,10 +123,26 @@ def test_a_run_goes_on_in_another_number_of_processes(student: Make, tmp_path: P
     assert alone.learn(1).positions == 4 * OPTIONS.batch_size
 
     save_state(alone, tmp_path)
+    resumed = _two_runs(student, lambda run: resume(run, tmp_path))
+    assert not np.array_equal(resumed[0].pool.random, resumed[1].pool.random)
     again = _two_runs(student, lambda run: resume(run, tmp_path), 3)
     assert again[0].positions == 7 * OPTIONS.batch_size
     _assert_same_weights(again[0].network, again[1].network)
     assert not set(again[0].pool.boards.tolist()) & set(again[1].pool.boards.tolist())
+
+
+def test_batches_of_another_size_go_on_with_the_same_games(
+    student: Make, teacher: NTupleNetwork, tmp_path: Path
+) -> None:
+    first, _ = _two_runs(student, PooledRun.warm_up, 3)
+    save_state(first, tmp_path)
+    as_before = student(ONE_PROCESS)
+    resume(as_before, tmp_path)
+    options = replace(OPTIONS, batch_size=2 * OPTIONS.batch_size, slices=OPTIONS.slices // 2)
+    larger = Distillation(options, ARCHITECTURE, teacher)
+    resume(larger, tmp_path)
+    assert np.array_equal(larger.pool.boards, as_before.pool.boards)
+    assert larger.learn(1).positions == (3 + 2) * OPTIONS.batch_size
 
 
 @pytest.mark.parametrize("kind", ["student", "value_network"])
@@ -147,13 +164,19 @@ def test_a_state_that_is_older_than_the_games_of_each_process_goes_on(student: M
     save_state(first, tmp_path)
     state = load_tensors(tmp_path / STATE)
     games, *_ = state.pop("games")
-    boards = joined([each.pool.boards for each in (first, second)], OPTIONS.slices)
+    boards = joined([each.pool.boards for each in (first, second)])
     state["random"] = bytes(games.pop("generator").tolist()).decode()
+    leads = games.pop("leads")
+    state["leads"] = {"logarithms": leads[0].tolist(), "counts": leads[1].tolist()}
     state["pool"] = {**games, "boards": torch.from_numpy(boards.view(np.int64))}
     save_tensors(tmp_path / STATE, state)
     alone = student(ONE_PROCESS)
     resume(alone, tmp_path)
     assert np.array_equal(alone.pool.boards, boards)
+    assert isinstance(alone, Distillation)
+    assert np.array_equal(alone._leads.state(), leads)
+    del state["random"]  # as in a state that is older still
+    save_tensors(tmp_path / STATE, state)
     again = _two_runs(student, lambda run: resume(run, tmp_path), 1)
     assert again[0].positions == 4 * OPTIONS.batch_size
 

@@ -117,15 +117,17 @@ class PositionPool:
             _keep_all(self.boards, self._archive, self._archived)
 
 
-def joined(parts: Sequence[NDArray[np.uint64]], slices: int) -> NDArray[np.uint64]:
-    """The boards of one pool, from equal pools of several processes; `part_of` is the inverse."""
-    by_half = [boards.reshape(slices, 2, -1) for boards in parts]  # the teacher's half of a batch comes first
-    return np.stack(by_half, axis=3).reshape(-1)
+def joined(parts: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    """The boards of one pool, from equal pools of several processes; `part_of` is the inverse.
+
+    In turns, so that the teacher's half of each batch, which comes first, is made of theirs.
+    """
+    return np.stack(parts, axis=1).reshape(-1)
 
 
-def part_of(boards: NDArray[np.uint64], slices: int, rank: int, count: int) -> NDArray[np.uint64]:
+def part_of(boards: NDArray[np.uint64], rank: int, count: int) -> NDArray[np.uint64]:
     """The boards of the pool of process `rank`, one of `count` that share the boards of one pool."""
-    return boards.reshape(slices, 2, -1)[:, :, rank::count].reshape(-1)
+    return boards[rank::count]
 
 
 @njit(cache=True, nogil=True)

@@ -24,7 +24,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.files import whole_file
@@ -141,6 +143,16 @@ class NTupleProgress:
     "moves of the whole run"
 
 
+class _Counts(msgspec.Struct):
+    """How far a saved run has come."""
+
+    episodes: Annotated[int, msgspec.Meta(ge=0)]
+    moves: Annotated[int, msgspec.Meta(ge=0)]
+    seconds: Annotated[float, msgspec.Meta(ge=0)]
+    seed: int | None = None
+    """None in a state that is older than this."""
+
+
 class NTupleLearner:
     """Tables, their learning state and the games of each thread."""
 
@@ -173,18 +185,16 @@ class NTupleLearner:
         coherence = load_array(folder / "coherence.npy", (len(saved.values), 2))
         learner._hold(saved.tuples, saved.stages, np.column_stack([saved.values, coherence]))
         try:
-            state = json.loads((folder / "learner.json").read_text())
-            learner.episodes, learner.moves = state["episodes"], state["moves"]
-            learner.seconds = state["seconds"]
-            seed = state.get("seed", options.seed)  # older states have none
+            state = msgspec.json.decode((folder / "learner.json").read_bytes(), type=_Counts)
         except OSError as error:
             raise TrainingError(f"{folder / 'learner.json'}: {error.strerror}") from error
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, RecursionError) as error:
             raise TrainingError(f"{folder / 'learner.json'}: not a learner's counts ({error})") from error
-        if seed != options.seed:
+        learner.episodes, learner.moves, learner.seconds = state.episodes, state.moves, state.seconds
+        if state.seed not in (None, options.seed):
             raise TrainingError(
-                f"{folder}: was begun with seed {seed}, the recipe has seed {options.seed}; another run "
-                "needs another --state"
+                f"{folder}: was begun with seed {state.seed}, the recipe has seed {options.seed}; "
+                "another run needs another --state"
             )
         for thread in learner._threads:
             thread.reseed(learner.moves)  # new spawns, not those of the start again

@@ -161,7 +161,8 @@ class PooledRun(StudentRun, ABC, Generic[Options, Progress]):
 
     def _continue_games(self, games: Mapping[str, Tensor]) -> None:
         """Go on from `_games`."""
-        restore_random(self._random, bytes(games["generator"].tolist()).decode())
+        if "generator" in games:  # a state that is older has none
+            restore_random(self._random, bytes(games["generator"].tolist()).decode())
         self.pool.restore({name: _unsigned(games[name]) for name in self.pool.state() if name in games})
 
     @abstractmethod
@@ -189,16 +190,16 @@ class PooledRun(StudentRun, ABC, Generic[Options, Progress]):
         and draws new random numbers. Batches may have another size if there are as many games in all.
         """
         super().restore(state)
-        games, slices = _games_of_all(state), self.options.slices
+        games = _games_of_all(state)
         boards = [_unsigned(part["boards"]) for part in games]
-        if sum(map(len, boards)) != self.options.batch_size * slices:
+        if sum(map(len, boards)) != self.options.batch_size * self.options.slices:
             require_same(("batch_size", "slices"), state["options"], self.options)
         rank, count = self._processes.rank, self._processes.count
         self._gathered = games
         if len(games) == count:
             self._continue_games(games[rank])
             return
-        own = part_of(joined(boards, state["options"]["slices"]), slices, rank, count)
+        own = part_of(joined(boards), rank, count)
         self._continue_games({**games[0], "boards": torch.from_numpy(own.view(np.int64))})
         seed = [self.options.seed, self.positions, rank]
         self._random = np.random.default_rng(seed)
@@ -215,5 +216,10 @@ def _games_of_all(state: dict[str, Any]) -> list[dict[str, Tensor]]:
     if "games" in state:
         games: list[dict[str, Tensor]] = state["games"]
         return games
-    generator = torch.tensor(list(state["random"].encode()), dtype=torch.uint8)
-    return [{"generator": generator, **state["pool"]}]
+    older = dict(state["pool"])
+    if "random" in state:
+        older["generator"] = torch.tensor(list(state["random"].encode()), dtype=torch.uint8)
+    if "leads" in state:
+        leads = [state["leads"][name] for name in ("logarithms", "counts")]
+        older["leads"] = torch.tensor(leads, dtype=torch.float64)
+    return [older]

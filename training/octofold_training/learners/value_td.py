@@ -193,7 +193,7 @@ class ValueLearning(PooledRun[ValueOptions, ValueProgress]):
         """Go on from `_games`.
 
         Without the last afterstates, the first update of each slice learns nothing from the move before.
-        Older states have none; those of batches of another size are of other games.
+        Those of older states have another form; those of batches of another size are of other games.
         """
         super()._continue_games(games)
         left = games.get("left")

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from octofold_game.files import write_text
+from octofold_game.files import appending, write_text
 from octofold_game.play_logs.shards import ShuffledMoves
 
 from octofold_training import checkpoints
@@ -107,7 +107,9 @@ class Table:
         self._show = show
         self._deadline = math.inf
         self.failed: dict[str, str] = {}
-        """why a network could not learn, by its name"""
+        """why a network could not learn, by its name; why the report leaves out a stage, by `left_out`"""
+        self.left_out: set[str] = set()
+        """the stages with a damaged file, network and positions each"""
         self._claim()
 
     def _claim(self) -> None:
@@ -197,7 +199,7 @@ class Table:
         network = checkpoint.network.to(self._device)
         player = NetworkPlayer(network, checkpoint.architecture, views, fastest_type(self._device))
         write_text(file, "".join(json.dumps(game) + "\n" for game in games))  # without a line cut off
-        with file.open("a") as opened:
+        with appending(file) as opened:
             for ended in play(player, _SEED, missing):
                 if ended is not None:
                     games.append({"game": ended.game, "score": ended.score, "tile": ended.largest_tile})
@@ -212,22 +214,41 @@ class Table:
     def results(self) -> list[Result]:
         """What has been reached so far: all games of every network, stage and way of play.
 
-        Also those of networks and stages that are in the folder and not among the options.
+        Also those of networks and stages that are in the folder and not among the options. A stage with a
+        damaged file is left out.
         """
         found = []
         for positions, name in self._reached():
-            place = self._folder / name / str(positions)
-            for views in VIEWS:
-                try:
-                    games = read_games(place / f"games-{views}.jsonl")
-                    games = [game for game in games if game["game"] < self.options.games]
-                    if not games:
-                        continue
-                    checkpoint = checkpoints.describe(place)
-                    found.append(_result(name, positions, views, games, checkpoint, self._folder))
-                except TrainingError as error:
-                    self.failed[name] = str(error)
+            try:
+                found += self._stage_results(name, positions)
+            except TrainingError as error:
+                self._leave_out(name, positions, str(error))
+            except OSError as error:
+                self._leave_out(name, positions, f"{error.filename}: {error.strerror}")
         return found
+
+    def _stage_results(self, name: str, positions: int) -> list[Result]:
+        """What a network reached in one stage, a result for each way of play.
+
+        Raises:
+            TrainingError: a file is damaged.
+            OSError: a file cannot be read.
+        """
+        place = self._folder / name / str(positions)
+        found = []
+        for views in VIEWS:
+            games = read_games(place / f"games-{views}.jsonl")
+            games = [game for game in games if game["game"] < self.options.games]
+            if games:
+                found.append(_result(name, positions, views, games, place))
+        return found
+
+    def _leave_out(self, name: str, positions: int, reason: str) -> None:
+        if self.failed.get(name) == reason:  # the same file has stopped the games
+            del self.failed[name]
+        stage = f"{name} at {positions:,} positions"
+        self.left_out.add(stage)
+        self.failed[stage] = f"{reason}; the report leaves out this stage"
 
     def _reached(self) -> list[tuple[int, str]]:
         """The stages in the folder, by positions, and the networks in their order."""
@@ -267,9 +288,14 @@ def _result(
     positions: int,
     views: int,
     games: Sequence[dict[str, Any]],
-    checkpoint: checkpoints.Description,
-    folder: Path,
+    place: Path,
 ) -> Result:
+    """The result of these games of the network in the folder `place`.
+
+    Raises:
+        TrainingError: its description or the history of its run is damaged.
+    """
+    checkpoint = checkpoints.describe(place)
     scores = np.array([game["score"] for game in games], float)
     tiles = np.array([game["tile"] for game in games])
     counted = np.array([(tiles <= TILES[0]).sum(), *((tiles == tile).sum() for tile in TILES[1:])])
@@ -285,8 +311,8 @@ def _result(
         best=int(scores.max()),
         reaches_2048=round(float((tiles >= 2048).mean()), 4),
         largest=tuple(round(float(count) / len(games), 4) for count in counted),
-        accuracy=_accuracy(folder / name / "run" / "history.jsonl", positions),
-        hours=checkpoint.training["hours"],
+        accuracy=_accuracy(place.with_name("run") / "history.jsonl", positions),
+        hours=_number(checkpoint.training, "hours", place / "checkpoint.json"),
     )
 
 
@@ -294,8 +320,19 @@ def _accuracy(history: Path, positions: int) -> float:
     """The accuracy over the last twentieth of the positions."""
     reports = read_reports(history)
     latest = next((each["positions"] for each in reports if each["positions"] >= positions), positions)
-    last = [each["accuracy"] for each in reports if 0.95 * positions <= each["positions"] <= latest]
-    return round(float(np.mean(last)), 4) if last else 0.0
+    last = [each for each in reports if 0.95 * positions <= each["positions"] <= latest]
+    accuracies = [_number(each, "accuracy", history) for each in last]
+    return round(float(np.mean(accuracies)), 4) if accuracies else 0.0
+
+
+def _number(values: Any, name: str, file: Path) -> float:
+    """A number of a file, by its name. Raises `TrainingError` if the file does not have it."""
+    try:
+        return float(values[name])
+    except (KeyError, TypeError, ValueError) as error:
+        raise TrainingError(
+            f"{file} is damaged or of another kind: {name} is missing or no number"
+        ) from error
 
 
 def as_json(results: Sequence[Result]) -> str:

@@ -10,7 +10,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
-from octofold_game.files import whole_file
+from octofold_game.files import naming, whole_file
 
 Report = Mapping[str, Any]
 
@@ -68,7 +68,8 @@ def tensorboard_events(folder: Path, reports: Sequence[Report]) -> Iterator[Call
                 event = Event(wall_time=report["seconds"], step=report["positions"])
                 event.summary.CopyFrom(scalar(name, value))
                 writer.write_event(event)
-        writer.flush()
+        with naming(folder):
+            writer.flush()
 
     for report in reports:
         add(report)

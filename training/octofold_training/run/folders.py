@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from octofold_game.files import why_not_writable
+
 from octofold_training.errors import TrainingError
 
 
@@ -17,8 +19,10 @@ def alone_in(folder: Path) -> Iterator[None]:
     The lock ends with the process, however that ends.
 
     Raises:
-        TrainingError: another process holds it.
+        TrainingError: another process holds it, or it cannot be written.
     """
+    if reason := why_not_writable(folder):
+        raise TrainingError(reason)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("wb") as file:
         try:

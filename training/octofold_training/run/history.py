@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from octofold_game.files import write_text
+from octofold_game.files import appending, write_text
 
 from octofold_training.errors import TrainingError
 
@@ -42,7 +42,7 @@ class History:
     def append(self, report: DataclassInstance) -> None:
         """Append a report, a dataclass of numbers."""
         self.reports.append(asdict(report))
-        with self._file.open("a") as opened:
+        with appending(self._file) as opened:
             opened.write(json.dumps(self.reports[-1]) + "\n")
 
 

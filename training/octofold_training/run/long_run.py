@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, TypeVar
 from uuid import uuid4
+from zipfile import ZipFile
 
+import msgspec
 from octofold_game.files import why_not_writable
 
 from octofold_training import checkpoints
@@ -27,7 +29,7 @@ from octofold_training.run.history import History
 from octofold_training.run.options import fixed, require_same
 from octofold_training.run.processes import ONE_PROCESS, Processes
 from octofold_training.run.progress import notice
-from octofold_training.run.provenance import UNRECORDED, Stage, stages_so_far
+from octofold_training.run.provenance import UNRECORDED, Stage, goes_on, stages_so_far
 
 if TYPE_CHECKING:
     from torch import nn
@@ -155,6 +157,15 @@ class Run(Protocol[Reports]):
         ...
 
 
+class _Counts(msgspec.Struct):
+    """How far a run has come, and by which stages."""
+
+    positions: Annotated[int, msgspec.Meta(ge=0)]
+    seconds: Annotated[float, msgspec.Meta(ge=0)]
+    stages: list[Stage] | None = None
+    """None in a state that is older than stages."""
+
+
 class Begun(NamedTuple):
     """What a run was when it stopped."""
 
@@ -183,11 +194,15 @@ def resume(run: Run[Any], folder: Path) -> Begun:
     """
     file = folder / STATE
     try:
+        with ZipFile(file) as archive:
+            if broken := archive.testzip():  # torch would read it as it is
+                raise ValueError(f"{broken} is not what was written")
         state = checkpoints.load_tensors(file)
-        run.seconds, run.positions = state["seconds"], state["positions"]
+        counts = msgspec.convert(state, _Counts)
+        run.seconds, run.positions = counts.seconds, counts.positions
         require_same(fixed(run.options), state["options"], run.options)
         run.restore(state)
-        return Begun(_stages_of(state), state.get("identity", ""))
+        return Begun(counts.stages or _only_stage(state), state.get("identity", ""))
     except TrainingError as error:
         raise TrainingError(f"{file}: {error}") from error
     except (FileNotFoundError, PermissionError) as error:
@@ -195,14 +210,12 @@ def resume(run: Run[Any], folder: Path) -> Begun:
     except Exception as error:  # torch documents no class of its own for a damaged file
         if lacks_memory(error):  # the file may be whole
             raise
-        raise TrainingError(f"{file} is damaged or belongs to another run ({error})") from error
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise TrainingError(f"{file} is damaged or belongs to another run ({reason})") from error
 
 
-def _stages_of(state: dict[str, Any]) -> list[Stage]:
-    """The stages that a state holds; one that is older than stages has one, by what it does tell."""
-    if "stages" in state:
-        stages: list[Stage] = state["stages"]
-        return stages
+def _only_stage(state: dict[str, Any]) -> list[Stage]:
+    """The stage of a state that is older than stages, by what it does tell."""
     hours = round(state["seconds"] / 3600, 2)
     whole = {"positions": state["positions"], "hours": hours, "options": state["options"]}
     return [{"method": UNRECORDED, **whole}]
@@ -231,8 +244,8 @@ def train(
     unchanged. The other ones of several `processes` are in `follow`.
 
     Raises:
-        TrainingError: another process is training in `folder`, a new run would replace the network in
-            `checkpoint`, the state belongs to another run, or learning failed.
+        TrainingError: another process is training in `folder`, `checkpoint` holds the network of another run,
+            the state belongs to another run, or learning failed.
     """
     with ExitStack() as held:
         with processes.agreed():
@@ -310,10 +323,8 @@ class _Files:
         self._run, self._checkpoint, self._curves = run, checkpoint, curves
         self._before = begun.stages if begun else ()
         self._identity = (begun.identity if begun else "") or uuid4().hex
-        # Then its checkpoint, if it has one, names no run.
-        self._is_older = begun is not None and not begun.identity and run.has_learned
         self._require_own_checkpoint()
-        # Found at the first save, it would cost the time until then.
+        # At the first save, it would cost what was learned until then.
         if reason := why_not_writable(checkpoint):
             raise TrainingError(f"--checkpoint: {reason}")
 
@@ -362,13 +373,19 @@ class _Files:
         """No run replaces the network of another one, whichever folder it names when it goes on."""
         if not checkpoints.is_checkpoint(self._checkpoint):
             return
-        with suppress(CheckpointError):  # what cannot be read is not known to be this run's
-            of = checkpoints.describe(self._checkpoint).training.get("run", "")
-            if of == self._identity or (not of and self._is_older):
-                return
-        raise TrainingError(
-            f"{self._checkpoint} holds the network of another run; remove it, or name another --checkpoint"
-        )
+        otherwise = "remove it, or name another --checkpoint"
+        try:
+            training = checkpoints.describe(self._checkpoint).training
+            # A checkpoint that is older than names of runs is known by its stages.
+            own = (
+                training["run"] == self._identity
+                if "run" in training
+                else goes_on(training.get("stages", []), self._before)
+            )
+        except CheckpointError as error:
+            raise TrainingError(f"{error}; {otherwise}") from error
+        if not own:
+            raise TrainingError(f"{self._checkpoint} holds the network of another run; {otherwise}")
 
 
 def _require_float16(network: nn.Module, checkpoint: Path) -> None:
