@@ -10,7 +10,7 @@ import platform
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from octofold_game.files import read_regular
+from octofold_game.files import appending, read_regular
 from octofold_game.processors import cpu_name
 
 RUNS_FILE = "runs.jsonl"
@@ -62,9 +62,9 @@ class Provenance:
         """Add the run to the file of a result folder.
 
         Raises:
-            OSError: the file cannot be written.
+            OSError: the file cannot be written; the error names it.
         """
-        with (folder / RUNS_FILE).open("a", encoding="utf-8") as file:
+        with appending(folder / RUNS_FILE) as file:
             file.write(json.dumps(asdict(self)) + "\n")
 
     def to_json(self) -> dict[str, Any]:
@@ -74,13 +74,24 @@ class Provenance:
 
 @contextmanager
 def recorded(folder: Path, *, command: bool = True) -> Iterator[None]:
-    """Add the run in the block to the result folder if it changed the folder's games, whatever ends it."""
+    """Add the run in the block to the result folder if it changed the folder's games, whatever ends it.
+
+    Raises:
+        OSError: the run cannot be added, and no error has ended the block.
+    """
     run, before = Provenance.now(command=command), _games(folder)
-    try:
-        yield
-    finally:
+
+    def add() -> None:
         if _games(folder) != before:
             run.append(folder)
+
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # the error of the block says more, and often has the same cause: a full disk
+            add()
+        raise
+    add()
 
 
 def _games(folder: Path) -> list[tuple[int, int]]:

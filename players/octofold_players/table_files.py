@@ -19,7 +19,7 @@ class TableFileError(ValueError):
 
 
 _ROWS = 1 << 22
-"""Of an array that are written at once: the memory for a copy of them must be there."""
+"""Rows of an array that are written at a time: a copy of them takes memory."""
 
 
 def save_array(file: Path, array: NDArray[np.generic]) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
 import threading
 from concurrent.futures import Future
 from contextlib import ExitStack
@@ -25,6 +24,7 @@ from octofold_server.process.announcement import (
     warn_of_strangers,
 )
 from octofold_server.process.assembly import build
+from octofold_server.process.places import check_places
 from octofold_server.process.ports import Ports
 from octofold_server.process.ready_file import ReadyFile
 from octofold_server.process.watchdog import Watchdog
@@ -32,7 +32,7 @@ from octofold_server.protocols.health import Health
 from octofold_server.system.native_log import NativeLog
 from octofold_server.system.siblings import ProcessSlot
 from octofold_server.system.signals import Signals
-from octofold_server.system.sockets import StartupError, address_of, port_written
+from octofold_server.system.sockets import address_of, port_written
 
 LAST_LOAD_SECONDS = 1.0
 """Time for a thread that loads a model to stop. Reading a file or making a session may take longer."""
@@ -65,7 +65,7 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, slot: Proce
         ServingError: gRPC has failed.
         ModelError: no model can be served.
     """
-    _check_places(config)
+    check_places(config)
     parts = build(config, new_backends, slot)
     admission, health, models = parts.admission, parts.health, parts.models
     ports = Ports(parts, lambda: _report_failure(admission, health, signals))
@@ -111,20 +111,6 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, slot: Proce
         # The interpreter would wait for a loading thread, or unload memory that a native library still uses.
         logging.shutdown()
         os._exit(0)
-
-
-def _check_places(config: Config) -> None:
-    """Check that the files of the ports and the ready file can be made, before minutes of loading."""
-    files = {"port file": (config.port_file, config.rest_port_file), "ready file": (config.ready_file,)}
-    for name, paths in files.items():
-        for path in paths:
-            if path is None or path.exists():
-                continue
-            try:
-                with tempfile.TemporaryFile(dir=path.parent):
-                    pass
-            except OSError as error:
-                raise StartupError(f"cannot write the {name} {path}: {error.strerror}") from error
 
 
 def _serve_until_signal(

@@ -64,6 +64,8 @@ ROWS = [BOARD[start : start + 4] for start in range(0, 16, 4)]
         "/".join(" ".join(map(str, row)) for row in ROWS),
         "".join(" ".join(map(str, row)) + "/" for row in ROWS),
         "".join(" ".join(map(str, row)) + ";\t" for row in ROWS),
+        "[" + "".join(" ".join(map(str, row)) + " ;" for row in ROWS) + "]",
+        "[" + "".join(" ".join(map(str, row)) + " ; " for row in ROWS) + "] ;\r\n",
         "; ".join(",".join(map(str, row)) for row in ROWS),
         "\n".join(",".join(map(str, row)) for row in ROWS),
     ],

@@ -54,6 +54,29 @@ def test_a_run_that_plays_no_game_leaves_no_record(tmp_path: Path) -> None:
     assert first.machine == second.machine
 
 
+def test_a_run_that_a_full_disk_does_not_record_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "runs.jsonl").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left") as failure, recorded(tmp_path):
+        (tmp_path / "games.replay").write_bytes(b"a game")
+    assert failure.value.filename == str(tmp_path / "runs.jsonl")
+
+
+@pytest.mark.parametrize("end", [EvaluationError("the server is gone"), KeyboardInterrupt()])
+def test_a_run_that_a_full_disk_does_not_record_does_not_hide_what_ended_it(
+    tmp_path: Path, end: BaseException
+) -> None:
+    (tmp_path / "runs.jsonl").symlink_to("/dev/full")
+
+    @recorded(tmp_path)
+    def play() -> None:
+        (tmp_path / "games.replay").write_bytes(b"a game")
+        raise end
+
+    with pytest.raises(type(end)) as failure:
+        play()
+    assert failure.value is end
+
+
 def load_test(limit: Limit | None) -> LoadTest:
     setup = Setup("a:1", "m", "1", "int8", "ab", "0.2.0", "packed:4", 4, "games", 1, 0, 5.0, Plan())
     test = LoadTest(setup, limit, highest_rate=90.0 if limit else None, finished=True, run=RUN)

@@ -97,15 +97,27 @@ def test_a_server_with_nothing_to_serve_says_why_in_one_line_and_fails(
     assert message in server.log.splitlines()[-1]
 
 
-@pytest.mark.parametrize("flag", ["--port-file", "--ready-file"])
-def test_a_file_that_cannot_be_made_is_refused_before_the_models_are_loaded(
-    write_version: WriteVersion, start_server: Start, flag: str
+@pytest.mark.parametrize(
+    ("arguments", "file", "reason"),
+    [
+        (("--port-file",), "/nowhere/file", "No such file or directory"),
+        (("--ready-file",), "/nowhere/file", "No such file or directory"),
+        (("--port-file",), "/dev", "Is a directory"),
+        (("--ready-file",), "/dev", "Is a directory"),
+        (("--rest-port", "0", "--rest-port-file"), "/dev", "Is a directory"),
+        (("--processes", "2", "--port-file"), "/dev", "Is a directory"),
+        # It exists, but a port file is replaced, and nobody can make a file in /proc.
+        (("--port-file",), "/proc/version", ""),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_refused_before_the_models_are_loaded(
+    write_version: WriteVersion, start_server: Start, arguments: tuple[str, ...], file: str, reason: str
 ) -> None:
     write_version()
-    server = start_server(flag, "/nowhere/file", ready=False)
+    server = start_server(*arguments, file, ready=False)
     assert server.wait() == 1
     (line,) = server.log.splitlines()
-    assert line.endswith("file /nowhere/file: No such file or directory")
+    assert f"file {file}: {reason}" in line
 
 
 @pytest.mark.parametrize(
