@@ -86,7 +86,7 @@ def whole_file(file: Path) -> Iterator[Path]:
 
 @contextmanager
 def appending(file: Path) -> Iterator[TextIO]:
-    """Open a text file to write at its end, as UTF-8; an error of the file names it."""
+    """Open a text file to write at its end, as UTF-8. An error of the block that names no file names it."""
     with naming(file), file.open("a", encoding="utf-8") as opened:
         yield opened
 
@@ -103,8 +103,9 @@ def naming(path: Path) -> Iterator[None]:
 
 def _name(error: BaseException, file: Path, partial: Path | None = None) -> None:
     """Let an error name `file` if it names none, or `partial`, which nobody knows."""
+    nameless = (None, partial, str(partial)) if partial else (None,)
     # An error without a number shows its text, and only if it has no file.
-    if isinstance(error, OSError) and error.errno and error.filename in (None, partial, str(partial)):
+    if isinstance(error, OSError) and error.errno and error.filename in nameless:
         error.filename = str(file)
 
 

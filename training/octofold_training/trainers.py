@@ -255,8 +255,8 @@ def _rebuild_table_alone(parsed: argparse.Namespace) -> None:
             print("octofold-train: out of time; the same command continues", file=sys.stderr)
         finally:
             report = write_report(table.results(), parsed.state)
-    for name, reason in table.failed.items():
-        print(f"octofold-train: {name}: {reason}", file=sys.stderr)
+            for name, reason in table.failed.items():
+                print(f"octofold-train: {name}: {reason}", file=sys.stderr)
     print(f"{report}\ntable: {parsed.state / 'table.md'}\ncurve: {parsed.state / 'scores.png'}")
     if table.left_out:
         raise TrainingError(f"{parsed.state / 'table.md'} is not complete")

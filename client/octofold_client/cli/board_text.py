@@ -7,13 +7,13 @@ numpy and JSON print them.
 import re
 from collections.abc import Iterable
 from itertools import islice
-from string import whitespace
 
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.rules import LARGEST_EXPONENT
 
 _ROW_END = re.compile(r"\s*\]\s*,?\s*\[\s*|\s*[;/\n]\s*")
+_AROUND = re.compile(r"^[\s\[]+|[\s\];/]+$")
 
 
 class BoardTextError(ValueError):
@@ -34,7 +34,7 @@ def parse_board(
     Raises:
         BoardTextError: the text is not a board.
     """
-    rows = [_cells(row) for row in _ROW_END.split(text.lstrip("[" + whitespace).rstrip("];/" + whitespace))]
+    rows = [_cells(row) for row in _ROW_END.split(_AROUND.sub("", text))]
     words = [word for row in rows for word in row]
     if len(words) != 16:
         raise BoardTextError(f"{where}: a board has 16 cells, got {len(words)}")

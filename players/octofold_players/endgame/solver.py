@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import numpy as np
 from numba import njit
@@ -61,7 +62,7 @@ def solve(
 
 
 def _no_entries(positions: int) -> NDArray[np.uint16]:
-    """Zeros in small pages, a quarter of which never holds an entry and so takes no memory.
+    """Zeros in small pages. A quarter of the pages never hold an entry and take no memory.
 
     In pages of 2 MB, which numpy would ask for, nearly all memory would be taken.
     """
@@ -71,7 +72,8 @@ def _no_entries(positions: int) -> NDArray[np.uint16]:
     except OSError as error:
         raise MemoryError(f"no memory for {positions * BYTES_A_POSITION / 1e9:.1f} GB of entries") from error
     if hasattr(mmap, "MADV_NOHUGEPAGE"):  # Linux
-        memory.madvise(mmap.MADV_NOHUGEPAGE)
+        with suppress(OSError):  # a kernel without large pages refuses the advice
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
     return np.frombuffer(memory, np.uint16)
 
 

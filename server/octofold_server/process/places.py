@@ -12,25 +12,26 @@ from octofold_server.system.sockets import StartupError
 
 
 def check_places(config: Config) -> None:
-    """Check the files of the ports and the ready file.
+    """Check the files of the ports and the ready file: they are made, removed and made again.
 
     Raises:
         StartupError: one cannot be written.
     """
-    for path in (config.port_file, config.rest_port_file):
-        _check_place("port file", path, is_replaced=True)
-    _check_place("ready file", config.ready_file, is_replaced=False)
+    files = {"port file": (config.port_file, config.rest_port_file), "ready file": (config.ready_file,)}
+    for name, paths in files.items():
+        for path in paths:
+            try:
+                if path is not None:
+                    _check_place(path)
+            except OSError as error:
+                raise StartupError(f"cannot write the {name} {path}: {error.strerror}") from error
 
 
-def _check_place(name: str, path: Path | None, *, is_replaced: bool) -> None:
-    """Check that a file can be written: one that is replaced, not only touched, needs its folder."""
-    if path is None:
-        return
-    try:
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if is_replaced or not path.exists():
-            with tempfile.TemporaryFile(dir=path.parent):
-                pass
-    except OSError as error:
-        raise StartupError(f"cannot write the {name} {path}: {error.strerror}") from error
+def _check_place(path: Path) -> None:
+    """Raises `OSError` if a file cannot be written, or cannot be made again."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if path.exists() and not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    with tempfile.TemporaryFile(dir=path.parent):
+        pass

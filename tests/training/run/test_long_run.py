@@ -138,21 +138,31 @@ def test_a_run_that_goes_on_leaves_the_checkpoint_of_another_run_alone(
     student.train(tmp_path / "mine", positions=640.0)  # its own is replaced
 
 
-def _make_older_than_names_of_runs(folder: Path) -> None:
+def _make_older(folder: Path, *than: str) -> None:
+    """Take these from the state and from the checkpoint of a run."""
     state = checkpoints.load_tensors(folder / "run" / "state.pt")
-    del state["identity"]
-    checkpoints.save_tensors(folder / "run" / "state.pt", state)
+    checkpoints.save_tensors(
+        folder / "run" / "state.pt", {name: each for name, each in state.items() if name not in than}
+    )
+    _change_checkpoint(folder, lambda training: [training.pop(name, None) for name in than])
+
+
+def _change_checkpoint(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     description = folder / "net" / "checkpoint.json"
     content = json.loads(description.read_text())
-    del content["training"]["run"]
+    change(content["training"])
     description.write_text(json.dumps(content))
 
 
+NAMES = ("identity", "is_older", "run")
+
+
+@pytest.mark.parametrize("than", [NAMES, (*NAMES, "stages")], ids=["names", "stages"])
 def test_a_run_that_is_older_than_names_of_runs_goes_on(
-    student: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    student: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, than: tuple[str, ...]
 ) -> None:
     student.train(tmp_path, positions=320.0)
-    _make_older_than_names_of_runs(tmp_path)
+    _make_older(tmp_path, *than)
 
     def no_save(*_: Any, **__: Any) -> None:
         raise OSError("the disk is full")
@@ -172,10 +182,28 @@ def test_an_older_run_leaves_a_checkpoint_without_a_name_alone_if_its_stages_dif
     student.train(tmp_path / "mine", positions=320.0)
     student.train(tmp_path / "other", positions=320.0, learning_rate=1e-4)
     for name in ("mine", "other"):
-        _make_older_than_names_of_runs(tmp_path / name)
+        _make_older(tmp_path / name, *NAMES)
     folders = (tmp_path / "mine" / "run", tmp_path / "other" / "net")
     with pytest.raises(TrainingError, match="net holds the network of another run"):
         train(student.make(positions=640.0), *folders, student.curves, lambda _: None)
+
+
+def test_a_run_with_a_name_leaves_a_checkpoint_without_one_alone(student: Trainer, tmp_path: Path) -> None:
+    student.train(tmp_path, positions=320.0)
+    _change_checkpoint(tmp_path, lambda training: training.pop("run"))
+    with pytest.raises(TrainingError, match="net holds the network of another run"):
+        student.train(tmp_path, positions=640.0)
+
+
+@pytest.mark.parametrize("stages", [None, [{}], "x"])
+def test_damaged_stages_of_an_older_checkpoint_are_told(
+    student: Trainer, tmp_path: Path, stages: object
+) -> None:
+    student.train(tmp_path, positions=320.0)
+    _make_older(tmp_path, *NAMES)
+    _change_checkpoint(tmp_path, lambda training: training.update(stages=stages))
+    with pytest.raises(TrainingError, match=r"net is damaged \(not stages: .* name another --checkpoint"):
+        student.train(tmp_path, positions=640.0)
 
 
 @pytest.mark.parametrize("content", ["no JSON", "null", '{"format": 1, "training": []}', "[" * 100_000])
@@ -191,7 +219,7 @@ def test_a_checkpoint_that_cannot_be_read_is_not_replaced_and_said_to_be_so(
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("positions", -5), ("positions", "x"), ("seconds", None), ("seconds", float("nan")), ("stages", [1])],
+    [("positions", -5), ("positions", "x"), ("seconds", None), ("seconds", float("nan")), ("stages", [{}])],
 )
 def test_a_state_with_impossible_counts_is_damaged(
     student: Trainer, tmp_path: Path, name: str, value: object

@@ -161,8 +161,10 @@ class PooledRun(StudentRun, ABC, Generic[Options, Progress]):
 
     def _continue_games(self, games: Mapping[str, Tensor]) -> None:
         """Go on from `_games`."""
-        if "generator" in games:  # a state that is older has none
+        if "generator" in games:
             restore_random(self._random, bytes(games["generator"].tolist()).decode())
+        else:  # a state that is older has none; at least what the beginning drew does not come again
+            self._random = np.random.default_rng([self.options.seed, self.positions, self._processes.rank])
         self.pool.restore({name: _unsigned(games[name]) for name in self.pool.state() if name in games})
 
     @abstractmethod

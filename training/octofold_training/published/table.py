@@ -273,11 +273,14 @@ def read_games(file: Path) -> list[dict[str, Any]]:
     """
     if not file.exists():
         return []
-    *lines, _cut_off = file.read_text("utf-8", "replace").split("\n")
+    try:
+        *lines, _cut_off = file.read_text("utf-8", "replace").split("\n")
+    except OSError as error:
+        raise TrainingError(f"{file}: {error.strerror}") from error
     try:
         games = [json.loads(line) for line in lines]
         return [{name: int(game[name]) for name in ("game", "score", "tile")} for game in games]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise TrainingError(
             f"{file} is damaged ({error}); delete it, and its games are played again"
         ) from error
@@ -329,7 +332,7 @@ def _number(values: Any, name: str, file: Path) -> float:
     """A number of a file, by its name. Raises `TrainingError` if the file does not have it."""
     try:
         return float(values[name])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise TrainingError(
             f"{file} is damaged or of another kind: {name} is missing or no number"
         ) from error

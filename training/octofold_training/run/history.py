@@ -57,7 +57,7 @@ def read_reports(file: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(lines, 1):
         try:
             report = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             report = None
         if not isinstance(report, dict) or not isinstance(report.get("positions"), int):
             raise TrainingError(f"{file}:{number}: not a report of a run; delete the line")

@@ -29,7 +29,7 @@ from octofold_training.run.history import History
 from octofold_training.run.options import fixed, require_same
 from octofold_training.run.processes import ONE_PROCESS, Processes
 from octofold_training.run.progress import notice
-from octofold_training.run.provenance import UNRECORDED, Stage, goes_on, stages_so_far
+from octofold_training.run.provenance import Stage, goes_on, only_stage, require_stages, stages_so_far
 
 if TYPE_CHECKING:
     from torch import nn
@@ -158,12 +158,10 @@ class Run(Protocol[Reports]):
 
 
 class _Counts(msgspec.Struct):
-    """How far a run has come, and by which stages."""
+    """How far a run has come."""
 
     positions: Annotated[int, msgspec.Meta(ge=0)]
-    seconds: Annotated[float, msgspec.Meta(ge=0)]
-    stages: list[Stage] | None = None
-    """None in a state that is older than stages."""
+    seconds: Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 
 
 class Begun(NamedTuple):
@@ -172,6 +170,8 @@ class Begun(NamedTuple):
     stages: Sequence[Stage] = ()
     identity: str = ""
     """Which run it is, as its checkpoint says, too; empty for a state that is older than this."""
+    is_older: bool = False
+    """Whether its checkpoint may be older than that, too: it was when the state was saved."""
 
 
 _NEW = Begun()
@@ -182,7 +182,7 @@ def save_state(run: Run[Any], folder: Path, begun: Begun = _NEW) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     state = run.state()
     state |= {"options": asdict(run.options), "seconds": run.seconds, "positions": run.positions}
-    state |= {"stages": list(begun.stages), "identity": begun.identity}
+    state |= {"stages": list(begun.stages), "identity": begun.identity, "is_older": begun.is_older}
     checkpoints.save_tensors(folder / STATE, state)
 
 
@@ -202,7 +202,8 @@ def resume(run: Run[Any], folder: Path) -> Begun:
         run.seconds, run.positions = counts.seconds, counts.positions
         require_same(fixed(run.options), state["options"], run.options)
         run.restore(state)
-        return Begun(counts.stages or _only_stage(state), state.get("identity", ""))
+        identity = state.get("identity", "")
+        return Begun(_stages_of(state), identity, state.get("is_older", not identity))
     except TrainingError as error:
         raise TrainingError(f"{file}: {error}") from error
     except (FileNotFoundError, PermissionError) as error:
@@ -214,11 +215,16 @@ def resume(run: Run[Any], folder: Path) -> Begun:
         raise TrainingError(f"{file} is damaged or belongs to another run ({reason})") from error
 
 
-def _only_stage(state: dict[str, Any]) -> list[Stage]:
-    """The stage of a state that is older than stages, by what it does tell."""
-    hours = round(state["seconds"] / 3600, 2)
-    whole = {"positions": state["positions"], "hours": hours, "options": state["options"]}
-    return [{"method": UNRECORDED, **whole}]
+def _stages_of(saved: dict[str, Any]) -> list[Stage]:
+    """The stages of a state, or of what a checkpoint tells of its training; either may be older than stages.
+
+    Raises:
+        ValueError: there is something else in their place.
+    """
+    if "stages" in saved:
+        return require_stages(saved["stages"])
+    seconds = saved["seconds"] if "seconds" in saved else saved["hours"] * 3600
+    return require_stages(only_stage(saved["positions"], seconds, saved["options"]))
 
 
 Estimate = Callable[[Run[Any], Sequence[Mapping[str, Any]]], "Strength | None"]
@@ -323,6 +329,7 @@ class _Files:
         self._run, self._checkpoint, self._curves = run, checkpoint, curves
         self._before = begun.stages if begun else ()
         self._identity = (begun.identity if begun else "") or uuid4().hex
+        self._is_older = begun is not None and begun.is_older
         self._require_own_checkpoint()
         # At the first save, it would cost what was learned until then.
         if reason := why_not_writable(checkpoint):
@@ -348,9 +355,10 @@ class _Files:
             _require_float16(run.averaged.module, self._checkpoint)
         self._require_own_checkpoint()  # another run may have written there while this one learned
         stages = stages_so_far(self._before, run.origin, asdict(run.options), run.positions, run.seconds)
-        save_state(run, self.folder, Begun(stages, self._identity))
+        save_state(run, self.folder, Begun(stages, self._identity, self._is_older))
         if run.has_learned:
             self._save_checkpoint(stages, float16)
+            self._is_older = False
         reports = self.history.reports
         draw_curves(reports, self.folder / "curves.png", self._curves)
         write_csv(reports, self.folder / "curves.csv")
@@ -376,14 +384,13 @@ class _Files:
         otherwise = "remove it, or name another --checkpoint"
         try:
             training = checkpoints.describe(self._checkpoint).training
-            # A checkpoint that is older than names of runs is known by its stages.
-            own = (
-                training["run"] == self._identity
-                if "run" in training
-                else goes_on(training.get("stages", []), self._before)
-            )
+            own = training.get("run") == self._identity
+            if self._is_older and "run" not in training:
+                own = goes_on(_stages_of(training), self._before)
         except CheckpointError as error:
             raise TrainingError(f"{error}; {otherwise}") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise TrainingError(f"{self._checkpoint} is damaged ({error}); {otherwise}") from error
         if not own:
             raise TrainingError(f"{self._checkpoint} holds the network of another run; {otherwise}")
 

@@ -8,15 +8,46 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
+
+import msgspec
 
 Stage = dict[str, Any]
 """Plain JSON: `positions` and `hours` of this stage, its `options`, its `method`, and the SHA-256 of what it
 learned from or started from."""
 
+
+class _Required(TypedDict):
+    """What every stage has."""
+
+    positions: int
+    hours: float
+    options: dict[str, Any]
+
+
 _LENGTHS = ("positions", "episodes", "hours")
 
 UNRECORDED = "not recorded: the run began before stages were"
+
+
+def require_stages(found: Any) -> list[Stage]:
+    """What was read from a file, if it is a list of stages.
+
+    Raises:
+        ValueError: it is not.
+    """
+    try:
+        msgspec.convert(found, list[_Required])
+    except msgspec.ValidationError as error:
+        raise ValueError(f"not stages: {error}") from error
+    stages: list[Stage] = found
+    return stages
+
+
+def only_stage(positions: int, seconds: float, options: Mapping[str, Any]) -> list[Stage]:
+    """The stages of a run that is older than stages, by what is known of it."""
+    hours = round(seconds / 3600, 2)
+    return [{"method": UNRECORDED, "positions": positions, "hours": hours, "options": dict(options)}]
 
 
 def stages_so_far(
