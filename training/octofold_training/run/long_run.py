@@ -29,7 +29,7 @@ from octofold_training.run.history import History
 from octofold_training.run.options import fixed, require_same
 from octofold_training.run.processes import ONE_PROCESS, Processes
 from octofold_training.run.progress import notice
-from octofold_training.run.provenance import Stage, goes_on, only_stage, require_stages, stages_so_far
+from octofold_training.run.provenance import UNRECORDED, Stage, goes_on, require_stages, stages_so_far
 
 if TYPE_CHECKING:
     from torch import nn
@@ -216,15 +216,18 @@ def resume(run: Run[Any], folder: Path) -> Begun:
 
 
 def _stages_of(saved: dict[str, Any]) -> list[Stage]:
-    """The stages of a state, or of what a checkpoint tells of its training; either may be older than stages.
+    """The stages of a state, or of what a checkpoint tells of its training.
+
+    One that is older than stages has one, by what it does tell.
 
     Raises:
         ValueError: there is something else in their place.
     """
     if "stages" in saved:
         return require_stages(saved["stages"])
-    seconds = saved["seconds"] if "seconds" in saved else saved["hours"] * 3600
-    return require_stages(only_stage(saved["positions"], seconds, saved["options"]))
+    hours = saved["hours"] if "hours" in saved else round(saved["seconds"] / 3600, 2)
+    whole = {"positions": saved["positions"], "hours": hours, "options": saved["options"]}
+    return require_stages([{"method": UNRECORDED, **whole}])
 
 
 Estimate = Callable[[Run[Any], Sequence[Mapping[str, Any]]], "Strength | None"]

@@ -44,12 +44,6 @@ def require_stages(found: Any) -> list[Stage]:
     return stages
 
 
-def only_stage(positions: int, seconds: float, options: Mapping[str, Any]) -> list[Stage]:
-    """The stages of a run that is older than stages, by what is known of it."""
-    hours = round(seconds / 3600, 2)
-    return [{"method": UNRECORDED, "positions": positions, "hours": hours, "options": dict(options)}]
-
-
 def stages_so_far(
     before: Sequence[Stage],
     origin: Mapping[str, Any],
