@@ -5,6 +5,9 @@
 The search looks only at the most annoying spawns, which keeps the tree narrow. A move that makes the tile
 2048 wins, and a sooner win is worth more than a later one
 (https://github.com/ovolve/2048-AI, ai.js, described in https://stackoverflow.com/a/22389702).
+
+The option `expected` is ours. The most annoying spawns are seldom the ones that come, and a search that fears
+them alone gives up good positions. With the option, all spawns after the board's own moves count.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from octofold_game.bitboards import LARGEST_EXPONENT, OUTGROWN, has_tile, slide, transpose
+from octofold_game.bitboards import LARGEST_EXPONENT, OUTGROWN, count_empty, has_tile, slide, transpose
 
 from octofold_players.local_player import ValuePlayer, best_moves, check_option
 from octofold_players.minimax_heuristic import annoyance, count_islands, heuristic
@@ -29,6 +32,8 @@ LOST = -10_000.0
 WON = 10_000.0
 """The worth of a move that wins. Each move that a win is further away takes 1 off."""
 _LEAST_WON = 9_900.0
+ANNOYING = _U(0)
+"""In place of a set of spawns: the most annoying ones of the afterstate."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,8 @@ class MinimaxPlayer(ValuePlayer):
     """
     win: int = 2048
     """The tile that wins. Boards that hold it or a larger one are played on without a win; 0 never wins."""
+    expected: bool = False
+    """Value the board's own moves by the mean over all spawns; after those, the most annoying ones count."""
 
     def __post_init__(self) -> None:
         """Check the options.
@@ -75,14 +82,14 @@ class MinimaxPlayer(ValuePlayer):
                 lambda n: self._deepen(boards[n : n + 1], values[n : n + 1], win, exact), len(boards)
             )
         else:
-            spread(_fill, boards, values, self.depth, win, exact)
+            spread(_fill, boards, values, self.depth, win, exact, self.expected)
         return values
 
     def _deepen(self, board: NDArray[np.uint64], values: NDArray[np.float64], win: int, exact: bool) -> None:
         """Write the values `[1, 4]` of the deepest search that started in time."""
         end = time.thread_time() + self.milliseconds / 1000
         for depth in range(self.depth, _DEEPEST + 1):
-            reached = _fill(board, values, depth, win, exact)
+            reached = _fill(board, values, depth, win, exact, self.expected)
             # A deeper search finds no sooner win, and chooses the same move if only one is legal.
             decided = values.max() > _LEAST_WON or np.isfinite(values).sum() < 2
             if time.thread_time() >= end or reached < depth or (decided and not exact):
@@ -90,7 +97,7 @@ class MinimaxPlayer(ValuePlayer):
 
 
 @njit(cache=True, nogil=True)
-def _fill(boards, values, most_depth, winning, exact):
+def _fill(boards, values, most_depth, winning, exact, expected):
     """Write the values of the deepest search of each board that is not lost; return the last one's depth.
 
     If the most annoying spawns end the game whatever the move, the search says nothing about the moves. As in
@@ -99,13 +106,13 @@ def _fill(boards, values, most_depth, winning, exact):
     depth = most_depth
     for n in range(len(boards)):
         for depth in range(most_depth, 0, -1):
-            if _search(boards[n], values[n], depth, winning, exact) > LOST:
+            if _search(boards[n], values[n], depth, winning, exact, expected) > LOST:
                 break
     return depth
 
 
 @njit(cache=True, nogil=True)
-def _search(board, values, depth, winning, exact):
+def _search(board, values, depth, winning, exact, expected):
     """Write the values of a board's moves, and return the largest one."""
     win = np.int64(winning)
     for cell in range(16):
@@ -120,29 +127,55 @@ def _search(board, values, depth, winning, exact):
             worth = -np.inf
         elif win and has_tile(afterstate, win):
             worth = WON
+        elif expected:
+            worth = expected_case(afterstate, depth - 1, win, WON - 1.0)
         else:
-            worth = worst_case(afterstate, depth - 1, -np.inf if exact else best, np.inf, win, WON - 1.0)
+            known = -np.inf if exact else best
+            worth = worst_case(afterstate, ANNOYING, depth - 1, known, np.inf, win, WON - 1.0)
         values[move] = worth
         best = max(best, worth)
     return best
 
 
 @njit(cache=True, nogil=True)
-def worst_case(afterstate, depth, alpha, beta, win, won):
-    """The worth of an afterstate: the best moves against the most annoying spawns, `depth` moves deep.
+def expected_case(afterstate, depth, win, won):
+    """The worth of an afterstate: the mean over all spawns, after which only the most annoying ones count."""
+    if depth == 0:
+        return heuristic(afterstate)
+    total = 0.0
+    for cell in range(16):
+        if afterstate >> _U(4 * cell) & _U(0xF) == _U(0):
+            two, four = _U(1) << _U(cell), _U(1) << _U(16 + cell)
+            total += 0.9 * worst_case(afterstate, two, depth, -np.inf, np.inf, win, won)
+            total += 0.1 * worst_case(afterstate, four, depth, -np.inf, np.inf, win, won)
+    return total / count_empty(afterstate)
+
+
+@njit(cache=True, nogil=True)
+def worst_case(afterstate, spawns, depth, alpha, beta, win, won):
+    """The worth of an afterstate: the best moves against the worst of some spawns, `depth` moves deep.
 
     The result is exact only between `alpha` and `beta`. If the worth is not above `alpha`, the result is some
-    number that is not above `alpha`; likewise for a worth that is not below `beta`. The next move is worth
-    `won` if it makes a tile of the exponent `win`, unless that is 0.
+    number that is not above `alpha`; likewise for a worth that is not below `beta`.
+
+    Args:
+        afterstate: a 64-bit board.
+        spawns: a bit set as of `most_annoying`; `ANNOYING` stands for its own.
+        depth: how many moves follow.
+        alpha: the worth that another move has already.
+        beta: the worth that another spawn has already.
+        win: the exponent of the tile that wins, or 0.
+        won: the worth of the next move if it wins.
     """
     if depth == 0:
         return heuristic(afterstate)
-    candidates = most_annoying(afterstate)
+    if spawns == ANNOYING:
+        spawns = most_annoying(afterstate)
     worst = beta
-    for candidate in range(32):
-        if candidates >> _U(candidate) & _U(1) == _U(0):
+    for spawn in range(32):
+        if spawns >> _U(spawn) & _U(1) == _U(0):
             continue
-        board = afterstate | _U(1 + candidate // 16) << _U(4 * (candidate % 16))
+        board = afterstate | _U(1 + spawn // 16) << _U(4 * (spawn % 16))
         best = LOST
         for move in range(4):
             following, reward = slide(board, move)
@@ -153,7 +186,8 @@ def worst_case(afterstate, depth, alpha, beta, win, won):
             elif win and has_tile(following, win):
                 best = won
             else:
-                best = max(best, worst_case(following, depth - 1, max(alpha, best), worst, win, won - 1.0))
+                worth = worst_case(following, ANNOYING, depth - 1, max(alpha, best), worst, win, won - 1.0)
+                best = max(best, worth)
             if best >= worst:
                 break
         worst = min(worst, best)

@@ -117,6 +117,37 @@ def test_a_sooner_win_is_worth_more_than_a_later_one_and_than_all_else(
     assert (values < 9900).any()
 
 
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_expected_averages_over_the_spawns_after_the_boards_own_moves(
+    boards: NDArray[np.uint8], depth: int
+) -> None:
+    chosen = np.where(boards > 0, boards + 2, 0).astype(np.uint8)[3 : 24 if depth < 3 else 9]
+    after, _, legal = rules.afterstates(chosen)
+    expected = np.full((len(chosen), 4), -np.inf)
+    for n, move in np.argwhere(legal).tolist():
+        afterstate = after[n, move]
+        if (afterstate == 9).any():
+            expected[n, move] = WON
+        elif depth == 1:
+            expected[n, move] = worth(afterstate)
+        else:
+            expected[n, move] = mean_over_spawns(afterstate, depth - 1, win=9)
+    values = MinimaxPlayer(depth=depth, win=512, expected=True).action_values(chosen)
+    np.testing.assert_allclose(values, expected, rtol=1e-9)
+
+
+def mean_over_spawns(afterstate: Square, depth: int, win: int) -> float:
+    total = 0.0
+    cells = np.flatnonzero(afterstate == 0)
+    for cell in cells:
+        for exponent, share in ((1, 0.9), (2, 0.1)):
+            board = afterstate.copy()
+            board[cell] = exponent
+            best = max(LOST, *plain_minimax(board, depth, win))
+            total += share * (best - 1 if best > 9900 else best)  # a later win is worth less
+    return total / len(cells)
+
+
 def test_the_tile_that_wins_is_2048_until_it_is_on_the_board() -> None:
     board = np.array([10, 10, 1, 2, 3, 1, 2, 3, 1, 2, 3, 4, 0, 1, 2, 3], np.uint8)
     assert MinimaxPlayer().action_values(board[None])[0].max() == WON
@@ -145,8 +176,8 @@ def test_the_move_is_the_same_with_and_without_exact_values(boards: NDArray[np.u
 
 def test_the_defaults_are_three_moves_and_2048(boards: NDArray[np.uint8]) -> None:
     default = MinimaxPlayer()
-    assert (default.depth, default.milliseconds, default.win) == (3, 0, 2048)
-    explicit = MinimaxPlayer(depth=3, milliseconds=0, win=2048)
+    assert (default.depth, default.milliseconds, default.win, default.expected) == (3, 0, 2048, False)
+    explicit = MinimaxPlayer(depth=3, milliseconds=0, win=2048, expected=False)
     np.testing.assert_array_equal(default.action_values(boards), explicit.action_values(boards))
     with pytest.raises(ValueError, match="win 1000 is not 0 or a tile from 4 to 32768"):
         MinimaxPlayer(win=1000)
