@@ -65,6 +65,7 @@ def test_lists_become_the_tuples_that_options_hold(tmp_path: Path) -> None:
         ("[distil]\ntemperature = nan", "temperature is nan"),
         ("[distil]\npositions = inf", "positions is inf"),
         ("[distil]\npositions = 0", "positions is 0; the least is 1"),
+        ('[distil]\nstart = "net\\u0000"', r"start is 'net\\x00'; it may not hold a NUL"),
     ],
 )
 def test_a_wrong_recipe_says_what_is_wrong_where(tmp_path: Path, text: str, message: str) -> None:

@@ -57,7 +57,11 @@ def checked(content: dict[str, Any], kind: type[Options]) -> Options:
         for each in fields(kind)  # type: ignore[arg-type]
     ]
     structure = msgspec.defstruct(kind.__name__, known, forbid_unknown_fields=True)
-    return kind(**msgspec.structs.asdict(structured(content, structure)))
+    values = msgspec.structs.asdict(structured(content, structure))
+    for name, value in values.items():
+        if isinstance(value, str) and "\0" in value:  # it may name a file
+            raise ValueError(f"{name} is {value!r}; it may not hold a NUL")
+    return kind(**values)
 
 
 def _bounded(kind: Any, metadata: Mapping[str, Any]) -> Any:
