@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from matplotlib import colormaps
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from octofold_game.files import whole_file, write_text
@@ -102,6 +103,7 @@ def _draw(results: Sequence[Result], file: Path) -> None:
     figure = Figure(figsize=(9, 6), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
     panel = figure.subplots()
+    panel.set_prop_cycle(color=list(colormaps["tab20"](range(20))))  # more colors than networks
     for name, row in ROWS.items():
         points = sorted(
             (each.positions, each.average, each.error or 0.0)
