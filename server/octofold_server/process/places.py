@@ -12,26 +12,37 @@ from octofold_server.system.sockets import StartupError
 
 
 def check_places(config: Config) -> None:
-    """Check the files of the ports and the ready file: they are made, removed and made again.
+    """Check the files of the ports and the ready file, and change none of them.
 
     Raises:
         StartupError: one cannot be written.
     """
-    files = {"port file": (config.port_file, config.rest_port_file), "ready file": (config.ready_file,)}
-    for name, paths in files.items():
-        for path in paths:
-            try:
-                if path is not None:
-                    _check_place(path)
-            except OSError as error:
-                raise StartupError(f"cannot write the {name} {path}: {error.strerror}") from error
+    for name, path, check in (
+        ("port file", config.port_file, _check_replaced),
+        ("port file", config.rest_port_file, _check_replaced),
+        ("ready file", config.ready_file, _check_touched),
+    ):
+        try:
+            if path is not None:
+                check(path)
+        except OSError as error:
+            raise StartupError(f"cannot write the {name} {path}: {error.strerror}") from error
 
 
-def _check_place(path: Path) -> None:
-    """Raises `OSError` if a file cannot be written, or cannot be made again."""
+def _check_replaced(path: Path) -> None:
+    """Raises `OSError` if no file can be put there, in place of what is there already."""
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if path.exists() and not os.access(path, os.W_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     with tempfile.TemporaryFile(dir=path.parent):
         pass
+
+
+def _check_touched(path: Path) -> None:
+    """Raises `OSError` if a file cannot be touched, or made if there is none.
+
+    It is not touched: a probe would take the file of an earlier server for a server that is ready.
+    """
+    if path.is_dir() or not path.exists():
+        _check_replaced(path)
+    elif not os.access(path, os.W_OK, effective_ids=True) and path.stat().st_uid != os.geteuid():
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
