@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import re
 import shutil
 import types
@@ -253,6 +254,22 @@ def _drop_hours(network: Path) -> Path:
     return description
 
 
+def _write_nan_hours(network: Path) -> Path:
+    description = network / "8" / "checkpoint.json"
+    content = json.loads(description.read_text())
+    content["training"]["hours"] = math.nan
+    description.write_text(json.dumps(content))
+    return description
+
+
+def _write_hours_as_text(network: Path) -> Path:
+    description = network / "8" / "checkpoint.json"
+    content = json.loads(description.read_text())
+    content["training"]["hours"] = "5"
+    description.write_text(json.dumps(content))
+    return description
+
+
 def _replace_history(network: Path) -> Path:
     history = network / "run" / "history.jsonl"
     history.write_text(history.read_text().replace('"accuracy"', '"kl"'))
@@ -279,6 +296,8 @@ def two_networks(moves: ShuffledMoves, tmp_path_factory: pytest.TempPathFactory)
     [
         (_damage_games, ["MLP4 at 8 positions"]),
         (_drop_hours, ["MLP4 at 8 positions"]),
+        (_write_nan_hours, ["MLP4 at 8 positions"]),
+        (_write_hours_as_text, ["MLP4 at 8 positions"]),
         (_make_folder_of_games, ["MLP4 at 8 positions"]),
         (_replace_history, [f"MLP4 at {positions} positions" for positions in (1, 2, 4, 8)]),
     ],
@@ -326,6 +345,19 @@ def test_games_that_stop_a_network_and_damage_its_report_are_told_of_once(
     table.run()
     table.results()
     assert list(table.failed) == ["MLP4 at 8 positions"]
+
+
+def test_games_that_stop_a_network_before_its_last_stage_are_told_of_both(
+    moves: ShuffledMoves, two_networks: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "table"
+    shutil.copytree(two_networks, folder)
+    shutil.rmtree(folder / "MLP4" / "8")
+    (folder / "MLP4" / "4" / "games-8.jsonl").write_text("rubbish\n")
+    table = table_of(moves, folder, games=1, positions=8)
+    table.run()
+    table.results()
+    assert list(table.failed) == ["MLP4", "MLP4 at 4 positions"]
 
 
 def test_a_full_disk_is_told_with_the_file_of_the_games(

@@ -1,9 +1,13 @@
 """Curves for other programs: TensorBoard's event files."""
 
+import gc
 import struct
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from octofold_training.run.curve_files import tensorboard_events
 from tensorboardX.proto.event_pb2 import Event
 
@@ -34,3 +38,20 @@ def test_events_hold_the_numbers_of_the_reports_and_begin_anew_with_those_so_far
     with tensorboard_events(tmp_path, REPORTS[:1]):
         pass
     assert scalars(tmp_path) == [first]
+
+
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # TensorBoard's, which cannot be flushed
+@pytest.mark.parametrize("limit", [10, 200])
+def test_a_full_disk_is_told_with_the_folder_of_the_events(
+    tmp_path: Path, full_disk: Callable[[int], AbstractContextManager[None]], limit: int
+) -> None:
+    def record() -> None:
+        with tensorboard_events(tmp_path, REPORTS[:1]) as add:
+            while True:
+                add(REPORTS[1])
+
+    with full_disk(limit), pytest.raises(OSError, match="too large") as failure:
+        record()
+    assert failure.value.filename == str(tmp_path)
+    del failure
+    gc.collect()

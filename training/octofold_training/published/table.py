@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import torch
 from octofold_game.files import appending, write_text
@@ -244,7 +245,8 @@ class Table:
         return found
 
     def _leave_out(self, name: str, positions: int, reason: str) -> None:
-        if self.failed.get(name) == reason:  # the same file has stopped the games
+        # The same file has stopped the games. In an earlier stage, the network has also not gone on.
+        if positions == self.options.positions and self.failed.get(name) == reason:
             del self.failed[name]
         stage = f"{name} at {positions:,} positions"
         self.left_out.add(stage)
@@ -329,10 +331,13 @@ def _accuracy(history: Path, positions: int) -> float:
 
 
 def _number(values: Any, name: str, file: Path) -> float:
-    """A number of a file, by its name. Raises `TrainingError` if the file does not have it."""
+    """A finite number of a file, by its name. Raises `TrainingError` if the file does not have it."""
     try:
-        return float(values[name])
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        number = msgspec.convert(values[name], float)
+        if not math.isfinite(number):
+            raise ValueError(f"{name} is {number}")
+        return number
+    except (KeyError, TypeError, ValueError, OverflowError, msgspec.ValidationError) as error:
         raise TrainingError(
             f"{file} is damaged or of another kind: {name} is missing or no number"
         ) from error

@@ -71,9 +71,10 @@ def tensorboard_events(folder: Path, reports: Sequence[Report]) -> Iterator[Call
         with naming(folder):
             writer.flush()
 
-    for report in reports:
-        add(report)
     try:
+        for report in reports:
+            add(report)
         yield add
     finally:
-        writer.close()
+        with naming(folder):  # it writes what could not be written before
+            writer.close()
