@@ -195,6 +195,28 @@ def test_a_run_with_a_name_leaves_a_checkpoint_without_one_alone(student: Traine
         student.train(tmp_path, positions=640.0)
 
 
+def test_an_older_run_that_has_saved_twice_takes_no_checkpoint_without_a_name(
+    student: Trainer, tmp_path: Path
+) -> None:
+    student.train(tmp_path, positions=320.0)
+    _make_older(tmp_path, *NAMES)
+    for positions in (640.0, 960.0):
+        student.train(tmp_path, positions=positions)
+    _change_checkpoint(tmp_path, lambda training: training.pop("run"))
+    with pytest.raises(TrainingError, match="net holds the network of another run"):
+        student.train(tmp_path, positions=1280.0)
+
+
+def test_an_older_run_leaves_a_checkpoint_that_tells_nothing_of_its_training_alone(
+    student: Trainer, tmp_path: Path
+) -> None:
+    student.train(tmp_path, positions=320.0)
+    _make_older(tmp_path, *NAMES)
+    _change_checkpoint(tmp_path, lambda training: training.clear())
+    with pytest.raises(TrainingError, match="net holds the network of another run"):
+        student.train(tmp_path, positions=640.0)
+
+
 @pytest.mark.parametrize("stages", [None, [{}], "x"])
 def test_damaged_stages_of_an_older_checkpoint_are_told(
     student: Trainer, tmp_path: Path, stages: object
@@ -386,7 +408,7 @@ def test_a_damaged_state_is_named(student: Trainer, tmp_path: Path, damage: Call
     run = student.make()
     save_state(run, tmp_path)
     damage(tmp_path / "state.pt")
-    with pytest.raises(TrainingError, match=r"state\.pt is damaged"):
+    with pytest.raises(TrainingError, match=r"state\.pt is damaged .*; remove it, or name another --state"):
         resume(run, tmp_path)
 
 

@@ -212,7 +212,9 @@ def resume(run: Run[Any], folder: Path) -> Begun:
         if lacks_memory(error):  # the file may be whole
             raise
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise TrainingError(f"{file} is damaged or belongs to another run ({reason})") from error
+        raise TrainingError(
+            f"{file} is damaged or belongs to another run ({reason}); remove it, or name another --state"
+        ) from error
 
 
 def _stages_of(saved: dict[str, Any]) -> list[Stage]:
@@ -361,7 +363,6 @@ class _Files:
         save_state(run, self.folder, Begun(stages, self._identity, self._is_older))
         if run.has_learned:
             self._save_checkpoint(stages, float16)
-            self._is_older = False
         reports = self.history.reports
         draw_curves(reports, self.folder / "curves.png", self._curves)
         write_csv(reports, self.folder / "curves.csv")
@@ -388,11 +389,15 @@ class _Files:
         try:
             training = checkpoints.describe(self._checkpoint).training
             own = training.get("run") == self._identity
-            if self._is_older and "run" not in training:
+            if own:
+                self._is_older = False
+            elif self._is_older and "run" not in training:
                 own = goes_on(_stages_of(training), self._before)
         except CheckpointError as error:
             raise TrainingError(f"{error}; {otherwise}") from error
-        except (ValueError, KeyError, TypeError) as error:
+        except KeyError:  # it tells less of its training than every run does
+            own = False
+        except (ValueError, TypeError) as error:
             raise TrainingError(f"{self._checkpoint} is damaged ({error}); {otherwise}") from error
         if not own:
             raise TrainingError(f"{self._checkpoint} holds the network of another run; {otherwise}")

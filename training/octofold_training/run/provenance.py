@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 
@@ -20,7 +20,7 @@ learned from or started from."""
 class _Required(TypedDict):
     """What every stage has."""
 
-    positions: int
+    positions: Annotated[int, msgspec.Meta(ge=0)]
     hours: float
     options: dict[str, Any]
 
