@@ -42,7 +42,7 @@ def test_a_table_that_is_too_large_for_the_machine_is_refused_before_anything_is
     monkeypatch.setattr("os.sysconf", {"SC_PHYS_PAGES": 1 << 20, "SC_PAGE_SIZE": 4096}.__getitem__)
     assert main(["endgame", "--five", "32", "--six", "2048", "--out", str(tmp_path / "tables")]) == 1
     assert capsys.readouterr().err == (
-        "octofold-train: --six 2048 takes up to 12.9 GB of memory; this machine has 4.3\n"
+        "octofold-train: --six 2048 takes about 9.6 GB of memory; this machine has 4.3\n"
     )
     assert not (tmp_path / "tables").exists()
 

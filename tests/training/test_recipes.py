@@ -145,6 +145,19 @@ def test_a_student_without_recipe_or_teacher_ends_in_one_line(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("command", ["student", "value", "imitation", "ppo"])
+def test_a_wrong_network_is_told_before_anything_is_loaded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    table = "distil" if command == "student" else command
+    recipe = _recipe(tmp_path, NETWORK.replace("layers", "layer") + f"[{table}]\n")
+    nowhere = {"imitation": "--moves", "ppo": "--checkpoint"}.get(command, "--teacher")
+    arguments = [command, str(recipe), "--state", str(tmp_path / "run"), nowhere, str(tmp_path / "nothing")]
+    assert cli.main(arguments) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("mine.toml: [network] has no 'layer'; did you mean layers?")
+
+
 def test_a_teacher_file_of_another_shape_ends_in_one_line(
     tmp_path: Path, teacher: NTupleNetwork, capsys: pytest.CaptureFixture[str]
 ) -> None:

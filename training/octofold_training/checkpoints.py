@@ -132,7 +132,8 @@ def load(folder: Path) -> Checkpoint:
     except ArchitectureError as error:
         raise CheckpointError(f"{folder / _DESCRIPTION}: architecture: {error}") from error
     except (pickle.UnpicklingError, RuntimeError, EOFError, TypeError, KeyError, AttributeError) as error:
-        raise CheckpointError(f"{weights}: the weights do not fit the architecture ({error})") from error
+        reason = " ".join(str(error).split())  # torch writes lines with tabs
+        raise CheckpointError(f"{weights}: the weights do not fit the architecture ({reason})") from error
     if not all_finite(network):
         raise CheckpointError(f"{weights} holds weights that are not finite numbers")
     return Checkpoint(network.eval(), found.architecture, found.training, digest)

@@ -71,9 +71,9 @@ def _train_student(parsed: argparse.Namespace) -> None:
     if "device_distil" in recipe.tables:
         _train_student_on_device(recipe, parsed)
         return
-    options = recipe.options("distil", DistilOptions)
+    options, network = recipe.options("distil", DistilOptions), recipe.network()
     teacher, device = NTupleNetwork.load(parsed.teacher), _device(parsed)
-    run = partial(Distillation, options, recipe.network(), teacher, device)
+    run = partial(Distillation, options, network, teacher, device)
     _train_together(run, parsed, device, distil.CURVES)
 
 
@@ -81,33 +81,34 @@ def _train_student_on_device(recipe: Recipe, parsed: argparse.Namespace) -> None
     if "distil" in recipe.tables:
         raise RecipeError(f"{parsed.recipe}: [distil] and [device_distil] exclude each other; keep one")
     require_one_process("a recipe with [device_distil]")
-    options = recipe.options("device_distil", DeviceDistilOptions)
+    options, network = recipe.options("device_distil", DeviceDistilOptions), recipe.network()
     teacher, device = NTupleNetwork.load(parsed.teacher), _device(parsed)
-    _train(DeviceDistillation(options, recipe.network(), teacher, device), parsed, distil.CURVES)
+    _train(DeviceDistillation(options, network, teacher, device), parsed, distil.CURVES)
 
 
 def _train_value(parsed: argparse.Namespace) -> None:
     recipe = _read_recipe(parsed)
-    options = recipe.options("value", ValueOptions)
+    options, network = recipe.options("value", ValueOptions), recipe.network()
     teacher, device = NTupleNetwork.load(parsed.teacher), _device(parsed)
-    run = partial(ValueLearning, options, recipe.network(), teacher, device)
+    run = partial(ValueLearning, options, network, teacher, device)
     _train_together(run, parsed, device, value_td.CURVES)
 
 
 def _train_ppo(parsed: argparse.Namespace) -> None:
     recipe = _read_recipe(parsed)
     options = recipe.options("ppo", PPOOptions)
+    network = recipe.network() if "network" in recipe.tables else None
     run = ppo.fine_tuning(options, parsed.checkpoint, _device(parsed))
-    if "network" in recipe.tables:  # the start alone says which network it is
-        require_architecture(recipe.network(), run.architecture, f"{options.start}: ")
+    if network:  # the start alone says which network it is
+        require_architecture(network, run.architecture, f"{options.start}: ")
     _train(run, parsed, ppo.CURVES)
 
 
 def _train_imitation(parsed: argparse.Namespace) -> None:
     recipe = _read_recipe(parsed)
-    options = recipe.options("imitation", ImitationOptions)
+    options, network = recipe.options("imitation", ImitationOptions), recipe.network()
     moves, device = ShuffledMoves(parsed.moves, options.seed), _device(parsed)
-    run = partial(Imitation, options, recipe.network(), moves, device)
+    run = partial(Imitation, options, network, moves, device)
     _train_together(run, parsed, device, imitation.CURVES)
 
 
