@@ -38,7 +38,10 @@ ANNOYING = _U(0)
 
 @dataclass(frozen=True)
 class MinimaxPlayer(ValuePlayer):
-    """Chooses the move with the best outcome under the worst spawns, `depth` moves deep."""
+    """Chooses the move with the best outcome under the worst spawns, `depth` moves deep.
+
+    With `expected`, the spawns after that move are all of them, and only the later ones the worst.
+    """
 
     kind: ClassVar[str] = "minimax"
     value_unit: ClassVar[str] = "heuristic points"
@@ -90,8 +93,10 @@ class MinimaxPlayer(ValuePlayer):
         end = time.thread_time() + self.milliseconds / 1000
         for depth in range(self.depth, _DEEPEST + 1):
             reached = _fill(board, values, depth, win, exact, self.expected)
-            # A deeper search finds no sooner win, and chooses the same move if only one is legal.
-            decided = values.max() > _LEAST_WON or np.isfinite(values).sum() < 2
+            # A deeper search finds no sooner win, and chooses the same move if only one is legal. Of a mean,
+            # only the win of the next move is certain.
+            won = values.max() >= (WON if self.expected else _LEAST_WON)
+            decided = won or np.isfinite(values).sum() < 2
             if time.thread_time() >= end or reached < depth or (decided and not exact):
                 break
 
@@ -100,7 +105,7 @@ class MinimaxPlayer(ValuePlayer):
 def _fill(boards, values, most_depth, winning, exact, expected):
     """Write the values of the deepest search of each board that is not lost; return the last one's depth.
 
-    If the most annoying spawns end the game whatever the move, the search says nothing about the moves. As in
+    If the spawns that count end the game whatever the move, the search says nothing about the moves. As in
     ovolve's program, a shallower one then decides: the spawns are hardly ever the most annoying ones.
     """
     depth = most_depth

@@ -146,6 +146,7 @@ def test_its_digest_covers_tables_and_depth_but_not_their_path(folder: Path, tmp
     save_table(tmp_path / "changed", SIX, 6, entries)
     assert PerimeterPlayer(tmp_path / "changed").sha256 != player.sha256
     assert PerimeterPlayer(folder, 5).sha256 != player.sha256
+    assert PerimeterPlayer(folder, 4).sha256 == player.sha256  # the default
 
 
 def test_wrong_options_are_named(folder: Path, tmp_path: Path) -> None:
