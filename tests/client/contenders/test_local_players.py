@@ -63,7 +63,8 @@ class FirstLegal:
         ("", "unknown player '' (choose from expectimax, minimax, montecarlo, ntuple, perimeter, random)"),
         (
             "minimax:dpeth=2",
-            "minimax has no option dpeth (choose from depth, milliseconds, win); did you mean depth?",
+            "minimax has no option dpeth (choose from depth, expected, milliseconds, win); "
+            "did you mean depth?",
         ),
         ("montecarlo:runs=many", "montecarlo: runs=many is not a whole number"),
         ("montecarlo:runs=0", "player montecarlo:runs=0: runs 0 is not in 1 to 1000000000"),

@@ -106,9 +106,8 @@ def test_a_server_with_nothing_to_serve_says_why_in_one_line_and_fails(
         (("--ready-file",), "/dev", "Is a directory"),
         (("--rest-port", "0", "--rest-port-file"), "/dev", "Is a directory"),
         (("--processes", "2", "--port-file"), "/dev", "Is a directory"),
-        # It exists, but such files are made again, and nobody can make one in /proc.
+        # It exists, but such a file is replaced, and nobody can make one in /proc.
         (("--port-file",), "/proc/version", ""),
-        (("--ready-file",), "/proc/version", ""),
     ],
 )
 def test_a_file_that_cannot_be_written_is_refused_before_the_models_are_loaded(
