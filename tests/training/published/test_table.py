@@ -246,28 +246,24 @@ def _damage_games(network: Path) -> Path:
     return games
 
 
-def _drop_hours(network: Path) -> Path:
+def _change_training(network: Path, change: Callable[[dict[str, Any]], object]) -> Path:
     description = network / "8" / "checkpoint.json"
     content = json.loads(description.read_text())
-    del content["training"]["hours"]
+    change(content["training"])
     description.write_text(json.dumps(content))
     return description
+
+
+def _drop_hours(network: Path) -> Path:
+    return _change_training(network, lambda training: training.pop("hours"))
 
 
 def _write_nan_hours(network: Path) -> Path:
-    description = network / "8" / "checkpoint.json"
-    content = json.loads(description.read_text())
-    content["training"]["hours"] = math.nan
-    description.write_text(json.dumps(content))
-    return description
+    return _change_training(network, lambda training: training.update(hours=math.nan))
 
 
 def _write_hours_as_text(network: Path) -> Path:
-    description = network / "8" / "checkpoint.json"
-    content = json.loads(description.read_text())
-    content["training"]["hours"] = "5"
-    description.write_text(json.dumps(content))
-    return description
+    return _change_training(network, lambda training: training.update(hours="5"))
 
 
 def _replace_history(network: Path) -> Path:
