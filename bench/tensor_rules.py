@@ -8,25 +8,13 @@ from __future__ import annotations
 import argparse
 import time
 from functools import partial
-from typing import Protocol
 
 import torch
 from harness import interleave, medians, report
-from octofold_training.games.environment import MoveTable
+from octofold_training.games.environment import MoveTable, Rules
 from octofold_training.games.tensor_rules import TensorRules
-from torch import Tensor
 
 SIZES = (1, 1_000, 100_000)
-
-
-class Rules(Protocol):
-    """Either of them."""
-
-    def legal(self, boards: Tensor) -> Tensor:
-        """Legal moves `[N, 4]`."""
-
-    def slide(self, boards: Tensor, moves: Tensor) -> tuple[Tensor, Tensor]:
-        """Afterstates `[N, 16]`, and rewards or what they are looked up by."""
 
 
 def main() -> None:

@@ -5,9 +5,22 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from octofold_game import rules
+from octofold_training.games.environment import Environment, MoveTable
 from octofold_training.games.tensor_rules import TensorRules
 
 COUNT = 100_000
+CPU = torch.device("cpu")
+TABLE = MoveTable(CPU)
+
+
+def check_slides(boards: NDArray[np.uint8], moves: NDArray[np.int64]) -> None:
+    """Slides and rewards are those of the game, and the boards stay as they were."""
+    before = boards.copy()
+    after, lines = TensorRules().slide(torch.from_numpy(boards), torch.from_numpy(moves))
+    expected, points = rules.slide(boards, moves)
+    assert np.array_equal(after.numpy(), expected)
+    assert np.array_equal(TABLE.points[lines].sum(dim=1).numpy(), points)
+    assert np.array_equal(boards, before)
 
 
 def boards_of(largest: int, empty: float) -> NDArray[np.uint8]:
@@ -35,21 +48,29 @@ def test_legal_moves_are_those_of_the_game(boards: NDArray[np.uint8]) -> None:
 
 @pytest.mark.parametrize("move", range(4))
 def test_slides_and_rewards_are_those_of_the_game(boards: NDArray[np.uint8], move: int) -> None:
-    moves = np.full(COUNT, move)
-    after, rewards = TensorRules().slide(torch.from_numpy(boards), torch.from_numpy(moves))
-    expected, points = rules.slide(boards, moves)
-    assert np.array_equal(after.numpy(), expected)
-    assert np.array_equal(rewards.numpy(), points)
+    check_slides(boards, np.full(COUNT, move))
 
 
 def test_every_board_has_its_own_move(boards: NDArray[np.uint8]) -> None:
-    moves = np.random.default_rng(1).integers(0, 4, COUNT)
-    before = boards.copy()
-    after, rewards = TensorRules().slide(torch.from_numpy(boards), torch.from_numpy(moves))
-    expected, points = rules.slide(boards, moves)
-    assert np.array_equal(after.numpy(), expected)
-    assert np.array_equal(rewards.numpy(), points)
-    assert np.array_equal(boards, before)
+    check_slides(boards, np.random.default_rng(1).integers(0, 4, COUNT))
+
+
+def test_an_environment_plays_the_same_games_by_either_rules() -> None:
+    def games(chosen: TensorRules | None) -> Environment:
+        return Environment(256, 16, "merges", 0.0, torch.Generator().manual_seed(5), TABLE, chosen)
+
+    one, other = games(None), games(TensorRules())
+    preferences = torch.Generator().manual_seed(6)
+    for _ in range(300):
+        moves = (torch.rand(256, 4, generator=preferences) * one.legal).argmax(dim=1)
+        (reward, ended), (other_reward, other_ended) = one.step(moves), other.step(moves)
+        torch.testing.assert_close(reward, other_reward)  # the lines are added up in another order
+        assert torch.equal(ended, other_ended)
+        assert torch.equal(one.boards, other.boards)
+        assert torch.equal(one.legal, other.legal)
+    scores = one.scores()
+    assert scores.games > 256
+    assert scores == other.scores()
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")

@@ -1,8 +1,8 @@
 """The rules of 2048 in plain tensor operations: legal moves by convolutions, slides by sorting.
 
 Marshall, turbozero, "2048 Env", https://github.com/lowrollr/turbozero/wiki/2048-Env, 2024. It runs on any
-device of torch. `environment.MoveTable` does the same by looking lines up; `bench/tensor_rules.py` compares
-their speed. Boards are exponents; moves are 0 up, 1 right, 2 down, 3 left, as everywhere in Octofold.
+device of torch. `environment.MoveTable` does the same by looking lines up, and `environment.Environment`
+takes either; `bench/tensor_rules.py` compares their speed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 from torch.nn.functional import conv2d
+
+from octofold_training.games.environment import line_weights
 
 _BLOCKED = -1e5  # what a filled cell counts where a tile would slide to: no sum with it is positive
 # A tile can slide where a cell is empty and its neighbor on the other side is not.
@@ -24,9 +26,10 @@ class TensorRules:
         self._rows = torch.tensor([_RIGHT, _LEFT], device=device)
         self._columns = torch.tensor([_UP, _DOWN], device=device)
         self._ranks = torch.arange(4, 0, -1, dtype=torch.uint8, device=device)
+        self._weights = line_weights(device)
 
     def legal(self, boards: Tensor) -> Tensor:
-        """Which moves change each of `[N, 16] uint8` boards: `[N, 4] bool`."""
+        """As `environment.Rules.legal`."""
         cells = boards.view(-1, 1, 4, 4).float()
         right, left = (conv2d(cells, self._rows) > 0.5).flatten(2).any(dim=2).unbind(1)
         up, down = (conv2d(cells, self._columns) > 0.5).flatten(2).any(dim=2).unbind(1)
@@ -37,27 +40,20 @@ class TensorRules:
         return torch.stack([up | along, right | across, down | along, left | across], dim=1)
 
     def slide(self, boards: Tensor, moves: Tensor) -> tuple[Tensor, Tensor]:
-        """Play one move `[N]` in each of `[N, 16] uint8` boards.
-
-        Returns:
-            The afterstates `[N, 16] uint8`, unchanged if the move is illegal, and the merge rewards `[N]`.
-        """
+        """As `environment.Rules.slide`."""
         turns = (moves + 1) % 4  # of a quarter, counterclockwise, until the move is to the left
         turned = _turned(boards.view(-1, 4, 4), turns)
-        lines, rewards = self._merged(turned.reshape(-1, 4))
-        after = _turned(lines.view(-1, 4, 4), (4 - turns) % 4)
-        return after.reshape(-1, 16), rewards.view(-1, 4).sum(dim=1)
+        after = _turned(self._merged(turned.reshape(-1, 4)).view(-1, 4, 4), (4 - turns) % 4)
+        return after.reshape(-1, 16), (turned * self._weights).sum(dim=2)
 
-    def _merged(self, lines: Tensor) -> tuple[Tensor, Tensor]:
-        """Lines `[M, 4]` slid to their first cells, and what each earns `[M]`."""
+    def _merged(self, lines: Tensor) -> Tensor:
+        """Lines `[M, 4]` slid to their first cells."""
         slid = self._collapsed(lines)
-        rewards = torch.zeros(len(lines), dtype=torch.int64, device=lines.device)
         for first in range(3):
             same = (slid[:, first] == slid[:, first + 1]) & (slid[:, first] != 0)
             slid[:, first] += same
             slid[:, first + 1].masked_fill_(same, 0)
-            rewards += same * (1 << slid[:, first].long())
-        return self._collapsed(slid), rewards
+        return self._collapsed(slid)
 
     def _collapsed(self, lines: Tensor) -> Tensor:
         """Tiles moved to the front by a stable sort: earlier tiles have higher ranks, gaps have none."""
