@@ -133,11 +133,11 @@ def read_replays(path: Path) -> Iterator[Episode]:
         yield episode
 
 
-def check_replays(path: Path) -> Iterator[tuple[Episode, ReplayError | None]]:
+def check_replays(path: Path, *, may_go_on: bool = False) -> Iterator[tuple[Episode, ReplayError | None]]:
     """Yield every game of a replay file, with the error that the referee found in it or None.
 
     The error names the game, the byte offset of its record and the move. The games after it are still
-    checked.
+    checked. Games that `may_go_on` need not be over.
 
     Raises:
         ReplayError: a record is damaged or cut short; the error names its game and byte offset.
@@ -150,7 +150,7 @@ def check_replays(path: Path) -> Iterator[tuple[Episode, ReplayError | None]]:
             if (episode.seed, episode.game) in seen:
                 raise ReplayError(f"game {episode.game} of seed {episode.seed} occurs twice", episode.game)
             seen.add((episode.seed, episode.game))
-            verify(episode)
+            verify(episode, may_go_on=may_go_on)
         except ReplayError as error:
             found = ReplayError(f"{path}: byte {offset}: {error}", error.game, offset)
         yield episode, found

@@ -13,7 +13,7 @@ from octofold_game.replays import check_replays
 
 from octofold_client.cli.arguments import Subcommands
 from octofold_client.errors import EvaluationError
-from octofold_client.evaluation.result_folder import existing, replays_of
+from octofold_client.evaluation.result_folder import ResultFolder, existing, replays_of
 from octofold_client.wording import counted, described
 
 _LINES_TOLD = 20
@@ -26,9 +26,9 @@ def add(subcommands: "Subcommands") -> None:
         "verify",
         help="check the records of games against the rules",
         description="Replays every game with an independent implementation of the rules, and checks each "
-        "move, each new tile, the score and the final board. Checks every line of play logs: its form, that "
-        "the move is legal, and that the new tile's cell is empty after it. Exits with 0 if all records are "
-        "correct, and with 1 otherwise.",
+        "move, each new tile, the score and the final board. Checks the unfinished games of a folder as far "
+        "as they go. Checks every line of play logs: its form, that the move is legal, and that the new "
+        "tile's cell is empty after it. Exits with 0 if all records are correct, and with 1 otherwise.",
     )
     parser.add_argument(
         "files",
@@ -59,6 +59,8 @@ def _wrong(path: Path) -> Iterator[str]:
     logs = [file for file in sorted(path.iterdir()) if is_log(file)] if path.is_dir() else []
     if not logs or replays_of(path).exists():
         yield _wrong_replays(path)
+    if ResultFolder(path).unfinished.exists():
+        yield _wrong_replays(ResultFolder(path).unfinished)
     for log in logs:
         yield _wrong_log(log)
 
@@ -90,14 +92,14 @@ def _wrong_log(log: Path) -> str:
 def _wrong_replays(file: Path) -> str:
     """Print the wrong games of a file or folder; return a summary of them, empty if all are correct."""
     games = moves = wrong = 0
+    unfinished = file == ResultFolder(file.parent).unfinished
     try:
         replays = replays_of(file)
-        for episode, error in check_replays(replays):
+        for episode, error in check_replays(replays, may_go_on=unfinished):
             games += 1
             moves += len(episode)
             if error is not None:
                 wrong += 1
-
                 print(f"octofold: {error}", file=sys.stderr)
     except (ReplayError, EvaluationError, OSError) as error:
         if not games:
@@ -107,7 +109,7 @@ def _wrong_replays(file: Path) -> str:
         return f"{replays} cannot be read beyond {counted(games, 'game')}{rest}"
     if wrong:
         return _summary(wrong, games, replays)
-    made = f"{counted(games, 'game')}, {counted(moves, 'move')}"
+    made = f"{counted(games, 'unfinished game' if unfinished else 'game')}, {counted(moves, 'move')}"
     print(f"{replays}: {made}: all moves, new tiles, scores and final boards are correct")
     return ""
 

@@ -28,6 +28,8 @@ _LOW = 11
 """With fewer lines, the rows of a board have no lines between them."""
 _SMALLEST = (29, 7)
 """Columns and lines for a low board of the smallest cells, and a line below."""
+_GAP = 3
+"""Columns between a board and the text beside it."""
 _LONGEST_BAR = 20
 _WIDEST_MARKS = len("its choice, made")
 _NEW = "red"
@@ -104,7 +106,7 @@ class Look:
     @property
     def text_columns(self) -> int:
         """The width of the text beside a board, or below it."""
-        return self.columns - self.board_columns - 6 if self.beside else self.columns
+        return self.columns - self.board_columns - _GAP if self.beside else self.columns
 
 
 def full_screen(command: str, hint: str = "", *, dumb_too: bool = False) -> Console:
@@ -173,18 +175,18 @@ def with_board(picture: Table, text: Sequence[Text], look: Look, title: str, key
     room = look.lines - look.board_lines
     lines = _wrapped(keys.split("   "), look.columns)
     if look.beside:
-        kept = _fitting(text, look.text_columns, look.board_lines)
+        kept = _fitting(text, look.text_columns, max(look.board_lines, look.lines - len(lines)))
+        room = min(room, look.lines - _heights(kept, look.text_columns))
     else:
-        kept = _fitting(
-            text, look.columns, max(1, room - 1)
-        )  # at least one line for the keys, if there are two
-        room -= sum(_height(line, look.columns) for line in kept)
+        # At least one line for the keys, if there are two.
+        kept = _fitting(text, look.columns, max(1, room - 1))
+        room -= _heights(kept, look.columns)
     lines = lines[:room]
     parts: list[RenderableType] = []
     if title and room > len(lines):
         parts.append(one_line(title, "bold"))
     if look.beside:
-        screen = Table.grid(padding=(0, 3, 0, 0))
+        screen = Table.grid(padding=(0, _GAP, 0, 0))
         screen.add_column(min_width=look.board_columns)
         screen.add_row(picture, Group(*kept))
         parts.append(screen)
@@ -218,6 +220,10 @@ def _fitting(text: Sequence[Text], columns: int, room: int) -> list[Text]:
 def one_line(text: str, style: str = "") -> Text:
     """A text that is cut at the edge of the terminal."""
     return Text(text, style, no_wrap=True, overflow="ellipsis")
+
+
+def _heights(text: Sequence[Text], columns: int) -> int:
+    return sum(_height(line, columns) for line in text)
 
 
 def _height(line: Text, columns: int) -> int:

@@ -50,7 +50,9 @@ def test_a_finished_game_can_be_verified_replayed_and_analysed(
     screen.type("lhjq")
     screen.shows("1 finished and 1 unfinished games are kept in")
     screen.ends()
-    assert "1 game" in run("verify", tmp_path)
+    finished, unfinished = run("verify", tmp_path).splitlines()
+    assert finished.startswith(f"{tmp_path / 'games.replay'}: 1 game, ")
+    assert unfinished.startswith(f"{tmp_path / 'unfinished.replay'}: 1 unfinished game, ")
     assert "hand: the last 50 moves of 1 game, seed 7" in run("analyse", tmp_path)
     assert len(list(read_replays(tmp_path / "unfinished.replay"))) == 1
     replay = Screen("replay", tmp_path)

@@ -1,13 +1,15 @@
 """`octofold verify`: true files pass, edited and truncated ones are named down to the game and its place."""
 
+import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from octofold_game.episodes import Episode
+from octofold_game.episodes import Episode, Episodes
 from octofold_game.replays import ReplayWriter, read_replays
+from octofold_players.random_player import RandomPlayer
 from support.commands import octofold
 
 Edit = Callable[[Episode], Episode]
@@ -38,6 +40,32 @@ def test_true_games_are_said_to_be_true(games: Path) -> None:
     assert line == again
     assert line.startswith(f"{games / 'games.replay'}: 40 games, ")
     assert line.endswith(" moves: all moves, new tiles, scores and final boards are correct")
+
+
+def test_unfinished_games_of_a_folder_are_checked_as_far_as_they_go(games: Path, tmp_path: Path) -> None:
+    shutil.copy(games / "games.replay", tmp_path)
+    begun = Episodes(7, range(3))
+    for _ in range(20):
+        begun.step(RandomPlayer().next_moves(begun.boards))
+    unfinished = tmp_path / "unfinished.replay"
+    with ReplayWriter(unfinished) as writer:
+        for episode in begun.unfinished():
+            writer.append(episode)
+    done = verify(tmp_path, unfinished)
+    assert (done.returncode, done.stderr) == (0, "")
+    whole, rest, again = done.stdout.splitlines()
+    assert "40 games" in whole
+    assert rest == again
+    assert rest.startswith(f"{unfinished}: 3 unfinished games, 60 moves: all moves, ")
+
+    unfinished.rename(tmp_path / "games.replay")
+    with ReplayWriter(unfinished) as writer:
+        for episode in begun.unfinished():
+            writer.append(replace(episode, score=episode.score + 4))
+    done = verify(tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.count("ends before it is over") == 3  # in the file of finished games
+    assert done.stderr.count("the record says") == 3
 
 
 @pytest.mark.parametrize(

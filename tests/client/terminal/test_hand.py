@@ -1,6 +1,7 @@
 """A game by hand: what keys do, that undo forgets nothing else, and what is drawn."""
 
 import re
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -29,10 +30,10 @@ def finished(seed: int) -> Hand:
     return hand
 
 
-def drawn(hand: Hand, look: Look, now: Advice | None = None) -> str:
+def drawn(hand: Hand, look: Look, now: Advice | None = None, before: Advice | None = None) -> str:
     console = Console(width=look.columns, height=look.lines, color_system=None, force_terminal=True)
     with console.capture() as capture:
-        console.print(draw(hand, look, now, None, asked=now is not None))
+        console.print(draw(hand, look, now, before, asked=now is not None))
     return capture.get()
 
 
@@ -114,7 +115,7 @@ def test_the_screen_names_score_largest_tile_legal_moves_and_the_new_tile() -> N
     assert [name in legal for name in names] == hand.game.legal.tolist()
 
 
-@pytest.mark.parametrize("lines", [24, 50])
+@pytest.mark.parametrize("lines", [20, 24, 50])
 @pytest.mark.parametrize("columns", [40, 60, 77, 78, 80, 120])
 def test_every_terminal_has_room_for_board_hints_and_borders(columns: int, lines: int) -> None:
     hand = finished(2)
@@ -123,15 +124,17 @@ def test_every_terminal_has_room_for_board_hints_and_borders(columns: int, lines
     advice = Advice(
         "flagship version 1", int(legal.argmax()), legal / legal.sum(), "probability", np.full(4, 8)
     )
-    text = drawn(hand, Look(columns, lines, None), advice)
+    before = replace(advice, values=np.array([0.1, 0.2, 0.3, 0.4]), choice=3)
+    text = drawn(hand, Look(columns, lines, None), advice, before)
     rows = text.splitlines()
     assert len(rows) <= lines
     assert max(map(len, rows)) <= columns
-    assert sum(row.count("│") for row in rows) == 5 * (12 if columns >= 78 else 4)
+    assert sum(row.count("│") for row in rows) == 5 * (12 if columns >= 78 and lines > 20 else 4)
     assert sum(row.startswith("├") for row in rows) == 3
     for name in ("up", "right", "down", "left"):
         assert any(name in row and "8 votes" in row for row in rows)
     assert "its choice" in text
+    assert "q: quit" in text
 
 
 @pytest.mark.parametrize("colors", ["standard", "256", "truecolor", None])
