@@ -133,6 +133,15 @@ def test_games_are_those_of_the_seed_however_many_run_at_once() -> None:
     assert scores[0].keys() == set(range(7))
 
 
+def test_a_network_sees_few_sizes_of_batches() -> None:
+    network, sizes = build(SMALL).eval(), []
+    network.register_forward_pre_hook(lambda _, boards: sizes.append(len(boards[0])))
+    games = [game for game in play(NetworkPlayer(network, SMALL), 1, range(70)) if game is not None]
+    assert len(games) == 70
+    assert max(sizes) == 64
+    assert len(set(sizes)) <= 8 + 3 * 4  # 1 to 8, and four from each power of two to the next
+
+
 @pytest.fixture(scope="module")
 def whole(moves: ShuffledMoves, tmp_path_factory: pytest.TempPathFactory) -> tuple[Table, list[float], Path]:
     """A table that nothing stopped, the shares of the work that it told of, and its folder."""
