@@ -20,6 +20,7 @@ from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder
 from octofold_client.terminal.boards import Look, full_screen
 from octofold_client.terminal.hand import Hand, HandGame, draw
+from octofold_client.terminal.interrupts import DeferredInterrupts
 from octofold_client.terminal.keyboard import Keyboard
 
 _LOOK_SECONDS = 0.5
@@ -76,7 +77,8 @@ def hand(options: Namespace) -> None:
         try:
             _play(console, Hand(games.current(), options.hint), games, ask)
         finally:
-            games.leave()
+            with DeferredInterrupts():
+                games.leave()
             print(f"{games.told()} kept in {options.out}")
 
 
@@ -138,12 +140,14 @@ def _play(console: Console, hand: Hand, games: _Games, ask: Ask | None) -> None:
                     return
                 if Look.of(console) != look:
                     break
-            for key in keys:
-                hand.press(key)
-                if hand.another:
-                    hand.game, hand.another = games.another(), False
-            if keys:
-                games.save()
+            # Within a move, an interrupt would leave a game that the rules do not allow.
+            with DeferredInterrupts():
+                for key in keys:
+                    hand.press(key)
+                    if hand.another:
+                        hand.game, hand.another = games.another(), False
+                if keys:
+                    games.save()
 
 
 def _show(live: Live, hand: Hand, look: Look, ask: Ask | None) -> None:
