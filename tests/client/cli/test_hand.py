@@ -1,6 +1,7 @@
 """`octofold hand`: games on a real terminal, played by real keys, with real advisers."""
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -31,6 +32,35 @@ def run(*arguments: str | Path) -> str:
     done = octofold(*arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+INTERRUPTED = """
+import os, signal, sys
+from octofold_client.cli import main
+from octofold_client.terminal import hand
+
+real, calls = hand.afterstates, []
+
+def afterstates(boards):
+    calls.append(boards)
+    if len(calls) == 6:
+        os.kill(os.getpid(), signal.SIGINT)
+    return real(boards)
+
+hand.afterstates = afterstates
+sys.exit(main())
+"""
+
+
+def test_ctrl_c_in_the_middle_of_a_move_does_not_spoil_the_game(tmp_path: Path) -> None:
+    command = ("hand", "--out", tmp_path, "--seed", "9")
+    screen = Screen("-c", INTERRUPTED, *command, program=Path(sys.executable))
+    screen.shows("q: quit")
+    screen.type("hjkl" * 20)
+    screen.shows("0 finished and 1 unfinished games are kept in")
+    screen.ends(130)
+    screen.close()
+    run("verify", tmp_path)
 
 
 def test_a_finished_game_can_be_verified_replayed_and_analysed(
