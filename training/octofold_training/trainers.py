@@ -259,7 +259,7 @@ def _rebuild_table_alone(parsed: argparse.Namespace) -> None:
             for name, reason in table.failed.items():
                 print(f"octofold-train: {name}: {reason}", file=sys.stderr)
     print(f"{report}\ntable: {parsed.state / 'table.md'}\ncurve: {parsed.state / 'scores.png'}")
-    if table.left_out:
+    if table.failed:
         raise TrainingError(f"{parsed.state / 'table.md'} is not complete")
 
 

@@ -133,8 +133,9 @@ def _written_before(index: Path, content: Content) -> list[LogFile]:
 
 
 def _present(folder: Path, files: list[LogFile]) -> int:
-    """How many of the first files are there."""
-    return next((n for n, each in enumerate(files) if not (folder / each.file).is_file()), len(files))
+    """How many of the first files are there; one that has lost its content is not."""
+    sizes = (path.stat().st_size if (path := folder / each.file).is_file() else 0 for each in files)
+    return next((number for number, size in enumerate(sizes) if not size), len(files))
 
 
 def _moves(positions: Positions, content: Content, before_each: Callable[[], None]) -> Iterator[Moves]:

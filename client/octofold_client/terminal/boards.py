@@ -113,14 +113,19 @@ def full_screen(command: str, hint: str = "", *, dumb_too: bool = False) -> Cons
     """The console of a command that uses the whole screen and reads keys.
 
     Raises:
-        EvaluationError: there is no terminal, or it cannot move its cursor, unless `dumb_too`; the message
-            ends with `hint`.
+        EvaluationError: there is no terminal, it is not one for UTF-8, or it cannot move its cursor, unless
+            `dumb_too`; the message ends with `hint`.
     """
     console = Console()
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise EvaluationError(f"{command} needs a terminal{hint}")
     if console.is_dumb_terminal and not dumb_too:
         raise EvaluationError(f"{command} needs a terminal that can move its cursor; TERM is dumb{hint}")
+    if not console.encoding.startswith("utf"):
+        raise EvaluationError(
+            f"{command} draws with UTF-8, the terminal's locale says {console.encoding}; set LC_ALL=C.UTF-8 "
+            f"if the terminal can show it{hint}"
+        )
     return console
 
 

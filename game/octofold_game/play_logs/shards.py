@@ -7,6 +7,7 @@ bytes: 16 exponents, the move, the cell of the new tile. With 256 shards, 6 x 10
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import shutil
@@ -27,6 +28,7 @@ from octofold_game.play_logs.reading import BadLine, read_log
 _FORMAT = 1
 _INDEX = "index.json"
 _SUFFIX = ".moves"
+_LOCK = "lock"
 _ROW = 18
 _SCATTER_ROWS = 1 << 16  # that are sent to the shards at a time
 _BUFFER_BYTES = 1 << 16  # of each shard's file
@@ -64,15 +66,32 @@ def convert(
         What each file gave.
 
     Raises:
-        LogError: the folder exists, a log cannot be read, or there are no moves.
+        LogError: the folder exists or another process makes it, a log cannot be read, or there are no moves.
         OSError: a file cannot be read or written.
     """
     if folder.exists():
         raise LogError(f"{folder} exists already; moves are converted into a new folder")
     partial = folder.with_name(folder.name + ".partial")
     _require_own(partial)
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+    partial.mkdir(parents=True, exist_ok=True)
+    with (partial / _LOCK).open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LogError(f"another process is converting moves into {folder}") from None
+        return _convert(logs, folder, partial, on_bad, on_read, shards, seed)
+
+
+def _convert(
+    logs: Sequence[Path],
+    folder: Path,
+    partial: Path,
+    on_bad: Callable[[BadLine], None],
+    on_read: Callable[[int], None],
+    shards: int,
+    seed: int,
+) -> list[ConvertedLog]:
+    """Fill `partial`, which no other process uses, and rename it."""
     try:
         with naming(folder):
             random = np.random.default_rng(seed)
@@ -82,6 +101,9 @@ def convert(
             counts = [_shuffle(partial / _name(shard), random) for shard in range(shards)]
             index = {"format": _FORMAT, "shards": counts, "seed": seed, "sources": list(map(asdict, sources))}
             write_text(partial / _INDEX, json.dumps(index, indent=2) + "\n")
+            for other in partial.iterdir():  # the lock, and what a conversion left that was killed
+                if other.name not in (_INDEX, *map(_name, range(shards))):
+                    other.unlink()
             partial.rename(folder)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
@@ -91,7 +113,11 @@ def convert(
 
 def _require_own(partial: Path) -> None:
     """Raises `LogError` if a folder holds more than what a conversion left that was killed."""
-    others = [file for file in partial.glob("*") if file.suffix != _SUFFIX and not file.match(f"{_INDEX}*")]
+    others = [
+        file
+        for file in partial.glob("*")
+        if file.suffix != _SUFFIX and not file.match(f"{_INDEX}*") and file.name != _LOCK
+    ]
     if others:
         raise LogError(f"{partial} holds {others[0].name}, and would be deleted; name another folder")
 

@@ -58,6 +58,9 @@ def test_more_games_are_added_and_nothing_is_written_twice(tmp_path: Path) -> No
     assert first.stat().st_mtime_ns == before[0]
     assert last.stat().st_mtime_ns > before[1]
     assert sorted(rows(logged(tmp_path)).tolist()) == played(tmp_path)
+    first.write_bytes(b"")
+    assert octofold(*record, "--games", str(GAMES_PER_FILE + 9)).returncode == 0
+    assert sorted(rows(logged(tmp_path)).tolist()) == played(tmp_path)
 
     refused = octofold(*record[:-1], "txt.gz", "--games", "3")
     assert refused.returncode == 1

@@ -93,12 +93,25 @@ def test_only_what_a_killed_conversion_left_is_deleted(tmp_path: Path, log: Path
     partial = tmp_path / "converted.partial"
     partial.mkdir()
     (partial / "0000.moves").touch()
+    (partial / "0999.moves").touch()  # of a conversion into more shards
     (partial / "thesis.txt").touch()
     with pytest.raises(LogError, match=r"converted\.partial holds thesis\.txt, and would be deleted"):
         convert([log], tmp_path / "converted")
     (partial / "thesis.txt").unlink()
     convert([log], tmp_path / "converted")
     assert not partial.exists()
+    names = {file.name for file in (tmp_path / "converted").iterdir()}
+    assert names == {"index.json", *(f"{shard:04}.moves" for shard in range(256))}
+
+
+def test_two_conversions_into_one_folder_do_not_mix(tmp_path: Path, log: Path) -> None:
+    def convert_too(_moves: int) -> None:
+        with pytest.raises(LogError, match=f"another process is converting moves into {converted}"):
+            convert([log], converted)
+
+    converted = tmp_path / "converted"
+    (source,) = convert([log], converted, on_read=convert_too)
+    assert len(ShuffledMoves(converted)) == source.moves
 
 
 @pytest.mark.parametrize(

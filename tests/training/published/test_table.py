@@ -319,7 +319,6 @@ def test_a_damaged_file_is_named_and_only_its_stages_are_left_out_of_the_report(
     results = table.results()
     assert results == [each for each in whole if f"{each.row} at {each.positions} positions" not in stages]
     assert {each.row for each in results} >= {"cnn-5"}
-    assert table.left_out == set(stages)
     assert list(table.failed) == stages
     for reason in table.failed.values():
         assert reason.startswith(str(damaged))
@@ -338,6 +337,15 @@ def test_the_command_fails_where_the_report_leaves_out_a_stage(
     (line,) = [line for line in capsys.readouterr().err.splitlines() if str(damaged) in line]
     assert line.endswith("; the report leaves out this stage")
     assert "| cnn-5 | " in (folder / "table.md").read_text()
+
+
+def test_the_command_fails_where_a_network_cannot_learn(
+    moves: ShuffledMoves, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "MLP4").write_text("no folder")
+    command = ["table", "--moves", str(moves.folder), "--out", str(tmp_path), "--device", "cpu"]
+    assert cli.main([*command, "--positions", "8", "--games", "1", "--rows", "MLP4"]) == 1
+    assert f"MLP4: {tmp_path / 'MLP4'}" in capsys.readouterr().err
 
 
 def test_games_that_stop_a_network_and_damage_its_report_are_told_of_once(

@@ -108,9 +108,8 @@ class Table:
         self._show = show
         self._deadline = math.inf
         self.failed: dict[str, str] = {}
-        """why a network could not learn, by its name; why the report leaves out a stage, by `left_out`"""
-        self.left_out: set[str] = set()
-        """the stages with a damaged file, network and positions each"""
+        """why a network could not learn, by its name; why the report leaves out a stage, by the name and its
+        positions"""
         self._claim()
 
     def _claim(self) -> None:
@@ -249,7 +248,6 @@ class Table:
         if positions == self.options.positions and self.failed.get(name) == reason:
             del self.failed[name]
         stage = f"{name} at {positions:,} positions"
-        self.left_out.add(stage)
         self.failed[stage] = f"{reason}; the report leaves out this stage"
 
     def _reached(self) -> list[tuple[int, str]]:
