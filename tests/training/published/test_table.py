@@ -26,7 +26,7 @@ from octofold_training.games.playing import NetworkPlayer, play
 from octofold_training.networks.build import build, count_weights
 from octofold_training.published.report import write_report
 from octofold_training.published.rows import ROWS, TILES, Row
-from octofold_training.published.table import OutOfTime, Table, TableOptions
+from octofold_training.published.table import OutOfTime, Table, TableOptions, board_cost
 from octofold_training.run.folders import alone_in
 
 SMALL = {"kind": "mlp", "dense": [8], "exponents": 16}
@@ -173,6 +173,21 @@ def test_every_network_learns_from_the_same_positions_in_stages_and_plays(
         rows = list(csv.DictReader(file))
     assert [float(each["largest_256"]) for each in rows] == [each.largest[0] for each in results]
     assert (folder / "scores.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_network_that_costs_more_takes_more_of_the_progress(moves: ShuffledMoves, tmp_path: Path) -> None:
+    large = SMALL | {"dense": [80]}
+    assert board_cost(SMALL) == 2 * (16 * 16 * 8 + 8 * 4)
+    assert board_cost(large) == 10 * board_cost(SMALL)
+    begun: dict[str, float] = {}
+
+    def show(line: str, share: float) -> None:
+        begun.setdefault(line.split(":")[0], share)
+
+    rows = (Row("MLP4", "report", SMALL), Row("MLP5", "report", large))
+    table_of(moves, tmp_path, rows, show, positions=8000).run()
+    assert begun["MLP5, 1,000 positions"] < begun["MLP4, 2,000 positions"] / 2
+    assert begun["MLP4, 4,000 positions"] < begun["MLP4, 8,000 positions"]
 
 
 def test_whatever_stops_the_work_it_goes_on_and_comes_to_the_same(

@@ -24,13 +24,18 @@ import numpy as np
 import torch
 from octofold_game.files import appending, write_text
 from octofold_game.play_logs.shards import ShuffledMoves
+from octofold_game.rules import LARGEST_EXPONENT
+from torch.utils.flop_counter import FlopCounterMode
 
 from octofold_training import checkpoints
 from octofold_training.errors import TrainingError
 from octofold_training.games.playing import NetworkPlayer, play
 from octofold_training.learners import imitation
 from octofold_training.learners.imitation import Imitation, ImitationOptions, ImitationProgress
+from octofold_training.networks.architectures import Architecture
+from octofold_training.networks.build import build, interface_of
 from octofold_training.networks.encoding import fastest_type
+from octofold_training.networks.interfaces import BoardEncoder
 from octofold_training.published.rows import ROWS, TILES, Row
 from octofold_training.run import long_run
 from octofold_training.run.history import read_reports
@@ -38,6 +43,8 @@ from octofold_training.run.history import read_reports
 STAGES = (8, 4, 2, 1)  # what the positions are divided by
 VIEWS = (8, 1)
 _SEED = 1  # of the games
+_TRAINING_COST = 3  # of a position, as a multiple of an answer's
+_GAME_MOVES = 300  # of a network that has learned little
 _MICRO_BATCH = 250  # boards that a thread of a CPU takes through a network: a quarter of a batch
 
 
@@ -130,28 +137,52 @@ class Table:
         """Do what is missing. Raises `OutOfTime` after that many minutes; another call goes on."""
         self._deadline = time.monotonic() + 60 * minutes
         steps = list(self._steps())
-        for number, (positions, row) in enumerate(steps):
+        whole, before = sum(training + playing for _, _, training, playing in steps), 0.0
+        for positions, row, training, playing in steps:
             if row.name not in self.failed:
-                self._step(row, positions, number, len(steps))
+                shares = (before / whole, (before + training) / whole, (before + training + playing) / whole)
+                self._step(row, positions, shares)
+            before += training + playing
 
-    def _steps(self) -> Iterator[tuple[int, Row]]:
+    def _steps(self) -> Iterator[tuple[int, Row, float, float]]:
+        """The steps, each with a network's work in training and in games; in no unit, for the time left."""
+        costs = {row.name: board_cost(row.architecture) for row in self.options.rows}
+        earlier = 0
         for positions in sorted({max(1, self.options.positions // divisor) for divisor in STAGES}):
             for row in self.options.rows:
-                yield positions, row
+                cost, boards = (
+                    costs[row.name],
+                    self.options.games * _GAME_MOVES * sum(self._ways(row, positions)),
+                )
+                yield positions, row, _TRAINING_COST * cost * (positions - earlier), cost * boards
+            earlier = positions
 
-    def _step(self, row: Row, positions: int, number: int, steps: int) -> None:
-        """Train one network up to `positions`, and let it play."""
+    def _step(self, row: Row, positions: int, shares: tuple[float, float, float]) -> None:
+        """Train one network up to `positions`, and let it play.
+
+        Args:
+            row: the network.
+            positions: that it has learned from then.
+            shares: of the whole that are done before the step, after its training and after its games.
+        """
         place = self._folder / row.name / str(positions)
+        before, trained, played = shares
 
         def show(line: str, share: float) -> None:
-            self._show(f"{row.name}, {positions:,} positions: {line}", (number + share) / steps)
+            self._show(f"{row.name}, {positions:,} positions: {line}", share)
+
+        def show_training(line: str, share: float) -> None:
+            show(line, before + share * (trained - before))
+
+        def show_games(line: str, share: float) -> None:
+            show(line, trained + share * (played - trained))
 
         try:
             if not (place / "checkpoint.json").exists():
-                self._train(row, positions, place, lambda line, share: show(line, share / 2))
+                self._train(row, positions, place, show_training)
             ways = self._ways(row, positions)
             for at, views in enumerate(ways):
-                self._play(place, views, partial(_show_play, show, at, len(ways)))
+                self._play(place, views, partial(_show_play, show_games, at, len(ways)))
         except StagePassed as passed:
             if positions == self.options.positions:
                 self.failed[row.name] = str(passed)
@@ -262,8 +293,19 @@ class Table:
 
 
 def _show_play(show: Callable[[str, float], None], at: int, ways: int, line: str, share: float) -> None:
-    """Tell how far a step is in one of its ways to play; training was its first half."""
-    show(line, (1 + (at + share) / ways) / 2)
+    """Tell how far the games of a step are, from how far they are in one of its ways to play."""
+    show(line, (at + share) / ways)
+
+
+def board_cost(architecture: Architecture) -> float:
+    """What one board costs a network: multiplications and additions."""
+    network = build(architecture).eval()
+    board = torch.zeros(1, 16, dtype=torch.uint8)
+    exponents = architecture.get("exponents", LARGEST_EXPONENT + 1)
+    encode = BoardEncoder(interface_of(network), exponents, torch.float32, torch.device("cpu"))
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        network(encode(board))
+    return float(counter.get_total_flops())
 
 
 def read_games(file: Path) -> list[dict[str, Any]]:
