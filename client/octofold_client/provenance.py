@@ -126,9 +126,14 @@ def command_line() -> str:
     return shlex.join([Path(program).name, *arguments])
 
 
+def usable_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def machine() -> str:
     """The processor, the usable cores, the system and Python's version, in words."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = usable_cores()
     system = f"{platform.system()} {platform.release()}"
     plural = "" if cores == 1 else "s"
     processor = cpu_name(platform.processor() or platform.machine() or "unknown processor")

@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 
 from octofold_client.contenders.player_specs import LocalPlayer
 from octofold_client.errors import BrokenAnswer
+from octofold_client.provenance import usable_cores
 from octofold_client.rpc.answers import NextMoves
 from octofold_client.wording import counted
 
 BOARDS_AT_ONCE = 32
-"""Boards in a slice. A search of many boards may take minutes; it can be stopped between two slices."""
+"""Most boards in a slice. A search of many boards may take minutes; it can be stopped between two slices."""
+_SLICE_SECONDS = 1.0
+"""Slices that take longer become smaller, but no core stays without a board."""
 
 
 class PlayerThread:
@@ -28,6 +31,7 @@ class PlayerThread:
         self.target = contender.title
         self._contender = contender
         self._left = False
+        self._slice = self._smallest = min(usable_cores(), BOARDS_AT_ONCE)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="octofold-player")
 
     def server_version(self) -> None:
@@ -49,10 +53,11 @@ class PlayerThread:
 
     def _answer(self, boards: NDArray[np.uint8]) -> NextMoves:
         started = time.monotonic()
-        moves = [
-            self._some(boards[start : start + BOARDS_AT_ONCE])
-            for start in range(0, len(boards), BOARDS_AT_ONCE)
-        ]
+        moves: list[NDArray[np.int8]] = []
+        done = 0
+        while done < len(boards):
+            moves.append(self._some(boards[done : done + self._slice]))
+            done += len(moves[-1])
         return NextMoves(
             moves=np.concatenate(moves),
             probabilities=None,
@@ -65,7 +70,13 @@ class PlayerThread:
     def _some(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
         if self._left:
             raise CancelledError
+        started = time.monotonic()
         moves = self._contender.player.next_moves(boards)
+        seconds = time.monotonic() - started
+        if seconds > _SLICE_SECONDS:
+            self._slice = max(self._smallest, len(boards) // 2)
+        elif seconds < _SLICE_SECONDS / 4:
+            self._slice = min(BOARDS_AT_ONCE, 2 * self._slice)
         shape = np.shape(moves)
         if shape != (len(boards),):
             got = f"the shape {shape}" if shape else f"{moves!r:.40}"

@@ -261,3 +261,23 @@ def test_leaving_gives_up_a_search_between_two_slices() -> None:
     assert len(calls) < 100
     with pytest.raises(CancelledError):
         pending.result()
+
+
+def test_a_player_that_becomes_slow_is_asked_for_fewer_boards_at_a_time() -> None:
+    boards = np.zeros((200, 16), np.uint8)
+    boards[:, :2] = 1
+    sizes: list[int] = []
+
+    class Slower(FirstLegal):
+        def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+            sizes.append(len(boards))
+            if 100 < sum(sizes) < 180:
+                time.sleep(1.1)
+            return super().next_moves(boards)
+
+    with PlayerThread(LocalPlayer(Slower(), "1")) as source:
+        answer = source.begin_next_moves(boards, with_probabilities=False).result()
+    assert len(answer.moves) == sum(sizes) == 200
+    assert max(sizes) == 32
+    slow = sizes[sizes.index(32) + 1 :]
+    assert min(slow) < 32
