@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.episodes import Episode
@@ -119,10 +120,10 @@ def _written_before(index: Path, content: Content) -> list[LogFile]:
     try:
         before = json.loads(index.read_text(encoding="utf-8"))
         same = {name: before[name] for name in content.to_json()} == content.to_json()
-        files = [LogFile(**each) for each in before["files"]]
+        files = msgspec.convert(before["files"], list[LogFile])
     except FileNotFoundError:
         return []
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, RecursionError, msgspec.ValidationError):
         raise EvaluationError(f"{index} is damaged; it should say what the logs hold") from None
     if not same:
         raise EvaluationError(

@@ -24,12 +24,14 @@ from numpy.typing import NDArray
 from octofold_game.files import naming, write_text
 from octofold_game.play_logs.moves import LogError, Moves
 from octofold_game.play_logs.reading import BadLine, read_log
+from octofold_game.rules import LARGEST_EXPONENT
 
 _FORMAT = 1
 _INDEX = "index.json"
 _SUFFIX = ".moves"
 _LOCK = "lock"
 _ROW = 18
+_LARGEST = np.array([LARGEST_EXPONENT] * 16 + [3, 15], np.uint8)  # of each column
 _SCATTER_ROWS = 1 << 16  # that are sent to the shards at a time
 _BUFFER_BYTES = 1 << 16  # of each shard's file
 _DIGEST_BYTES = 1 << 20  # read at a time
@@ -206,7 +208,7 @@ class ShuffledMoves:
             counts = [int(count) for count in index["shards"]] if written == _FORMAT else []
         except OSError as error:
             raise LogError(f"{folder} contains no converted moves: {error.strerror} ({_INDEX})") from error
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise LogError(f"{folder / _INDEX} is damaged ({error})") from error
         if written != _FORMAT:
             raise LogError(f"{folder / _INDEX}: format {written}, this version reads {_FORMAT}")
@@ -242,6 +244,9 @@ class ShuffledMoves:
             epoch: which order; the same number gives the same order.
             size: moves of a batch.
             start: moves to pass over, to go on where an earlier call stopped.
+
+        Raises:
+            LogError: a shard has rows that are no moves.
         """
         waiting: list[NDArray[np.uint8]] = []
         missing = size
@@ -265,9 +270,13 @@ class ShuffledMoves:
                 continue
             order = np.random.default_rng([self._seed, epoch, shard]).permutation(count)[start:]
             start = 0
-            mapped = np.memmap(self.folder / _name(shard), dtype=np.uint8, mode="r", shape=(count, _ROW))
+            file = self.folder / _name(shard)
+            mapped = np.memmap(file, dtype=np.uint8, mode="r", shape=(count, _ROW))
             for piece in range(0, len(order), _SCATTER_ROWS):
-                yield mapped[order[piece : piece + _SCATTER_ROWS]]
+                rows = mapped[order[piece : piece + _SCATTER_ROWS]]
+                if (rows.max(axis=0) > _LARGEST).any():
+                    raise LogError(f"{file} is damaged: it has rows that are no moves")
+                yield rows
 
 
 def _moves(parts: Sequence[NDArray[np.uint8]]) -> Moves:

@@ -115,12 +115,31 @@ def test_two_conversions_into_one_folder_do_not_mix(tmp_path: Path, log: Path) -
 
 
 @pytest.mark.parametrize(
-    ("shards", "message"), [("[]", "counts no moves"), ('["a"]', "is damaged"), ("7", "is damaged")]
+    ("shards", "message"),
+    [
+        ("[]", "counts no moves"),
+        ('["a"]', "is damaged"),
+        ("7", "is damaged"),
+        ("[1e400]", "is damaged"),
+        ("[" * 100_000, "is damaged"),
+    ],
 )
 def test_a_damaged_index_is_named(shuffled: ShuffledMoves, shards: str, message: str) -> None:
     (shuffled.folder / "index.json").write_text(f'{{"format": 1, "shards": {shards}}}')
     with pytest.raises(LogError, match=rf"index\.json {message}"):
         ShuffledMoves(shuffled.folder)
+
+
+@pytest.mark.parametrize(("column", "value"), [(7, 18), (16, 4), (17, 16)])
+def test_a_row_that_is_no_move_is_never_learned_from(
+    shuffled: ShuffledMoves, column: int, value: int
+) -> None:
+    (largest, *_) = sorted(shuffled.folder.glob("*.moves"), key=lambda file: -file.stat().st_size)
+    content = bytearray(largest.read_bytes())
+    content[18 + column] = value
+    largest.write_bytes(content)
+    with pytest.raises(LogError, match=rf"{largest.name} is damaged: it has rows that are no moves"):
+        list(ShuffledMoves(shuffled.folder).batches(0, 100))
 
 
 def test_an_index_of_another_format_is_named_as_such(shuffled: ShuffledMoves) -> None:

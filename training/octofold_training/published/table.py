@@ -128,7 +128,7 @@ class Table:
             write_text(file, json.dumps(about) + "\n")
         try:
             before = json.loads(file.read_text())
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise TrainingError(f"{file} is damaged ({error})") from error
         if before != about:
             raise TrainingError(f"{self._folder} holds figures of other moves or of another seed")
