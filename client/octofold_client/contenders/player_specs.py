@@ -119,8 +119,9 @@ def _load(entry: EntryPoint) -> Any:
     try:
         return entry.load()
     except ModuleNotFoundError as error:
+        extra = entry.extras[0] if entry.extras else "players"
         raise EvaluationError(
-            f"the player {entry.name} needs {error.name}: run {install_command('players')}"
+            f"the player {entry.name} needs {error.name}: run {install_command(extra)}"
         ) from None
 
 

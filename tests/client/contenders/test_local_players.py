@@ -57,10 +57,14 @@ class FirstLegal:
     [
         (
             "expectimx:depth=2",
-            "unknown player 'expectimx' (choose from expectimax, minimax, montecarlo, ntuple, perimeter, "
-            "random); did you mean expectimax?",
+            "unknown player 'expectimx' (choose from expectimax, lazyzero, minimax, montecarlo, ntuple, "
+            "perimeter, random); did you mean expectimax?",
         ),
-        ("", "unknown player '' (choose from expectimax, minimax, montecarlo, ntuple, perimeter, random)"),
+        (
+            "",
+            "unknown player '' (choose from expectimax, lazyzero, minimax, montecarlo, ntuple, perimeter, "
+            "random)",
+        ),
         (
             "minimax:dpeth=2",
             "minimax has no option dpeth (choose from depth, expected, milliseconds, win); "
@@ -169,20 +173,28 @@ def test_the_options_of_a_player_that_does_not_name_them_are_told_apart(tmp_path
     assert same.stderr.startswith("5 games already finished in earlier runs")
 
 
-def test_without_numba_it_says_what_to_install(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("missing", "player", "extra"),
+    [("numba", "minimax", "players"), ("torch", "lazyzero:nowhere", "training")],
+)
+def test_without_its_packages_it_says_what_to_install(
+    missing: str, player: str, extra: str, tmp_path: Path
+) -> None:
     program = (
-        "import sys; sys.modules['numba'] = None; from octofold_client.cli import main; sys.exit(main())"
+        f"import sys; sys.modules['{missing}'] = None; from octofold_client.cli import main; sys.exit(main())"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, "evaluate", "--player", "minimax"],
+        [sys.executable, "-c", program, "evaluate", "--player", player],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         timeout=60,
     )
     assert done.returncode == 1
-    assert done.stderr.startswith("octofold: the player minimax needs numba: run ")
+    kind = player.partition(":")[0]
+    assert done.stderr.startswith(f"octofold: the player {kind} needs {missing}: run ")
     assert "pip install" in done.stderr
+    assert f"[{extra}]" in done.stderr
 
 
 def test_an_evaluation_by_a_local_player_is_one_like_any_other(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """LazyZero: its rollouts to the letter, whole games to learn from, and a network that learns."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from octofold_training import checkpoints
 from octofold_training.errors import TrainingError
 from octofold_training.games.environment import Environment, MoveTable
 from octofold_training.games.game_replay import GameReplay, Unfinished
+from octofold_training.games.policy_rollouts import PolicyRollouts
 from octofold_training.learners import lazyzero
-from octofold_training.learners.lazyzero import LazyZero, LazyZeroOptions, Search
+from octofold_training.learners.lazyzero import LazyZero, LazyZeroOptions
 from octofold_training.networks.build import build
 from octofold_training.networks.interfaces import BoardEncoder
 from octofold_training.networks.matrix_form import MatrixForm
@@ -73,10 +75,15 @@ class Told:
         return (boards == 0).sum(dim=1).float()
 
 
+def uniform_for(boards: torch.Tensor) -> Callable[[int], torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return lambda columns: torch.rand(len(boards), columns, generator=generator)
+
+
 def shares_of(form: Any, boards: torch.Tensor, **options: Any) -> torch.Tensor:
     table = MoveTable(CPU)
-    search = Search(LazyZeroOptions(**options), table, torch.Generator().manual_seed(1))
-    return search.shares(form, boards, table.legal(boards))
+    search = PolicyRollouts(**{"depth": 3, "puct": 1.0} | options, table=table)
+    return search.shares(form, boards, table.legal(boards), uniform_for(boards))
 
 
 def test_every_legal_move_begins_a_rollout_and_no_other_does(boards: torch.Tensor) -> None:
@@ -107,7 +114,7 @@ def test_rollouts_begin_as_puct_says() -> None:
 def test_a_lost_game_counts_nothing() -> None:
     """One move is left, after which the only spawn ends nearly all games."""
     board = torch.tensor([[1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 8, 8]], dtype=torch.uint8)
-    search = Search(LazyZeroOptions(depth=3), MoveTable(CPU), torch.Generator().manual_seed(1))
+    search = PolicyRollouts(rollouts=1, depth=3, puct=1.0, table=MoveTable(CPU))
     moves = torch.full((200,), 1)
 
     class One(Told):
@@ -115,9 +122,9 @@ def test_a_lost_game_counts_nothing() -> None:
             return torch.ones(len(boards))
 
     one: Any = One(1, 1, 1, 1)
-    found = search._rollout(one, board.expand(200, 16), moves)
+    found = search.rollout(one, board.expand(200, 16), moves, uniform_for(moves))
     lost = torch.tensor([[1, 2, 1, 2, 2, 1, 2, 1] * 2] * 5, dtype=torch.uint8)
-    over = search._rollout(one, lost, moves[:5])
+    over = search.rollout(one, lost, moves[:5], uniform_for(lost))
     assert set(found.tolist()) <= {0.0, 1.0}
     assert over.tolist() == [0.0] * 5
 
@@ -253,23 +260,27 @@ def test_the_learning_rate_falls_with_each_epoch() -> None:
         assert run.learning_rate() == pytest.approx(rate)
 
 
-class Noted(Search):
-    """Finds the same shares for every board, and notes the moves that are drawn."""
+class Same(PolicyRollouts):
+    """Finds the same shares for every board."""
 
-    def shares(self, _form: MatrixForm, boards: torch.Tensor, _legal: torch.Tensor) -> torch.Tensor:
+    def shares(self, _form: Any, boards: torch.Tensor, *_: Any) -> torch.Tensor:
         return torch.tensor([[0.1, 0.2, 0.3, 0.4]]).expand(len(boards), 4)
-
-    def drawn(self, logits: torch.Tensor) -> torch.Tensor:
-        self.moves = super().drawn(logits)
-        return self.moves
 
 
 @pytest.mark.parametrize(("temperature", "expected"), [(0.01, {3}), (100.0, {0, 1, 2, 3})])
 def test_moves_are_drawn_from_the_shares_by_the_temperature(temperature: float, expected: set[int]) -> None:
     run = run_of(temperature=temperature)
-    run._search = search = Noted(run.options, run.environment.table, run._generator)
+    run._search = Same(1, 1, 1.0, run.environment.table)
+    made: list[int] = []
+    step = run.environment.step
+
+    def noted(moves: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        made.extend(moves.tolist())
+        return step(moves)
+
+    run.environment.step = noted  # type: ignore[method-assign]
     run._play()
-    assert set(search.moves.tolist()) == expected
+    assert set(made) == expected
 
 
 def test_other_networks_are_refused_and_a_broken_loss_keeps_the_last_state(tmp_path: Path) -> None:

@@ -91,11 +91,13 @@ def spawn(boards: Tensor, random: Tensor) -> Tensor:
     return boards + chosen * exponent
 
 
-def drawn(logits: Tensor, generator: torch.Generator) -> Tensor:
-    """A draw `[N]` from the softmax of each row of logits `[N, 4]`."""
+def drawn(logits: Tensor, random: Tensor) -> Tensor:
+    """A draw `[N]` from the softmax of each row of logits `[N, 4]`.
+
+    `random` `[N, 4]` holds numbers from 0 up to but not 1.
+    """
     # The first of exponential waiting times with these rates is a draw with these probabilities.
-    uniform = torch.rand(logits.shape, generator=generator, device=generator.device)
-    waits = -uniform.clamp_(min=1e-30).log()
+    waits = -random.clamp(min=1e-30).log()
     return (logits - waits.log()).argmax(dim=1)
 
 

@@ -112,7 +112,8 @@ class Rollouts:
         Returns the moves on the view, their log-probabilities, the rewards and which games ended, `[N]` each.
         """
         log_policy = self.log_policy(policy, views, legal)
-        moves = drawn(log_policy, self._generator)
+        uniform = torch.rand(log_policy.shape, generator=self._generator, device=log_policy.device)
+        moves = drawn(log_policy, uniform)
         moves_of_board = (self._moves_on_view[symmetries] == moves[:, None]).int().argmax(dim=1)
         rewards, ended = self.environment.step(moves_of_board)
         return moves, log_policy.gather(1, moves[:, None])[:, 0], rewards, ended

@@ -3,16 +3,10 @@
 Marshall, turbozero, https://github.com/lowrollr/turbozero/wiki/2048-Env, 2024; the defaults and all that the
 page leaves open are those of its code by the time of this network (commit c86ea47, August 2023:
 core/algorithms/lazy_mcts.py, core/train/trainer.py, envs/_2048, example_configs/2048_gpu.yaml). Before each
-move of a game, many rollouts start from its board. Each legal move begins one; then always the move with the
-largest
-
-    Q(a) + c P(a) sqrt(N + 1) / (1 + N(a))
-
-where P is the policy, N(a) says how many of the N rollouts so far began with a, and Q(a) is the mean of what
-these found. The moves that follow are drawn from the policy. After `depth` moves in all the value head says
-the logarithm of the number of moves left; a lost game counts 0. The game's own move is drawn from the shares
-N(a) / N. The policy learns these shares, and the value the moves that the game really had left, from random
-positions of the latest whole games, each turned at random.
+move of a game, many rollouts start from its board, and end at what the value head says of the moves left;
+`games.policy_rollouts` has them. The game's own move is drawn from the shares N(a) / N of the N rollouts
+that began with the move a. The policy learns these shares, and the value the moves that the game really had
+left, from random positions of the latest whole games, each turned at random.
 """
 
 from __future__ import annotations
@@ -30,10 +24,11 @@ from torch.nn.functional import cross_entropy, mse_loss
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from octofold_training.errors import TrainingError
-from octofold_training.games.environment import Environment, MoveTable, drawn, spawn
+from octofold_training.games.environment import Environment, drawn
 from octofold_training.games.game_replay import GameReplay, Unfinished
+from octofold_training.games.policy_rollouts import PolicyRollouts
 from octofold_training.networks.architectures import Architecture
-from octofold_training.networks.build import ILLEGAL, build
+from octofold_training.networks.build import build
 from octofold_training.networks.encoding import fastest_type
 from octofold_training.networks.interfaces import BoardEncoder
 from octofold_training.networks.matrix_form import MatrixForm
@@ -54,7 +49,6 @@ CURVES = Curves(
 )
 
 _EXPONENTS = 17  # a game that makes a larger tile ends
-_UNTRIED = 1e6  # of a move without a rollout: more than any score
 _FIRST_SHARE = 4  # the first games are at most one game in that many, as published
 _ROTATIONS = 4  # the first four of the eight symmetries
 
@@ -93,56 +87,6 @@ class LazyZeroProgress(GamesProgress):
         """The figures of the report's line."""
         agreement = "" if self.agreement is None else f"  agreement {self.agreement:.1%}"
         return super().details() + agreement
-
-
-class Search:
-    """Rollouts from many boards at once."""
-
-    def __init__(self, options: LazyZeroOptions, table: MoveTable, generator: torch.Generator) -> None:
-        self._options = options
-        self._table = table
-        self._generator = generator
-
-    @torch.no_grad()
-    def shares(self, form: MatrixForm, boards: Tensor, legal: Tensor) -> Tensor:
-        """How often rollouts began with each move: shares `[N, 4]`.
-
-        Args:
-            form: of the network that guides and values the rollouts.
-            boards: `[N, 16] uint8`, each with a legal move.
-            legal: their legal moves `[N, 4] bool`.
-        """
-        options = self._options
-        prior = form.logits(boards).masked_fill(~legal, ILLEGAL).softmax(dim=1)
-        visits, totals = torch.zeros_like(prior), torch.zeros_like(prior)
-        for rollout in range(options.rollouts):
-            scores = totals / visits + options.puct * math.sqrt(rollout + 1) * prior / (1 + visits)
-            scores = torch.where(visits == 0, _UNTRIED + prior, scores)
-            first = scores.masked_fill(~legal, -math.inf).argmax(dim=1, keepdim=True)
-            found = self._rollout(form, boards, first[:, 0])
-            visits.scatter_add_(1, first, torch.ones_like(found)[:, None])
-            totals.scatter_add_(1, first, found[:, None])
-        return visits / options.rollouts
-
-    def _rollout(self, form: MatrixForm, boards: Tensor, moves: Tensor) -> Tensor:
-        """Make `moves` `[N]` and those that the policy draws then; what the boards are worth `[N]` after."""
-        boards, legal = self._after(boards, moves)
-        for _ in range(self._options.depth - 1):
-            moves = self.drawn(form.logits(boards).masked_fill(~legal, ILLEGAL))
-            boards, legal = self._after(boards, moves)
-        return form.values(boards).masked_fill(~legal.any(dim=1), 0.0)
-
-    def _after(self, boards: Tensor, moves: Tensor) -> tuple[Tensor, Tensor]:
-        """Boards `[N, 16]` after moves `[N]` and spawns, and their legal moves `[N, 4]`; lost ones stay."""
-        boards = spawn(self._table.slide(boards, moves)[0], self._random(len(boards), 2))
-        return boards, self._table.legal(boards)
-
-    def drawn(self, logits: Tensor) -> Tensor:
-        """A draw `[N]` from the softmax of logits `[N, 4]`."""
-        return drawn(logits, self._generator)
-
-    def _random(self, *shape: int) -> Tensor:
-        return torch.rand(shape, generator=self._generator, device=self._generator.device)
 
 
 class LazyZero(NetworkState, GamesRun):
@@ -189,7 +133,7 @@ class LazyZero(NetworkState, GamesRun):
         self._generator = torch.Generator(device).manual_seed(options.seed)
         self._random = np.random.default_rng(options.seed)
         self.environment = Environment(options.games, _EXPONENTS + 1, "count", 0.0, self._generator)
-        self._search = Search(options, self.environment.table, self._generator)
+        self._search = PolicyRollouts(options.rollouts, options.depth, options.puct, self.environment.table)
         self._unfinished = Unfinished(options.games, device)
         self.replay = GameReplay(options.replay)
         self._form: MatrixForm | None = None
@@ -253,15 +197,19 @@ class LazyZero(NetworkState, GamesRun):
         if self._form is None:
             self._form = MatrixForm(self.network, self._dtype)
         boards, legal = self.environment.boards, self.environment.legal
-        shares = self._search.shares(self._form, boards, legal)
+        shares = self._search.shares(self._form, boards, legal, self._uniform)
         self._unfinished.add(boards, shares)
-        _, ended = self.environment.step(self._search.drawn(shares.log() / self.options.temperature))
+        _, ended = self.environment.step(drawn(shares.log() / self.options.temperature, self._uniform(4)))
         self.positions += len(boards)
         games = self._unfinished.take(ended)
         for game in games:
             self.replay.add(*game)
         self.episodes += len(games)
         return [len(made) for made, _ in games]
+
+    def _uniform(self, columns: int) -> Tensor:
+        shape = (self.options.games, columns)
+        return torch.rand(shape, generator=self._generator, device=self._generator.device)
 
     def _update(self) -> Tensor:
         """Learn from a batch of positions; returns the loss and the agreement `[2]`."""

@@ -1,0 +1,97 @@
+"""The player of a LazyZero network keeps the promises of local players, and moves as its rollouts say."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from octofold_client.contenders.player_specs import local_player
+from octofold_client.errors import EvaluationError
+from octofold_game.rules import legal_moves
+from octofold_training import checkpoints
+from octofold_training.games.environment import Environment
+from octofold_training.games.lazyzero_player import LazyZeroPlayer
+from octofold_training.networks.build import build
+
+NETWORK = {"kind": "residual", "channels": 4, "blocks": 1, "head_blocks": 1, "head_width": 16}
+
+
+def written(folder: Path, seed: int = 1, network: dict[str, object] = NETWORK) -> Path:
+    torch.manual_seed(seed)
+    checkpoints.save(folder, build(network), network, {})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def boards() -> np.ndarray:
+    """`[31, 16]`, of random games that have gone on for a while; the first is over."""
+    environment = Environment(31, 17, "count", 0.0, torch.Generator().manual_seed(5))
+    for _ in range(60):
+        environment.step((torch.rand(31, 4) * environment.legal).argmax(dim=1))
+    boards = environment.boards.numpy().copy()
+    boards[0] = [1, 2, 1, 2, 2, 1, 2, 1] * 2
+    return boards
+
+
+def test_moves_are_legal_and_depend_only_on_the_board(tmp_path: Path, boards: np.ndarray) -> None:
+    player = LazyZeroPlayer(written(tmp_path / "net"), rollouts=12)
+    values = player.action_values(boards)
+    assert (np.isfinite(values) == legal_moves(boards)).all()
+    assert values[1:][np.isfinite(values[1:])].sum() == 12 * 30  # each rollout begins with one of them
+    moves = player.next_moves(boards)
+    assert moves[0] == -1
+    assert (moves[1:] == values[1:].argmax(axis=1)).all()
+    assert np.array_equal(player.action_values(boards[::-1]), values[::-1])
+    for board, alone in zip(boards, values, strict=True):
+        assert np.array_equal(player.action_values(board[None])[0], alone)
+    assert not np.array_equal(
+        LazyZeroPlayer(tmp_path / "net", rollouts=12, seed=1).action_values(boards), values
+    )
+
+
+def test_a_move_that_loses_at_once_begins_few_rollouts(tmp_path: Path) -> None:
+    """Moving left leaves no merge, whatever spawns; moving up or right leaves one for certain."""
+    folder = written(tmp_path / "net")
+    network = checkpoints.load(folder).network
+    with torch.no_grad():  # all moves are equally likely, and any game has three moves left
+        for head, bias in ((network.policy, 0.0), (network.value, math.log(3))):
+            last = head[-1]  # type: ignore[index]
+            last.weight.zero_()  # type: ignore[union-attr]
+            last.bias.fill_(bias)  # type: ignore[union-attr]
+    checkpoints.save(folder, network, NETWORK, {})
+    board = np.array([[1, 2, 3, 4, 1, 1, 7, 8, 3, 4, 5, 6, 4, 5, 6, 5]], np.uint8)
+    up, right, _, left = LazyZeroPlayer(folder, rollouts=60, depth=1).action_values(board)[0]
+    assert left * 3 < min(up, right)
+    assert LazyZeroPlayer(folder, rollouts=60, depth=1).next_moves(board)[0] in (0, 1)
+
+
+def test_the_digest_is_of_the_weights_and_the_options_and_not_of_the_path(tmp_path: Path) -> None:
+    one, same, other = (written(tmp_path / name, seed) for name, seed in (("a", 1), ("b", 1), ("c", 2)))
+    digests = [LazyZeroPlayer(folder).sha256 for folder in (one, same, other)]
+    assert digests[0] == digests[1] != digests[2]
+    assert LazyZeroPlayer(one, rollouts=50).sha256 != digests[0]
+    assert LazyZeroPlayer(one, rollouts=50).name == f"lazyzero:{one},rollouts=50"
+
+
+def test_what_it_cannot_play_is_named(tmp_path: Path) -> None:
+    net = written(tmp_path / "net")
+    cnn = written(tmp_path / "cnn", network={"kind": "q_network", "form": "simple", "value_scale": 20})
+    for spec, message in (
+        (
+            f"lazyzero:{tmp_path}/nowhere",
+            f"player lazyzero:{tmp_path}/nowhere: there is no {tmp_path}/nowhere",
+        ),
+        (
+            f"lazyzero:{cnn}",
+            f'player lazyzero:{cnn}: {cnn} has no value: lazyzero plays networks of kind = "residual"',
+        ),
+        (
+            f"lazyzero:{net},rollouts=0",
+            f"player lazyzero:{net},rollouts=0: rollouts 0 is not in 1 to 1000000",
+        ),
+        (f"lazyzero:{net},puct=nan", f"player lazyzero:{net},puct=nan: puct nan is not in 0 to 1000000.0"),
+    ):
+        with pytest.raises(EvaluationError) as error:
+            local_player(spec)
+        assert str(error.value) == message
