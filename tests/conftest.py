@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,12 @@ from hypothesis import settings
 
 # The tests share the cores already. Torch's threads would spin while they wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Under nohup, or in the background of a shell, a process ignores these signals, and so would the programs
+# that the tests start. With a handler here, they do not.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 # How long an example takes says how busy the machine is, and nothing about the code.
 settings.register_profile("any machine", deadline=None)
