@@ -275,7 +275,10 @@ def test_leaving_gives_up_a_search_between_two_slices() -> None:
         pending.result()
 
 
-def test_a_player_that_becomes_slow_is_asked_for_fewer_boards_at_a_time() -> None:
+def test_a_player_that_becomes_slow_is_asked_for_fewer_boards_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("octofold_client.contenders.player_thread._SLICE_SECONDS", 0.5)
     boards = np.zeros((200, 16), np.uint8)
     boards[:, :2] = 1
     sizes: list[int] = []
@@ -284,7 +287,7 @@ def test_a_player_that_becomes_slow_is_asked_for_fewer_boards_at_a_time() -> Non
         def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
             sizes.append(len(boards))
             if 100 < sum(sizes) < 180:
-                time.sleep(1.1)
+                time.sleep(0.6)
             return super().next_moves(boards)
 
     with PlayerThread(LocalPlayer(Slower(), "1")) as source:
