@@ -16,9 +16,14 @@ def on_a_connection_of_its_own(target: str, ask: Callable[[Any], Any]) -> Any:
 
 def members(server: Any) -> list[psutil.Process]:
     """The processes that serve, as far as they live."""
-    children = psutil.Process(server.process.pid).children()
-    alive = [child for child in children if child.status() != psutil.STATUS_ZOMBIE]
-    return [child for child in alive if "spawn_main" in " ".join(child.cmdline())]
+    return [child for child in psutil.Process(server.process.pid).children() if _serves(child)]
+
+
+def _serves(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE and "spawn_main" in " ".join(process.cmdline())
+    except psutil.NoSuchProcess:  # it ended since it was listed
+        return False
 
 
 def metric(page: str, name: str, **labels: str) -> float:
