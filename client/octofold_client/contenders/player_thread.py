@@ -18,8 +18,8 @@ from octofold_client.wording import counted
 BOARDS_AT_ONCE = 32
 """Most boards in a slice. A search of many boards may take minutes; it can be stopped between two slices."""
 _SLICE_SECONDS = 3.0
-"""Slices that take longer become smaller, but no core stays without a board. Networks need many boards at
-once, so they do not shrink at the first second that somebody would wait."""
+"""Slices that take longer become smaller, but no core stays without a board. A network asked about few boards
+takes longer for each, so slices do not shrink sooner."""
 
 
 class PlayerThread:
