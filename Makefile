@@ -22,7 +22,7 @@ PYTEST = $(BIN)/pytest --numprocesses 4 --dist worksteal
 help: ## this list
 	@echo "Octofold serves networks that play 2048, and judges how well they play."
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  Variables: GAMES=$(GAMES) MODEL=$(MODEL) HOST=$(HOST) PORT=$(PORT) REST_PORT=$(REST_PORT) NAME=$(NAME) TEACHER=$(TEACHER) CHECKPOINT=$(CHECKPOINT)"
 
@@ -78,8 +78,11 @@ lint: $(VENV)/dev ## style, types, import directions, generated stubs
 	$(BIN)/lint-imports
 	$(BIN)/python -m octofold_proto.generate --check
 
-test: $(VENV)/dev ## all tests, in four processes at once
+test: $(VENV)/dev ## the tests, in four processes at once
 	$(PYTEST)
+
+test-long: $(VENV)/dev ## the tests that take minutes by their nature
+	$(PYTEST) -m long
 
 failed: $(VENV)/dev ## the tests that failed in the last run, one after another
 	$(BIN)/pytest --last-failed --last-failed-no-failures none
@@ -143,4 +146,4 @@ $(VENV)/dev: $(VENV)/light
 	$(PIP) --editable '.[server,plots,gymnasium-window,logs,ray,signing,tracing,training,export]' --group dev
 	@touch $@
 
-.PHONY: help setup play serve train first export teacher bench table cards keys lint test failed transports format clean proto docker page browser sbom
+.PHONY: help setup play serve train first export teacher bench table cards keys lint test test-long failed transports format clean proto docker page browser sbom
