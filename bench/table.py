@@ -91,7 +91,7 @@ def table(cards: list[tuple[Card, Strength]]) -> str:
     heading = ["model", "weights", "average score", *(f"reaches {tile}" for tile in TILES)]
     rows = [heading, ["---", *["---:"] * (len(heading) - 1)], *(_row(*found) for found in cards)]
     lines = ["| " + " | ".join(row) + " |" for row in rows]
-    commands = {strength.command.replace(_named(card), "--model NAME --version N") for card, strength in cards}
+    commands = {made.command.replace(_named(card), "--model NAME --version N") for card, made in cards}
     measured_by = " and ".join(f"`{command}`" for command in sorted(commands))
     return "\n".join([*lines, "", f"In brackets: 95% intervals. Measured by {measured_by}.", ""])
 
