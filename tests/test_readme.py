@@ -16,7 +16,6 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SMALLER = {
     "make play ": "make play GAMES=1 MODEL=swift ",
-    "--positions 20000": "--positions 8000",
     "--games 20": "--games 2",
     "--minutes 1": "--minutes 0.2",
 }
