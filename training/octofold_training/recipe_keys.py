@@ -107,7 +107,9 @@ def _network() -> Iterator[str]:
             kinds.setdefault(row, []).append(f"`{structure.__struct_config__.tag}`")
     yield f"| `kind` | all | {_choices(_tags())} | which network, see [networks.md](networks.md) |"
     for (name, value, meaning), of in sorted(kinds.items()):
-        yield f"| `{name}` | {', '.join(of)} | {value} | {meaning} |"
+        others = [f"`{tag}`" for tag in _tags() if f"`{tag}`" not in of]
+        kinds_of = ", ".join(of) if len(of) <= len(others) else f"all but {', '.join(others)}"
+        yield f"| `{name}` | {kinds_of} | {value} | {meaning} |"
     yield ""
 
 
