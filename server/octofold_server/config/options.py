@@ -341,13 +341,7 @@ class Config:
         False,
         SWITCH,
         "send OpenTelemetry spans of calls and batches to the collector in the standard OTEL_EXPORTER_OTLP_* "
-        "variables",
-    )
-    push_metrics: float = _option(
-        0.0,
-        _SECONDS,
-        "interval for sending the metrics of /metrics to the same collector; 0 disables. Needs the extra "
-        "tracing, as --tracing does",
+        "variables; needs the extra tracing",
     )
 
     def effective(self) -> dict[str, str]:

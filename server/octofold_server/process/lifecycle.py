@@ -94,9 +94,6 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, slot: Proce
             ports.open()
             if ports.rest is not None:
                 ending.enter_context(port_written(config.rest_port_file, ports.rest.port))
-            if parts.metrics_push is not None:
-                parts.metrics_push.start(ports.grpc)
-                ending.callback(parts.metrics_push.close, LAST_SPANS_SECONDS)
             ready_file = ReadyFile(config.ready_file, lambda: parts.operations.ready)
             with port_written(config.port_file, ports.grpc), ready_file:
                 if slot is None or (slot.number == 0 and not joins):
