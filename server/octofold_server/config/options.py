@@ -144,8 +144,8 @@ class Config:
     verify_models: Path | None = _option(
         None,
         _PATH,
-        "serve only versions that are signed by a public key in this file (PEM), and none of whose files was "
-        "changed; the file is read again when it changes. Needs the extra signing",
+        "serve only versions whose card is signed by a public key in this file (PEM); the file is read again "
+        "when it changes. Needs the extra signing",
     )
     watch: float = _option(
         0.0,
@@ -370,7 +370,7 @@ def check_together(config: Config) -> None:
         )
     if config.tune and config.verify_models:
         raise ConfigError(
-            "--tune writes beside models, and would break their signatures: tune before signing"
+            "--tune writes beside models, which their signatures do not cover: tune before signing"
         )
     if config.max_bytes_in_flight < 2 * config.max_message_bytes:
         raise ConfigError(
