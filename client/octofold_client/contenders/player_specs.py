@@ -5,10 +5,13 @@ implements `octofold_game.player.Player`; its fields are the options. The client
 requirements (numba for the players of Octofold) only when it is used.
 """
 
+import hashlib
+import json
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, fields
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, get_type_hints
 
 from octofold_game.extras import install_command
@@ -16,7 +19,6 @@ from octofold_game.player import Player
 from octofold_game.rules import LARGEST_EXPONENT
 from octofold_game.suggestions import did_you_mean
 
-from octofold_client.contenders.identity import digest
 from octofold_client.errors import EvaluationError
 from octofold_client.rpc.answers import ModelVersion
 from octofold_client.wording import listed
@@ -62,8 +64,8 @@ class LocalPlayer:
         self.package_version = package_version
         self.spec = spec
         # Before it plays, because a player may learn or cache something during its games.
-        self.sha256: str | None = digest(player) if own is None else own
-        """The player's own digest, or the digest of its code and data; None if unknown."""
+        self.sha256: str | None = source_digest(player) if own is None else own
+        """The player's own digest, or that of its source and options; None if unknown."""
         # The name of a player without its own digest may leave out its options.
         self.title = spec if own is None and ":" in spec else player.name
 
@@ -81,6 +83,31 @@ class LocalPlayer:
     def largest_exponent(self) -> int:
         """Largest exponent that the player can play with."""
         return getattr(self.player, "largest_exponent", LARGEST_EXPONENT)
+
+
+def source_digest(player: object) -> str | None:
+    """The SHA-256 of the source of a player's modules and of its attributes, in hexadecimal.
+
+    The modules are those of its class and of the bases of the class. Other files that they use do not count.
+
+    Returns:
+        None if a module has no source, or an attribute is neither text, a number, a path, nor made of these.
+    """
+    kinds = type(player).__mro__
+    modules = {kind.__module__: None for kind in kinds if kind.__module__ not in sys.stdlib_module_names}
+    try:
+        sources = [Path(str(sys.modules[module].__file__)).read_bytes() for module in modules]
+        state = json.dumps([kinds[0].__qualname__, vars(player)], sort_keys=True, default=_path_text)
+    except (AttributeError, KeyError, OSError, TypeError, ValueError):
+        return None
+    digests = [hashlib.sha256(part).hexdigest() for part in (*sources, state.encode())]
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
+def _path_text(value: object) -> str:
+    if isinstance(value, PurePath):
+        return str(value)
+    raise TypeError(type(value))
 
 
 def _check(player: object) -> None:
