@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 import numpy as np
 
+from octofold_game.errors import OctofoldError
 from octofold_game.files import read_regular
 from octofold_game.rules import LARGEST_EXPONENT
 from octofold_game.structures import StructureError, structured
@@ -274,7 +275,7 @@ class _Versioned(msgspec.Struct):
     format: int
 
 
-class CardError(ValueError):
+class CardError(OctofoldError, ValueError):
     """A card that cannot be read; the message is one line that names the file and the field."""
 
 

@@ -14,6 +14,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
+from octofold_game.errors import OctofoldError
 from octofold_game.files import read_regular
 from octofold_game.model import OLD_SIGNATURE_FILE, SIGNATURE_FILE
 
@@ -27,7 +28,7 @@ _ECDSA = ec.ECDSA(hashes.SHA256())
 _PUBLIC_KEY = re.compile(rb"-----BEGIN PUBLIC KEY-----.*?-----END PUBLIC KEY-----", re.DOTALL)
 
 
-class SignatureError(ValueError):
+class SignatureError(OctofoldError, ValueError):
     """A signature or a key that cannot be accepted; the message is one line that names it."""
 
 

@@ -118,7 +118,7 @@ def _add_serve(actions: "Subcommands") -> None:
     )
     parser.add_argument("options", nargs="*", help=argparse.SUPPRESS)
     add_credentials(parser)
-    parser.set_defaults(run=serve, refuse=parser.error)
+    parser.set_defaults(run=serve)
 
 
 def serve(options: Namespace) -> None:

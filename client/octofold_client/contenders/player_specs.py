@@ -19,7 +19,7 @@ from octofold_game.player import Player
 from octofold_game.rules import LARGEST_EXPONENT
 from octofold_game.suggestions import did_you_mean
 
-from octofold_client.errors import EvaluationError
+from octofold_client.errors import EvaluationError, UsageError
 from octofold_client.rpc.answers import ModelVersion
 from octofold_client.wording import listed
 
@@ -125,12 +125,13 @@ def local_player(spec: str) -> LocalPlayer:
     """The player that `KIND` or `KIND:OPTION=VALUE,...` means; an option without a default needs no name.
 
     Raises:
-        EvaluationError: the player or an option is unknown, a value is invalid, or a package is missing.
+        UsageError: the player or an option is unknown, or a value is invalid.
+        EvaluationError: a package or a file is missing.
     """
     kind, _, words = spec.partition(":")
     known = {entry.name: entry for entry in entry_points(group=GROUP)}
     if kind not in known:
-        raise EvaluationError(f"unknown player {kind or spec!r}{_hint(kind, known)}")
+        raise UsageError(f"unknown player {kind or spec!r}{_hint(kind, known)}")
     player = _load(known[kind])
     options = _options(kind, player, words)
     try:
@@ -161,25 +162,25 @@ def _options(kind: str, player: Any, words: str) -> dict[str, Any]:
         if not equals:
             unnamed = [name for name in _required(options.values()) if name not in values]
             if not unnamed:
-                raise EvaluationError(f"{kind}: {word!r} is not OPTION=VALUE{_hint(word, options)}")
+                raise UsageError(f"{kind}: {word!r} is not OPTION=VALUE{_hint(word, options)}")
             name, text = unnamed[0], word
         if name not in options:
-            raise EvaluationError(f"{kind} has no option {name}{_hint(name, options)}")
+            raise UsageError(f"{kind} has no option {name}{_hint(name, options)}")
         if name in values:
-            raise EvaluationError(f"{kind}: {name} is given twice")
+            raise UsageError(f"{kind}: {name} is given twice")
         if types[name] not in _READ:
             readable = listed(kind.__name__ for kind in _READ if isinstance(kind, type))
-            raise EvaluationError(
+            raise UsageError(
                 f"{kind}: {name} has the type {_type_name(types[name])}, but a spec gives only {readable}"
             )
         read, what = _READ[types[name]]
         try:
             values[name] = read(text)
         except ValueError:
-            raise EvaluationError(f"{kind}: {name}={text} is not {what}") from None
+            raise UsageError(f"{kind}: {name}={text} is not {what}") from None
     missing = [name for name in _required(options.values()) if name not in values]
     if missing:
-        raise EvaluationError(f"{kind} needs {missing[0]}: {kind}:{missing[0].upper()}")
+        raise UsageError(f"{kind} needs {missing[0]}: {kind}:{missing[0].upper()}")
     return values
 
 

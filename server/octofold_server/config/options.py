@@ -12,12 +12,14 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from octofold_game.errors import OctofoldError
+
 from octofold_server.config.policies import VersionPolicies, parse_policies
 
 ENVIRONMENT_PREFIX = "OCTOFOLD_"
 
 
-class ConfigError(Exception):
+class ConfigError(OctofoldError):
     """An option does not exist, or a value is not allowed.
 
     The message names the flag, the variable or the file and its key, and the allowed values.

@@ -11,6 +11,8 @@ import threading
 from concurrent.futures import Future
 from contextlib import ExitStack
 
+from octofold_game.errors import OctofoldError
+
 from octofold_server.admission.admission import Admission
 from octofold_server.backends.backend import BackendFactory
 from octofold_server.backends.onnx_backend import onnx_lanes
@@ -44,7 +46,7 @@ LAST_SPANS_SECONDS = 2.0
 _log = logging.getLogger(__name__)
 
 
-class ServingError(Exception):
+class ServingError(OctofoldError):
     """The server failed and must end; the message gives the reason."""
 
 
