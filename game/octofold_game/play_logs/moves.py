@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from octofold_game.errors import OctofoldError
 from octofold_game.rules import MOVE_NAMES, afterstates, flat
 
 
-class LogError(ValueError):
+class LogError(OctofoldError, ValueError):
     """A play log cannot be read, written or used; the message names the file."""
 
 
