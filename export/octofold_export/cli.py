@@ -296,8 +296,8 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--extend",
         action="store_true",
-        help="add --precisions that the published --version lacks, and measure those it has again; its "
-        "graphs stay as they are",
+        help="add --precisions that the published --version lacks, and measure again those that it "
+        "has; its graphs do not change",
     )
     group.add_argument(
         "--rule",

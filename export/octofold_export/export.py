@@ -255,10 +255,10 @@ def _weighed(plan: Plan, boards: Boards, report: Report) -> Evidence:
         report(f"description: accepted although {evidence.problem}: {summary(evidence)}")
     else:
         views = options.symmetries
-        turned = f"asked about {views} views, it must have learned from turned and mirrored boards; "
+        turned = f"a network with {views} views must have learned from turned and mirrored boards; "
         raise GateError(
             f"the description seems wrong: {evidence.problem}; the network {summary(evidence)}; "
-            f"{turned if views > 1 else ''}--accept goes on"
+            f"{turned if views > 1 else ''}--accept publishes it anyway"
         )
     return evidence
 

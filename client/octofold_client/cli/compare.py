@@ -99,8 +99,8 @@ def add(subcommands: "Subcommands") -> None:
 def _add_decisions(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "play until it is decided",
-        "Each is wrong in at most 5% of its runs, whenever the games stop. The margins also take two result "
-        "folders, as they are.",
+        "The answer is wrong in at most 5% of the runs, whenever the games stop. The margins also accept two "
+        "result folders, and then play no games.",
     )
     group.add_argument(
         "--until-decided",

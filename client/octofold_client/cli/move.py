@@ -31,7 +31,7 @@ def add(subcommands: "Subcommands") -> None:
     parser.add_argument(
         "board",
         nargs="*",
-        help="16 exponents, row by row, or four rows of 4 that end with / or ; or a line, or stand in "
+        help="16 exponents, row by row, or four rows of 4, separated by / or ; or line ends, or in "
         "brackets: 0 is empty, 1 is tile 2, 2 is tile 4 ... (default: standard input)",
     )
     parser.add_argument(

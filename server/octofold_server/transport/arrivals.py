@@ -133,7 +133,9 @@ class Arrivals:
         late = [rpc for rpc, (since, _) in self._read.items() if since < before]
         late += [rpc for line in self._lines.values() for rpc, (since, _) in line.items() if since < before]
         for rpc in late:
-            self._drive_out(rpc, DeadlinePassed(f"the message did not come within {self._seconds:g} seconds"))
+            self._drive_out(
+                rpc, DeadlinePassed(f"the message did not arrive within {self._seconds:g} seconds")
+            )
         while self._waiting and len(self._read) < self._at_once:
             self._read_next()
         for _ in range(min(self._waiting, len(self._read))):
@@ -162,7 +164,9 @@ class Arrivals:
         oldest = max(found, key=lambda one: (one.peer() in self._slow, held[one.peer()]))
         self._slow[oldest.peer()] = time.monotonic() + SLOW_SECONDS
         self._warn_of(oldest)
-        self._drive_out(oldest, QueueFull("the message did not come while other calls waited", RETRY_SECONDS))
+        self._drive_out(
+            oldest, QueueFull("the message did not arrive while other calls waited", RETRY_SECONDS)
+        )
         self._read_next()
         return True
 
@@ -171,9 +175,7 @@ class Arrivals:
         if self._waiting >= self._most_waiting:
             greediest = max(self._lines, key=lambda one: len(self._lines[one]))
             line = self._lines[greediest]
-            error = QueueFull(
-                f"{self._waiting} calls have been begun and wait, the most allowed", RETRY_SECONDS
-            )
+            error = QueueFull(f"{self._waiting} calls wait for their messages, the maximum", RETRY_SECONDS)
             if len(line) <= len(self._lines.get(client, ())) + 1:
                 self._refuse(rpc, method, error)
                 return
@@ -227,7 +229,7 @@ class Arrivals:
         if now >= self._quiet_until:
             self._quiet_until = now + QUIET_SECONDS
             _log.warning(
-                "the messages of %d calls do not come; the oldest makes room for others",
+                "%d calls wait for their messages; the oldest one ends, to make room for others",
                 self._at_once,
                 extra={"fields": {"client": oldest.peer()}},
             )

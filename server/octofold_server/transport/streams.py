@@ -154,9 +154,9 @@ class AnswerStream(Generic[AnyMessage]):
                 min(idle_seconds, CLOSING_SECONDS) if is_closing else idle_seconds
             )
         if is_idle:
-            self._end_idle(f"nothing came on this stream for {idle_seconds:g} seconds; open another")
+            self._end_idle(f"the stream was idle for {idle_seconds:g} seconds; open a new one")
         elif is_unread:
-            self._end_idle(f"no reply of this stream was taken for {silent_seconds:.1f} seconds")
+            self._end_idle(f"the client read no reply of this stream for {silent_seconds:.1f} seconds")
 
     def _end_idle(self, message: str) -> None:
         error = Unavailable(message)

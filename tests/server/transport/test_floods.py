@@ -153,7 +153,7 @@ def test_half_sent_messages_take_bounded_memory_and_end_with_a_status(
         assert sent < 64 * MIB
         assert memory_of(server) - before < 100 * MIB
         assert connection.wait_for_ends(64)
-        assert b"the message did not come within 3 seconds" in b"".join(connection.replies.values())
+        assert b"the message did not arrive within 3 seconds" in b"".join(connection.replies.values())
         assert failures(tmp_path, "DEADLINE_EXCEEDED") == 64
         stub.NextMove(BOARD, timeout=30)
 
@@ -175,7 +175,7 @@ def test_streams_hold_one_half_sent_message_each_until_they_are_idle_for_too_lon
         while not connection.wait_for_ends(48, seconds=0.5):  # a byte now and then buys no time
             for stream in streams:
                 connection.send(stream, b"\0", seconds=0)
-        assert b"nothing came on this stream for 3 seconds" in b"".join(connection.replies.values())
+        assert b"the stream was idle for 3 seconds" in b"".join(connection.replies.values())
 
 
 def test_a_stream_ends_at_once_when_a_message_is_announced_that_no_boards_could_fill(
@@ -198,11 +198,11 @@ def test_large_messages_are_refused_beyond_the_budget_of_bytes_and_let_in_when_t
         backend.gate.clear()
         first = stub.NextMoves.future(large, timeout=60)
         wait_for(lambda: served.admission.budget.used > 0)
-        with pytest.raises(grpc.RpcError, match="bytes are at work") as failure:
+        with pytest.raises(grpc.RpcError, match="bytes of messages are in flight") as failure:
             stub.NextMoves(large, timeout=60)
         assert failure.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         answers = stub.StreamNextMoves(iter([pb.StreamNextMovesRequest(id=7, request=large)]), timeout=60)
-        assert "bytes are at work" in next(answers).error.message
+        assert "bytes of messages are in flight" in next(answers).error.message
         backend.gate.set()
         assert len(first.result().moves) == 40_000
         wait_for(lambda: served.admission.budget.used == 0)

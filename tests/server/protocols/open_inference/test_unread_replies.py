@@ -44,7 +44,7 @@ def test_an_unread_reply_is_a_call_at_work_until_it_is_read(ask: Ask, serve_all:
     ):
         received = reader.recv(1)
         other.recv(1)
-        assert "calls are at work" in ask(served, "POST", INFER, ONE).json["error"]
+        assert "calls are in progress" in ask(served, "POST", INFER, ONE).json["error"]
         while chunk := reader.recv(65_536):
             received += chunk
         assert received.startswith(b"HTTP/1.1 200 OK")
