@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from octofold_game.errors import OctofoldError
+
 from octofold_server.config.kinds import (
     PATH,
     POLICIES,
@@ -28,7 +30,7 @@ from octofold_server.config.policies import VersionPolicies
 ENVIRONMENT_PREFIX = "OCTOFOLD_"
 
 
-class ConfigError(Exception):
+class ConfigError(OctofoldError):
     """An option does not exist, or a value is not allowed.
 
     The message names the flag, the variable or the file and its key, and the allowed values.
@@ -86,8 +88,8 @@ class Config:
     verify_models: Path | None = _option(
         None,
         PATH,
-        "serve only versions that are signed by a public key in this file (PEM), and none of whose files was "
-        "changed; the file is read again when it changes. Needs the extra signing",
+        "serve only versions whose card is signed by a public key in this file (PEM); the file is read again "
+        "when it changes. Needs the extra signing",
     )
     watch: float = _option(
         0.0,
@@ -294,13 +296,7 @@ class Config:
         False,
         SWITCH,
         "send OpenTelemetry spans of calls and batches to the collector in the standard OTEL_EXPORTER_OTLP_* "
-        "variables",
-    )
-    push_metrics: float = _option(
-        0.0,
-        SECONDS,
-        "interval for sending the metrics of /metrics to the same collector; 0 disables. Needs the extra "
-        "tracing, as --tracing does",
+        "variables; needs the extra tracing",
     )
 
     def effective(self) -> dict[str, str]:
@@ -329,7 +325,7 @@ def check_together(config: Config) -> None:
         )
     if config.tune and config.verify_models:
         raise ConfigError(
-            "--tune writes beside models, and would break their signatures: tune before signing"
+            "--tune writes beside models, which their signatures do not cover: tune before signing"
         )
     if config.max_bytes_in_flight < 2 * config.max_message_bytes:
         raise ConfigError(

@@ -23,7 +23,8 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import partial
 
-from octofold_proto.errors import DeadlinePassed, InvalidRequest, OctofoldError, QueueFull
+from octofold_game.errors import OctofoldError
+from octofold_proto.errors import DeadlinePassed, InvalidRequest, QueueFull
 
 from octofold_server.admission.admission import code_name
 from octofold_server.admission.byte_budget import ByteBudget

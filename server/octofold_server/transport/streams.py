@@ -15,7 +15,8 @@ from typing import Generic, Protocol, TypeVar
 
 from google.protobuf.message import Message
 from google.rpc.code_pb2 import UNAVAILABLE
-from octofold_proto.errors import InvalidRequest, OctofoldError, Unavailable
+from octofold_game.errors import OctofoldError
+from octofold_proto.errors import InvalidRequest, Unavailable
 
 from octofold_server.admission.admission import AcceptedCall, Admission, code_name
 from octofold_server.admission.byte_budget import ByteBudget
