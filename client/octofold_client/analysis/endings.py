@@ -17,7 +17,7 @@ from octofold_client.analysis.trajectories import Positions
 from octofold_client.contenders.judges import Opinion
 from octofold_client.evaluation.intervals import (
     Interval,
-    bootstrap_interval,
+    average_interval,
     clustered_share_interval,
 )
 
@@ -157,7 +157,7 @@ class Analysis:
     def cost_of_a_game(self) -> tuple[float, Interval | None] | None:
         """The average total cost of a game's last moves, and its 95% interval.
 
-        The interval is a bootstrap over games, because the positions of one game are similar. Only completely
+        The interval is one over games, because the positions of one game are similar. Only completely
         judged games count; None without any.
         """
         indices, rows = np.unique(self.positions.games, return_inverse=True)
@@ -166,7 +166,7 @@ class Analysis:
         if not complete.any():
             return None
         costs = np.bincount(rows, np.where(judged, self.verdicts.costs, 0.0), len(indices))[complete]
-        return float(costs.mean()), bootstrap_interval(costs)
+        return float(costs.mean()), average_interval(costs)
 
     def costliest(self, count: int) -> Iterator[CostlyMove]:
         """The `count` moves of the highest cost, in descending order, without moves of cost 0."""

@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
 
+from octofold_game.rules import LARGEST_EXPONENT
 from rich.console import Console
 
 from octofold_client.cli.arguments import (
@@ -43,9 +44,8 @@ from octofold_client.evaluation.contest_report import (
     write_files,
 )
 from octofold_client.evaluation.question import Question
-from octofold_client.evaluation.report import missing_note
 from octofold_client.evaluation.result_folder import Conditions, check_writable, existing
-from octofold_client.evaluation.sequential import next_look
+from octofold_client.evaluation.sequential import FIRST_GAMES, fewest_games, next_look
 from octofold_client.evaluation.sides import Side, named_apart, read_side
 from octofold_client.extras import pictures_of
 from octofold_client.reports.page import MOST_RESULTS
@@ -57,7 +57,7 @@ NOT_SHOWN = 3
 """Exit code if the answer to `--no-worse-than` or `--equal-within` is no, or not yet decided."""
 _HTML_FILE = "comparison.html"
 _MOST_SIDES = 50
-_PERCENT = re.compile(r"([0-9]{1,2}(?:\.[0-9]{1,6})?)%")
+_PERCENT = re.compile(r"([0-9]{1,2}(?:\.[0-9]{1,6})?)(%?)")
 _LONGEST_NAME = 100
 
 
@@ -121,6 +121,13 @@ def _add_decisions(parser: argparse.ArgumentParser) -> None:
         help="play until both are shown to be equal within X%%, or one is shown to be worse",
     )
     group.add_argument(
+        "--no-cap",
+        action="store_false",
+        dest="capped",
+        help="ask about plain averages (default: scores count up to four times the average of A in its first "
+        "100 games, so that rare giants do not double the number of games)",
+    )
+    group.add_argument(
         "--limit",
         type=functools.partial(count, most=MOST_GAMES),
         default=10_000,
@@ -146,10 +153,7 @@ def compare(options: Namespace) -> int:
         sides = [read_side(Path(side)) for side in options.sides]
         folder = options.out or RESULTS / _folder_name([Path(side).resolve().name for side in options.sides])
         check_writable(folder)
-        for side in sides:
-            if side.missing_games:
-                print(f"{side.folder}: {missing_note(side.missing_games)}", file=sys.stderr)
-        contest = Contest.of(named_apart(sides), question=question)
+        contest = Contest.of(named_apart(sides), question=question, capped=options.capped)
     else:
         contest, folder = _play(options, question)
     pictures = [] if drawing is None else [drawing.draw(folder, contest)]
@@ -192,12 +196,38 @@ def _check(options: Namespace, question: Question | None) -> None:
             raise EvaluationError(f"{folder} is given twice")
     if options.games is not None and (options.until_decided or question is not None):
         raise EvaluationError("--games is for a number of games; --limit bounds those of a decision")
+    if (options.until_decided or question is not None) and not folders:
+        _check_limit(options, question)
     if folders and options.until_decided:
         raise EvaluationError("--until-decided plays games and needs players, not result folders")
     if folders and options.models:
         raise EvaluationError("--models serves models, but both sides are result folders")
     if options.models:
         existing(options.models)
+
+
+def _check_limit(options: Namespace, question: Question | None) -> None:
+    """Say before the games if `--limit` is too small.
+
+    Raises:
+        EvaluationError: no answer is possible.
+    """
+    if not options.capped:  # whether it suffices depends on scores
+        return
+    if options.limit <= FIRST_GAMES:
+        raise EvaluationError(
+            f"--limit must be above {FIRST_GAMES}: the first {FIRST_GAMES} games set the cap of the scores and "
+            f"decide nothing, got {options.limit}"
+        )
+    if question is None:
+        return
+    needed = FIRST_GAMES + fewest_games(float(question.margin))
+    if options.limit < needed:
+        print(
+            f"--limit {options.limit:,} is too small for a yes to {question.flag} between equal players: even if "
+            f"they score the same in every game, it takes {needed:,} games",
+            file=sys.stderr,
+        )
 
 
 def _play(options: Namespace, question: Question | None) -> tuple[Contest, Path]:
@@ -246,8 +276,12 @@ def _played(options: Namespace, games: Games, players: Players, question: Questi
         for contender, folder in zip(players.contenders, folders, strict=True):
             played = players.play(contender, folder, games, number)
             scores = {game.game: game.score for game in played.games}
-            sides.append(Side(contender.title, Conditions.of(contender, games.seed), folder.path, scores))
-        contest = Contest.of(named_apart(sides), looked_at_on_the_way=deciding, question=question)
+            conditions = Conditions.of(contender, games.seed)
+            largest = contender.largest_exponent or LARGEST_EXPONENT
+            sides.append(Side(contender.title, conditions, folder.path, scores, largest))
+        contest = Contest.of(
+            named_apart(sides), looked_at_on_the_way=deciding, question=question, capped=options.capped
+        )
         if not deciding or contest.decided or number == options.limit:
             return contest
         number = next_look(number, options.limit)
@@ -278,6 +312,8 @@ def _margin(text: str) -> Fraction:
     match = _PERCENT.fullmatch(text)
     if match is None or not Fraction(match[1]):
         raise argparse.ArgumentTypeError(f"{text} is not a percentage above 0% and below 100%, such as 2%")
+    if not match[2]:
+        raise argparse.ArgumentTypeError(f"{text} has no percent sign: write {text}% for {text} in a hundred")
     return Fraction(match[1]) / 100
 
 

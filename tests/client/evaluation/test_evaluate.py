@@ -73,7 +73,7 @@ def test_the_result_names_everything_that_it_depends_on(run: Run, tmp_path: Path
     evaluation = run()
     result = result_of(tmp_path / "out")
     assert result == json.loads(json.dumps(evaluation.to_json()))
-    assert result["schema"] == 2
+    assert result["schema"] == 3
     assert (result["model"], result["version"], result["precision"]) == ("small", "1", "fp32")
     assert (result["seed"], result["games"], result["decision_rule"]) == (3, 12, "vote")
     assert result["server_version"] == importlib.metadata.version("octofold")
