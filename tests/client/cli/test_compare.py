@@ -214,7 +214,9 @@ def test_the_exit_code_tells_that_a_player_is_no_worse(two_models: str) -> None:
         "other version 1 is at most 20% worse than one version 1. other version 1 scores 100.0% of the average "
         "of one version 1 ("
     )
-    assert ", valid at any stop; each limit is wrong in at most 5.0% of all runs); 225 games each." in sentence
+    assert (
+        ", valid at any stop; each limit is wrong in at most 5.0% of all runs); 225 games each." in sentence
+    )
     assert "as two copies of one player do" in sentence
 
 

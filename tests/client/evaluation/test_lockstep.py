@@ -190,9 +190,23 @@ def test_when_the_last_server_dies_its_failure_is_the_end() -> None:
                 15,
                 on_lost=lambda _, error: lost.append(error),
                 ask_again=AT_ONCE,
+                patience_seconds=0,
             )
         )
     assert len(lost) == 1
+
+
+def test_a_server_that_restarts_is_waited_for_as_long_as_asked() -> None:
+    calls = 200  # far more than there are attempts
+    back = Failing(range(3, calls))
+    steps = list(play([back], 7, range(4), 4, 15, ask_again=AT_ONCE, patience_seconds=3_600))
+    assert sum(len(step.finished) for step in steps) == 4
+    gone = dying(3)
+    with pytest.raises(Unavailable):
+        list(
+            play([gone], 7, range(4), 4, 15, ask_again=RetryPolicy(first_wait_seconds=60), patience_seconds=0)
+        )
+    assert len(gone.batches) <= 5
 
 
 def test_a_server_that_was_away_for_a_while_gets_games_again() -> None:
@@ -225,7 +239,7 @@ def test_a_full_server_is_asked_again_however_often() -> None:
 def test_a_server_that_never_has_room_ends_it_after_a_while() -> None:
     busy = Failing(range(10**9), lambda: full(0.0))
     with pytest.raises(QueueFull):
-        list(play([busy], 7, range(4), 4, 15, ask_again=AT_ONCE, patience_seconds=0))
+        list(play([busy], 7, range(4), 4, 15, ask_again=AT_ONCE, patience_seconds=0, full_seconds=0))
 
 
 def test_while_a_server_is_full_the_others_get_its_games() -> None:
