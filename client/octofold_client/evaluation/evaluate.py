@@ -20,6 +20,7 @@ from octofold_client.evaluation.result import Evaluation, Run, games_summarized
 from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder
 from octofold_client.evaluation.slices import Slice
 from octofold_client.evaluation.summary import Summary
+from octofold_client.wording import counted
 
 
 class ProgressObserver(Protocol):
@@ -119,6 +120,11 @@ def evaluate(
     largest = contender.largest_exponent or LARGEST_EXPONENT
     programs = sorted({program for source in sources if (program := source.server_version()) is not None})
     with folder.open(conditions) as kept:
+        if kept.recovered:
+            progress.remark(
+                f"{folder.replays}: cut off {counted(kept.recovered, 'byte')} after the last whole game, which an "
+                "interrupted program or a power cut has left"
+            )
         done = kept.games.within(wanted)
         # If the player can now play with larger tiles, its unfinished games begin again.
         unfinished = [episode for episode in kept.unfinished if episode.largest_exponent == largest]
