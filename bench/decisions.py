@@ -45,6 +45,8 @@ DrawPairs = Callable[[np.random.Generator, tuple[int, ...]], tuple[Scores, Score
 
 LOOK_EVERY = 10
 _LOOKS_AT_ONCE = 25
+_POOL = 1 << 20
+"""Scores of which all others are drawn."""
 _NEVER = 10**15
 
 
@@ -75,13 +77,15 @@ def scores_like(card: Card) -> Draw:
     tiles = np.array([reached[0].tile / 2, *(row.tile for row in reached)])
     edges = np.cumsum(-np.diff([1.0, *(row.share for row in reached)]))
 
-    def draw(generator: np.random.Generator, shape: tuple[int, ...]) -> Scores:
-        largest = tiles[np.searchsorted(edges, generator.random(shape), side="right")]
-        # A tile 2**k made of twos is worth (k - 1) * 2**k points; the other tiles add up to as much again.
-        scores: Scores = largest * (np.log2(largest) - 1) * generator.uniform(1.0, 2.0, shape)
-        return scores
+    generator = np.random.default_rng(0)
+    largest = tiles[np.searchsorted(edges, generator.random(_POOL), side="right")]
+    # A tile 2**k made of twos is worth (k - 1) * 2**k points; the other tiles add up to as much again.
+    return drawn_from(largest * (np.log2(largest) - 1) * generator.uniform(1.0, 2.0, _POOL))
 
-    return draw
+
+def drawn_from(scores: Scores) -> Draw:
+    """Draws of these scores, with replacement."""
+    return lambda generator, shape: scores[generator.integers(0, len(scores), shape, np.int32)]
 
 
 def pairs_of(draw: Draw, alike: float, failing: float = 0.0, ties: bool = False) -> DrawPairs:
@@ -95,7 +99,8 @@ def pairs_of(draw: Draw, alike: float, failing: float = 0.0, ties: bool = False)
     """
 
     def pairs(generator: np.random.Generator, shape: tuple[int, ...]) -> tuple[Scores, Scores]:
-        first, other = draw(generator, (2, *shape))
+        first = draw(generator, shape)
+        other = draw(generator, shape) if alike < 1 else first
         if ties:
             step = first.mean() / 5
             first, other = np.round(first / step) * step, np.round(other / step) * step
@@ -166,7 +171,7 @@ class _Test:
         for place, (ratio, more) in enumerate((ratio, more) for ratio in self._ratios for more in (1, 0)):
             gains = second - ratio * first
             added = growth(gains, ratio * most) if more else growth(-gains, most)
-            logs = self._logs[place] + added.sum(axis=-1).cumsum(axis=-1)
+            logs = self._logs[place] + added.cumsum(axis=-1)
             self._logs[place] = logs[..., -1:]
             wealth.append(log_wealth(logs))
         yes, no = (begun + LOOK_EVERY * _first(passed) for passed in self._passed(wealth))
@@ -235,9 +240,10 @@ def main() -> None:
     """Run the simulation."""
     options = _options()
     draw = scores_like(read_card(options.model or newest_version(Path("models"), "swift")))
-    weak = scores_like_weak()
-    with_giants = giants(draw)
-    sample = draw(np.random.default_rng(0), (100_000,))
+    generator = np.random.default_rng(0)
+    sample = draw(generator, (_POOL,))
+    weak = drawn_from(generator.lognormal(7.6, 0.7, _POOL))
+    with_giants = drawn_from(np.where(generator.random(_POOL) < 0.03, 8 * sample, sample))
     runs = options.runs
     rows: list[dict[str, Any]] = []
 
@@ -267,7 +273,8 @@ def main() -> None:
         for percent in (2, 5, 10):
             question = Question(Fraction(percent, 100))
             for state, failing in (("at the margin", percent / 100), ("equal", 0.0)):
-                add(kind, question, state, pairs(failing=failing), options.games)
+                games = options.games if failing else 2 * options.games
+                add(kind, question, state, pairs(failing=failing), games)
         both = Question(Fraction(5, 100), equal=True)
         for state, failing in (("at the margin", 0.05), ("equal", 0.0)):
             add(kind, both, state, pairs(failing=failing), options.games)
@@ -306,32 +313,13 @@ FAILURES = ((0.01, 0.005), (0.01, 0.009), (0.02, 0.01), (0.02, 0.019), (0.03, 0.
 """The share of games that a player fails, and the margin that it is asked for."""
 
 
-def scores_like_weak() -> Draw:
-    """Draws of the skewed scores of a network that makes 500 to 30,000 points."""
-
-    def draw(generator: np.random.Generator, shape: tuple[int, ...]) -> Scores:
-        return np.asarray(generator.lognormal(7.6, 0.7, shape))
-
-    return draw
-
-
-def giants(draw: Draw) -> Draw:
-    """Draws of scores of which 3 in 100 are eight times as large."""
-
-    def with_giants(generator: np.random.Generator, shape: tuple[int, ...]) -> Scores:
-        scores = draw(generator, shape)
-        return np.where(generator.random(shape) < 0.03, 8 * scores, scores)
-
-    return with_giants
-
-
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument(
         "--model", type=Path, help="folder of a version with a measured card (default: the newest swift)"
     )
     parser.add_argument("--runs", type=int, default=2_000)
-    parser.add_argument("--games", type=int, default=20_000, help="games of each player at most")
+    parser.add_argument("--games", type=int, default=10_000, help="games of each player at most, twice as many for equal ones")
     parser.add_argument("--players", type=int, default=4, help="equal players of the league table")
     return parser.parse_args()
 

@@ -23,6 +23,8 @@ from octofold_client.evaluation.intervals import (
 
 SCHEMA = 1
 """Version of the JSON form; it grows when a field is removed or changes its meaning."""
+SAME_STUMBLE = 20
+"""Costly moves of one game that are fewer moves apart are one stumble."""
 QUARTERS = ("0 to 25%", "25 to 50%", "50 to 75%", "75 to 100%", "100% or more")
 
 
@@ -169,10 +171,17 @@ class Analysis:
         return float(costs.mean()), average_interval(costs)
 
     def costliest(self, count: int) -> Iterator[CostlyMove]:
-        """The `count` moves of the highest cost, in descending order, without moves of cost 0."""
+        """The costliest moves of `count` different stumbles, in descending order, without moves of cost 0."""
         costs = np.where(self.verdicts.judged, self.verdicts.costs, 0.0)
-        for row in np.argsort(-costs, kind="stable")[:count].tolist():
-            if costs[row] > 0:
+        found: dict[int, list[int]] = {}
+        for row in np.argsort(-costs, kind="stable")[: np.count_nonzero(costs)].tolist():
+            if count == 0:
+                return
+            move = int(self.positions.numbers[row])
+            others = found.setdefault(int(self.positions.games[row]), [])
+            if all(abs(move - other) >= SAME_STUMBLE for other in others):
+                others.append(move)
+                count -= 1
                 yield self._costly(row)
 
     def to_json(self, costliest: int) -> dict[str, Any]:

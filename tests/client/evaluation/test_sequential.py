@@ -62,7 +62,7 @@ def test_the_bets_are_fair() -> None:
     for outcome in range(8):
         gains = [3.0 if outcome >> game & 1 else -1.0 for game in range(3)]
         probability = np.prod([0.25 if gain > 0 else 0.75 for gain in gains])
-        worth += float(probability * np.exp(log_wealth(growth(gains, 1.0).sum(axis=-1))))
+        worth += float(probability * np.exp(log_wealth(growth(gains, 1.0))))
     assert worth == pytest.approx(1.0)
 
 
@@ -75,7 +75,7 @@ def test_a_player_that_loses_everything_in_rare_games_does_not_pass(failing: flo
         bets = bets_on(first, np.where(random.random(1_500) < failing, 0, first))
         assert bets.cap is not None
         least = 1 - margin
-        after = growth(bets.second - least * bets.first, least * bets.cap).cumsum(axis=-1)
+        after = growth((bets.second - least * bets.first)[:, None], least * bets.cap).cumsum(axis=-1)
         passed += bool((log_wealth(after) >= -log(ERROR_RATE)).any())
     assert passed <= 2
 
@@ -104,13 +104,13 @@ def test_the_limits_are_where_the_bets_begin_to_refute() -> None:
     low, high = bets.ratio_limits(ERROR_RATE)
     assert low < bets.ratio < high
     refuted = -log(ERROR_RATE)
-    wealth = log_wealth(growth(bets.second - low * bets.first, low * bets.cap).sum(axis=-1))
+    wealth = log_wealth(growth(bets.second - low * bets.first, low * bets.cap))
     assert wealth == pytest.approx(refuted, abs=1e-3)
-    wealth = log_wealth(growth(high * bets.first - bets.second, bets.cap).sum(axis=-1))
+    wealth = log_wealth(growth(high * bets.first - bets.second, bets.cap))
     assert wealth == pytest.approx(refuted, abs=1e-3)
     below, above = bets.difference_limits(ERROR_RATE)
     assert below < bets.difference < above
-    wealth = log_wealth(growth(bets.second - bets.first - below, bets.cap + below).sum(axis=-1))
+    wealth = log_wealth(growth(bets.second - bets.first - below, bets.cap + below))
     assert wealth == pytest.approx(refuted, abs=1e-3)
 
 
