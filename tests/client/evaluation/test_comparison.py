@@ -56,7 +56,7 @@ def test_a_difference_without_an_interval_says_what_it_takes() -> None:
     few = compared(games(1_000, 9, 1), games(1_000, 9, 2))
     assert few.sentence.endswith("An interval takes at least 10 games in which they differ; 9 games each.")
     scores = games(1_000, 500)
-    alike = compared(scores, scores | {game: 0 for game in range(9)})
+    alike = compared(scores, scores | dict.fromkeys(range(9), 0))
     assert alike.interval is None
     assert "at least 10 games in which they differ" in alike.sentence
 
@@ -127,7 +127,7 @@ def test_evaluations_that_were_stopped_at_half_answer_nothing(equal: bool) -> No
 
 def test_equal_averages_of_unequal_spread_are_not_told_apart_at_half() -> None:
     for seed in range(20):
-        steady = {game: 2_400 for game in range(500)}
+        steady = dict.fromkeys(range(500), 2400)
         pair = compared(interrupted(500, 500, seed), steady)
         assert not pair.clear
         assert pair.sentence.startswith("No significant difference yet. Only the ")
