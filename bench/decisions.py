@@ -3,8 +3,8 @@
 Scores are drawn like those of a model: its largest tile by the shares of its card, and a sum that fits the
 tile. The second player plays independent games, half of the games alike, or nearly all; or it plays all alike
 and fails in rare ones. "Ties" are scores that often repeat. At the margin, it also scores nothing in so many
-games that its average is exactly the margin, whatever the cap. Each run looks after every tenth game, far more
-often than the command does. The seed is fixed.
+games that its average is exactly the margin, whatever the cap. Each run looks after every tenth game, far
+more often than the command does. The seed is fixed.
 
 python bench/decisions.py
 """
@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 from direct import newest_version
-from harness import show
 from harness import report as report_rows
+from harness import show
 from numpy.typing import NDArray
 from octofold_client.evaluation import simultaneous
 from octofold_client.evaluation.intervals import average_interval, difference_interval, independent_interval
@@ -111,7 +111,7 @@ def pairs_of(draw: Draw, alike: float, failing: float = 0.0, ties: bool = False)
 
 
 def losing_rarely(share: float) -> DrawPairs:
-    """Draws of two equal averages: the second scores 0 in a share of the games and a little more elsewhere."""
+    """Draws of equal averages: the second scores 0 in a share of the games and a little more elsewhere."""
 
     def pairs(generator: np.random.Generator, shape: tuple[int, ...]) -> tuple[Scores, Scores]:
         first = generator.uniform(0.0, 2.0, shape)  # never above the cap
@@ -284,11 +284,15 @@ def main() -> None:
     add("loses all in 1%, gains elsewhere", None, "equal", losing_rarely(0.01), 3_000)
     league, plain = league_errors(draw, options.players, runs // 2, 300)
     report_rows(
-        f"decisions, {runs:,} runs each; deviation of a score: {sample.std() / sample.mean():.0%} of the average",
+        f"decisions, {runs:,} runs each; a score deviates by {sample.std() / sample.mean():.0%} of its mean",
         ["games", "question", "second player", "yes", "no", "games, median"],
         [
-            (row["games"], row["question"], row["second"], f"{row['yes']:.1%}", f"{row['no']:.1%}")
-            + ("" if row["median"] is None else f"{row['median']:,.0f}",)
+            (
+                *(row[name] for name in ("games", "question", "second")),
+                f"{row['yes']:.1%}",
+                f"{row['no']:.1%}",
+                "" if row["median"] is None else f"{row['median']:,.0f}",
+            )
             for row in rows
         ],
         outcomes=rows,
@@ -319,7 +323,9 @@ def _options() -> argparse.Namespace:
         "--model", type=Path, help="folder of a version with a measured card (default: the newest swift)"
     )
     parser.add_argument("--runs", type=int, default=2_000)
-    parser.add_argument("--games", type=int, default=10_000, help="games of each player at most, twice as many for equal ones")
+    parser.add_argument(
+        "--games", type=int, default=10_000, help="games of each player at most, twice as many for equal ones"
+    )
     parser.add_argument("--players", type=int, default=4, help="equal players of the league table")
     return parser.parse_args()
 

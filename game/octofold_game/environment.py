@@ -49,8 +49,8 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         seed, and `options={"game": n}` starts game n. The games are those of an evaluation with the same seed
         and can be compared with them move by move. `s` is 0 to 2**64 - 1; without `s`, the seed is random.
     start
-        `options={"board": b}` starts from board `b`, exponents `[4, 4]` or `[16]`, with score 0. The new tiles
-        are those of the game that it starts, after the two starting tiles.
+        `options={"board": b}` starts from board `b`, exponents `[4, 4]` or `[16]`, with score 0. The new
+        tiles are those of the game that it starts, after the two starting tiles.
     rendering
         `render_mode="ansi"` gives text and "rgb_array" pixels; "human" shows each board in a window.
     """

@@ -53,8 +53,8 @@ class ReplayWriter:
     """Appends games to a replay file, and creates the file if it is missing; a context manager.
 
     Only one writer can open a file at a time. It holds a lock on the file until it closes the file or the
-    program ends. Opening the file first removes a record that an earlier writer did not finish, and zeros that
-    a power cut left; `recovered` is the number of these bytes.
+    program ends. Opening the file first removes a record that an earlier writer did not finish, and zeros
+    that a power cut left; `recovered` is the number of these bytes.
     """
 
     def __init__(self, path: Path) -> None:

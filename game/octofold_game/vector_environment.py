@@ -103,8 +103,8 @@ class Game2048VectorEnv(VectorEnv[NDArray[np.uint8], NDArray[np.int64], NDArray[
         Args:
             seed: seed of the first row, or a seed for each row; None keeps the current ones.
             options: `{"game": n}` starts game n of each seed, or game `n[i]` in row i. `{"reset_mask": mask}`
-                starts games only in the rows where the mask, `[num_envs] bool`, is True. `{"board": b}` starts
-                them from another board: exponents `[4, 4]` or `[16]`, or one such board for each row.
+                starts games only in the rows where the mask, `[num_envs] bool`, is True. `{"board": b}`
+                starts them from another board: exponents `[4, 4]` or `[16]`, or one such board for each row.
 
         Returns:
             The observations of all games. `info` describes the games that started, as masks in it show.

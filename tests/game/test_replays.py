@@ -108,9 +108,7 @@ def test_a_writer_goes_on_after_a_torn_tail(path: Path, episodes: list[Episode])
 
 
 @pytest.mark.parametrize("more", [0, 1, 5_000_000])
-def test_zeros_that_a_power_cut_left_are_reported_and_cut_off(
-    path: Path, ends: list[int], episodes: list[Episode], more: int
-) -> None:
+def test_zeros_that_a_power_cut_left_are_reported_and_cut_off(path: Path, ends: list[int], more: int) -> None:
     whole = path.read_bytes()
     for start in (ends[3], ends[3] + 1, ends[3] + 40, ends[3] + 56, ends[3] + 60, ends[4] - 2):
         content = whole[:start] + bytes(ends[4] - start) + bytes(more)

@@ -216,16 +216,16 @@ def _check_limit(options: Namespace, question: Question | None) -> None:
         return
     if options.limit <= FIRST_GAMES:
         raise EvaluationError(
-            f"--limit must be above {FIRST_GAMES}: the first {FIRST_GAMES} games set the cap of the scores and "
-            f"decide nothing, got {options.limit}"
+            f"--limit must be above {FIRST_GAMES}: the first {FIRST_GAMES} games set the cap of the scores "
+            f"and decide nothing, got {options.limit}"
         )
     if question is None:
         return
     needed = FIRST_GAMES + fewest_games(float(question.margin))
     if options.limit < needed:
         print(
-            f"--limit {options.limit:,} is too small for a yes to {question.flag} between equal players: even if "
-            f"they score the same in every game, it takes {needed:,} games",
+            f"--limit {options.limit:,} is too small for a yes to {question.flag} between equal players: "
+            f"even if they score the same in every game, it takes {needed:,} games",
             file=sys.stderr,
         )
 

@@ -173,9 +173,9 @@ class Comparison:
             return f"{said} {self._too_few}; {self._games_in_words}."
         low, high = (f"{100 * limit:.1f}%" for limit in self.found.ratio_interval)
         return (
-            f"{said} {self.second} scores {self.bets.ratio:.1%} of the average of {self.first} ({low} to {high}, "
-            f"valid at any stop; each limit is wrong in at most {self.found.limit_error_rate:.1%} of all runs); "
-            f"{self._games_in_words}."
+            f"{said} {self.second} scores {self.bets.ratio:.1%} of the average of {self.first} ({low} to "
+            f"{high}, valid at any stop; each limit is wrong in at most {self.found.limit_error_rate:.1%} of "
+            f"all runs); {self._games_in_words}."
         )
 
     @property
@@ -219,8 +219,8 @@ class Comparison:
         first, second = self.bets.above_cap
         return (
             f"Scores count up to {self.bets.cap:,}, {CAP} times the average of {self.first} in the first "
-            f"{FIRST_GAMES} games, which set it and do not count. {first:.1%} of the other games of {self.first} "
-            f"and {second:.1%} of those of {self.second} score more."
+            f"{FIRST_GAMES} games, which set it and do not count. {first:.1%} of the other games of "
+            f"{self.first} and {second:.1%} of those of {self.second} score more."
         )
 
     @property
@@ -230,8 +230,8 @@ class Comparison:
             return ""
         rarest = 1 - ERROR_RATE ** (1 / games)
         return (
-            f"Both scored the same in each of the {games:,} games, as two copies of one player do. If they are "
-            f"none, they differ in less than {rarest:.2%} of all games (95% confidence)."
+            f"Both scored the same in each of the {games:,} games, as two copies of one player do. If they "
+            f"are none, they differ in less than {rarest:.2%} of all games (95% confidence)."
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -105,8 +105,8 @@ def evaluate(
     the moves of `contender`. If a source fails, its games continue at the others. At most `parallel` games
     run at a time. `while_waiting` is called at least every 0.2 s; an exception from it ends the evaluation.
     All games are kept whatever ends the evaluation, including the unfinished ones. If
-    `elsewhere` is given, it plays the games in place of the sources. The evaluation ends when all sources have
-    been unavailable for `patience_seconds`.
+    `elsewhere` is given, it plays the games in place of the sources. The evaluation ends when all sources
+    have been unavailable for `patience_seconds`.
 
     Raises:
         OtherEvaluation: the folder contains games of other conditions.
@@ -122,8 +122,8 @@ def evaluate(
     with folder.open(conditions) as kept:
         if kept.recovered:
             progress.remark(
-                f"{folder.replays}: cut off {counted(kept.recovered, 'byte')} after the last whole game, which an "
-                "interrupted program or a power cut has left"
+                f"{folder.replays}: cut off {counted(kept.recovered, 'byte')} after the last whole game, "
+                "which an interrupted program or a power cut has left"
             )
         done = kept.games.within(wanted)
         # If the player can now play with larger tiles, its unfinished games begin again.

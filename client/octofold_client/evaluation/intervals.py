@@ -27,11 +27,12 @@ def standard_error(values: ArrayLike) -> float | None:
 
 
 def average_interval(values: ArrayLike) -> Interval | None:
-    """Student's interval of the average of `[N]` values that are never negative; None for fewer than `FEWEST`.
+    """Student's interval of the average of `[N]` values, none negative; None for fewer than `FEWEST`.
 
     It is computed for the logarithm of the average: it ends at average * exp(± t * standard error / average).
-    So it never leaves the possible values, and it follows the skew of scores, which the usual interval, average
-    ± t standard errors, does not: `bench/decisions.py` has the simulation. For many games, both are equal.
+    So it never leaves the possible values, and it follows the skew of scores, which the usual interval,
+    average ± t standard errors, does not (`bench/decisions.py`). For many games, both
+    are equal.
     """
     sample = np.asarray(values, np.float64)
     error = standard_error(sample)
@@ -79,7 +80,7 @@ def independent_interval(first: ArrayLike, second: ArrayLike) -> Interval | None
 def student(freedom: float) -> float:
     """The 97.5% quantile of Student's distribution, to four digits from 9 degrees of freedom on.
 
-    The expansion of Fisher and Cornish, "The percentile points of distributions having known cumulants", 1960.
+    Fisher and Cornish, "The percentile points of distributions having known cumulants", 1960.
     """
     z, n = Z, freedom
     return (

@@ -14,8 +14,8 @@ from octofold_client.evaluation.summary import Summary
 
 HEADINGS = ("", "measured", "95% interval")
 INTERVALS = (
-    f"Intervals: Student's for averages (from {FEWEST} games on), order statistics for the median, Wilson's for "
-    "shares."
+    f"Intervals: Student's for averages (from {FEWEST} games on), order statistics for the median, Wilson's "
+    "for shares."
 )
 
 

@@ -170,14 +170,14 @@ def _no_worse(card: Card) -> Iterator[str]:
     yield from ("", f"## Against version {shown.than}", "")
     yield (
         f"At most {shown.margin:.2%} worse: in {shown.games:,} games of each, this version scored "
-        f"{shown.ratio:.1%} of the average of version {shown.than} ({low:.1%} to {high:.1%}; each limit is wrong "
-        f"in at most {shown.limit_error_rate:.1%} of all runs)."
+        f"{shown.ratio:.1%} of the average of version {shown.than} ({low:.1%} to {high:.1%}; each limit is "
+        f"wrong in at most {shown.limit_error_rate:.1%} of all runs)."
     )
     if shown.cap is not None and shown.above_cap is not None:
         theirs, ours = shown.above_cap
         yield (
-            f"Scores counted up to {shown.cap:,}; {theirs:.1%} of the games of version {shown.than} and {ours:.1%} "
-            "of those of this version scored more."
+            f"Scores counted up to {shown.cap:,}; {theirs:.1%} of the games of version {shown.than} and "
+            f"{ours:.1%} of those of this version scored more."
         )
 
 

@@ -211,8 +211,8 @@ def test_the_exit_code_tells_that_a_player_is_no_worse(two_models: str) -> None:
     assert same.returncode == 0, same
     sentence = same.stdout.splitlines()[-1]
     assert sentence.startswith(
-        "other version 1 is at most 20% worse than one version 1. other version 1 scores 100.0% of the average "
-        "of one version 1 ("
+        "other version 1 is at most 20% worse than one version 1. other version 1 scores 100.0% of the "
+        "average of one version 1 ("
     )
     assert (
         ", valid at any stop; each limit is wrong in at most 5.0% of all runs); 225 games each." in sentence
@@ -237,8 +237,8 @@ def test_a_limit_that_cannot_suffice_is_told_before_the_games(two_models: str) -
     done = compare("one", "other", "--no-worse-than", "2%", *options)
     assert done.returncode == 3, done
     assert done.stderr.startswith(
-        "--limit 110 is too small for a yes to --no-worse-than 2% between equal players: even if they score the "
-        "same in every game, it takes 1,1"
+        "--limit 110 is too small for a yes to --no-worse-than 2% between equal players: even if they score "
+        "the same in every game, it takes 1,1"
     )
 
 
@@ -246,8 +246,8 @@ def test_a_margin_over_too_few_kept_games_stays_open(games: Path, worse_games: P
     done = compare(worse_games, games, "--equal-within", "2.5%")
     assert done.returncode == 3, done
     assert (
-        "Not decided yet whether timid version 1 and greedy version 1 are equal within 2.5%. This takes more than "
-        "100 games; 40 games each."
+        "Not decided yet whether timid version 1 and greedy version 1 are equal within 2.5%. This takes more "
+        "than 100 games; 40 games each."
     ) in done.stdout
     plain = compare(worse_games, games, "--no-worse-than", "2.5%", "--no-cap")
     assert plain.returncode == 3, plain

@@ -71,8 +71,8 @@ def test_the_better_one_is_the_subject_whichever_side_it_is() -> None:
 def test_copies_of_one_player_are_told_that_they_played_the_same_games() -> None:
     scores = games(1_000, 300)
     told = (
-        "Both scored the same in each of the 300 games, as two copies of one player do. If they are none, they "
-        "differ in less than 0.99% of all games (95% confidence)."
+        "Both scored the same in each of the 300 games, as two copies of one player do. If they are none, "
+        "they differ in less than 0.99% of all games (95% confidence)."
     )
     assert compared(scores, scores).sentence.endswith(told)
     asked = compared(scores, scores, TWENTY)

@@ -37,7 +37,8 @@ def test_the_ranks_leave_open_what_the_differences_leave_open(three: list[Side])
     assert list(ranks) == ["b", "c", "a"]
     assert not contest.decided
     assert (
-        "No significant difference yet between a and c: either may be the better one, so their ranks are ranges."
+        "No significant difference yet between a and c: either may be the better one, so their ranks are "
+        "ranges."
     ) in markdown(contest)
 
 
