@@ -100,7 +100,10 @@ def table(cards: list[tuple[Card, Strength]]) -> str:
     rows = [heading, ["---", *["---:"] * (len(heading) - 1)], *(_row(*found, tiles) for found in cards)]
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     commands = ", ".join(f"`{strength.command}`" for _, strength in cards)
-    note = f"All intervals are 95%; those of the average are normal. Measured with {commands}."
+    note = (
+        "All intervals are 95%; those of averages are Student's, which is ± 1.96 standard errors for so many "
+        f"games. Measured with {commands}."
+    )
     return "\n".join([*lines, "", note, ""])
 
 

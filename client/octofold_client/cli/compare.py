@@ -33,6 +33,7 @@ from octofold_client.cli.arguments import (
 from octofold_client.cli.html_report import add_html, check_html, write_html
 from octofold_client.cli.json_output import add_json, print_json
 from octofold_client.cli.playing import Games, Players
+from octofold_client.contenders.contender import Contender
 from octofold_client.errors import EvaluationError, OctofoldError, Unavailable, UnknownModel
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.contest_report import (
@@ -45,7 +46,13 @@ from octofold_client.evaluation.contest_report import (
 )
 from octofold_client.evaluation.question import Question
 from octofold_client.evaluation.result_folder import Conditions, check_writable, existing
-from octofold_client.evaluation.sequential import FIRST_GAMES, fewest_games, next_look
+from octofold_client.evaluation.sequential import (
+    CAP,
+    FIRST_GAMES,
+    fewest_games,
+    greatest_score,
+    next_look,
+)
 from octofold_client.evaluation.sides import Side, named_apart, read_side
 from octofold_client.extras import pictures_of
 from octofold_client.reports.page import MOST_RESULTS
@@ -194,10 +201,14 @@ def _check(options: Namespace, question: Question | None) -> None:
     for number, folder in enumerate(folders):
         if folder.resolve() in (other.resolve() for other in folders[:number]):
             raise EvaluationError(f"{folder} is given twice")
-    if options.games is not None and (options.until_decided or question is not None):
+    deciding = options.until_decided or question is not None
+    if options.games is not None and deciding:
         raise EvaluationError("--games is for a number of games; --limit bounds those of a decision")
-    if (options.until_decided or question is not None) and not folders:
-        _check_limit(options, question)
+    if deciding and not folders and options.capped and options.limit <= FIRST_GAMES:
+        raise EvaluationError(
+            f"--limit must be above {FIRST_GAMES}: the first {FIRST_GAMES} games set the cap of the scores "
+            f"and decide nothing, got {options.limit}"
+        )
     if folders and options.until_decided:
         raise EvaluationError("--until-decided plays games and needs players, not result folders")
     if folders and options.models:
@@ -206,26 +217,20 @@ def _check(options: Namespace, question: Question | None) -> None:
         existing(options.models)
 
 
-def _check_limit(options: Namespace, question: Question | None) -> None:
-    """Say before the games if `--limit` is too small.
-
-    Raises:
-        EvaluationError: no answer is possible.
-    """
-    if not options.capped:  # whether it suffices depends on scores
-        return
-    if options.limit <= FIRST_GAMES:
-        raise EvaluationError(
-            f"--limit must be above {FIRST_GAMES}: the first {FIRST_GAMES} games set the cap of the scores "
-            f"and decide nothing, got {options.limit}"
-        )
-    if question is None:
-        return
-    needed = FIRST_GAMES + fewest_games(float(question.margin))
-    if options.limit < needed:
+def _forecast(options: Namespace, question: Question, first: Contender) -> None:
+    """Say before the games if `--limit` is too small even for two players that play all games alike."""
+    share, games = 1 / CAP, FIRST_GAMES
+    if not options.capped:
+        card = first.version.card
+        if card is None or card.strength is None:  # nobody knows how much A scores
+            return
+        share = card.strength.average / greatest_score(first.largest_exponent or LARGEST_EXPONENT)
+        games = 0
+    games += fewest_games(float(question.margin), share)
+    if options.limit < games:
         print(
             f"--limit {options.limit:,} is too small for a yes to {question.flag} between equal players: "
-            f"even if they score the same in every game, it takes {needed:,} games",
+            f"even if they score the same in every game, it takes {games:,} games",
             file=sys.stderr,
         )
 
@@ -270,6 +275,8 @@ def _check_different(players: Players) -> None:
 def _played(options: Namespace, games: Games, players: Players, question: Question | None) -> Contest:
     folders = [games.folder_of(contender, alone=False) for contender in players.contenders]
     deciding = options.until_decided or question is not None
+    if question is not None:
+        _forecast(options, question, players.contenders[0])
     number = next_look(0, options.limit) if deciding else games.number
     while True:
         sides = []

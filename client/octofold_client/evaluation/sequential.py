@@ -184,19 +184,18 @@ def _edge(is_refuted: Callable[[float], bool], outside: float, inside: float) ->
     return outside
 
 
-def fewest_games(margin: float, error_rate: float = ERROR_RATE, share: float = 1 / CAP) -> int:
+def fewest_games(margin: float, share: float = 1 / CAP) -> int:
     """The number of games that show "no worse than this margin" if both players score the same in all.
 
     Args:
         margin: share of an average score, above 0 and below 1.
-        error_rate: the maximum share of wrong answers.
         share: the average score as a share of the greatest one that counts.
 
     Returns:
         The number of games that bet. Games that vary take more.
     """
     rates = np.log1p(FRACTIONS * share * margin / (1 - margin))
-    needed, games = log(len(FRACTIONS) / error_rate), 1.0
+    needed, games = log(len(FRACTIONS) / ERROR_RATE), 1.0
     while np.logaddexp.reduce(games * rates) < needed:
         games *= 1.01
     return ceil(games)
