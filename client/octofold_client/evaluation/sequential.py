@@ -62,7 +62,7 @@ def growth(gains: ArrayLike, worst: ArrayLike) -> NDArray[np.float64]:
         gains: none is below -`worst`.
         worst: above 0, broadcast with the gains.
     """
-    relative = np.asarray(gains, np.float64) / worst
+    relative = np.asarray(gains, np.float64) / np.asarray(worst, np.float64)
     factors = 1 + FRACTIONS.reshape(-1, *[1] * relative.ndim) * relative
     # A logarithm takes far longer than a product; of ten factors of at least 0.05, none is lost.
     starts = range(0, relative.shape[-1], 10)

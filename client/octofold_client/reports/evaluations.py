@@ -79,7 +79,7 @@ def _figures(parts: list[EvaluationPart], remarks: Sequence[str]) -> ET.Element:
     else:
         rows = [("", *(named_with_chip("span", part.name, index) for index, part in enumerate(parts)))]
         rows += [(same[0].label, *map(_with_interval, same)) for same in zip(*columns, strict=True)]
-    notes = [*(remarks or _comparisons(parts)), *_warnings(parts)]
+    notes = dict.fromkeys([*(remarks or _comparisons(parts)), *_warnings(parts)])  # a comparison warns, too
     return make(
         "section",
         make("h2", "Results"),

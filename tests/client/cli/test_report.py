@@ -142,7 +142,7 @@ def test_card_and_run_of_an_earlier_schema_are_kept(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("result", "message"),
     [
-        ('{"schema": 3}', "schema 3, but this program reads schema 2"),
+        ('{"schema": 4}', "schema 4, but this program reads schema 3"),
         ("[]", "is not the result of an evaluation"),
         ("{", "is damaged: not JSON"),
         ('{"schema": 2, "run": 5, "card": null}', "is damaged"),
