@@ -74,7 +74,8 @@ class Comparison:
         """
         paired = first.conditions.seed == second.conditions.seed
         ours, theirs = (np.array(list(side.scores.values())) for side in (first, second))
-        firm = min((side.firm_games for side in (first, second) if side.firm_games is not None), default=None)
+        firms = [side.firm_games for side in (first, second) if side.firm_games is not None]
+        firm = min([len(ours), len(theirs), *firms]) if firms else None
         looked_at_on_the_way = looked_at_on_the_way or firm is not None
         bets: Bets | None = None
         if looked_at_on_the_way or question is not None:
@@ -83,7 +84,7 @@ class Comparison:
             bets = Bets.of(ours[:number], theirs[:number], exponents, capped)
         interval: Interval | None = None
         if looked_at_on_the_way:
-            interval = bets and bets.difference_limits(ERROR_RATE / 2 / pairs)
+            interval = None if bets is None else bets.difference_limits(ERROR_RATE / 2 / pairs)
         elif pairs == 1:
             interval = difference_interval(theirs - ours) if paired else independent_interval(ours, theirs)
         return cls(

@@ -156,3 +156,16 @@ def test_a_slice_counts_from_its_first_game() -> None:
     cut = Contest.of([side("A", scores), Side("B", conditions, Path("B"), part)], question=TWENTY)
     assert cut.pairs[0].firm_games == 100
     assert cut.answer is None
+
+
+def test_an_unfinished_evaluation_of_another_seed_counts_up_to_its_first_missing_game() -> None:
+    other = Conditions("B", "1", "fp32", None, 2)
+    broken = games(1_000, 600, 2)
+    del broken[550]
+    for number in (400, 900):
+        pair = Contest.of(
+            [side("A", games(1_000, number)), Side("B", other, Path("B"), broken)], question=TWENTY
+        ).pairs[0]
+        assert pair.firm_games == min(number, 550)
+        assert pair.bets is not None
+        assert len(pair.bets.first) == len(pair.bets.second) == pair.firm_games - 100
