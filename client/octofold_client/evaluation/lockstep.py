@@ -278,9 +278,10 @@ class _Table:
         if wait is None:
             server.lost = True
         else:
-            # Not later than when its time is over, when it is asked for the last time.
-            over = server.failing_since + self._patience.seconds if server.failures else math.inf
-            server.asked_again = min(now + wait, max(now, over))
+            server.asked_again = now + wait
+            over = server.failing_since + self._patience.seconds
+            if server.failures and now < over:  # it is asked once more when its time is over
+                server.asked_again = min(server.asked_again, over)
         if all(each.lost or self._is_given_up(each, now) for each in self._servers):
             raise error
         others = any(not each.failures and not each.lost for each in self._servers)

@@ -152,8 +152,10 @@ AT_ONCE = RetryPolicy(attempts=3, first_wait_seconds=0)
 """Asks a server that has failed again at once."""
 
 
-@pytest.mark.parametrize("calls", [0, 1, 30])
-def test_the_games_of_a_server_that_dies_go_on_as_they_stand_at_the_others(calls: int) -> None:
+@pytest.mark.parametrize(("calls", "patience"), [(0, 3_600), (1, 3_600), (30, 3_600), (30, 0)])
+def test_the_games_of_a_server_that_dies_go_on_as_they_stand_at_the_others(
+    calls: int, patience: float
+) -> None:
     expected = games_of(Ready(), range(12), 12)
     dead, living = dying(calls), Ready()
     lost: list[int] = []
@@ -165,7 +167,8 @@ def test_the_games_of_a_server_that_dies_go_on_as_they_stand_at_the_others(calls
             6,
             15,
             on_lost=lambda server, _: lost.append(server),
-            ask_again=RetryPolicy(first_wait_seconds=60, largest_wait_seconds=60),
+            ask_again=RetryPolicy(first_wait_seconds=3_600, largest_wait_seconds=3_600),
+            patience_seconds=patience,
         )
     )
     played = {episode.game: episode for step in steps for episode in step.finished}
