@@ -45,10 +45,10 @@ def test_without_a_judge_it_says_where_games_end_and_how_to_name_one(folder: Pat
 
 
 def test_a_stronger_player_names_the_costliest_moves_and_where_to_see_them(folder: Path) -> None:
-    done = analyse(folder, "--player", "expectimax:depth=2", "--costliest", "2", "--plots")
+    done = analyse(folder, "--player", "expectimax:depth=2", "--costliest", "2", "--last", "12", "--plots")
     assert done.returncode == 0, done
     analysis = analysis_of(folder)
-    assert analysis["judged"] == analysis["positions"] == 40 * 50
+    assert analysis["judged"] == analysis["positions"] == 40 * 12
     assert analysis["judge"]["unit"] == "heuristic points"
     shown = re.findall(
         r"^octofold replay (\S+) --player expectimax:depth=2 --game (\d+) --move (\d+)$",

@@ -87,13 +87,14 @@ def test_a_version_that_loses_everything_in_one_game_of_a_hundred_is_refused_at_
     files["card.json"] = files["card.json"].replace(b'"version": 1', b'"version": 2')
     out = Path("results", f"export-small-v2-{hashlib.sha256(files['card.json']).hexdigest()[:8]}")
     random = np.random.default_rng(1)
-    ours = random.gamma(2.4, 84_000, 4_000).astype(int)
-    theirs = np.where(random.random(4_000) < 0.01, 0, ours)
+    games = 4_000 if passes else 1_500
+    ours = random.gamma(2.4, 84_000, games).astype(int)
+    theirs = np.where(random.random(games) < 0.01, 0, ours)
     for version, scores in (("1", ours), ("2", theirs)):
         made_up(out / f"evaluate-small-v{version}-seed0", version, sha256, scores.tolist())
 
     told: list[str] = []
-    contest = Contest(margin, 4_000)
+    contest = Contest(margin, games)
     if not passes:
         with pytest.raises(GateError, match="nothing was published: "):
             hold(contest, Path("models"), "small", 2, files, told.append)
