@@ -77,9 +77,8 @@ def made_up(folder: Path, version: str, sha256: str, scores: Sequence[int]) -> N
 
 
 @pytest.mark.parametrize("architecture", [SMALL], indirect=True, scope="session")
-@pytest.mark.parametrize(("margin", "passes"), [("0.5%", False), ("2%", True)])
 def test_a_version_that_loses_everything_in_one_game_of_a_hundred_is_refused_at_half_a_percent(
-    checkpoint: Path, boards_file: Path, margin: str, passes: bool
+    checkpoint: Path, boards_file: Path
 ) -> None:
     assert export(checkpoint, boards_file) == 0
     files = {file.name: file.read_bytes() for file in Path("models/small/1").iterdir()}
@@ -87,23 +86,13 @@ def test_a_version_that_loses_everything_in_one_game_of_a_hundred_is_refused_at_
     files["card.json"] = files["card.json"].replace(b'"version": 1', b'"version": 2')
     out = Path("results", f"export-small-v2-{hashlib.sha256(files['card.json']).hexdigest()[:8]}")
     random = np.random.default_rng(1)
-    games = 4_000 if passes else 1_500
-    ours = random.gamma(2.4, 84_000, games).astype(int)
-    theirs = np.where(random.random(games) < 0.01, 0, ours)
+    ours = random.gamma(2.4, 84_000, 1_500).astype(int)
+    theirs = np.where(random.random(1_500) < 0.01, 0, ours)
     for version, scores in (("1", ours), ("2", theirs)):
         made_up(out / f"evaluate-small-v{version}-seed0", version, sha256, scores.tolist())
 
-    told: list[str] = []
-    contest = Contest(margin, games)
-    if not passes:
-        with pytest.raises(GateError, match="nothing was published: "):
-            hold(contest, Path("models"), "small", 2, files, told.append)
-        return
-    shown = hold(contest, Path("models"), "small", 2, files, told.append)
-    assert "small version 2 is at most 2% worse than small version 1. " in told[-1]
-    assert shown is not None
-    assert shown.ratio_interval[0] >= 0.98
-    assert shown.cap is not None
+    with pytest.raises(GateError, match="nothing was published: Not decided yet whether small version 2 is"):
+        hold(Contest("0.5%", 1_500), Path("models"), "small", 2, files, lambda _: None)
 
 
 @pytest.mark.parametrize("architecture", [SMALL], indirect=True, scope="session")
