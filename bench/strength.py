@@ -25,6 +25,9 @@ from typing import Any, NamedTuple
 
 from harness import report
 from octofold_client.evaluation.comparison import Comparison
+from octofold_client.evaluation.contest import Contest
+from octofold_client.evaluation.result_folder import Conditions
+from octofold_client.evaluation.sides import Side
 from octofold_export.export import ExportOptions, export
 from octofold_export.publishing.strength import record_alternatives, record_strength
 from octofold_export.sources.checkpoint import from_checkpoint
@@ -59,8 +62,8 @@ def main() -> None:
     name, version = folder.parent.name, int(folder.name)
     out = options.out / f"{name}-{version}"
     results = _evaluate(folder, out, options)
-    own = _scores(results["as published"])
-    compared = {title: Comparison.of("own", own, title, _scores(played)) for title, played in results.items()}
+    own = _side("own", results["as published"])
+    compared = {title: Contest.of([own, _side(title, played)]).pairs[0] for title, played in results.items()}
     if options.record:
         _record(folder, options.checkpoint, results, compared, out)
     report(
@@ -178,8 +181,9 @@ def _play(
     return result
 
 
-def _scores(result: dict[str, Any]) -> dict[int, int]:
-    return {game["game"]: game["score"] for game in result["scores"]}
+def _side(title: str, result: dict[str, Any]) -> Side:
+    conditions = Conditions(title, result["version"], result["precision"], result["sha256"], result["seed"])
+    return Side(title, conditions, Path(), {game["game"]: game["score"] for game in result["scores"]})
 
 
 def _range(interval: tuple[float, float] | None, style: str) -> str:

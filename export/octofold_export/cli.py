@@ -30,6 +30,7 @@ from octofold_export.description.description import (
 from octofold_export.description.hints import hints_from_flags
 from octofold_export.errors import ExportError
 from octofold_export.graph.views import VIEWS
+from octofold_export.publishing.contest import FIRST_GAMES
 from octofold_export.publishing.versions import check_name
 
 _SOURCES = ("checkpoint", "ntuple", "module", "torchscript", "exported_program", "onnx")
@@ -356,7 +357,7 @@ def _add_contest(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--limit",
-        type=_positive,
+        type=_limit,
         default=10_000,
         metavar="N",
         help="maximum number of games of each version with --no-worse-than (default: %(default)s)",
@@ -364,9 +365,19 @@ def _add_contest(parser: argparse.ArgumentParser) -> None:
 
 
 def _margin(text: str) -> str:
+    if _PERCENT.fullmatch(f"{text}%"):
+        raise argparse.ArgumentTypeError(f"{text} has no percent sign: write {text}% for {text} in a hundred")
     if not _PERCENT.fullmatch(text) or not text.strip("0.%"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a percentage above 0% and below 100%, such as 2%")
     return text
+
+
+def _limit(text: str) -> int:
+    if (number := _positive(text)) <= FIRST_GAMES:
+        raise argparse.ArgumentTypeError(
+            f"{number} games cannot decide anything: the first {FIRST_GAMES} only set the cap of the scores"
+        )
+    return number
 
 
 def _megabytes(text: str) -> float:

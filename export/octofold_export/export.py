@@ -48,7 +48,7 @@ from octofold_export.errors import ExportError, GateError
 from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import Evaluator, head
 from octofold_export.publishing.contest import Contest, hold
-from octofold_export.publishing.files import Agreement, version_files
+from octofold_export.publishing.files import Agreement, version_files, with_contest
 from octofold_export.publishing.triton import config
 from octofold_export.publishing.versions import (
     VersionExistsError,
@@ -165,12 +165,14 @@ def export(load: Callable[[], Source], options: ExportOptions, report: Report) -
 def _publish(plan: Plan, card: Card, made: Made, report: Report) -> Path:
     """Publish the graphs; if another export has taken the next version meanwhile, take the one after it."""
     source, options = plan.source, plan.options
-    contest = options.contest
+    contest, shown = options.contest, None
     while True:
         files = version_files(card, made.graphs, made.agreement, source.tensors, source.locate_tables)
         if contest is not None:
-            hold(contest, options.models, options.name, card.version, files, report)
+            shown = hold(contest, options.models, options.name, card.version, files, report)
             contest = None  # the same graphs need not play again under another number
+        if shown is not None:
+            files = with_contest(files, shown)
         if options.sign is not None:
             files[SIGNATURE_FILE] = options.sign.sign(bytes(files[CARD_FILE]))
         try:

@@ -6,6 +6,7 @@ games, so the same seed spawns the same tiles here and there. `vector_environmen
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
 
 import gymnasium
@@ -13,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from octofold_game.board_text import board_text
-from octofold_game.episodes import Episodes
+from octofold_game.episodes import Episode, Episodes
 from octofold_game.rendering import FRAMES_PER_SECOND, Window, check_mode, pixels_of
-from octofold_game.rules import LARGEST_EXPONENT
+from octofold_game.rules import LARGEST_EXPONENT, legal_moves
 
 ENVIRONMENT_ID = "octofold/2048-v0"
 """For `gymnasium.make("octofold_game.environment:octofold/2048-v0")`, which also imports this module."""
@@ -47,6 +48,9 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
         `reset(seed=s)` starts game 0 of `Episodes(s, ...)`. Each later `reset()` starts the next game of that
         seed, and `options={"game": n}` starts game n. The games are those of an evaluation with the same seed
         and can be compared with them move by move. `s` is 0 to 2**64 - 1; without `s`, the seed is random.
+    start
+        `options={"board": b}` starts from board `b`, exponents `[4, 4]` or `[16]`, with score 0. The new
+        tiles are those of the game that it starts, after the two starting tiles.
     rendering
         `render_mode="ansi"` gives text and "rgb_array" pixels; "human" shows each board in a window.
     """
@@ -87,19 +91,26 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
 
         Args:
             seed: seed of the games, 0 to 2**64 - 1; None keeps the current one.
-            options: `{"game": n}` starts game n of the seed instead of the next one.
+            options: `{"game": n}` starts game n of the seed instead of the next one. `{"board": b}` starts it
+                from another board.
 
         Returns:
             The observation and `info`, as the class describes them.
 
         Raises:
-            ValueError: the seed or the game is out of range; the running game goes on.
+            ValueError: the seed or the game is out of range, or the board is none on which a game can go on;
+                the running game goes on.
         """
         chosen = self._seed if seed is None else seed
         if chosen is None:
             chosen = int(self.np_random.integers(1 << 63))
-        game = int((options or {}).get("game", self._next_game if seed is None else 0))
+        options = options or {}
+        game = whole_games(options.get("game", self._next_game if seed is None else 0), ()).item()
+        boards = given_boards(options["board"], 1) if "board" in options else None
         episodes = Episodes(chosen, [game])  # refuses what is out of range, before anything changes
+        if boards is not None:
+            episodes = Episodes(chosen)
+            episodes.resume([Episode(game, chosen, LARGEST_EXPONENT, boards[0], b"", 0, boards[0])])
         super().reset(seed=seed)
         self._seed, self._episodes, self._next_game = chosen, episodes, game + 1
         self._look(self._episodes)
@@ -114,16 +125,20 @@ class Game2048Env(gymnasium.Env[NDArray[np.uint8], np.int64]):
 
         Raises:
             ResetNeeded: no game is running.
-            InvalidAction: the action is not in 0 to 3.
+            InvalidAction: the action is not a whole number in 0 to 3.
         """
         if self._episodes is None:
             raise gymnasium.error.ResetNeeded("no game is running: call reset()")
-        if not 0 <= action <= 3:
+        try:
+            chosen = index(action)
+        except TypeError:
+            raise gymnasium.error.InvalidAction(f"action {action!r} is not a whole number") from None
+        if not 0 <= chosen <= 3:
             raise gymnasium.error.InvalidAction(f"action {action} is not in 0 to 3")
-        if not self._legal[action]:
+        if not self._legal[chosen]:
             return self._observation(), 0.0, False, False, self._info()
         before = self._score
-        finished = self._episodes.step([int(action)])
+        finished = self._episodes.step([chosen])
         if finished:
             (episode,) = finished
             self._board, self._score = episode.final_board, episode.score
@@ -181,6 +196,50 @@ def observation(boards: NDArray[np.uint8], one_hot: bool) -> NDArray[np.uint8]:
     """A copy of boards `[..., 16]` as observations `[..., 4, 4]` or `[..., 4, 4, 18]`."""
     square = boards.reshape(*boards.shape[:-1], 4, 4)
     return np.eye(LARGEST_EXPONENT + 1, dtype=np.uint8)[square] if one_hot else square.copy()
+
+
+def whole_games(games: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """The indices of games, broadcast to a shape.
+
+    Raises:
+        ValueError: one is not a whole number in 0 to 2**63 - 1, or they do not fit the shape.
+    """
+    given = np.asarray(games)
+    if given.dtype.kind not in "iuO":
+        raise ValueError(f"game {games!r} is not a whole number")
+    try:
+        indices = np.array([index(each) for each in given.flat], np.int64).reshape(given.shape)
+    except OverflowError:
+        raise ValueError("a game index is above 2**63 - 1") from None
+    except TypeError:
+        raise ValueError(f"game {games!r} is not a whole number") from None
+    if (indices < 0).any():
+        raise ValueError(f"game index {indices.min()} is negative")
+    return np.broadcast_to(indices, shape)
+
+
+def given_boards(boards: Any, number: int) -> NDArray[np.uint8]:
+    """Boards to start from, `[number, 16]`: one board for all games, or one for each.
+
+    Raises:
+        ValueError: they have another shape, other exponents than 0 to 17, or no legal move.
+    """
+    given = np.asarray(boards)
+    if given.shape[-2:] == (4, 4):
+        given = given.reshape(*given.shape[:-2], 16)
+    if given.dtype.kind not in "iu" or given.shape not in ((16,), (number, 16)):
+        raise ValueError(
+            f"a board must be [4, 4] or [16] whole numbers, not {given.dtype} of shape {list(given.shape)}"
+        )
+    if given.min() < 0 or given.max() > LARGEST_EXPONENT:
+        raise ValueError(
+            f"a board must have exponents in 0 to {LARGEST_EXPONENT}, such as 11 for tile 2048, not "
+            f"{given.max() if given.max() > LARGEST_EXPONENT else given.min()}"
+        )
+    found = np.broadcast_to(given.astype(np.uint8), (number, 16)).copy()
+    if not legal_moves(found).any(axis=1).all():
+        raise ValueError("a board to start from must have a legal move")
+    return found
 
 
 for _id in (ENVIRONMENT_ID, OLD_ID):

@@ -69,14 +69,18 @@ def why_not_writable(folder: Path) -> str | None:
 
 
 @contextmanager
-def whole_file(file: Path) -> Iterator[Path]:
+def whole_file(file: Path, *, durable: bool = False) -> Iterator[Path]:
     """Yield a temporary path. It replaces `file` when the block ends and is deleted if the block fails.
 
-    Nobody else writes to this path, so of several writers at once, the last one wins.
+    After a power cut, the file may be empty or full of zeros, unless it is `durable`, which takes the time of
+    a write to the disk. Nobody else writes to this path, so of several writers at once, the last one wins.
     """
     partial = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}.partial")
     try:
         yield partial
+        if durable:
+            with partial.open("rb") as written:
+                os.fsync(written.fileno())
         partial.replace(file)
     except BaseException as error:
         partial.unlink(missing_ok=True)
@@ -109,7 +113,7 @@ def _name(error: BaseException, file: Path, partial: Path | None = None) -> None
         error.filename = str(file)
 
 
-def write_text(file: Path, text: str) -> None:
-    """Write `text` to `file` atomically, as UTF-8."""
-    with whole_file(file) as partial:
+def write_text(file: Path, text: str, *, durable: bool = False) -> None:
+    """Write `text` to `file` atomically, as UTF-8; `whole_file` says what `durable` means."""
+    with whole_file(file, durable=durable) as partial:
         partial.write_text(text, encoding="utf-8")

@@ -209,6 +209,26 @@ class Strength(msgspec.Struct, frozen=True, kw_only=True):
     """Measures it again."""
 
 
+class NoWorse(msgspec.Struct, frozen=True, kw_only=True):
+    """What games against the version published before showed, as `octofold compare` says it."""
+
+    than: Count
+    """That version."""
+    margin: float
+    """It was shown to be at most this share of the average worse."""
+    games: Count
+    """Of each version; the first ones only set the cap."""
+    cap: Count | None
+    """Scores counted up to this; None: in full."""
+    above_cap: tuple[float, float] | None
+    """The share of the games above the cap, of that version and of this one."""
+    ratio: float
+    """The average of this version over that one's."""
+    ratio_interval: Interval
+    limit_error_rate: float
+    """Each limit is wrong in at most this share of all runs."""
+
+
 class Alternative(msgspec.Struct, frozen=True, kw_only=True):
     """How another export of a version's checkpoint, or another precision of it, did in the same games."""
 
@@ -269,6 +289,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The version of octofold that wrote the files."""
     boards: CheckedBoards | None = None
     alternatives: Alternatives | None = None
+    no_worse: NoWorse | None = None
 
 
 class _Versioned(msgspec.Struct):

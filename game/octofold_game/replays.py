@@ -27,6 +27,7 @@ _MAGIC = b"OctoGame"
 _VERSION = 1
 _HEAD = struct.Struct("<IQQQB16s16s")  # moves, game, seed, score, largest exponent, start, final board
 _CHECKSUM = struct.Struct("<I")
+_READ_AT_ONCE = 1 << 20
 _MOST = 2**63 - 1  # of a game's index and score, as in `Episodes`
 
 FILE_HEADER = _HEADER.pack(_MAGIC, _VERSION)
@@ -38,7 +39,10 @@ class ReplayInUse(ReplayError):
 
 
 class _TornReplayError(ReplayError):
-    """The file ends within the record at byte `at`, because its writer was interrupted."""
+    """The file ends within the record at byte `at`, or has only zeros from within it on.
+
+    Its writer was interrupted; after a power cut, a file may have its full size, but not its content.
+    """
 
     def __init__(self, message: str, at: int, game: int | None = None) -> None:
         super().__init__(message, game, at)
@@ -49,7 +53,8 @@ class ReplayWriter:
     """Appends games to a replay file, and creates the file if it is missing; a context manager.
 
     Only one writer can open a file at a time. It holds a lock on the file until it closes the file or the
-    program ends. Opening the file first removes a record that an earlier writer did not finish.
+    program ends. Opening the file first removes a record that an earlier writer did not finish, and zeros
+    that a power cut left; `recovered` is the number of these bytes.
     """
 
     def __init__(self, path: Path) -> None:
@@ -66,7 +71,7 @@ class ReplayWriter:
             if not os.path.samestat(os.fstat(self._file.fileno()), path.stat()):
                 raise BlockingIOError  # its writer has just put another file in its place
             # Only with the lock: a torn record may be one that another writer is still writing.
-            recover(path)
+            self.recovered = recover(path)
             if not self._file.seek(0, os.SEEK_END):
                 self._write(FILE_HEADER)
         except BaseException as error:
@@ -169,7 +174,7 @@ def _records(path: Path) -> Iterator[tuple[int, Episode]]:
 
 
 def recover(path: Path) -> int:
-    """Cut off an unfinished record at the end of a replay file.
+    """Cut off an unfinished record, or zeros that a power cut left, at the end of a replay file.
 
     Returns:
         The number of bytes that were cut off; 0 if the file is complete or missing.
@@ -200,6 +205,8 @@ def _read_header(file: BinaryIO, path: Path) -> None:
     if header.startswith(_MAGIC):
         version = int.from_bytes(header[len(_MAGIC) :], "little")
         raise ReplayError(f"{path}: replay format {version}; this program reads format {_VERSION}", offset=0)
+    if FILE_HEADER.startswith(header.rstrip(b"\0")) and _only_zeros_from(file, 0, _HEADER.size):
+        raise _TornReplayError(f"{path}: zeros follow, as after a power cut", 0)
     raise ReplayError(f"{path}: not a replay file", offset=0)
 
 
@@ -213,6 +220,8 @@ def _read_record(file: BinaryIO, path: Path, last_game: int | None) -> Episode |
     if len(head) < _HEAD.size + _CHECKSUM.size:
         raise _TornReplayError(f"{path}: byte {offset}: the file ends within {follows}", offset)
     if not _intact(head):
+        if _only_zeros_from(file, offset, offset + len(head)):
+            raise _TornReplayError(f"{path}: byte {offset}: zeros follow, as after a power cut", offset)
         raise ReplayError(f"{path}: byte {offset}: the record of {follows} is damaged", offset=offset)
     length, game, seed, score, largest, start, final = _HEAD.unpack(head[: _HEAD.size])
     if max(game, score) > _MOST or max(*start, *final) > LARGEST_EXPONENT + 1:
@@ -221,6 +230,8 @@ def _read_record(file: BinaryIO, path: Path, last_game: int | None) -> Episode |
     if len(moves) < length + _CHECKSUM.size:
         raise _TornReplayError(f"{path}: byte {offset}: the file ends within game {game}", offset, game)
     if not _intact(moves):
+        if _only_zeros_from(file, offset, file.tell()):
+            raise _TornReplayError(f"{path}: byte {offset}: zeros follow, as after a power cut", offset, game)
         raise ReplayError(f"{path}: byte {offset}: the moves of game {game} are damaged", game, offset)
     return Episode(
         game=game,
@@ -231,6 +242,19 @@ def _read_record(file: BinaryIO, path: Path, last_game: int | None) -> Episode |
         score=score,
         final_board=np.frombuffer(final, dtype=np.uint8),
     )
+
+
+def _only_zeros_from(file: BinaryIO, start: int, end: int) -> bool:
+    """Whether the file has nothing but zeros from some byte in `start` to `end` on, and at least one."""
+    file.seek(start)
+    last, at = start - 1, start  # of the bytes that are not zero
+    while block := file.read(_READ_AT_ONCE):
+        if content := block.rstrip(b"\0"):
+            last = at + len(content) - 1
+            if last >= end:
+                return False
+        at += len(block)
+    return at > last + 1
 
 
 def _intact(record: bytes) -> bool:

@@ -17,7 +17,13 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
 from octofold_game.board_text import board_text
-from octofold_game.environment import Game2048Env, observation, observation_space
+from octofold_game.environment import (
+    Game2048Env,
+    given_boards,
+    observation,
+    observation_space,
+    whole_games,
+)
 from octofold_game.rendering import check_mode, pixels_of
 from octofold_game.rules import afterstates
 from octofold_game.spawns import STARTING_TILES, SpawnStreams, spawn, starting_boards
@@ -97,13 +103,15 @@ class Game2048VectorEnv(VectorEnv[NDArray[np.uint8], NDArray[np.int64], NDArray[
         Args:
             seed: seed of the first row, or a seed for each row; None keeps the current ones.
             options: `{"game": n}` starts game n of each seed, or game `n[i]` in row i. `{"reset_mask": mask}`
-                starts games only in the rows where the mask, `[num_envs] bool`, is True.
+                starts games only in the rows where the mask, `[num_envs] bool`, is True. `{"board": b}`
+                starts them from another board: exponents `[4, 4]` or `[16]`, or one such board for each row.
 
         Returns:
             The observations of all games. `info` describes the games that started, as masks in it show.
 
         Raises:
-            ValueError: a seed or a game is out of range, or the mask has another shape; the games go on.
+            ValueError: a seed or a game is out of range, the mask has another shape, or a board is none on
+                which a game can go on; the games go on.
             ResetNeeded: there is a mask, but no game to keep.
         """
         options = options or {}
@@ -114,10 +122,11 @@ class Game2048VectorEnv(VectorEnv[NDArray[np.uint8], NDArray[np.int64], NDArray[
             started = self._mask(options["reset_mask"])
         seeds, next_games = self._seeded(seed, started)
         if "game" in options:
-            next_games[started] = self._games_of(options["game"], started)
+            next_games[started] = whole_games(options["game"], (self.num_envs,))[started].astype(np.uint64)
+        boards = given_boards(options["board"], self.num_envs) if "board" in options else None
         super().reset(seed=seed if isinstance(seed, int) else None)
         self._seeds, self._next_games = seeds, next_games
-        self._start(np.flatnonzero(started))
+        self._start(np.flatnonzero(started), boards)
         return self._observations(), self._info(started)
 
     def step(self, actions: ArrayLike) -> Step:
@@ -169,16 +178,6 @@ class Game2048VectorEnv(VectorEnv[NDArray[np.uint8], NDArray[np.int64], NDArray[
             raise ValueError(f"reset_mask must be a numpy array [{self.num_envs}] of bool")
         return mask
 
-    def _games_of(self, games: Any, started: NDArray[np.bool_]) -> NDArray[np.uint64]:
-        """The games of the rows that start."""
-        try:
-            indices = np.broadcast_to(np.asarray(games, np.int64), self.num_envs)[started]
-        except OverflowError as error:
-            raise ValueError("a game index is above 2**63 - 1") from error
-        if (indices < 0).any():
-            raise ValueError(f"game index {indices.min()} is negative")
-        return indices.astype(np.uint64)
-
     def _seeded(
         self, seed: int | Sequence[int | None] | None, started: NDArray[np.bool_]
     ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
@@ -199,11 +198,11 @@ class Game2048VectorEnv(VectorEnv[NDArray[np.uint8], NDArray[np.int64], NDArray[
         next_games[new] = 0
         return np.where(new, np.array([each or 0 for each in given], np.uint64), seeds), next_games
 
-    def _start(self, rows: Rows) -> None:
-        """Start the next game of each row."""
+    def _start(self, rows: Rows, given: NDArray[np.uint8] | None = None) -> None:
+        """Start the next game of each row, from its own board or from the given ones, `[num_envs, 16]`."""
         assert self._seeds is not None
         games = self._next_games[rows]
-        boards = starting_boards(SpawnStreams(self._seeds[rows]), games)
+        boards = starting_boards(SpawnStreams(self._seeds[rows]), games) if given is None else given[rows]
         self._games[rows], self._next_games[rows] = games, games + np.uint64(1)
         self._moves[rows] = 0
         self._boards[rows] = boards

@@ -76,6 +76,64 @@ def test_any_game_of_a_seed_can_be_asked_for() -> None:
         env.reset(options={"game": -1})
 
 
+@pytest.mark.parametrize("game", [3.7, "3", None, True, [1, 2]])
+def test_a_game_that_is_no_whole_number_is_refused_and_the_running_one_goes_on(game: object) -> None:
+    env = Game2048Env(render_mode="ansi")
+    env.reset(seed=11)
+    before = env.render()
+    with pytest.raises(ValueError, match=r"not a whole number|broadcast"):
+        env.reset(options={"game": game})
+    assert env.render() == before
+
+
+LATE = [[11, 10, 9, 8], [4, 5, 6, 7], [3, 2, 1, 1], [0, 0, 0, 0]]
+
+
+def test_a_game_starts_from_a_board_that_is_given() -> None:
+    env = Game2048Env()
+    for board in (LATE, np.array(LATE).ravel()):
+        observation, info = env.reset(seed=11, options={"board": board})
+        assert observation.tolist() == LATE
+        assert (info["score"], info["largest_tile"]) == (0, 2048)
+    observation, reward, *_ = env.step(1)
+    assert reward == 4
+    # The new tile is the one that the first move of the game gets.
+    first = first_legal_game(11, 0).moves[0]
+    assert observation.max() == 11
+    assert np.count_nonzero(observation) == 12
+    assert (observation == 2 if first & 64 else observation == 1).sum() >= 1
+    assert env.reset()[0].ravel().tolist() == first_legal_game(11, 1).start.tolist()
+
+
+def test_a_given_board_can_be_played_to_its_end() -> None:
+    env = Game2048Env()
+    _, info = env.reset(seed=1, options={"board": LATE})
+    terminated, rewards = False, 0.0
+    while not terminated:
+        _, reward, terminated, _, info = env.step(int(np.argmax(info["action_mask"])))
+        rewards += reward
+    assert info["score"] == rewards > 0
+
+
+@pytest.mark.parametrize(
+    ("board", "message"),
+    [
+        ([1, 2, 3], r"must be \[4, 4\] or \[16\] whole numbers, not int64 of shape \[3\]"),
+        (np.zeros((4, 4)), "not float64 of shape"),
+        ([[2048, 0, 0, 0]] * 4, "exponents in 0 to 17, such as 11 for tile 2048, not 2048"),
+        (np.zeros((4, 4), int), "must have a legal move"),
+        (np.arange(1, 17), "must have a legal move"),
+    ],
+)
+def test_a_board_on_which_no_game_can_go_on_is_refused(board: object, message: str) -> None:
+    env = Game2048Env(render_mode="ansi")
+    env.reset(seed=11)
+    before = env.render()
+    with pytest.raises(ValueError, match=message):
+        env.reset(options={"board": board})
+    assert env.render() == before
+
+
 def test_without_a_seed_games_differ() -> None:
     starts = {Game2048Env().reset()[0].tobytes() for _ in range(12)}
     assert len(starts) > 6
@@ -168,6 +226,10 @@ def test_wrong_calls_are_refused_with_a_reason() -> None:
     env.reset(seed=1)
     with pytest.raises(gymnasium.error.InvalidAction, match="4"):
         env.step(4)
+    for action in (1.0, "up", None, np.array([1, 2])):
+        with pytest.raises(gymnasium.error.InvalidAction, match="is not a whole number"):
+            env.step(action)  # type: ignore[arg-type]
+    assert env.step(np.array(1))[1] >= 0  # type: ignore[arg-type]  # as agents give it
     env.reset(seed=1)
     for wrong in ({"seed": -1}, {"seed": 2**64}, {"seed": 7, "options": {"game": -1}}):
         with pytest.raises(ValueError, match=r"is not in 0 to|is negative"):

@@ -107,6 +107,36 @@ def test_a_writer_goes_on_after_a_torn_tail(path: Path, episodes: list[Episode])
     assert [game.game for game in read_replays(path)] == [e.game for e in (*episodes[:4], episodes[9])]
 
 
+@pytest.mark.parametrize("more", [0, 1, 5_000_000])
+def test_zeros_that_a_power_cut_left_are_reported_and_cut_off(path: Path, ends: list[int], more: int) -> None:
+    whole = path.read_bytes()
+    for start in (ends[3], ends[3] + 1, ends[3] + 40, ends[3] + 56, ends[3] + 60, ends[4] - 2):
+        content = whole[:start] + bytes(ends[4] - start) + bytes(more)
+        path.write_bytes(content)
+        with pytest.raises(ReplayError, match=f"byte {ends[3]}: zeros follow, as after a power cut"):
+            list(read_replays(path))
+        with ReplayWriter(path) as writer:
+            assert writer.recovered == len(content) - ends[3]
+        assert path.read_bytes() == whole[: ends[3]]
+
+
+@pytest.mark.parametrize("kept", [0, 3, 12])
+def test_a_file_of_zeros_starts_anew(path: Path, episodes: list[Episode], kept: int) -> None:
+    path.write_bytes(path.read_bytes()[:kept] + bytes(4096))
+    with ReplayWriter(path) as writer:
+        writer.append(episodes[0])
+    assert [told(game) for game in read_replays(path)] == [told(episodes[0])]
+
+
+def test_zeros_between_games_are_damage_and_left_alone(path: Path, ends: list[int]) -> None:
+    content = path.read_bytes()
+    content = content[: ends[2]] + bytes(ends[3] - ends[2]) + content[ends[3] :]
+    path.write_bytes(content)
+    with pytest.raises(ReplayError, match="damaged"):
+        ReplayWriter(path)
+    assert path.read_bytes() == content
+
+
 def test_a_second_writer_is_refused_and_does_not_touch_an_unfinished_record(
     path: Path, episodes: list[Episode]
 ) -> None:
@@ -148,7 +178,7 @@ def test_every_damaged_byte_is_found_and_the_file_left_alone(
 
 def test_other_files_are_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
-    path.write_text("Dear diary, today I played 2048 again.")
+    path.write_text("Dear diary, today I played 2048 again.\0\0\0\0")
     for attempt in (recover, ReplayWriter, lambda path: list(read_replays(path))):
         with pytest.raises(ReplayError, match=r"notes\.txt: not a replay file"):
             attempt(path)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, VectorEnv
-from octofold_game.environment import ENVIRONMENT_ID
+from octofold_game.environment import ENVIRONMENT_ID, Game2048Env
 from octofold_game.vector_environment import Game2048VectorEnv
 
 GAMES = 6
@@ -130,3 +130,37 @@ def test_wrong_calls_are_refused_with_a_reason() -> None:
         _, _, ended, _, info = envs.step(info["action_mask"].argmax(axis=1))
     with pytest.raises(gymnasium.error.ResetNeeded, match="has ended"):
         envs.step(np.zeros(GAMES, np.int64))
+
+
+LATE = [[11, 10, 9, 8], [4, 5, 6, 7], [3, 2, 1, 1], [0, 0, 0, 0]]
+
+
+def test_rows_start_from_the_boards_that_are_given_and_then_play_the_next_game() -> None:
+    envs = Game2048VectorEnv(3)
+    single = Game2048Env()
+    observations, _ = envs.reset(seed=5, options={"board": LATE})
+    assert observations.tolist() == [LATE] * 3
+    stepped = envs.step([1, 1, 1])[0]
+    for row in range(3):
+        single.reset(seed=5 + row, options={"board": LATE})
+        assert stepped[row].tolist() == single.step(1)[0].tolist()
+    boards = np.stack([np.roll(np.array(LATE), turn, axis=1) for turn in range(3)])
+    started = np.array([True, False, True])
+    observations, _ = envs.reset(options={"board": boards, "reset_mask": started})
+    assert observations[0].tolist() == boards[0].tolist()
+    assert observations[1].tolist() == stepped[1].tolist()
+    assert observations[2].tolist() == boards[2].tolist()
+    single.reset(seed=5, options={"game": 2})
+    assert envs.reset()[0][0].tolist() == single.reset(options={"game": 2})[0].tolist()
+
+
+@pytest.mark.parametrize(
+    "options", [{"game": 3.7}, {"game": [1, 2.5, 3]}, {"game": -1}, {"board": [1, 2]}, {"board": [LATE] * 2}]
+)
+def test_a_wrong_start_is_refused_and_the_games_go_on(options: dict[str, object]) -> None:
+    envs = Game2048VectorEnv(3)
+    envs.reset(seed=5)
+    before = envs.action_masks()
+    with pytest.raises(ValueError, match=r"not a whole number|negative|a board must be"):
+        envs.reset(options=options)
+    assert envs.action_masks().tolist() == before.tolist()

@@ -10,7 +10,8 @@ import shutil
 from contextlib import closing
 from pathlib import Path
 
-from octofold_game.episodes import Episodes
+import numpy as np
+from octofold_game.episodes import Episode, Episodes
 from octofold_game.replays import ReplayWriter
 from playwright.sync_api import expect
 from support.page_server import ADMIN_TOKEN, Server, Visitor
@@ -93,3 +94,26 @@ def test_a_result_in_a_folder_is_watched_and_studied(go: Visitor, server: Server
         expect(visit.page.locator("#game-list option")).to_have_count(4)
         visit.page.reload()
         expect(visit.page.locator("#game-list option")).to_have_count(4)
+
+
+def test_running_games_count_as_what_they_have_reached(go: Visitor, server: Server) -> None:
+    folder = server.results / "evaluate-running"
+    folder.mkdir(parents=True)
+    conditions = {"model": "second", "version": "", "precision": "", "sha256": None, "seed": 5}
+    (folder / "conditions.json").write_text(json.dumps(conditions))
+    boards = [np.array([exponent, *[0] * 15], np.uint8) for exponent in (11, 10)]
+    with ReplayWriter(folder / "games.replay") as writer:
+        for game, board in enumerate(boards):
+            writer.append(Episode(game, 5, 17, board, bytes(1), 10_000 * (2 - game), board))
+    live = {"player": "second", "seed": 5, "games": 16, "updated": 0, "finished": 2, "moves_per_second": 100}
+    live |= {"running_scores": [30_000] * 14, "running_exponents": [11] * 14}
+    live["boards"] = [{"game": 2, "board": [11, *[0] * 15], "score": 30_000, "moves": 1_000}]
+    (folder / "live.json").write_text(json.dumps(live))
+    with go("/#watch/evaluate-running") as visit:
+        row = visit.page.locator(".reached tr", has_text="2048")
+        expect(row).to_contain_text(re.compile(r"9[34](\.\d)?\s?%.* to "))
+        expect(visit.page.locator(".reached caption")).to_contain_text("of 2 finished and 14 running games")
+        expect(visit.page.locator(".facts")).to_contain_text("at least 28,125")
+        expect(
+            visit.page.get_by_text("The 14 games that still run count as what they have reached.")
+        ).to_be_visible()

@@ -17,12 +17,14 @@ from octofold_client.analysis.trajectories import Positions
 from octofold_client.contenders.judges import Opinion
 from octofold_client.evaluation.intervals import (
     Interval,
-    bootstrap_interval,
+    average_interval,
     clustered_share_interval,
 )
 
 SCHEMA = 1
 """Version of the JSON form; it grows when a field is removed or changes its meaning."""
+SAME_STUMBLE = 20
+"""Costly moves of one game that are fewer moves apart are one stumble."""
 QUARTERS = ("0 to 25%", "25 to 50%", "50 to 75%", "75 to 100%", "100% or more")
 
 
@@ -157,7 +159,7 @@ class Analysis:
     def cost_of_a_game(self) -> tuple[float, Interval | None] | None:
         """The average total cost of a game's last moves, and its 95% interval.
 
-        The interval is a bootstrap over games, because the positions of one game are similar. Only completely
+        The interval is one over games, because the positions of one game are similar. Only completely
         judged games count; None without any.
         """
         indices, rows = np.unique(self.positions.games, return_inverse=True)
@@ -166,13 +168,20 @@ class Analysis:
         if not complete.any():
             return None
         costs = np.bincount(rows, np.where(judged, self.verdicts.costs, 0.0), len(indices))[complete]
-        return float(costs.mean()), bootstrap_interval(costs)
+        return float(costs.mean()), average_interval(costs)
 
     def costliest(self, count: int) -> Iterator[CostlyMove]:
-        """The `count` moves of the highest cost, in descending order, without moves of cost 0."""
+        """The costliest moves of `count` different stumbles, in descending order, without moves of cost 0."""
         costs = np.where(self.verdicts.judged, self.verdicts.costs, 0.0)
-        for row in np.argsort(-costs, kind="stable")[:count].tolist():
-            if costs[row] > 0:
+        found: dict[int, list[int]] = {}
+        for row in np.argsort(-costs, kind="stable")[: np.count_nonzero(costs)].tolist():
+            if count == 0:
+                return
+            move = int(self.positions.numbers[row])
+            others = found.setdefault(int(self.positions.games[row]), [])
+            if all(abs(move - other) >= SAME_STUMBLE for other in others):
+                others.append(move)
+                count -= 1
                 yield self._costly(row)
 
     def to_json(self, costliest: int) -> dict[str, Any]:

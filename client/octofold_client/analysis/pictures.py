@@ -113,7 +113,7 @@ def _scores(results: Sequence[Shown], size: Size) -> Figure:
 
 def _mark_average(axes: Axes, shown: Shown, *, alone: bool) -> None:
     summary = shown.evaluation.summary
-    interval = summary.average_bootstrap_interval
+    interval = summary.average_interval
     axes.axvline(summary.average, color=INK, linewidth=1.3)
     said = f"average {summary.average:,.0f}"
     if interval is not None:

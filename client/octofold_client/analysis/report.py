@@ -11,8 +11,18 @@ from octofold_client.contenders.judges import PROBABILITY, Judge
 from octofold_client.evaluation.markdown import aligned
 
 
-def analysis_report(analysis: Analysis, title: str, folder: Path, judge: Judge | None, costliest: int) -> str:
-    """The report of an analysis of the results in `folder`, under `title`."""
+def analysis_report(
+    analysis: Analysis,
+    title: str,
+    folder: Path,
+    judge: Judge | None,
+    costliest: int,
+    judge_flags: Sequence[str] = (),
+) -> str:
+    """The report of an analysis of the results in `folder`, under `title`.
+
+    `judge_flags` let `octofold replay` show what the judge thinks.
+    """
     parts = [f"**{title}**", _endings(analysis)]
     if judge is not None:
         parts.append(_verdict(analysis, judge))
@@ -20,7 +30,8 @@ def analysis_report(analysis: Analysis, title: str, folder: Path, judge: Judge |
     parts.append(_groups("moves to the end", analysis.by_distance(), judged))
     parts.append(_groups("largest tile", analysis.by_stage(), judged))
     if judged is not None:
-        parts += [_costly(move, folder, judged) for move in analysis.costliest(costliest)]
+        replay = shlex.join(["octofold", "replay", str(folder), *judge_flags])
+        parts += [_costly(move, replay, judged) for move in analysis.costliest(costliest)]
     return "\n\n".join(parts)
 
 
@@ -70,7 +81,7 @@ def _groups(heading: str, groups: Sequence[Group], judge: Judge | None) -> str:
     return "\n".join(aligned([headings, *rows]))
 
 
-def _costly(move: CostlyMove, folder: Path, judge: Judge) -> str:
+def _costly(move: CostlyMove, replay: str, judge: Judge) -> str:
     tiles = [str(1 << exponent) if exponent else "." for exponent in move.board]
     values = ", ".join(
         f"{name} {_number(value, judge)}"
@@ -84,7 +95,7 @@ def _costly(move: CostlyMove, folder: Path, judge: Judge) -> str:
             "",
             "```",
             *("".join(f"{tile:>7}" for tile in tiles[row : row + 4]) for row in range(0, 16, 4)),
-            f"octofold replay {shlex.quote(str(folder))} --game {move.game} --move {move.move}",
+            f"{replay} --game {move.game} --move {move.move}",
             "```",
         ]
     )

@@ -21,12 +21,14 @@ from octofold_client.analysis.kept import FILE, KeptAnalysis
 from octofold_client.analysis.report import analysis_report
 from octofold_client.analysis.trajectories import GAMES_AT_ONCE, Positions, batched, last_positions
 from octofold_client.cli.arguments import (
+    DEFAULT_TARGET,
     MOST_GAMES,
     Subcommands,
     add_servers,
     asked_for,
     count,
     servers,
+    targets,
 )
 from octofold_client.cli.html_report import HTML_FILE, add_html, check_html, write_html
 from octofold_client.contenders.judges import Judge, local_judge, served_judge
@@ -65,7 +67,7 @@ def add(subcommands: "Subcommands") -> None:
         type=functools.partial(count, most=1000, least=0),
         default=5,
         metavar="N",
-        help="number of costly moves to print as boards (default: %(default)s)",
+        help="number of stumbles of which the costliest move is printed as a board (default: %(default)s)",
     )
     judge = parser.add_mutually_exclusive_group()
     judge.add_argument(
@@ -106,7 +108,7 @@ def analyse(options: Namespace) -> None:
     analysis = Analysis(endings, positions, verdicts)
 
     title = _title(conditions, len(endings), options.last)
-    text = analysis_report(analysis, title, folder.path, judge, options.costliest)
+    text = analysis_report(analysis, title, folder.path, judge, options.costliest, _judge_flags(options))
     if missing := conditions.missing_games([ending.game for ending in endings]):
         print(missing_note(missing), file=sys.stderr)
     print_markdown(text, Console())
@@ -156,6 +158,16 @@ def _judge_of(options: Namespace, stack: ExitStack) -> Judge | None:
         return None
     found = stack.enter_context(servers(options))
     return served_judge(found.client, found.select(*asked_for(options.model)))
+
+
+def _judge_flags(options: Namespace) -> list[str]:
+    """The flags that name the judge."""
+    if options.player:
+        return ["--player", options.player]
+    if not options.model:
+        return []
+    elsewhere = options.targets != targets(DEFAULT_TARGET)
+    return ["--model", options.model, *(["--target", ",".join(options.targets)] if elsewhere else [])]
 
 
 def _read(folder: ResultFolder, last: int) -> tuple[list[Ending], Positions]:

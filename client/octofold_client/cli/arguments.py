@@ -11,6 +11,7 @@ from typing import TypeAlias
 from octofold_game.command_line import Parser, whole_number
 
 from octofold_client.errors import InvalidRequest, UsageError
+from octofold_client.evaluation.lockstep import PATIENCE_SECONDS
 from octofold_client.evaluation.servers import Servers, report_missing
 from octofold_client.evaluation.slices import slice_numbers
 from octofold_client.rpc.credentials import CredentialFiles, Credentials
@@ -30,6 +31,7 @@ first ones finish soon."""
 MOST_GAMES = 10**9
 MOST_PARALLEL = 2 * 65_536
 """Two groups, each with as many boards as a server accepts in one call."""
+MOST_PATIENCE = 7 * 24 * 3600
 
 
 def add_servers(parser: argparse.ArgumentParser, default: str = DEFAULT_TARGET, use: str = "") -> None:
@@ -141,7 +143,7 @@ def add_players(parser: argparse.ArgumentParser) -> None:
 
 
 def add_games(parser: argparse.ArgumentParser) -> None:
-    """Add `--games`, `--seed`, `--parallel` and `--out`."""
+    """Add `--games`, `--seed`, `--parallel`, `--out`, `--patience` and `--watch`."""
     parser.add_argument(
         "--games",
         type=functools.partial(count, most=MOST_GAMES),
@@ -166,6 +168,14 @@ def add_games(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="DIR",
         help="folder for replays and result (default: a new folder in results)",
+    )
+    parser.add_argument(
+        "--patience",
+        type=functools.partial(count, most=MOST_PATIENCE, least=0),
+        default=int(PATIENCE_SECONDS),
+        metavar="SECONDS",
+        help="how long to wait for servers of which none answers, such as one that restarts "
+        "(default: %(default)s s)",
     )
     parser.add_argument(
         "--watch",

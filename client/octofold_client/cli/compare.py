@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
 
+from octofold_game.rules import LARGEST_EXPONENT
 from rich.console import Console
 
 from octofold_client.cli.arguments import (
@@ -32,6 +33,7 @@ from octofold_client.cli.arguments import (
 from octofold_client.cli.html_report import add_html, check_html, write_html
 from octofold_client.cli.json_output import add_json, print_json
 from octofold_client.cli.playing import Games, Players
+from octofold_client.contenders.contender import Contender
 from octofold_client.errors import EvaluationError, OctofoldError, Unavailable, UnknownModel, UsageError
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.contest_report import (
@@ -43,9 +45,14 @@ from octofold_client.evaluation.contest_report import (
     write_files,
 )
 from octofold_client.evaluation.question import Question
-from octofold_client.evaluation.report import missing_note
 from octofold_client.evaluation.result_folder import Conditions, check_writable, existing
-from octofold_client.evaluation.sequential import next_look
+from octofold_client.evaluation.sequential import (
+    CAP,
+    FIRST_GAMES,
+    fewest_games,
+    greatest_score,
+    next_look,
+)
 from octofold_client.evaluation.sides import Side, named_apart, read_side
 from octofold_client.extras import pictures_of
 from octofold_client.reports.page import MOST_RESULTS
@@ -57,7 +64,7 @@ NOT_SHOWN = 3
 """Exit code if the answer to `--no-worse-than` or `--equal-within` is no, or not yet decided."""
 _HTML_FILE = "comparison.html"
 _MOST_SIDES = 50
-_PERCENT = re.compile(r"([0-9]{1,2}(?:\.[0-9]{1,6})?)%")
+_PERCENT = re.compile(r"([0-9]{1,2}(?:\.[0-9]{1,6})?)(%?)")
 _LONGEST_NAME = 100
 
 
@@ -121,6 +128,13 @@ def _add_decisions(parser: argparse.ArgumentParser) -> None:
         help="play until both are shown to be equal within X%%, or one is shown to be worse",
     )
     group.add_argument(
+        "--no-cap",
+        action="store_false",
+        dest="capped",
+        help="ask about plain averages (default: scores count up to four times the average of A in its first "
+        "100 games, so that rare giants do not double the number of games)",
+    )
+    group.add_argument(
         "--limit",
         type=functools.partial(count, most=MOST_GAMES),
         default=10_000,
@@ -146,10 +160,7 @@ def compare(options: Namespace) -> int:
         sides = [read_side(Path(side)) for side in options.sides]
         folder = options.out or RESULTS / _folder_name([Path(side).resolve().name for side in options.sides])
         check_writable(folder)
-        for side in sides:
-            if side.missing_games:
-                print(f"{side.folder}: {missing_note(side.missing_games)}", file=sys.stderr)
-        contest = Contest.of(named_apart(sides), question=question)
+        contest = Contest.of(named_apart(sides), question=question, capped=options.capped)
     else:
         contest, folder = _play(options, question)
     pictures = [] if drawing is None else [drawing.draw(folder, contest)]
@@ -190,14 +201,38 @@ def _check(options: Namespace, question: Question | None) -> None:
     for number, folder in enumerate(folders):
         if folder.resolve() in (other.resolve() for other in folders[:number]):
             raise UsageError(f"{folder} is given twice")
-    if options.games is not None and (options.until_decided or question is not None):
+    deciding = options.until_decided or question is not None
+    if options.games is not None and deciding:
         raise UsageError("--games is for a number of games; --limit bounds those of a decision")
+    if deciding and not folders and options.capped and options.limit <= FIRST_GAMES:
+        raise UsageError(
+            f"--limit must be above {FIRST_GAMES}: the first {FIRST_GAMES} games set the cap of the scores "
+            f"and decide nothing, got {options.limit}"
+        )
     if folders and options.until_decided:
         raise UsageError("--until-decided plays games and needs players, not result folders")
     if folders and options.models:
         raise UsageError("--models serves models, but both sides are result folders")
     if options.models:
         existing(options.models)
+
+
+def _forecast(options: Namespace, question: Question, first: Contender) -> None:
+    """Say before the games if `--limit` is too small even for two players that play all games alike."""
+    share, games = 1 / CAP, FIRST_GAMES
+    if not options.capped:
+        card = first.version.card
+        if card is None or card.strength is None:  # nobody knows how much A scores
+            return
+        share = card.strength.average / greatest_score(first.largest_exponent or LARGEST_EXPONENT)
+        games = 0
+    games += fewest_games(float(question.margin), share)
+    if options.limit < games:
+        print(
+            f"--limit {options.limit:,} is too small for a yes to {question.flag} between equal players: "
+            f"even if they score the same in every game, it takes {games:,} games",
+            file=sys.stderr,
+        )
 
 
 def _play(options: Namespace, question: Question | None) -> tuple[Contest, Path]:
@@ -240,14 +275,20 @@ def _check_different(players: Players) -> None:
 def _played(options: Namespace, games: Games, players: Players, question: Question | None) -> Contest:
     folders = [games.folder_of(contender, alone=False) for contender in players.contenders]
     deciding = options.until_decided or question is not None
+    if question is not None:
+        _forecast(options, question, players.contenders[0])
     number = next_look(0, options.limit) if deciding else games.number
     while True:
         sides = []
         for contender, folder in zip(players.contenders, folders, strict=True):
             played = players.play(contender, folder, games, number)
             scores = {game.game: game.score for game in played.games}
-            sides.append(Side(contender.title, Conditions.of(contender, games.seed), folder.path, scores))
-        contest = Contest.of(named_apart(sides), looked_at_on_the_way=deciding, question=question)
+            conditions = Conditions.of(contender, games.seed)
+            largest = contender.largest_exponent or LARGEST_EXPONENT
+            sides.append(Side(contender.title, conditions, folder.path, scores, largest))
+        contest = Contest.of(
+            named_apart(sides), looked_at_on_the_way=deciding, question=question, capped=options.capped
+        )
         if not deciding or contest.decided or number == options.limit:
             return contest
         number = next_look(number, options.limit)
@@ -278,6 +319,8 @@ def _margin(text: str) -> Fraction:
     match = _PERCENT.fullmatch(text)
     if match is None or not Fraction(match[1]):
         raise argparse.ArgumentTypeError(f"{text} is not a percentage above 0% and below 100%, such as 2%")
+    if not match[2]:
+        raise argparse.ArgumentTypeError(f"{text} has no percent sign: write {text}% for {text} in a hundred")
     return Fraction(match[1]) / 100
 
 

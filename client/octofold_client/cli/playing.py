@@ -19,6 +19,7 @@ from octofold_client.errors import OctofoldError
 from octofold_client.evaluation.evaluate import MoveSource, PlayGames, ProgressObserver
 from octofold_client.evaluation.evaluate import evaluate as run_evaluation
 from octofold_client.evaluation.live import LiveFile
+from octofold_client.evaluation.lockstep import PATIENCE_SECONDS
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.result_folder import ResultFolder, check_writable
 from octofold_client.evaluation.servers import Servers, report_missing
@@ -45,6 +46,8 @@ class Games:
     """Whether to write the running games for the page."""
     slice: Slice | None = None
     """The only games to play, of `number`."""
+    patience_seconds: float = PATIENCE_SECONDS
+    """How long to wait for servers of which none answers."""
 
     @classmethod
     def of(cls, options: Namespace) -> Self:
@@ -58,7 +61,7 @@ class Games:
         part = Slice(*numbers, games) if numbers else None
         if options.out:
             check_writable(options.out)
-        return cls(games, options.seed, options.parallel, options.out, options.watch, part)
+        return cls(games, options.seed, options.parallel, options.out, options.watch, part, options.patience)
 
     @property
     def wanted(self) -> int | Slice:
@@ -185,6 +188,7 @@ class Players:
                     progress=observer,
                     while_waiting=self.check,
                     elsewhere=elsewhere,
+                    patience_seconds=games.patience_seconds,
                 )
         except (KeyboardInterrupt, OctofoldError):
             if progress.done or progress.running:
@@ -192,8 +196,9 @@ class Players:
                 if progress.running:
                     kept += f", {progress.running:,} more in progress"
                 which = "all" if self._cluster is None else "all that the tasks had sent"
+                # The path has a line of its own, so that no terminal breaks it sooner than it must.
                 print(
-                    f"{kept}; {which} are kept in {folder.path}, and the same command continues them.",
+                    f"{kept}; {which} are kept, and the same command continues them:\n{folder.path}",
                     file=sys.stderr,
                 )
             raise

@@ -1,20 +1,23 @@
-"""Compares two players by their games: the average difference and its interval.
+"""Compares two players by their games: the average difference, the answer to a question, and both in words.
 
 Players that played the same games of one seed are compared game by game.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from math import sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from octofold_client.errors import EvaluationError
-from octofold_client.evaluation import sequential
-from octofold_client.evaluation.intervals import Interval, Z, bootstrap_interval, standard_error
-from octofold_client.evaluation.question import Question
+from octofold_client.evaluation.intervals import (
+    FEWEST,
+    Interval,
+    difference_interval,
+    independent_interval,
+)
+from octofold_client.evaluation.question import Answer, Question
+from octofold_client.evaluation.sequential import CAP, ERROR_RATE, FIRST_GAMES, Bets
+from octofold_client.evaluation.sides import Side
 from octofold_client.wording import counted
 
 
@@ -29,12 +32,18 @@ class Comparison:
     second_scores: NDArray[np.int64]
     interval: Interval | None
     """95% interval of the average difference, second minus first; None for too few games."""
-    looked_at_on_the_way: bool = False
-    """Whether the interval is that of the sequential test, which is valid at any stop."""
-    paired: bool = True
+    paired: bool
     """Whether both played the same games."""
+    bets: Bets | None = None
+    """The bets of the sequential test, if the answer or the interval follows from them."""
+    looked_at_on_the_way: bool = False
+    """Whether the interval is that of the bets, which is valid at any stop."""
+    firm_games: int | None = None
+    """Number of games before the first missing one, the only ones that bet; None if no game is missing."""
     question: Question | None = None
     """What was asked; None: which of them is better."""
+    found: Answer | None = None
+    """The answer to the question; None without one, and for too few games."""
     corrected_for: int = 1
     """Number of comparisons for which the interval is corrected."""
     p_value: float | None = None
@@ -43,56 +52,61 @@ class Comparison:
     @classmethod
     def of(
         cls,
-        first: str,
-        first_scores: Mapping[int, int],
-        second: str,
-        second_scores: Mapping[int, int],
+        first: Side,
+        second: Side,
         looked_at_on_the_way: bool = False,
         *,
-        paired: bool = True,
         question: Question | None = None,
+        capped: bool = True,
         pairs: int = 1,
     ) -> "Comparison":
-        """Compare two players by name and by their scores by game index.
+        """Compare two sides of `sides.in_common`.
 
         Args:
-            first: name of the first player.
-            first_scores: its scores.
-            second: name of the second player.
-            second_scores: its scores.
-            looked_at_on_the_way: whether the interval must be valid at any stop; only for paired games.
-            paired: whether equal indices mean equal games.
+            first: the first player, A of the question; its scores set the cap.
+            second: the second player.
+            looked_at_on_the_way: whether the interval must be valid at any stop; where games are missing, it
+                is always such an interval.
             question: what is asked.
+            capped: whether the bets count scores only up to a cap.
             pairs: number of comparisons that are made. If there are more than one, and they are not looked at
                 on the way, the interval is left to `simultaneous.differences`.
-
-        Raises:
-            EvaluationError: the players have no game in common.
         """
-        games = sorted(first_scores.keys() & second_scores.keys()) if paired else None
-        if paired and not games:
-            raise EvaluationError(f"{first} and {second} have no games in common")
-        ours, theirs = (
-            np.array([scores[game] for game in (games or sorted(scores))])
-            for scores in (first_scores, second_scores)
-        )
+        paired = first.conditions.seed == second.conditions.seed
+        ours, theirs = (np.array(list(side.scores.values())) for side in (first, second))
+        firms = [side.firm_games for side in (first, second) if side.firm_games is not None]
+        firm = min([len(ours), len(theirs), *firms]) if firms else None
+        looked_at_on_the_way = looked_at_on_the_way or firm is not None
+        bets: Bets | None = None
+        if looked_at_on_the_way or question is not None:
+            number = min(len(ours), len(theirs)) if firm is None else firm
+            exponents = first.largest_exponent, second.largest_exponent
+            bets = Bets.of(ours[:number], theirs[:number], exponents, capped)
         interval: Interval | None = None
         if looked_at_on_the_way:
-            interval = sequential.interval(theirs - ours, sequential.ERROR_RATE / pairs)
+            interval = None if bets is None else bets.difference_limits(ERROR_RATE / 2 / pairs)
         elif pairs == 1:
-            interval = bootstrap_interval(theirs - ours) if paired else _welch_interval(ours, theirs)
+            interval = difference_interval(theirs - ours) if paired else independent_interval(ours, theirs)
         return cls(
-            first, second, ours, theirs, interval, looked_at_on_the_way, paired, question, corrected_for=pairs
+            first=first.name,
+            second=second.name,
+            first_scores=ours,
+            second_scores=theirs,
+            interval=interval,
+            paired=paired,
+            bets=bets,
+            looked_at_on_the_way=looked_at_on_the_way,
+            firm_games=firm,
+            question=question,
+            found=question.answer(bets) if question is not None and bets is not None else None,
+            corrected_for=pairs,
         )
-
-    @property
-    def games(self) -> int:
-        """Number of games of each player; of the one that played fewer if they are not paired."""
-        return min(len(self.first_scores), len(self.second_scores))
 
     @property
     def difference(self) -> float:
-        """Average difference in score, second minus first."""
+        """Average difference in score, second minus first; that of the bets if the interval is theirs."""
+        if self.looked_at_on_the_way and self.bets is not None:
+            return self.bets.difference
         return float(np.mean(self.second_scores) - np.mean(self.first_scores))
 
     @property
@@ -116,18 +130,15 @@ class Comparison:
         return float(np.mean((lower + higher) / (2 * len(ordered))))
 
     @property
-    def ratio(self) -> float | None:
-        """The second average over the first; None if the first is 0."""
-        first = float(np.mean(self.first_scores))
-        return float(np.mean(self.second_scores)) / first if first else None
+    def equal_games(self) -> int | None:
+        """Number of games in which both scored the same; None if they did not play the same games."""
+        return int(np.count_nonzero(self.first_scores == self.second_scores)) if self.paired else None
 
     @property
-    def ratio_interval(self) -> Interval | None:
-        """The interval of `ratio`, which is valid at any stop; None for too few games.
-
-        Without pairs, it takes each game with one of the other player, as many as both have.
-        """
-        return sequential.ratio_interval(self.first_scores[: self.games], self.second_scores[: self.games])
+    def too_alike(self) -> bool:
+        """Whether too few games differ for an interval that is not valid at any stop."""
+        games = min(len(self.first_scores), len(self.second_scores))
+        return games - (self.equal_games or 0) < FEWEST
 
     @property
     def clear(self) -> bool:
@@ -137,7 +148,7 @@ class Comparison:
     @property
     def answer(self) -> bool | None:
         """The answer to the question; None if it is open, or if nothing special was asked."""
-        return None if self.question is None else self.question.answer(self.ratio_interval)
+        return None if self.found is None else self.found.yes
 
     @property
     def decided(self) -> bool:
@@ -147,24 +158,8 @@ class Comparison:
     @property
     def sentence(self) -> str:
         """The result in words."""
-        games = self._games_in_words
-        if self.question is not None:
-            found = self.question.sentence(self.first, self.second, self.answer)
-            if self.ratio is None or self.ratio_interval is None:
-                least = sequential.FIRST_LOOK
-                return f"{found} This takes at least {least} games; {games}."
-            low, high = (f"{100 * limit:.1f}%" for limit in self.ratio_interval)
-            return (
-                f"{found} {self.second} scores {self.ratio:.1%} of the average of {self.first} "
-                f"(95% interval, valid at any stop, {low} to {high}); {games}."
-            )
-        better, _, difference, limits = self.lead
-        amount, interval = f"{round(difference):,}", ""
-        if limits is not None:
-            interval = f" ({self.interval_in_words} {round(limits[0]):,} to {round(limits[1]):,})"
-        if self.decided:
-            return f"{better} scores {amount} more on average{interval}; {games}."
-        return f"No significant difference yet: {better} +{amount}{interval}; {games}."
+        said = self._difference_in_words if self.question is None else self._answer_in_words(self.question)
+        return " ".join(filter(None, (said, self._cap_in_words, self._sameness_in_words)))
 
     @property
     def interval_in_words(self) -> str:
@@ -173,36 +168,91 @@ class Comparison:
         many = f", corrected for {self.corrected_for} comparisons," if self.corrected_for > 1 else ""
         return f"95% interval{stop}{many.removeprefix(',') if stop else many}"
 
+    def _answer_in_words(self, question: Question) -> str:
+        said = question.sentence(self.first, self.second, self.answer)
+        if self.found is None or self.bets is None:
+            return f"{said} {self._too_few}; {self._games_in_words}."
+        low, high = (f"{100 * limit:.1f}%" for limit in self.found.ratio_interval)
+        return (
+            f"{said} {self.second} scores {self.bets.ratio:.1%} of the average of {self.first} ({low} to "
+            f"{high}, valid at any stop; each limit is wrong in at most {self.found.limit_error_rate:.1%} of "
+            f"all runs); {self._games_in_words}."
+        )
+
+    @property
+    def _difference_in_words(self) -> str:
+        better, _, difference, limits = self.lead
+        amount = f"{round(difference):,}"
+        if limits is None:
+            lead = "" if self.firm_games is not None else f": {better} +{amount}"
+            return f"No significant difference yet{lead}. {self._too_few}; {self._games_in_words}."
+        interval = f"({self.interval_in_words} {round(limits[0]):,} to {round(limits[1]):,})"
+        if self.clear:
+            return f"{better} scores {amount} more on average {interval}; {self._games_in_words}."
+        return f"No significant difference yet: {better} +{amount} {interval}; {self._games_in_words}."
+
+    @property
+    def _too_few(self) -> str:
+        """Why there is no interval."""
+        if self.firm_games is not None:
+            return (
+                f"Only the {counted(self.firm_games, 'game')} before the first one that is missing can tell, "
+                f"and this takes more than {FIRST_GAMES}"
+            )
+        if self.looked_at_on_the_way or self.question is not None:
+            return f"This takes more than {FIRST_GAMES} games"
+        which = " in which they differ" if self.paired else ""
+        return f"An interval takes at least {FEWEST} games{which}"
+
     @property
     def _games_in_words(self) -> str:
         numbers = len(self.first_scores), len(self.second_scores)
+        if self.firm_games is not None and self.bets is not None:
+            return f"the first {counted(self.firm_games, 'game')} each"
         if self.paired:
             return f"{counted(numbers[0], 'game')} each"
         return f"not the same games: {numbers[0]:,} and {counted(numbers[1], 'game')}"
 
+    @property
+    def _cap_in_words(self) -> str:
+        if self.bets is None or self.bets.cap is None or self.bets.above_cap is None:
+            return ""
+        first, second = self.bets.above_cap
+        return (
+            f"Scores count up to {self.bets.cap:,}, {CAP} times the average of {self.first} in the first "
+            f"{FIRST_GAMES} games, which set it and do not count. {first:.1%} of the other games of "
+            f"{self.first} and {second:.1%} of those of {self.second} score more."
+        )
+
+    @property
+    def _sameness_in_words(self) -> str:
+        games = len(self.first_scores)
+        if self.equal_games != games or games < FEWEST:
+            return ""
+        rarest = 1 - ERROR_RATE ** (1 / games)
+        return (
+            f"Both scored the same in each of the {games:,} games, as two copies of one player do. If they "
+            f"are none, they differ in less than {rarest:.2%} of all games (95% confidence)."
+        )
+
     def to_json(self) -> dict[str, Any]:
         """The figures as plain JSON values."""
-        figures: dict[str, Any] = {
+        bets, found = self.bets, self.found
+        return {
             "first": self.first,
             "second": self.second,
             "paired": self.paired,
             "games": [len(self.first_scores), len(self.second_scores)],
+            "firm_games": self.firm_games,
+            "equal_games": self.equal_games,
             "difference": self.difference,
             "interval": None if self.interval is None else list(self.interval),
             "p_value": self.p_value,
             "clear": self.clear,
             "won_by_second": self.won_by_second,
-            "ratio": self.ratio,
-            "ratio_interval": None if self.ratio_interval is None else list(self.ratio_interval),
+            "bets": bets and {"games": len(bets.first), "cap": bets.cap, "above_cap": bets.above_cap},
+            "ratio": bets and bets.ratio,
+            "ratio_interval": found and list(found.ratio_interval),
+            "limit_error_rate": found and found.limit_error_rate,
             "sentence": self.sentence,
         }
-        return figures
-
-
-def _welch_interval(first: NDArray[np.int64], second: NDArray[np.int64]) -> Interval | None:
-    """Normal interval of the difference of two independent averages with unequal variances (Welch 1938)."""
-    errors = standard_error(first.tolist()), standard_error(second.tolist())
-    if errors[0] is None or errors[1] is None:
-        return None
-    difference, error = float(second.mean() - first.mean()), sqrt(errors[0] ** 2 + errors[1] ** 2)
-    return difference - Z * error, difference + Z * error

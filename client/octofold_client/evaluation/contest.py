@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from octofold_client.errors import EvaluationError
 from octofold_client.evaluation import simultaneous
 from octofold_client.evaluation.comparison import Comparison
-from octofold_client.evaluation.intervals import Interval, bootstrap_interval
+from octofold_client.evaluation.intervals import Interval, average_interval
 from octofold_client.evaluation.question import Question
-from octofold_client.evaluation.sides import Side
+from octofold_client.evaluation.sides import Side, in_common
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the JSON form; it grows when a field is removed or changes its meaning."""
 
 
@@ -31,6 +30,8 @@ class Standing:
     """95% interval of the average alone."""
     rank: tuple[int, int]
     """The best and the worst rank that the intervals of all differences allow."""
+    missing_games: int
+    """Number of its games that are missing, because they were still running."""
 
     @property
     def rank_in_words(self) -> str:
@@ -55,38 +56,32 @@ class Contest:
         *,
         looked_at_on_the_way: bool = False,
         question: Question | None = None,
+        capped: bool = True,
     ) -> "Contest":
         """Compare at least two sides; those of one seed by the games that all of them finished.
 
         Args:
             sides: the sides; their names differ.
-            looked_at_on_the_way: whether all intervals must be valid at any stop, for sides of one seed.
+            looked_at_on_the_way: whether all intervals must be valid at any stop. Where games are missing,
+                they always are.
             question: what is asked about two sides.
+            capped: whether a question is about scores up to a cap.
 
         Raises:
             EvaluationError: sides of one seed have no games in common.
         """
-        sides = _in_common(sides)
+        missing = [side.missing_games for side in sides]
+        sides = in_common(sides)
+        looked_at_on_the_way |= any(side.firm_games is not None for side in sides)
         number = len(sides) * (len(sides) - 1) // 2
         pairs = [
-            Comparison.of(
-                first.name,
-                first.scores,
-                second.name,
-                second.scores,
-                looked_at_on_the_way,
-                paired=first.conditions.seed == second.conditions.seed,
-                question=question,
-                pairs=number,
-            )
+            Comparison.of(first, second, looked_at_on_the_way, question=question, capped=capped, pairs=number)
             for first, second in combinations(sides, 2)
         ]
         if number > 1 and not looked_at_on_the_way:
             pairs = _corrected(sides, pairs)
         ranks = _ranks(len(sides), pairs)
-        return cls(
-            tuple(_standing(side, rank) for side, rank in zip(sides, ranks, strict=True)), tuple(pairs)
-        )
+        return cls(tuple(map(_standing, sides, ranks, missing)), tuple(pairs))
 
     @property
     def ranked(self) -> list[Standing]:
@@ -129,21 +124,6 @@ class Contest:
         }
 
 
-def _in_common(sides: Sequence[Side]) -> list[Side]:
-    """The sides with the games that all sides of the same seed have."""
-    common: dict[int, set[int]] = {}
-    for side in sides:
-        common.setdefault(side.conditions.seed, set(side.scores)).intersection_update(side.scores)
-    for side in sides:
-        if not common[side.conditions.seed]:
-            same = [other.name for other in sides if other.conditions.seed == side.conditions.seed]
-            raise EvaluationError(f"{' and '.join(same)} have no games in common")
-    return [
-        replace(side, scores={game: side.scores[game] for game in sorted(common[side.conditions.seed])})
-        for side in sides
-    ]
-
-
 def _corrected(sides: Sequence[Side], pairs: Sequence[Comparison]) -> list[Comparison]:
     """The pairs with intervals that are valid together."""
     seeds = list(dict.fromkeys(side.conditions.seed for side in sides))
@@ -161,7 +141,10 @@ def _corrected(sides: Sequence[Side], pairs: Sequence[Comparison]) -> list[Compa
         difference = known[places[::-1] if turned else places]
         low, high = difference.interval
         interval = (-high, -low) if turned else (low, high)
-        corrected.append(replace(pair, interval=interval, p_value=difference.p_value))
+        if pair.too_alike:
+            corrected.append(pair)
+        else:
+            corrected.append(replace(pair, interval=interval, p_value=difference.p_value))
     return corrected
 
 
@@ -182,9 +165,11 @@ def _ranks(number: int, pairs: Sequence[Comparison]) -> list[tuple[int, int]]:
     return [(1 + above, number - below) for above, below in zip(better, worse, strict=True)]
 
 
-def _standing(side: Side, rank: tuple[int, int]) -> Standing:
+def _standing(side: Side, rank: tuple[int, int], missing: int) -> Standing:
     scores = np.array(list(side.scores.values()))
-    return Standing(side, scores, float(scores.mean()), bootstrap_interval(scores), rank)
+    # Where long games are missing, the average is too low, and so would be its interval.
+    interval = average_interval(scores) if side.firm_games is None else None
+    return Standing(side, scores, float(scores.mean()), interval, rank, missing)
 
 
 def _player(standing: Standing) -> dict[str, Any]:
@@ -193,6 +178,7 @@ def _player(standing: Standing) -> dict[str, Any]:
         **standing.side.conditions.to_json(),
         "folder": str(standing.side.folder),
         "games": len(standing.scores),
+        "missing_games": standing.missing_games,
         "average": standing.average,
         "average_interval": None if standing.interval is None else list(standing.interval),
         "median": float(np.median(standing.scores)),

@@ -11,6 +11,7 @@ from octofold_client.evaluation.comparison import Comparison
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.intervals import Interval
 from octofold_client.evaluation.markdown import aligned
+from octofold_client.evaluation.report import missing_note
 from octofold_client.wording import listed
 
 JSON_FILE, REPORT_FILE = "comparison.json", "comparison.md"
@@ -32,10 +33,14 @@ def markdown(contest: Contest) -> str:
 
 def sentences(contest: Contest) -> list[str]:
     """The result in words, without the figures of the tables."""
-    said = [contest.pairs[0].sentence if len(contest.pairs) == 1 else _explained(contest)]
-    if contest.paired:
-        return said
-    return [PARTLY_PAIRED if any(pair.paired for pair in contest.pairs) else UNPAIRED, *said]
+    said = [
+        f"{standing.side.name}: {missing_note(standing.missing_games)}"
+        for standing in contest.standings
+        if standing.missing_games
+    ]
+    if not contest.paired:
+        said.append(PARTLY_PAIRED if any(pair.paired for pair in contest.pairs) else UNPAIRED)
+    return [*said, contest.pairs[0].sentence if len(contest.pairs) == 1 else _explained(contest)]
 
 
 def figures(contest: Contest) -> list[str]:
@@ -110,7 +115,10 @@ def _explained(contest: Contest) -> str:
     if not unclear:
         return f"All {len(contest.pairs)} differences are clear. {valid}"
     names = listed(f"{pair.first} and {pair.second}" for pair in unclear)
-    return f"No significant difference yet between {names}. {valid}"
+    return (
+        f"No significant difference yet between {names}: either may be the better one, so their ranks are "
+        f"ranges. {valid}"
+    )
 
 
 def _range(interval: Interval | None, form: str) -> str:

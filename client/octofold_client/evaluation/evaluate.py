@@ -14,12 +14,13 @@ from octofold_game.rules import LARGEST_EXPONENT
 from octofold_client.contenders.contender import Contender
 from octofold_client.errors import OctofoldError
 from octofold_client.evaluation.game_table import GameSummary, GameTable
-from octofold_client.evaluation.lockstep import Answer, Step, play
+from octofold_client.evaluation.lockstep import PATIENCE_SECONDS, Answer, Step, play
 from octofold_client.evaluation.report import report
 from octofold_client.evaluation.result import Evaluation, Run, games_summarized
 from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder
 from octofold_client.evaluation.slices import Slice
 from octofold_client.evaluation.summary import Summary
+from octofold_client.wording import counted
 
 
 class ProgressObserver(Protocol):
@@ -95,6 +96,7 @@ def evaluate(
     progress: ProgressObserver,
     while_waiting: Callable[[], None] = lambda: None,
     elsewhere: PlayGames | None = None,
+    patience_seconds: float = PATIENCE_SECONDS,
 ) -> Evaluation:
     """Play the games 0 to `games` - 1, or those of a slice, that are not yet in `folder`; write the result.
 
@@ -103,7 +105,8 @@ def evaluate(
     the moves of `contender`. If a source fails, its games continue at the others. At most `parallel` games
     run at a time. `while_waiting` is called at least every 0.2 s; an exception from it ends the evaluation.
     All games are kept whatever ends the evaluation, including the unfinished ones. If
-    `elsewhere` is given, it plays the games in place of the sources.
+    `elsewhere` is given, it plays the games in place of the sources. The evaluation ends when all sources
+    have been unavailable for `patience_seconds`.
 
     Raises:
         OtherEvaluation: the folder contains games of other conditions.
@@ -117,6 +120,11 @@ def evaluate(
     largest = contender.largest_exponent or LARGEST_EXPONENT
     programs = sorted({program for source in sources if (program := source.server_version()) is not None})
     with folder.open(conditions) as kept:
+        if kept.recovered:
+            progress.remark(
+                f"{folder.replays}: cut off {counted(kept.recovered, 'byte')} after the last whole game, "
+                "which an interrupted program or a power cut has left"
+            )
         done = kept.games.within(wanted)
         # If the player can now play with larger tiles, its unfinished games begin again.
         unfinished = [episode for episode in kept.unfinished if episode.largest_exponent == largest]
@@ -126,7 +134,9 @@ def evaluate(
         new = np.ones(len(wanted), bool)
         new[done.column("game") - wanted.start] = False
         new[[game - wanted.start for game in begun]] = False
-        play_games = elsewhere or _play_here(sources, seed, parallel, progress, while_waiting)
+        play_games = elsewhere or _play_here(
+            sources, seed, parallel, progress, while_waiting, patience_seconds
+        )
         steps = play_games(
             _ToPlay(list(begun.values()), np.flatnonzero(new) + wanted.start),
             largest,
@@ -159,6 +169,7 @@ def _play_here(
     parallel: int,
     progress: ProgressObserver,
     while_waiting: Callable[[], None],
+    patience_seconds: float,
 ) -> PlayGames:
     """Play games with the moves of the sources."""
     asks = [partial(source.begin_next_moves, with_probabilities=False) for source in sources]
@@ -167,7 +178,15 @@ def _play_here(
         progress.remark(f"continuing without {sources[server].target}: {error}")
 
     return lambda games, largest, on_left: play(
-        asks, seed, games, parallel, largest, while_waiting, tell, on_left
+        asks,
+        seed,
+        games,
+        parallel,
+        largest,
+        while_waiting,
+        tell,
+        on_left,
+        patience_seconds=patience_seconds,
     )
 
 

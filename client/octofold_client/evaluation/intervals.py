@@ -12,12 +12,8 @@ Interval = tuple[float, float]
 
 Z = 1.959963984540054
 """The 97.5% quantile of the normal distribution."""
-RESAMPLES = 2_000
-"""Resamples of the bootstrap. With so many, another random generator moves the limits by about 0.02 standard
-errors."""
-_DRAWN_AT_ONCE = 1 << 20
-_MANY_TIMES = 8
-"""Values that occur so often on average are resampled by their counts, which is faster."""
+FEWEST = 10
+"""Fewer games have no interval of an average."""
 _FEW = 1_000
 """Up to so many values, the probability of a middle rank is computed from whole numbers."""
 
@@ -31,36 +27,68 @@ def standard_error(values: ArrayLike) -> float | None:
 
 
 def average_interval(values: ArrayLike) -> Interval | None:
-    """Normal interval of the average, mean ± 1.96 standard errors; None for fewer than two values."""
-    error = standard_error(values)
-    if error is None:
-        return None
-    mean = float(np.asarray(values, np.float64).mean())
-    return mean - Z * error, mean + Z * error
+    """Student's interval of the average of `[N]` values, none negative; None for fewer than `FEWEST`.
 
-
-def bootstrap_interval(values: ArrayLike) -> Interval | None:
-    """Percentile interval of the average of `[N]` values (Efron 1979); None for fewer than two.
-
-    It follows the skew of the scores, which the normal interval cannot. Equal values in equal order give
-    equal intervals, because the random generator has a fixed seed.
+    It is computed for the logarithm of the average: it ends at average * exp(± t * standard error / average).
+    So it never leaves the possible values, and it follows the skew of scores, which the usual interval,
+    average ± t standard errors, does not (`bench/decisions.py`). For many games, both
+    are equal.
     """
-    sample = np.asarray(values, dtype=np.float64)
-    n = len(sample)
-    if n < 2:
+    sample = np.asarray(values, np.float64)
+    error = standard_error(sample)
+    if error is None or len(sample) < FEWEST:
         return None
-    generator = np.random.default_rng(0)
-    distinct, counts = np.unique(sample, return_counts=True)
-    if n < _MANY_TIMES * len(distinct):
-        at_once = max(1, _DRAWN_AT_ONCE // n)
-        averages = [
-            sample[generator.integers(0, n, (min(at_once, RESAMPLES - done), n))].mean(axis=1)
-            for done in range(0, RESAMPLES, at_once)
-        ]
-    else:  # the same distribution: how often each value is drawn
-        averages = [generator.multinomial(n, counts / n) @ distinct[:, None] / n for _ in range(RESAMPLES)]
-    low, high = np.quantile(np.concatenate(averages), (0.025, 0.975))
-    return float(low), float(high)
+    average = float(sample.mean())
+    if average <= 0:
+        return average, average
+    factor = exp(student(len(sample) - 1) * error / average)
+    return average / factor, average * factor
+
+
+def difference_interval(differences: ArrayLike) -> Interval | None:
+    """Student's interval of the average of `[N]` differences (Student 1908).
+
+    None if fewer than `FEWEST` are not 0: players that play almost all games alike differ in rare games, of
+    which these tell too little.
+    """
+    sample = np.asarray(differences, np.float64)
+    error = standard_error(sample)
+    if error is None or np.count_nonzero(sample) < FEWEST:
+        return None
+    average, half = float(sample.mean()), student(len(sample) - 1) * error
+    return average - half, average + half
+
+
+def independent_interval(first: ArrayLike, second: ArrayLike) -> Interval | None:
+    """Interval of the second average less the first, of independent samples (Welch 1947).
+
+    None if one has fewer than `FEWEST` values, or if neither varies.
+    """
+    ours, theirs = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    if min(len(ours), len(theirs)) < FEWEST:
+        return None
+    squares = [float(each.var(ddof=1)) / len(each) for each in (ours, theirs)]
+    if not (error := sqrt(sum(squares))):
+        return None
+    freedom = error**4 / sum(
+        square**2 / (len(each) - 1) for square, each in zip(squares, (ours, theirs), strict=True)
+    )
+    difference, half = float(theirs.mean() - ours.mean()), student(freedom) * error
+    return difference - half, difference + half
+
+
+def student(freedom: float) -> float:
+    """The 97.5% quantile of Student's distribution, to four digits from 9 degrees of freedom on.
+
+    Fisher and Cornish, "The percentile points of distributions having known cumulants", 1960.
+    """
+    z, n = Z, freedom
+    return (
+        z
+        + (z**3 + z) / (4 * n)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * n**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * n**3)
+    )
 
 
 def median_interval(values: ArrayLike) -> Interval | None:

@@ -29,7 +29,7 @@ MAX_BOARDS = 24
 """Games whose boards are written: those that began first."""
 
 MAX_SCORES = 4096
-"""Running games whose scores are written."""
+"""Running games whose scores and largest tiles are written."""
 
 
 class LiveFile:
@@ -117,6 +117,7 @@ class LiveFile:
             "finished": self._finished,
             "moves_per_second": round((moves_now - moves) / (now - before)) if now > before else 0,
             "running_scores": [episode.score for episode in running[:MAX_SCORES]],
+            "running_exponents": [int(episode.final_board.max()) for episode in running[:MAX_SCORES]],
             "boards": [
                 {
                     "game": episode.game,

@@ -26,10 +26,11 @@ from octofold_client.rpc.conversations import RetryPolicy
 
 SLICE_SECONDS = 0.2
 ASK_AGAIN = RetryPolicy(attempts=7, largest_wait_seconds=5.0)
-"""When to ask a server again that was full or unavailable. The games end when every server has failed so many
-times in a row, after 6 to 10 s."""
-PATIENCE_SECONDS = 60.0
-"""How long to ask full servers again without an answer; a queue may be too small for a group."""
+"""When to ask a server again that was full or unavailable; after the last attempt, as often as before it."""
+PATIENCE_SECONDS = 10.0
+"""How long to ask a server again that is unavailable, such as one that restarts."""
+FULL_SECONDS = 60.0
+"""How long at least to ask full servers again without an answer; a queue may be too small for a group."""
 _CALLS = 2
 """Groups that a server has at a time."""
 
@@ -79,6 +80,13 @@ class Step:
     """Answered calls; several if the step sums up the steps of another program."""
 
 
+@dataclass(frozen=True)
+class _Patience:
+    ask_again: RetryPolicy
+    seconds: float
+    full_seconds: float
+
+
 @dataclass(eq=False)
 class _Server:
     ask: Ask
@@ -88,6 +96,8 @@ class _Server:
     in_flight: int = 0
     failures: int = 0
     """In a row. Until it answers, a server that has failed gets one group at a time."""
+    failing_since: float = 0.0
+    """When the first of these failures came, by the monotonic clock."""
     asked_again: float = 0.0
     """When it may be asked again, by the monotonic clock."""
     lost: bool = False
@@ -115,6 +125,7 @@ def play(
     on_left: Callable[[list[Episode]], None] = lambda _unfinished: None,
     ask_again: RetryPolicy = ASK_AGAIN,
     patience_seconds: float = PATIENCE_SECONDS,
+    full_seconds: float = FULL_SECONDS,
 ) -> Generator[Step, None, None]:
     """Play games and yield a step for each answered batch.
 
@@ -129,13 +140,16 @@ def play(
             left.
         on_left: called at the end, whatever its cause, with the games that have begun and not finished.
         ask_again: when to ask a server again that was full or unavailable.
-        patience_seconds: how long to ask full servers again without an answer.
+        patience_seconds: how long to ask a server again that is unavailable; the games end when all servers
+            have been unavailable for so long.
+        full_seconds: how long to ask full servers again without an answer, if that is longer.
 
     Raises:
         BrokenAnswer: a move is illegal.
         OctofoldError: the last server failed, or all have been full for too long.
     """
-    table = _Table(asks, seed, games, parallel, largest_exponent, ask_again, patience_seconds)
+    patience = _Patience(ask_again, patience_seconds, max(full_seconds, patience_seconds))
+    table = _Table(asks, seed, games, parallel, largest_exponent, patience)
     try:
         while table.ready or table.in_flight:
             server, group, answer = table.next_answer(while_waiting)
@@ -170,15 +184,13 @@ class _Table:
         games: Sequence[int | Episode],
         parallel: int,
         largest_exponent: int,
-        ask_again: RetryPolicy,
-        patience_seconds: float,
+        patience: _Patience,
     ) -> None:
         # Indices are taken one by one: a million of them may wait.
         self._unfinished = deque(game for game in games if isinstance(game, Episode))
         self._new = (game for game in games if not isinstance(game, Episode))
         self._servers = [_Server(ask, number) for number, ask in enumerate(asks)]
-        self._ask_again = ask_again
-        self._patience_seconds = patience_seconds
+        self._patience = patience
         self._last_answer = time.monotonic()
         places, groups = min(parallel, len(games)), _CALLS * len(asks)
         self._groups = [
@@ -255,20 +267,28 @@ class _Table:
         if isinstance(error, QueueFull):
             server.failures = 0
             waiting = self.in_flight > server.in_flight  # for the answer of another server
-            if not waiting and now - self._last_answer > self._patience_seconds:
+            if not waiting and now - self._last_answer > self._patience.full_seconds:
                 raise error
         else:
             server.failures += 1
-        attempts = self._ask_again.attempts
-        wait = self._ask_again.wait_seconds(error, min(max(1, server.failures), attempts - 1))
+            if server.failures == 1:
+                server.failing_since = now
+        ask_again = self._patience.ask_again
+        wait = ask_again.wait_seconds(error, min(max(1, server.failures), ask_again.attempts - 1))
         if wait is None:
             server.lost = True
         else:
             server.asked_again = now + wait
-        if all(each.lost or each.failures >= attempts for each in self._servers):
+            over = server.failing_since + self._patience.seconds
+            if server.failures and now < over:  # it is asked once more when its time is over
+                server.asked_again = min(server.asked_again, over)
+        if all(each.lost or self._is_given_up(each, now) for each in self._servers):
             raise error
         others = any(not each.failures and not each.lost for each in self._servers)
         return server.failures == 1 and others
+
+    def _is_given_up(self, server: _Server, now: float) -> bool:
+        return server.failures > 0 and now - server.failing_since >= self._patience.seconds
 
     def step(self, group: _Group, answered: NextMoves, finished: list[Episode]) -> Step:
         """The step for an answer to `group`."""

@@ -4,14 +4,27 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from octofold_client.evaluation.intervals import Interval
+from octofold_client.evaluation.sequential import ERROR_RATE, Bets
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to a question, and the limits of the ratio from which it follows."""
+
+    yes: bool | None
+    """None while it is open."""
+    ratio_interval: Interval
+    """The ratios of the averages, second over first, that are not refuted."""
+    limit_error_rate: float
+    """Each limit is wrong in at most this share of all runs."""
 
 
 @dataclass(frozen=True)
 class Question:
     """Whether the second player is at most `margin` worse than the first, or both are equal within it.
 
-    The answer follows from the interval of the ratio of the averages, second over first: yes if the margin
-    encloses the interval, no if they have nothing in common (Westlake, "Use of confidence intervals in
+    The answer follows from the ratios of the averages, second over first, that the bets have not refuted: yes
+    if the margin encloses all of them, no if it encloses none (Westlake, "Use of confidence intervals in
     analysis of comparative bioavailability trials", 1972).
     """
 
@@ -30,16 +43,18 @@ class Question:
         """The margin in percent."""
         return f"{float(100 * self.margin):g}%"
 
-    def answer(self, ratio: Interval | None) -> bool | None:
-        """The answer for this interval of the ratio; None while it is open."""
-        if ratio is None:
-            return None
-        low, high = ratio
+    def answer(self, bets: Bets) -> Answer:
+        """The answer after these bets; a yes and a no are wrong in at most `ERROR_RATE` of all runs each."""
         least = float(1 - self.margin)
         most = float(1 / (1 - self.margin)) if self.equal else float("inf")
+        low, high = limits = bets.ratio_limits(ERROR_RATE)
         if least <= low and high <= most:
-            return True
-        return False if high < least or most < low else None
+            return Answer(True, limits, ERROR_RATE)
+        if not self.equal:
+            return Answer(False if high < least else None, limits, ERROR_RATE)
+        # A yes must pass both tests, so it errs no more often than one of them. A no must pass one of two.
+        low, high = limits = bets.ratio_limits(ERROR_RATE / 2)
+        return Answer(False if high < least or most < low else None, limits, ERROR_RATE / 2)
 
     def sentence(self, first: str, second: str, answer: bool | None) -> str:
         """The answer in words, without the figures."""

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from octofold_client.evaluation.intervals import Interval
+from octofold_client.evaluation.intervals import FEWEST, Interval
 from octofold_client.evaluation.markdown import aligned
 from octofold_client.evaluation.result import Evaluation
 from octofold_client.evaluation.summary import Summary
 
 HEADINGS = ("", "measured", "95% interval")
 INTERVALS = (
-    "Intervals: bootstrap for the average score, order statistics for the median, normal for the moves per "
-    "game, Wilson's for shares."
+    f"Intervals: Student's for averages (from {FEWEST} games on), order statistics for the median, Wilson's "
+    "for shares."
 )
 
 
@@ -32,7 +32,7 @@ class Row:
 def rows_of(summary: Summary) -> tuple[list[Row], list[Row]]:
     """The rows about scores and lengths, and the rows about tiles."""
     figures = [
-        Row("average score", f"{summary.average:,.0f}", _counts(summary.average_bootstrap_interval)),
+        Row("average score", f"{summary.average:,.0f}", _counts(summary.average_interval)),
         Row("standard error", _count(summary.average_standard_error), ""),
         Row("median score", f"{summary.median:,.0f}", _counts(summary.median_interval)),
         Row("best score", f"{summary.best:,}", ""),

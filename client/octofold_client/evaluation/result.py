@@ -13,11 +13,11 @@ from octofold_client.evaluation.result_folder import Conditions, ResultFolder
 from octofold_client.evaluation.summary import GameSummary, Summary
 from octofold_client.wording import counted
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of the JSON form; it grows when a field is removed or changes its meaning."""
 _FIELDS = tuple(field.name for field in fields(GameSummary))
-_READABLE = (1, SCHEMA)
-"""Schema 1 had fewer figures, but conditions and run in the same fields."""
+_READABLE = (1, 2, SCHEMA)
+"""The earlier ones had other figures, but conditions and run in the same fields."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from octofold_game.episodes import Episode
 from octofold_game.files import whole_file, write_text
 from octofold_game.referee import ReplayError
 from octofold_game.replay_order import ReplayOrder, write_in_order
-from octofold_game.replays import ReplayInUse, ReplayWriter, read_replays
+from octofold_game.replays import ReplayInUse, ReplayWriter, read_replays, recover
 from octofold_game.suggestions import missing
 
 from octofold_client.contenders.contender import Contender
@@ -217,7 +217,7 @@ class ResultFolder:
             OSError: a file cannot be written.
         """
         before, empty, after = json.dumps(result, indent=2).partition('\n  "scores": []')
-        with whole_file(self.result) as partial, partial.open("w", encoding="utf-8") as file:
+        with whole_file(self.result, durable=True) as partial, partial.open("w", encoding="utf-8") as file:
             file.write(before + empty[:-1])
             mark = "\n    "
             for row in scores:
@@ -235,6 +235,9 @@ class KeptGames:
     ) -> None:
         self.games = games
         """The finished games, in the order in which they finished."""
+        self.recovered = writer.recovered
+        """Number of bytes that were cut off after the last whole game."""
+        recover(folder.unfinished)
         # A run that was killed may have finished games that are still in the file of unfinished ones.
         unfinished = _checked(folder.unfinished, seed) if folder.unfinished.exists() else ()
         finished = games.column("game")
@@ -267,7 +270,7 @@ class KeptGames:
             OSError: the file cannot be written.
         """
         if not self._order.is_kept:
-            with whole_file(self._folder.replays) as partial:
+            with whole_file(self._folder.replays, durable=True) as partial:
                 write_in_order([(self._folder.replays, self._order)], partial, check)
 
     def leave(self, episodes: Sequence[Episode]) -> None:
@@ -279,7 +282,7 @@ class KeptGames:
         if not episodes:
             self._folder.unfinished.unlink(missing_ok=True)
             return
-        with whole_file(self._folder.unfinished) as partial:
+        with whole_file(self._folder.unfinished, durable=True) as partial:
             partial.unlink(missing_ok=True)  # left by a killed run; the writer would append to it
             with ReplayWriter(partial) as writer:
                 for episode in episodes:
@@ -357,4 +360,4 @@ def differences(before: Conditions, now: Conditions) -> str:
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
-    write_text(path, json.dumps(content, indent=2) + "\n")
+    write_text(path, json.dumps(content, indent=2) + "\n", durable=True)

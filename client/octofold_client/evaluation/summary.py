@@ -1,7 +1,7 @@
 """Summarizes finished games: averages and shares with 95% intervals.
 
-The average has two intervals, a normal one (mean ± 1.96 standard errors) and a bootstrap one. The interval of
-the median lies between order statistics, and those of shares are Wilson's. `report.py` formats the figures.
+The intervals of the averages are Student's, that of the median lies between order statistics, and those of
+shares are Wilson's. `report.py` formats the figures.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,6 @@ from octofold_client.evaluation.game_table import GameSummary, GameTable
 from octofold_client.evaluation.intervals import (
     Interval,
     average_interval,
-    bootstrap_interval,
     median_interval,
     share_interval,
     standard_error,
@@ -53,7 +52,6 @@ class Summary:
     average: float
     average_standard_error: float | None
     average_interval: Interval | None
-    average_bootstrap_interval: Interval | None
     median: float
     median_interval: Interval | None
     best: int
@@ -78,7 +76,6 @@ class Summary:
             average=_average(scores),
             average_standard_error=standard_error(scores),
             average_interval=average_interval(scores),
-            average_bootstrap_interval=bootstrap_interval(scores),
             median=float(np.median(scores)),
             median_interval=median_interval(scores),
             best=int(scores.max()),
@@ -98,7 +95,6 @@ class Summary:
             "average": self.average,
             "average_standard_error": self.average_standard_error,
             "average_interval": _pair(self.average_interval),
-            "average_bootstrap_interval": _pair(self.average_bootstrap_interval),
             "median": self.median,
             "median_interval": _pair(self.median_interval),
             "best": self.best,

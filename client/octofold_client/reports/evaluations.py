@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
-from octofold_client.evaluation.comparison import Comparison
+from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.report import INTERVALS, Row, missing_note, outgrown_note, rows_of
+from octofold_client.evaluation.sides import Side
 from octofold_client.extras import pictures_of
 from octofold_client.provenance import Provenance
 from octofold_client.reports.elements import Child, facts, make, named_with_chip, table
@@ -78,7 +79,7 @@ def _figures(parts: list[EvaluationPart], remarks: Sequence[str]) -> ET.Element:
     else:
         rows = [("", *(named_with_chip("span", part.name, index) for index, part in enumerate(parts)))]
         rows += [(same[0].label, *map(_with_interval, same)) for same in zip(*columns, strict=True)]
-    notes = [*(remarks or _comparisons(parts)), *_warnings(parts)]
+    notes = dict.fromkeys([*(remarks or _comparisons(parts)), *_warnings(parts)])  # a comparison warns, too
     return make(
         "section",
         make("h2", "Results"),
@@ -102,15 +103,20 @@ def _with_interval(row: Row) -> Child:
 
 def _comparisons(parts: list[EvaluationPart]) -> list[str]:
     """Each result compared with the first one, if they have the same games."""
-    first, *others = parts
+    first, *others = (
+        Side(
+            part.name,
+            part.evaluation.conditions,
+            part.folder,
+            {game.game: game.score for game in part.evaluation.games},
+        )
+        for part in parts
+    )
     named = len(others) > 1  # a sentence names only the better one
-    scores = {id(part): {game.game: game.score for game in part.evaluation.games} for part in parts}
     return [
-        (f"{other.name} and {first.name}: " if named else "")
-        + Comparison.of(first.name, scores[id(first)], other.name, scores[id(other)]).sentence
+        (f"{other.name} and {first.name}: " if named else "") + Contest.of([first, other]).pairs[0].sentence
         for other in others
-        if first.evaluation.conditions.seed == other.evaluation.conditions.seed
-        and scores[id(first)].keys() & scores[id(other)].keys()
+        if first.conditions.seed == other.conditions.seed and first.scores.keys() & other.scores.keys()
     ]
 
 

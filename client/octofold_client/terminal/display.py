@@ -1,4 +1,4 @@
-"""Shows the progress of long work: redrawn in place on a terminal, a line every few seconds elsewhere.
+"""Shows the progress of long work: redrawn in place on a terminal, a line a minute elsewhere.
 
 `notebook.py` does the same in notebooks.
 """
@@ -17,7 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-REDRAW_SECONDS, LINE_SECONDS = 0.25, 5.0
+REDRAW_SECONDS, LINE_SECONDS = 0.25, 60.0
 Clock = Callable[[], float]
 
 

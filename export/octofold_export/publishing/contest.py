@@ -18,16 +18,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
+import msgspec
 from octofold_game.extras import install_command
-from octofold_game.model import CARD_FILE
+from octofold_game.model import CARD_FILE, NoWorse
 
 from octofold_export.errors import ExportError, NotShown
 from octofold_export.publishing.versions import Content
 
 RESULTS = Path("results")
 """Parent of the folders with the games, as for `octofold`."""
+FIRST_GAMES = 100
+"""As many games of `octofold compare` set the cap of the scores and decide nothing."""
 _RUN_UNTIL_INPUT_ENDS = (
     f"import sys; from {__name__} import run_until_input_ends; sys.exit(run_until_input_ends(sys.argv[1:]))"
 )
@@ -60,10 +63,13 @@ def hold(
     version: int,
     files: Mapping[str, Content],
     report: Callable[[str], None],
-) -> None:
+) -> NoWorse | None:
     """Play the new version against the newest published one, until the games show that it is no worse.
 
     The games are kept in a folder of `results`; if the same export runs again, they continue.
+
+    Returns:
+        What they showed; None if no version is published.
 
     Raises:
         NotShown: the new version is worse, or the games did not decide it.
@@ -72,7 +78,7 @@ def hold(
     published = newest_published(models, name)
     if published is None:
         report(f"strength: {name} has no published version to play against")
-        return
+        return None
     digest = hashlib.sha256(files[CARD_FILE]).hexdigest()[:8]
     out = RESULTS / f"export-{name}-v{version}-{digest}"
     report(f"strength: version {version} plays against version {published}; the games are kept in {out}")
@@ -80,8 +86,9 @@ def hold(
         staged = Path(folder) / name
         _stage(staged / str(version), files)
         (staged / str(published)).symlink_to((models / name / str(published)).resolve())
-        sentence = _compare(contest, Path(folder), name, published, version, out)
+        sentence, shown = _compare(contest, Path(folder), name, published, version, out)
     report(f"strength: {sentence}")
+    return shown
 
 
 def _stage(folder: Path, files: Mapping[str, Content]) -> None:
@@ -93,8 +100,10 @@ def _stage(folder: Path, files: Mapping[str, Content]) -> None:
         raise ExportError(f"{folder}: {error.strerror}") from error
 
 
-def _compare(contest: Contest, models: Path, name: str, published: int, version: int, out: Path) -> str:
-    """Run `octofold compare` and return its sentence."""
+def _compare(
+    contest: Contest, models: Path, name: str, published: int, version: int, out: Path
+) -> tuple[str, NoWorse]:
+    """Run `octofold compare` and return its sentence and its figures."""
     program = Path(sys.executable).with_name("octofold")
     command = [str(program), "compare", f"{name}:{published}", f"{name}:{version}", "--models", str(models)]
     command += ["--no-worse-than", contest.margin, "--limit", str(contest.limit), "--out", str(out), "--json"]
@@ -107,10 +116,14 @@ def _compare(contest: Contest, models: Path, name: str, published: int, version:
         raise ExportError(
             f"octofold compare ended with exit code {code}, so the strength is unknown; nothing was published"
         )
-    sentence = _sentence(output)
-    if code == _NOT_SHOWN:
-        raise NotShown(f"nothing was published: {sentence}")
-    return sentence
+    try:
+        result = json.loads(output)
+        sentence = str(result["pairs"][0]["sentence"])
+        if code == _NOT_SHOWN:
+            raise NotShown(f"nothing was published: {sentence}")
+        return sentence, _figures(result, published)
+    except (ValueError, LookupError, TypeError) as error:
+        raise ExportError(f"octofold compare printed something else than its result: {error!r}") from error
 
 
 def _run(command: list[str], environment: Mapping[str, str]) -> tuple[int, bytes]:
@@ -159,9 +172,11 @@ def _exit(number: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def _sentence(output: bytes) -> str:
-    try:
-        sentence = json.loads(output)["pairs"][0]["sentence"]
-    except (ValueError, LookupError, TypeError) as error:
-        raise ExportError(f"octofold compare printed something else than its result: {error!r}") from error
-    return str(sentence)
+def _figures(result: Any, published: int) -> NoWorse:
+    pair = result["pairs"][0]
+    return msgspec.convert(
+        {name: pair[name] for name in ("ratio", "ratio_interval", "limit_error_rate")}
+        | {name: pair["bets"][name] for name in ("cap", "above_cap")}
+        | {"than": published, "margin": result["question"]["margin"], "games": pair["games"][1]},
+        NoWorse,
+    )

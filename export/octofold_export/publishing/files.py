@@ -20,9 +20,11 @@ from octofold_game.model import (
     CompactTablesPlaces,
     GraphFile,
     ListedFile,
+    NoWorse,
     Precision,
     StageAgreement,
     encode_card,
+    parse_card,
     tensor_file,
 )
 from onnx import helper
@@ -108,3 +110,9 @@ def write_metadata(graph: onnx.ModelProto, card: Card, precision: Precision) -> 
 
 def _sha256(content: Content) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def with_contest(files: Mapping[str, Content], shown: NoWorse) -> dict[str, Content]:
+    """The files of a version, with what its games showed in its card and its page."""
+    card = replace(parse_card(bytes(files[CARD_FILE]).decode()), no_worse=shown)
+    return {**files, CARD_FILE: encode_card(card), README_FILE: describe(card)}

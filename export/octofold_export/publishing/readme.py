@@ -42,6 +42,7 @@ def describe(card: Card) -> bytes:
         "## Strength",
         "",
         *_strength(card.strength),
+        *_no_worse(card),
         *_alternatives(card),
     ]
     return ("\n".join(lines) + "\n").encode()
@@ -160,6 +161,24 @@ def _strength(strength: Strength | None) -> Iterator[str]:
     for row in strength.reached:
         low, high = row.interval
         yield f"| {row.tile} | {row.share:.1%} ({100 * low:.1f} to {100 * high:.1f}) |"
+
+
+def _no_worse(card: Card) -> Iterator[str]:
+    if (shown := card.no_worse) is None:
+        return
+    low, high = shown.ratio_interval
+    yield from ("", f"## Against version {shown.than}", "")
+    yield (
+        f"At most {shown.margin:.2%} worse: in {shown.games:,} games of each, this version scored "
+        f"{shown.ratio:.1%} of the average of version {shown.than} ({low:.1%} to {high:.1%}; each limit is "
+        f"wrong in at most {shown.limit_error_rate:.1%} of all runs)."
+    )
+    if shown.cap is not None and shown.above_cap is not None:
+        theirs, ours = shown.above_cap
+        yield (
+            f"Scores counted up to {shown.cap:,}; {theirs:.1%} of the games of version {shown.than} and "
+            f"{ours:.1%} of those of this version scored more."
+        )
 
 
 def _alternatives(card: Card) -> Iterator[str]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # an optional extra
     from octofold_game.signatures import SigningKey
 
 _ROUNDING = 1e-12
-_SCHEMA = 2  # version of the evaluation's result
+_SCHEMAS = (2, 3)  # versions of the evaluation's result
 
 
 class _Statistics(msgspec.Struct, frozen=True):
@@ -145,8 +145,8 @@ def _read_result(file: Path) -> _Result:
         raise ExportError(f"{file}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise ExportError(f"{file}: not JSON") from error
-    if isinstance(content, dict) and content.get("schema") != _SCHEMA:
-        raise ExportError(f"{file}: schema {content.get('schema')}, this version reads {_SCHEMA}")
+    if isinstance(content, dict) and content.get("schema") not in _SCHEMAS:
+        raise ExportError(f"{file}: schema {content.get('schema')}, this version reads {_SCHEMAS[-1]}")
     try:
         result = structured(content, _Result)
     except StructureError as error:

@@ -76,7 +76,9 @@ def test_agreement_and_cost_are_those_of_the_definition(games: Path) -> None:
         "16 to 20",
     ]
     costliest = list(analysis.costliest(len(positions)))
-    assert [move.cost for move in costliest] == sorted(costs[costs > 0].tolist(), reverse=True)
+    # All of the last 20 moves of a game are one stumble.
+    most = [costs[positions.games == episode.game].max() for episode in episodes]
+    assert [move.cost for move in costliest] == sorted((cost for cost in most if cost), reverse=True)
 
 
 def test_ctrl_c_keeps_what_was_judged(games: Path) -> None:
@@ -105,3 +107,18 @@ def test_boards_beyond_the_judge_are_not_put_before_it(games: Path) -> None:
     judge_positions(judge(largest_exponent=7), positions, verdicts)
     assert (verdicts.judged == (largest <= 7)).all()
     assert 0 < np.count_nonzero(verdicts.judged) < len(positions)
+
+
+def test_costly_moves_close_together_are_one_stumble(games: Path) -> None:
+    episodes = list(read_replays(games / "games.replay"))
+    positions = last_positions(episodes, 50)
+    verdicts = Verdicts.none(len(positions))
+    verdicts.choices[:], verdicts.costs[:] = positions.made, 0.0
+    first, second = episodes[0].game, episodes[1].game
+    costs = {(first, 5): 9.0, (first, 6): 8.0, (first, 9): 7.0, (second, 6): 6.0, (first, 40): 5.0}
+    for (game, left), cost in costs.items():
+        verdicts.costs[(positions.games == game) & (positions.left == left)] = cost
+    analysis = Analysis([Ending.of(episode) for episode in episodes], positions, verdicts)
+    assert [(move.game, move.cost) for move in analysis.costliest(5)] == [(first, 9), (second, 6), (first, 5)]
+    assert [move.cost for move in analysis.costliest(2)] == [9, 6]
+    assert not list(analysis.costliest(0))

@@ -45,12 +45,16 @@ def test_without_a_judge_it_says_where_games_end_and_how_to_name_one(folder: Pat
 
 
 def test_a_stronger_player_names_the_costliest_moves_and_where_to_see_them(folder: Path) -> None:
-    done = analyse(folder, "--player", "expectimax:depth=2", "--costliest", "2", "--plots")
+    done = analyse(folder, "--player", "expectimax:depth=2", "--costliest", "2", "--last", "12", "--plots")
     assert done.returncode == 0, done
     analysis = analysis_of(folder)
-    assert analysis["judged"] == analysis["positions"] == 40 * 50
+    assert analysis["judged"] == analysis["positions"] == 40 * 12
     assert analysis["judge"]["unit"] == "heuristic points"
-    shown = re.findall(r"^octofold replay (\S+) --game (\d+) --move (\d+)$", done.stdout, re.MULTILINE)
+    shown = re.findall(
+        r"^octofold replay (\S+) --player expectimax:depth=2 --game (\d+) --move (\d+)$",
+        done.stdout,
+        re.MULTILINE,
+    )
     walks = {episode.game: Walk.of(episode) for episode in read_replays(folder / "games.replay")}
     for (where, game, move), costly in zip(shown, analysis["costliest"], strict=False):
         assert where == str(folder)
@@ -74,6 +78,7 @@ def test_a_served_model_judges_by_its_probabilities(folder: Path, target: str) -
     assert analysis["judge"]["name"] == "small version 1"
     assert analysis["judge"]["unit"] == "probability"
     assert 0 < analysis["all"]["cost"] < 1
+    assert f" --model small --target {target} --game " in done.stdout
 
 
 def test_what_cannot_be_analysed_or_judge_is_named_and_nothing_is_written(

@@ -3,14 +3,15 @@
 import json
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from octofold_client.evaluation.intervals import bootstrap_interval
+from octofold_client.evaluation.intervals import difference_interval
 from octofold_client.rpc.local_server import LocalServer
+from octofold_game.episodes import Episode
 from octofold_game.replays import ReplayWriter, read_replays
 from support.commands import octofold
 
@@ -39,13 +40,13 @@ def failure(*arguments: str | Path, folder: Path | None = None) -> str:
 
 @pytest.fixture(scope="module")
 def two_models(publish_model: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server of one network under two names, equally good to the last move, and a third
-    under which every game ends at tile 64.
+    """The address of a server of one network under two names, equally good to the last move, whose games end
+    at tile 128, and a third under which they end at tile 16.
     """
     folder = tmp_path_factory.mktemp("two")
-    publish_model(folder, name="one")
-    publish_model(folder, name="other")
-    publish_model(folder, name="short", largest_exponent=5)
+    publish_model(folder, name="one", largest_exponent=6)
+    publish_model(folder, name="other", largest_exponent=6)
+    publish_model(folder, name="short", largest_exponent=3)
     with LocalServer(folder) as server:
         yield server.target
 
@@ -59,7 +60,7 @@ def test_two_folders_are_compared_game_by_game(games: Path, worse_games: Path) -
     assert done.returncode == 0, done
     ours, theirs = scores(worse_games), scores(games)
     differences = np.array([theirs[game] - ours[game] for game in range(40)])
-    low, high = bootstrap_interval(differences) or (0, 0)
+    low, high = difference_interval(differences) or (0, 0)
     assert done.stdout.splitlines()[-1] == (
         f"greedy version 1 scores {differences.mean():,.0f} more on average "
         f"(95% interval {low:,.0f} to {high:,.0f}); 40 games each."
@@ -101,7 +102,9 @@ def test_folders_that_are_none_and_pairs_of_two_kinds_are_named(
 def test_two_models_play_the_same_games_into_folders_of_their_own(two_models: str, tmp_path: Path) -> None:
     done = compare("one", "other", "--target", two_models, "--games", "8", "--seed", "4", folder=tmp_path)
     assert done.returncode == 0, done
-    assert done.stdout.endswith("other version 1 +0 (95% interval 0 to 0); 8 games each.\n")
+    assert done.stdout.endswith(
+        "other version 1 +0. An interval takes at least 10 games in which they differ; 8 games each.\n"
+    )
     one, other = (tmp_path / "results" / f"evaluate-{name}-v1-seed4" for name in ("one", "other"))
     assert scores(one) == scores(other)
     again = compare(one, other)
@@ -112,10 +115,12 @@ def test_equal_models_are_played_up_to_the_limit_and_no_further(two_models: str,
     options = ["--target", two_models, "--until-decided", "--limit", "130", "--out", "out"]
     done = compare("one", "other", *options, folder=tmp_path)
     assert done.returncode == 0, done
-    assert done.stdout.splitlines()[-1] == (
-        "No significant difference yet: other version 1 +0 (95% interval, valid at any stop, 0 to 0); "
-        "130 games each."
+    sentence = done.stdout.splitlines()[-1]
+    assert sentence.startswith(
+        "No significant difference yet: other version 1 +0 (95% interval, valid at any stop, "
     )
+    assert "; 130 games each. Scores count up to " in sentence
+    assert "Both scored the same in each of the 130 games, as two copies of one player do." in sentence
     assert len(scores(tmp_path / "out" / "evaluate-one-v1-seed0")) == 130
 
 
@@ -130,20 +135,58 @@ def test_a_plain_difference_is_decided_at_the_first_look(two_models: str, tmp_pa
     sentence = done.stdout.splitlines()[-1]
     assert sentence.startswith("one version 1 scores ")
     assert "(95% interval, valid at any stop, " in sentence
-    assert sentence.endswith("; 100 games each.")
+    assert "; 150 games each. Scores count up to " in sentence
 
 
-def test_folders_that_lack_their_long_games_are_compared_with_a_warning(games: Path, tmp_path: Path) -> None:
+def test_folders_that_lack_their_long_games_answer_nothing(games: Path, tmp_path: Path) -> None:
     part = Path(shutil.copytree(games, tmp_path / "part"))
     episodes = sorted(read_replays(part / "games.replay"), key=len)
     (part / "games.replay").unlink()
     with ReplayWriter(part / "games.replay") as writer:
         for episode in episodes[:15]:
             writer.append(episode)
-    done = compare(games, part)
-    assert done.returncode == 0, done
-    assert done.stderr.startswith(f"{part}: The evaluation is not finished: ")
-    assert "15 games each." in done.stdout
+    done = compare(games, part, "--equal-within", "30%", "--html", "--out", "out")
+    assert done.returncode == 3, done
+    for text in (
+        done.stdout,
+        *(Path("out", name).read_text() for name in ("comparison.md", "comparison.html")),
+    ):
+        assert "Not decided yet whether" in text
+        assert "part: The evaluation is not finished: " in text
+    found = kept(Path("out"))
+    assert (found["answer"], found["decided"]) == (None, False)
+    assert found["players"][1]["missing_games"] > 0
+    plain = compare(games, part)
+    assert plain.returncode == 0, plain
+    assert "No significant difference yet. Only the " in plain.stdout
+
+
+def made_up(folder: Path, name: str, scores: Sequence[int]) -> Path:
+    """A result folder of games with these scores, which nobody played."""
+    folder.mkdir()
+    conditions = {"model": name, "version": "1", "precision": "fp32", "sha256": "ab" * 32, "seed": 1}
+    (folder / "conditions.json").write_text(json.dumps(conditions))
+    board = np.zeros(16, np.uint8)
+    with ReplayWriter(folder / "games.replay") as writer:
+        for game, score in enumerate(scores):
+            writer.append(Episode(game, 1, 17, board, bytes(1), score, board))
+    return folder
+
+
+def test_a_player_that_loses_everything_in_one_game_of_a_hundred_is_not_half_a_percent_worse(
+    tmp_path: Path,
+) -> None:
+    random = np.random.default_rng(1)
+    ours = random.gamma(2.4, 84_000, 10_000).astype(int)
+    theirs = np.where(random.random(10_000) < 0.01, 0, ours)
+    sides = [made_up(tmp_path / name, name, scores.tolist()) for name, scores in (("a", ours), ("b", theirs))]
+    refused = compare(*sides, "--no-worse-than", "0.5%")
+    assert refused.returncode == 3, refused
+    passed = compare(*sides, "--no-worse-than", "2%")
+    assert passed.returncode == 0, passed
+    assert (
+        "b version 1 is at most 2% worse than a version 1. b version 1 scores 98.9% of the " in passed.stdout
+    )
 
 
 def test_three_players_get_a_league_table_and_every_pair(
@@ -162,31 +205,62 @@ def test_three_players_get_a_league_table_and_every_pair(
     assert report == f"{done.stdout}\n![comparison](comparison.png)\n"
 
 
-def test_the_exit_code_tells_whether_a_player_is_no_worse(two_models: str) -> None:
-    options = ["--target", two_models, "--out", "out", "--limit", "100"]
-    same = compare("one", "other", "--no-worse-than", "5%", *options)
+def test_the_exit_code_tells_that_a_player_is_no_worse(two_models: str) -> None:
+    options = ["--target", two_models, "--out", "out", "--limit", "225"]
+    same = compare("one", "other", "--no-worse-than", "20%", *options)
     assert same.returncode == 0, same
-    assert same.stdout.splitlines()[-1] == (
-        "other version 1 is at most 5% worse than one version 1. other version 1 scores 100.0% of the "
-        "average of one version 1 (95% interval, valid at any stop, 100.0% to 100.0%); 100 games each."
+    sentence = same.stdout.splitlines()[-1]
+    assert sentence.startswith(
+        "other version 1 is at most 20% worse than one version 1. other version 1 scores 100.0% of the "
+        "average of one version 1 ("
     )
-    worse = compare("one", "short", "--no-worse-than", "5%", *options)
+    assert (
+        ", valid at any stop; each limit is wrong in at most 5.0% of all runs); 225 games each." in sentence
+    )
+    assert "as two copies of one player do" in sentence
+
+
+def test_the_exit_code_tells_that_a_player_is_worse(two_models: str) -> None:
+    options = ["--target", two_models, "--out", "out"]
+    worse = compare("one", "short", "--no-worse-than", "20%", *options)
     assert worse.returncode == 3, worse
-    assert "short version 1 is more than 5% worse than one version 1. " in worse.stdout
-    turned = compare("short", "one", "--equal-within", "5%", "--json", *options)
+    assert "short version 1 is more than 20% worse than one version 1. " in worse.stdout
+    turned = compare("short", "one", "--equal-within", "20%", "--json", *options)
     assert (turned.returncode, json.loads(turned.stdout)["answer"]) == (3, False)
+
+
+def test_a_limit_that_cannot_suffice_is_told_before_the_games(two_models: str) -> None:
+    assert failure("one", "other", "--until-decided", "--limit", "100", "--target", two_models).startswith(
+        "--limit must be above 100: "
+    )
+    options = ["--target", two_models, "--out", "out", "--limit", "110", "--seed", "5"]
+    done = compare("one", "other", "--no-worse-than", "2%", *options)
+    assert done.returncode == 3, done
+    assert done.stderr.startswith(
+        "--limit 110 is too small for a yes to --no-worse-than 2% between equal players: even if they score "
+        "the same in every game, it takes 1,1"
+    )
 
 
 def test_a_margin_over_too_few_kept_games_stays_open(games: Path, worse_games: Path) -> None:
     done = compare(worse_games, games, "--equal-within", "2.5%")
     assert done.returncode == 3, done
     assert (
-        "Not decided yet whether timid version 1 and greedy version 1 are equal within 2.5%." in done.stdout
-    )
-    assert "at least 100 games" in done.stdout
+        "Not decided yet whether timid version 1 and greedy version 1 are equal within 2.5%. This takes more "
+        "than 100 games; 40 games each."
+    ) in done.stdout
+    plain = compare(worse_games, games, "--no-worse-than", "2.5%", "--no-cap")
+    assert plain.returncode == 3, plain
+    assert "count up to" not in plain.stdout
 
 
-@pytest.mark.parametrize("margin", ["2", "0%", "100%", "-1%", "nan%", "two%", "1e-3%", "9" * 5000 + "%"])
+def test_a_margin_without_the_percent_sign_is_explained() -> None:
+    done = compare("a", "b", "--no-worse-than", "5")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "5 has no percent sign: write 5% for 5 in a hundred" in done.stderr
+
+
+@pytest.mark.parametrize("margin", ["0%", "100%", "-1%", "nan%", "two%", "1e-3%", "9" * 5000 + "%"])
 def test_a_margin_is_a_percentage_between_0_and_100(margin: str) -> None:
     done = compare("a", "b", f"--no-worse-than={margin}")
     assert (done.returncode, done.stdout) == (2, "")

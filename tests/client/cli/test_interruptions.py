@@ -72,9 +72,10 @@ def test_after_ctrl_c_the_same_command_goes_on_move_by_move_and_ends_with_the_sa
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 130, errors
-    kept, interrupted = errors.splitlines()[-2:]
+    kept, folder, interrupted = errors.splitlines()[-3:]
     assert f"of {GAMES} games finished, " in kept
-    assert kept.endswith(" more in progress; all are kept in out, and the same command continues them.")
+    assert kept.endswith(" more in progress; all are kept, and the same command continues them:")
+    assert folder == "out"
     assert interrupted == "octofold: interrupted"
     assert "Traceback" not in errors
     before = replays_of(tmp_path / "out")
@@ -114,14 +115,15 @@ def test_when_the_server_dies_the_finished_games_are_kept_and_go_on_with_another
     start: Start, repository: Path, tmp_path: Path, uninterrupted: Replays
 ) -> None:
     with LocalServer(repository) as server:
-        process = start("evaluate", *OPTIONS, "--target", server.target, "--out", "out")
+        process = start("evaluate", *OPTIONS, "--target", server.target, "--out", "out", "--patience", "0")
         wait_for_games(tmp_path / "out", process)
         assert server.pid is not None
         os.kill(server.pid, signal.SIGKILL)
         _, errors = process.communicate(timeout=SECONDS)
         assert process.returncode == 1
-        kept, failed = errors.splitlines()[-2:]
-        assert "are kept in out" in kept
+        kept, folder, failed = errors.splitlines()[-3:]
+        assert "are kept, and" in kept
+        assert folder == "out"
         assert failed.startswith("octofold: ")
         assert server.target in failed
         assert "Traceback" not in errors
@@ -146,7 +148,7 @@ def test_ctrl_c_is_obeyed_while_a_server_hangs(start: Start, repository: Path, t
         finally:
             os.kill(server.pid, signal.SIGKILL)
     assert process.returncode == 130, errors
-    assert "are kept in out" in errors
+    assert "are kept, and the same command continues them:\nout\n" in errors
     assert errors.splitlines()[-1] == "octofold: interrupted"
     assert "Traceback" not in errors
     assert 0 < len(replays_of(tmp_path / "out")) < GAMES

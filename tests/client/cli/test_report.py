@@ -45,11 +45,11 @@ def test_a_report_of_replays_alone_has_every_figure_of_theirs(folder: Path) -> N
     values = np.array(list(scores.values()))
     assert statistics["average"] == pytest.approx(values.mean())
     assert statistics["average_standard_error"] == pytest.approx(values.std(ddof=1) / 40**0.5)
-    low, high = statistics["average_bootstrap_interval"]
+    low, high = statistics["average_interval"]
     assert low < statistics["average"] < high
     assert [row["tile"] for row in statistics["reached"]] == [512 << step for step in range(9)]
     assert sum(row["games"] for row in statistics["largest_tiles"]) == 40
-    assert (result["schema"], result["run"], result["card"]) == (2, None, None)
+    assert (result["schema"], result["run"], result["card"]) == (3, None, None)
 
 
 def test_the_documentation_names_every_field_and_no_other(folder: Path) -> None:
@@ -134,7 +134,7 @@ def test_card_and_run_of_an_earlier_schema_are_kept(folder: Path) -> None:
     (folder / "result.json").write_text(json.dumps(before))
     assert report(folder).returncode == 0
     result = result_of(folder)
-    assert (result["schema"], result["run"], result["decision_rule"]) == (2, run, "vote")
+    assert (result["schema"], result["run"], result["decision_rule"]) == (3, run, "vote")
     assert result["card"] == card
     assert "| moves/s       |" in (folder / "report.md").read_text()
 
@@ -142,7 +142,7 @@ def test_card_and_run_of_an_earlier_schema_are_kept(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("result", "message"),
     [
-        ('{"schema": 3}', "schema 3, but this program reads schema 2"),
+        ('{"schema": 4}', "schema 4, but this program reads schema 3"),
         ("[]", "is not the result of an evaluation"),
         ("{", "is damaged: not JSON"),
         ('{"schema": 2, "run": 5, "card": null}', "is damaged"),

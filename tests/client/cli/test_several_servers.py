@@ -97,6 +97,8 @@ def test_when_all_servers_die_the_finished_games_are_kept(
             f"{second.target},{third.target}",
             "--out",
             "out",
+            "--patience",
+            "0",
         ]
         process = subprocess.Popen(
             command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -108,8 +110,7 @@ def test_when_all_servers_die_the_finished_games_are_kept(
             os.kill(server.pid, signal.SIGKILL)
         _, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 1
-    assert "are kept in out" in errors
-    assert "the same command continues them." in errors
+    assert "are kept, and the same command continues them:\nout\n" in errors
     assert "Traceback" not in errors
     assert 0 < len(replays_of(tmp_path / "out")) < GAMES
 

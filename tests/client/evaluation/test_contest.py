@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation import simultaneous
-from octofold_client.evaluation.comparison import Comparison
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.contest_report import UNPAIRED, markdown
-from octofold_client.evaluation.intervals import average_interval
+from octofold_client.evaluation.intervals import difference_interval
 from octofold_client.evaluation.result_folder import Conditions
 from octofold_client.evaluation.sides import Side, named_apart
 
@@ -37,19 +36,22 @@ def test_the_ranks_leave_open_what_the_differences_leave_open(three: list[Side])
     assert ranks == {"b": (1, 1), "c": (2, 3), "a": (2, 3)}
     assert list(ranks) == ["b", "c", "a"]
     assert not contest.decided
-    assert "No significant difference yet between a and c." in markdown(contest)
+    assert (
+        "No significant difference yet between a and c: either may be the better one, so their ranks are "
+        "ranges."
+    ) in markdown(contest)
 
 
 def test_every_pair_is_wider_than_alone_by_the_same_factor(three: list[Side]) -> None:
     contest = Contest.of(three)
     factors = []
     for pair in contest.pairs:
-        alone = average_interval((pair.second_scores - pair.first_scores).tolist())
+        alone = difference_interval(pair.second_scores - pair.first_scores)
         assert alone is not None
         assert pair.interval is not None
         factors.append((pair.interval[1] - pair.interval[0]) / (alone[1] - alone[0]))
-    # Tukey's studentized range for 3 groups gives 2.34 / 1.96.
-    assert factors == pytest.approx([2.34 / 1.96] * 3, rel=0.02)
+    # Tukey's studentized range for 3 groups gives 2.34 / 1.97.
+    assert factors == pytest.approx([2.34 / 1.97] * 3, rel=0.02)
 
 
 def test_the_order_of_the_players_changes_no_figure(three: list[Side]) -> None:
@@ -110,18 +112,18 @@ def test_players_of_different_seeds_are_independent() -> None:
     assert UNPAIRED in markdown(contest)
     errors = [np.std(list(each.scores.values()), ddof=1) / np.sqrt(200) for each in (first, second)]
     assert pair.interval is not None
-    assert pair.interval[1] - pair.interval[0] == pytest.approx(2 * 1.96 * np.hypot(*errors), rel=1e-3)
+    assert pair.interval[1] - pair.interval[0] == pytest.approx(2 * 1.966 * np.hypot(*errors), rel=1e-3)
     wins = [b > a for a in first.scores.values() for b in second.scores.values()]
     ties = [b == a for a in first.scores.values() for b in second.scores.values()]
     assert pair.won_by_second == pytest.approx(np.mean(wins) + np.mean(ties) / 2)
 
 
-def test_equal_players_have_an_exact_difference_and_harm_nobody() -> None:
+def test_equal_players_have_no_interval_and_harm_nobody() -> None:
     scores = {game: game * game for game in range(50)}
     more = {game: score + 7 for game, score in scores.items()}
     contest = Contest.of([side("a", scores), side("b", scores), side("c", more)])
-    assert [pair.interval for pair in contest.pairs] == [pytest.approx((d, d)) for d in (0, 7, 7)]
-    assert contest.pairs[0].p_value == 1.0
+    assert contest.pairs[0].interval is None
+    assert [pair.interval for pair in contest.pairs[1:]] == [pytest.approx((7, 7))] * 2
 
 
 def test_one_game_has_no_interval() -> None:
@@ -129,7 +131,7 @@ def test_one_game_has_no_interval() -> None:
     assert [pair.interval for pair in contest.pairs] == [None] * 3
     assert [standing.rank for standing in contest.standings] == [(1, 3)] * 3
     assert simultaneous.differences([np.ones((3, 1))]) is None
-    assert Comparison.of("a", {0: 1}, "b", {0: 2}, paired=False).interval is None
+    assert Contest.of([side("a", {0: 1}), side("b", {0: 2}, seed=2)]).pairs[0].interval is None
 
 
 def test_players_with_one_name_are_named_by_their_seeds_or_else_by_their_folders() -> None:

@@ -73,7 +73,7 @@ def test_the_result_names_everything_that_it_depends_on(run: Run, tmp_path: Path
     evaluation = run()
     result = result_of(tmp_path / "out")
     assert result == json.loads(json.dumps(evaluation.to_json()))
-    assert result["schema"] == 2
+    assert result["schema"] == 3
     assert (result["model"], result["version"], result["precision"]) == ("small", "1", "fp32")
     assert (result["seed"], result["games"], result["decision_rule"]) == (3, 12, "vote")
     assert result["server_version"] == importlib.metadata.version("octofold")
@@ -127,6 +127,27 @@ def test_a_record_that_was_cut_short_is_played_again(run: Run, tmp_path: Path) -
     replays = tmp_path / "out" / "games.replay"
     replays.write_bytes(replays.read_bytes()[:-30])
     run()
+    assert replays_of(tmp_path / "out") == whole
+
+
+def test_zeros_that_a_power_cut_left_are_cut_off_and_told(run: Run, tmp_path: Path, target: str) -> None:
+    run()
+    whole = replays_of(tmp_path / "out")
+    replays = tmp_path / "out" / "games.replay"
+    replays.write_bytes(replays.read_bytes()[:-200] + bytes(4296))
+    told = io.StringIO()
+    with Client(target) as client:
+        evaluate(
+            [client],
+            select(client.list_models()),
+            ResultFolder(tmp_path / "out"),
+            seed=3,
+            games=12,
+            parallel=8,
+            progress=progress_on(Console(file=told), 12, "games"),
+        )
+    assert f"{replays}: cut off " in told.getvalue()
+    assert "bytes after the last whole game" in told.getvalue()
     assert replays_of(tmp_path / "out") == whole
 
 

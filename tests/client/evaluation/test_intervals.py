@@ -1,31 +1,63 @@
 """The intervals against published values, and against their promise to cover the truth 95% of the time."""
 
+from collections.abc import Iterable
 from math import comb
 
 import numpy as np
 import pytest
 from octofold_client.evaluation.intervals import (
+    FEWEST,
     average_interval,
-    bootstrap_interval,
     clustered_share_interval,
+    difference_interval,
+    independent_interval,
     median_interval,
     share_interval,
     standard_error,
+    student,
 )
 
 
 def test_the_average_of_equal_values_is_certain() -> None:
-    assert average_interval([7.0, 7.0, 7.0]) == (7.0, 7.0)
+    assert average_interval([7.0] * FEWEST) == (7.0, 7.0)
+    assert average_interval([0.0] * FEWEST) == (0.0, 0.0)
 
 
-def test_the_average_is_in_the_middle_of_its_interval() -> None:
-    low, high = average_interval([1.0, 2.0, 3.0, 4.0]) or (0.0, 0.0)
-    assert (low + high) / 2 == pytest.approx(2.5)
-    assert high - low == pytest.approx(2 * 1.959964 * 1.290994 / 2, rel=1e-6)
+def test_an_average_of_too_few_games_has_no_interval() -> None:
+    assert average_interval(np.arange(1.0, FEWEST)) is None
+    assert average_interval(np.arange(1.0, FEWEST + 1)) is not None
+    assert difference_interval(np.arange(FEWEST) + 1.0) is not None
+    # Games in which two players did the same say nothing of those in which they differ.
+    assert difference_interval([0.0] * 500 + [1.0] * (FEWEST - 1)) is None
+    assert independent_interval([1.0] * 50, range(FEWEST - 1)) is None
+    assert independent_interval([1.0] * 50, [2.0] * 50) is None
+    assert standard_error([5.0]) is None
 
 
-def test_one_game_gives_no_interval_of_the_average() -> None:
-    assert average_interval([5.0]) is None
+@pytest.mark.parametrize(
+    ("freedom", "quantile"), [(9, 2.2622), (10, 2.2281), (20, 2.0860), (60, 2.0003), (1e6, 1.9600)]
+)
+def test_students_quantile_has_its_published_values(freedom: float, quantile: float) -> None:
+    assert student(freedom) == pytest.approx(quantile, abs=5e-4)
+
+
+def test_the_difference_has_students_interval() -> None:
+    # Student 1908, the hours of sleep that ten patients gained: 1.58 more by the second drug, 0.70 to 2.46.
+    gained = [1.2, 2.4, 1.3, 1.3, 0.01, 1.0, 1.8, 0.8, 4.6, 1.4]
+    assert difference_interval(gained) == pytest.approx((0.70, 2.46), abs=0.01)
+
+
+def test_independent_samples_have_welchs_interval() -> None:
+    first, second = np.arange(20.0), 3 * np.arange(12.0) + 1
+    low, high = independent_interval(first, second) or (0.0, 0.0)
+    assert (low + high) / 2 == pytest.approx(second.mean() - first.mean())
+    # 15.02 degrees of freedom, quantile 2.1312, standard error 3.3912
+    assert (high - low) / 2 == pytest.approx(2.1312 * 3.3912, rel=1e-4)
+
+
+def test_the_interval_of_an_average_never_leaves_the_possible_values() -> None:
+    low, high = average_interval([200.0] * 9 + [60_000.0]) or (-1.0, -1.0)
+    assert 0 < low < 6_180 < high
 
 
 @pytest.mark.parametrize(
@@ -59,13 +91,6 @@ def test_the_median_of_millions_has_ranks_as_the_normal_distribution_says() -> N
     assert high - low == pytest.approx(1.959964 * n**0.5, abs=2)
 
 
-def test_resampling_by_counts_gives_the_interval_of_resampling_by_values() -> None:
-    values = np.random.default_rng(4).gamma(3.0, 20.0, 4000) // 4 * 4
-    by_values = bootstrap_interval(values + np.linspace(0, 1e-3, 4000))  # all are different
-    error = standard_error(values) or 0
-    assert bootstrap_interval(values) == pytest.approx(by_values, abs=0.3 * error)
-
-
 @pytest.mark.parametrize(
     ("n", "rank"),
     # The largest rank r for which P(binomial(n, 1/2) < r) is at most 0.025.
@@ -80,32 +105,20 @@ def test_five_games_give_no_interval_of_the_median() -> None:
     assert median_interval([1.0, 2.0, 3.0, 4.0, 5.0]) is None
 
 
-def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
+@pytest.mark.parametrize("games", [10, 60])
+def test_intervals_miss_the_truth_as_rarely_as_they_say(games: int) -> None:
     random = np.random.default_rng(1)
-    samples = random.exponential(1000.0, (1000, 60))
-    medians = [median_interval(list(sample)) or (0.0, 0.0) for sample in samples]
-    averages = [average_interval(list(sample)) or (0.0, 0.0) for sample in samples]
-    truth = 1000 * np.log(2)
-    assert 0.93 < np.mean([low <= truth <= high for low, high in medians]) <= 0.99
-    assert 0.90 < np.mean([low <= 1000 <= high for low, high in averages]) < 0.98
+    # Skewed as the scores of a network are.
+    first, second = random.gamma(2.4, 1000.0 / 2.4, (2, 1_500, games))
+    truth = float(np.median(random.gamma(2.4, 1000.0 / 2.4, 200_000)))
 
+    def misses(value: float, found: Iterable[tuple[float, float] | None]) -> float:
+        return float(np.mean([limits is None or not limits[0] <= value <= limits[1] for limits in found]))
 
-def test_the_bootstrap_is_the_same_every_time_and_none_for_one_game() -> None:
-    values = [1.0, 2.0, 3.0, 50.0]
-    assert bootstrap_interval(values) == bootstrap_interval(values)
-    assert bootstrap_interval([5.0]) is None
-    assert standard_error([5.0]) is None
-
-
-def test_the_bootstrap_agrees_with_the_normal_interval_where_there_are_many_games() -> None:
-    values = np.random.default_rng(2).exponential(1000.0, 4000)
-    assert bootstrap_interval(values) == pytest.approx(average_interval(list(values)), rel=0.01)
-
-
-def test_the_bootstrap_covers_the_truth_about_as_often_as_it_says() -> None:
-    samples = np.random.default_rng(3).exponential(1000.0, (400, 60))
-    limits = [bootstrap_interval(sample) or (0.0, 0.0) for sample in samples]
-    assert 0.89 < np.mean([low <= 1000 <= high for low, high in limits]) < 0.98
+    assert 0.01 <= misses(truth, map(median_interval, first)) <= 0.06
+    assert 0.03 <= misses(1000, map(average_interval, first)) <= 0.065
+    assert 0.03 <= misses(0, map(difference_interval, second - first)) <= 0.065
+    assert 0.03 <= misses(0, map(independent_interval, first, second)) <= 0.065
 
 
 def test_the_ranks_of_the_median_are_exact_for_thousands_of_games_too() -> None:

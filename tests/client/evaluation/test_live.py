@@ -53,6 +53,9 @@ def test_the_file_follows_the_games_and_ends_without_any(tmp_path: Path) -> None
         assert shown["boards"][0]["moves"] == 3
         assert shown["boards"][0]["board"] != first[0]
         assert len(shown["running_scores"]) == 40
+        largest = [int(episode.final_board.max()) for episode in episodes.unfinished()]
+        assert all(said <= now for said, now in zip(shown["running_exponents"], largest, strict=True))
+        assert set(shown["running_exponents"]) <= {1, 2, 3, 4}
         assert shown["moves_per_second"] > 0
     assert read(tmp_path)["boards"] == read(tmp_path)["running_scores"] == []
 

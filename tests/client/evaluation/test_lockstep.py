@@ -152,8 +152,10 @@ AT_ONCE = RetryPolicy(attempts=3, first_wait_seconds=0)
 """Asks a server that has failed again at once."""
 
 
-@pytest.mark.parametrize("calls", [0, 1, 30])
-def test_the_games_of_a_server_that_dies_go_on_as_they_stand_at_the_others(calls: int) -> None:
+@pytest.mark.parametrize(("calls", "patience"), [(0, 3_600), (1, 3_600), (30, 3_600), (30, 0)])
+def test_the_games_of_a_server_that_dies_go_on_as_they_stand_at_the_others(
+    calls: int, patience: float
+) -> None:
     expected = games_of(Ready(), range(12), 12)
     dead, living = dying(calls), Ready()
     lost: list[int] = []
@@ -165,7 +167,8 @@ def test_the_games_of_a_server_that_dies_go_on_as_they_stand_at_the_others(calls
             6,
             15,
             on_lost=lambda server, _: lost.append(server),
-            ask_again=RetryPolicy(first_wait_seconds=60, largest_wait_seconds=60),
+            ask_again=RetryPolicy(first_wait_seconds=3_600, largest_wait_seconds=3_600),
+            patience_seconds=patience,
         )
     )
     played = {episode.game: episode for step in steps for episode in step.finished}
@@ -190,9 +193,23 @@ def test_when_the_last_server_dies_its_failure_is_the_end() -> None:
                 15,
                 on_lost=lambda _, error: lost.append(error),
                 ask_again=AT_ONCE,
+                patience_seconds=0,
             )
         )
     assert len(lost) == 1
+
+
+def test_a_server_that_restarts_is_waited_for_as_long_as_asked() -> None:
+    calls = 200  # far more than there are attempts
+    back = Failing(range(3, calls))
+    steps = list(play([back], 7, range(4), 4, 15, ask_again=AT_ONCE, patience_seconds=3_600))
+    assert sum(len(step.finished) for step in steps) == 4
+    gone = dying(3)
+    with pytest.raises(Unavailable):
+        list(
+            play([gone], 7, range(4), 4, 15, ask_again=RetryPolicy(first_wait_seconds=60), patience_seconds=0)
+        )
+    assert len(gone.batches) <= 5
 
 
 def test_a_server_that_was_away_for_a_while_gets_games_again() -> None:
@@ -225,7 +242,7 @@ def test_a_full_server_is_asked_again_however_often() -> None:
 def test_a_server_that_never_has_room_ends_it_after_a_while() -> None:
     busy = Failing(range(10**9), lambda: full(0.0))
     with pytest.raises(QueueFull):
-        list(play([busy], 7, range(4), 4, 15, ask_again=AT_ONCE, patience_seconds=0))
+        list(play([busy], 7, range(4), 4, 15, ask_again=AT_ONCE, patience_seconds=0, full_seconds=0))
 
 
 def test_while_a_server_is_full_the_others_get_its_games() -> None:

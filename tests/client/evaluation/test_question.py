@@ -1,59 +1,49 @@
-"""What an interval of the ratio of two averages answers."""
+"""What the bets answer, and which limits an answer shows."""
 
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from octofold_client.evaluation.question import Question
-from octofold_client.evaluation.sequential import FIRST_LOOK, margin, ratio_interval
+from octofold_client.evaluation.sequential import ERROR_RATE, Bets
 
-TWO_PERCENT = Fraction(2, 100)
+FIVE, TEN = Fraction(5, 100), Fraction(10, 100)
+
+
+def played(ratio: float, games: int = 1_500, seed: int = 1) -> Bets:
+    """Bets on two players that play 95% of their games alike; one of them scores `ratio` times as much."""
+    random = np.random.default_rng(seed)
+    first, other = random.gamma(2.4, 84_000, (2, games))
+    found = Bets.of(first, ratio * np.where(random.random(games) < 0.95, first, other), (17, 17))
+    assert found is not None
+    return found
 
 
 @pytest.mark.parametrize(
     ("ratio", "no_worse", "equal"),
-    [
-        ((0.985, 1.01), True, True),
-        ((0.985, 1.30), True, None),
-        ((1.10, 1.30), True, False),
-        ((0.970, 1.01), None, None),
-        ((0.900, 0.97), False, False),
-        ((0.980, 1 / 0.98), True, True),
-        (None, None, None),
-    ],
+    [(1.0, True, True), (1.3, True, False), (0.99, True, True), (0.8, False, False), (0.95, None, None)],
 )
-def test_only_an_interval_on_one_side_of_the_margin_answers(
-    ratio: tuple[float, float] | None, no_worse: bool | None, equal: bool | None
+def test_the_bets_answer_what_is_true_and_leave_open_what_is_close(
+    ratio: float, no_worse: bool | None, equal: bool | None
 ) -> None:
-    assert Question(TWO_PERCENT).answer(ratio) is no_worse
-    assert Question(TWO_PERCENT, equal=True).answer(ratio) is equal
+    bets = played(ratio)
+    assert Question(FIVE).answer(bets).yes is no_worse
+    assert Question(FIVE, equal=True).answer(bets).yes is equal
 
 
-def test_equality_is_the_same_question_from_either_side() -> None:
-    random = np.random.default_rng(1)
-    first, second = random.exponential(1.0, (2, 2_000)) + 3
-    one, other = ratio_interval(first, second), ratio_interval(second, first)
-    assert one is not None
-    assert other is not None
-    assert (1 / one[1], 1 / one[0]) == pytest.approx(other)
-    question = Question(Fraction(5, 100), equal=True)
-    assert question.answer(one) is question.answer(other) is True
+@pytest.mark.parametrize("equal", [False, True])
+@pytest.mark.parametrize("games", [150, 400, 1_500])
+def test_the_limits_that_are_shown_never_contradict_the_answer(equal: bool, games: int) -> None:
+    question = Question(TEN, equal=equal)
+    least, most = 0.9, 1 / 0.9 if equal else np.inf
+    for seed, ratio in enumerate(np.linspace(0.7, 1.3, 25)):
+        found = question.answer(played(float(ratio), games, seed))
+        low, high = found.ratio_interval
+        within, apart = least <= low and high <= most, high < least or most < low
+        assert found.yes is (True if within else False if apart else None)
 
 
-def test_the_ratio_interval_holds_the_ratios_that_the_differences_do_not_exclude() -> None:
-    random = np.random.default_rng(2)
-    first, second = random.gamma(2.0, 10_000, (2, 400))
-    for limit in ratio_interval(first, second) or ():
-        differences = second - limit * first
-        assert abs(differences.mean()) == pytest.approx(float(margin(400, differences.std(ddof=1))))
-
-
-def test_a_ratio_needs_games_and_an_average_that_is_surely_not_zero() -> None:
-    assert ratio_interval(np.ones(FIRST_LOOK - 1), np.ones(FIRST_LOOK - 1)) is None
-    assert ratio_interval(np.zeros(200), np.ones(200)) is None
-    assert ratio_interval(np.tile([-1.0, 1.0], 100), np.ones(200)) is None
-
-
-def test_players_whose_scores_are_proportional_have_an_exact_ratio() -> None:
-    scores = np.random.default_rng(3).integers(100, 10**6, 300)
-    assert ratio_interval(scores, 2 * scores) == pytest.approx((2.0, 2.0))
+def test_equality_needs_both_tests_and_a_no_needs_one_of_two_at_half_the_error_rate() -> None:
+    assert Question(TEN, equal=True).answer(played(1.0)).limit_error_rate == ERROR_RATE
+    assert Question(TEN, equal=True).answer(played(0.7)).limit_error_rate == ERROR_RATE / 2
+    assert Question(TEN).answer(played(0.7)).limit_error_rate == ERROR_RATE

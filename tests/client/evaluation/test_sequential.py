@@ -1,78 +1,180 @@
-"""The sequential test keeps its promise: simulated over and over, it is wrong no more often than it says."""
+"""The bets: they promise what the simulation keeps, and never what a game could break."""
 
-from collections.abc import Callable
+from fractions import Fraction
+from math import log
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-from octofold_client.evaluation.sequential import ERROR_RATE, FIRST_LOOK, interval, margin, next_look
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from octofold_client.evaluation.question import Question
+from octofold_client.evaluation.sequential import (
+    CAP,
+    ERROR_RATE,
+    FIRST_GAMES,
+    FIRST_LOOK,
+    Bets,
+    fewest_games,
+    greatest_score,
+    growth,
+    log_wealth,
+    next_look,
+)
+from octofold_game.episodes import Episodes
+from octofold_game.rules import afterstates
 
-RUNS = 2_000
-PAIRS = 3_000
-Generator = np.random.Generator
-Draw = Callable[[Generator, tuple[int, int]], NDArray[np.float64]]
-
-
-def skewed(random: Generator, shape: tuple[int, int]) -> NDArray[np.float64]:
-    """Differences of equally good players of different temper: many small losses, few large wins."""
-    return 20_000 * (random.standard_exponential(shape) - random.uniform(0.0, 2.0, shape))
-
-
-def lumpy(random: Generator, shape: tuple[int, int]) -> NDArray[np.float64]:
-    """Differences of scores that double with the largest tile, as those of 2048 do."""
-    scores = 2.0 ** random.integers(12, 18, (2, *shape))
-    return np.asarray(scores[0] - scores[1])
-
-
-def first_exclusions(differences: NDArray[np.float64], of: float = 0.0) -> NDArray[np.int64]:
-    """For each run, the number of pairs at which its interval first excludes `of`; 0 where it never does.
-
-    It looks after every single pair, far more often than any evaluation does.
-    """
-    pairs = np.arange(1, differences.shape[1] + 1)
-    averages = differences.cumsum(axis=1) / pairs
-    squares = np.square(differences).cumsum(axis=1)
-    variances = (squares - pairs * averages**2) / np.maximum(pairs - 1, 1)
-    excluded = np.abs(averages - of) > margin(pairs, np.sqrt(np.maximum(variances, 0.0)))
-    excluded[:, : FIRST_LOOK - 1] = False
-    return np.where(excluded.any(axis=1), excluded.argmax(axis=1) + 1, 0)
+ANY = (17, 17)
 
 
-@pytest.mark.parametrize("draw", [skewed, lumpy])
-def test_equal_players_are_told_apart_wrongly_no_more_often_than_stated(draw: Draw) -> None:
+def bets_on(first: object, second: object, capped: bool = True) -> Bets:
+    found = Bets.of(first, second, ANY, capped)  # type: ignore[arg-type]
+    assert found is not None
+    return found
+
+
+def test_the_greatest_score_is_that_of_the_board_with_one_tile_of_each_size() -> None:
+    assert greatest_score(17) == sum((exponent - 1) << exponent for exponent in range(2, 18)) == 3_932_164
+    # Up to tile 2048: eight cells can hold one each, and the other eight the tiles below.
+    assert greatest_score(10) == 7 * (10 << 11) + sum((exponent - 1) << exponent for exponent in range(2, 11))
+
+
+@pytest.mark.parametrize("largest_exponent", [3, 4, 5, 6, 7])
+def test_no_game_scores_more_than_the_greatest_score(largest_exponent: int) -> None:
+    # A player that avoids merges keeps many equal tiles, as the bound has to allow for.
+    episodes = Episodes(1, range(300), largest_exponent)
+    best = 0
+    while len(episodes.running):
+        _, rewards, legal = afterstates(episodes.boards)
+        finished = episodes.step(np.where(legal, rewards, 1 << 30).argmin(axis=1))
+        best = max([best, *(episode.score for episode in finished)])
+    assert 0 < best <= greatest_score(largest_exponent)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.floats(-1.0, 100.0), min_size=1, max_size=200))
+def test_no_gambler_ever_owes_anything(gains: list[float]) -> None:
+    assert np.isfinite(growth(gains, 1.0)).all()
+
+
+def test_the_bets_are_fair() -> None:
+    # Over all outcomes of three games that win 3 or lose 1 with an expected gain of 0.
+    worth = 0.0
+    for outcome in range(8):
+        gains = [3.0 if outcome >> game & 1 else -1.0 for game in range(3)]
+        probability = np.prod([0.25 if gain > 0 else 0.75 for gain in gains])
+        worth += float(probability * np.exp(log_wealth(growth(gains, 1.0))))
+    assert worth == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("failing", "margin"), [(0.01, 0.005), (0.02, 0.019), (0.03, 0.029)])
+def test_a_player_that_loses_everything_in_rare_games_does_not_pass(failing: float, margin: float) -> None:
     random = np.random.default_rng(1)
-    wrong = sum(np.count_nonzero(first_exclusions(draw(random, (200, PAIRS)))) for _ in range(RUNS // 200))
-    assert 0 < wrong / RUNS <= ERROR_RATE
+    passed = 0
+    for _ in range(50):
+        first = random.gamma(2.4, 84_000, 1_500)
+        bets = bets_on(first, np.where(random.random(1_500) < failing, 0, first))
+        assert bets.cap is not None
+        least = 1 - margin
+        after = growth((bets.second - least * bets.first)[:, None], least * bets.cap).cumsum(axis=-1)
+        passed += bool((log_wealth(after) >= -log(ERROR_RATE)).any())
+    assert passed <= 2
 
 
-def test_an_ordinary_interval_looked_at_as_often_would_be_wrong_far_more_often() -> None:
-    differences = skewed(np.random.default_rng(1), (200, PAIRS))
-    pairs = np.arange(1, PAIRS + 1)
-    averages = differences.cumsum(axis=1) / pairs
-    excluded = np.abs(averages) > 1.96 * differences.std() / np.sqrt(pairs)
-    assert excluded[:, FIRST_LOOK - 1 :].any(axis=1).mean() > 3 * ERROR_RATE
+def test_players_with_the_same_games_pass_when_the_forecast_says_and_not_before() -> None:
+    scores = np.full(2_000, 200_000.0)
+    question = Question(Fraction(2, 100))
+    needed = FIRST_GAMES + fewest_games(0.02)
+    assert needed == pytest.approx(1_140, rel=0.02)
+    assert question.answer(bets_on(scores[:needed], scores[:needed])).yes
+    assert question.answer(bets_on(scores[: int(0.97 * needed)], scores[: int(0.97 * needed)])).yes is None
 
 
-def test_a_real_difference_is_found_and_found_sooner_the_larger_it_is() -> None:
+def test_games_that_vary_take_more_than_equal_ones() -> None:
     random = np.random.default_rng(2)
-    deviation = lumpy(random, (1, 100_000)).std()
-    small = first_exclusions(lumpy(random, (200, PAIRS)) + 0.15 * deviation)
-    large = first_exclusions(lumpy(random, (200, PAIRS)) + 0.4 * deviation)
-    assert np.count_nonzero(small) > 190
-    assert np.median(large) < 200 < np.median(small) < 1_500
+    first, second = random.gamma(2.4, 84_000, (2, FIRST_GAMES + int(1.1 * fewest_games(0.05))))
+    question = Question(Fraction(5, 100))
+    assert question.answer(bets_on(first, first)).yes
+    assert question.answer(bets_on(first, second)).yes is None
 
 
-def test_the_interval_is_the_margin_around_the_average() -> None:
-    differences = np.random.default_rng(3).normal(5.0, 2.0, 400)
-    low, high = interval(differences) or (0.0, 0.0)
-    assert (low + high) / 2 == pytest.approx(differences.mean())
-    assert (high - low) / 2 == pytest.approx(float(margin(400, differences.std(ddof=1))))
-    assert interval(differences[: FIRST_LOOK - 1]) is None
+def test_the_limits_are_where_the_bets_begin_to_refute() -> None:
+    random = np.random.default_rng(3)
+    bets = bets_on(*random.gamma(2.4, 84_000, (2, 700)))
+    assert bets.cap is not None
+    low, high = bets.ratio_limits(ERROR_RATE)
+    assert low < bets.ratio < high
+    refuted = -log(ERROR_RATE)
+    wealth = log_wealth(growth(bets.second - low * bets.first, low * bets.cap))
+    assert wealth == pytest.approx(refuted, abs=1e-3)
+    wealth = log_wealth(growth(high * bets.first - bets.second, bets.cap))
+    assert wealth == pytest.approx(refuted, abs=1e-3)
+    below, above = bets.difference_limits(ERROR_RATE)
+    assert below < bets.difference < above
+    wealth = log_wealth(growth(bets.second - bets.first - below, bets.cap + below))
+    assert wealth == pytest.approx(refuted, abs=1e-3)
+
+
+def test_a_difference_excludes_zero_when_the_ratio_excludes_one() -> None:
+    random = np.random.default_rng(4)
+    for better in (1.0, 1.1, 1.2, 1.3, 1.5):
+        first, second = random.gamma(2.4, 84_000, (2, 500))
+        bets = bets_on(first, better * second)
+        ratio, difference = bets.ratio_limits(0.025), bets.difference_limits(0.025)
+        assert (ratio[0] > 1, ratio[1] < 1) == (difference[0] > 0, difference[1] < 0)
+
+
+def test_the_sides_turned_round_give_the_interval_turned_round() -> None:
+    random = np.random.default_rng(5)
+    first, second = random.gamma(2.4, 84_000, (2, 500))
+    one, other = bets_on(first, second, capped=False), bets_on(second, first, capped=False)
+    low, high = one.ratio_limits(0.05)
+    assert (1 / high, 1 / low) == pytest.approx(other.ratio_limits(0.05), rel=1e-6)
+    low, high = one.difference_limits(0.05)
+    assert (-high, -low) == pytest.approx(other.difference_limits(0.05), abs=0.1)
+
+
+def test_the_first_games_set_the_cap_and_do_not_bet() -> None:
+    first = np.concatenate([np.full(FIRST_GAMES, 1_000.0), [500.0, 9_000.0, 3_999.0, 100.0]])
+    second = np.concatenate([np.zeros(FIRST_GAMES), [5_000.0, 4_000.0, 4_001.0, 0.0]])
+    bets = bets_on(first, second)
+    assert bets.cap == CAP * 1_000
+    assert bets.first.tolist() == [500, 4_000, 3_999, 100]
+    assert bets.second.tolist() == [4_000, 4_000, 4_000, 0]
+    assert bets.above_cap == (0.25, 0.5)
+    plain = bets_on(first, second, capped=False)
+    assert (plain.cap, plain.above_cap, len(plain.first)) == (None, None, len(first))
+
+
+def test_the_cap_is_never_above_what_the_largest_tile_allows() -> None:
+    bets = Bets.of(np.full(200, 1_000.0), np.full(200, 1_000.0), (4, 17))
+    assert bets is not None
+    assert bets.cap == greatest_score(4) < 4_000
+
+
+def test_too_few_games_and_a_player_that_never_scores_have_no_bets() -> None:
+    assert Bets.of(np.ones(FIRST_GAMES), np.ones(FIRST_GAMES), ANY) is None
+    assert Bets.of(np.zeros(200), np.ones(200), ANY) is None
+    assert Bets.of([], [], ANY) is None
+    assert Bets.of([], [], ANY, capped=False) is None
+
+
+def test_a_player_that_never_scores_is_shown_to_be_worse() -> None:
+    bets = bets_on(np.full(200, 1_000.0), np.zeros(200))
+    low, high = bets.ratio_limits(ERROR_RATE)
+    assert (low, bets.ratio) == (0.0, 0.0)
+    assert high < 0.5
+
+
+def test_without_a_cap_a_small_margin_takes_far_more_games() -> None:
+    scores = np.full(1_500, 5_000.0)
+    question = Question(Fraction(2, 100))
+    assert question.answer(bets_on(scores, scores)).yes
+    assert question.answer(bets_on(scores, scores, capped=False)).yes is None
 
 
 def test_looks_grow_apart_and_end_at_the_limit() -> None:
     looks = [0]
     while looks[-1] < 1_000:
         looks.append(next_look(looks[-1], 1_000))
-    assert looks == [0, 100, 150, 225, 337, 505, 757, 1000]
-    assert next_look(0, 30) == 30
+    assert looks == [0, FIRST_LOOK, 225, 337, 505, 757, 1000]
+    assert next_look(0, 120) == 120

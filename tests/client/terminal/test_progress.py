@@ -84,6 +84,15 @@ def test_a_pipe_gets_whole_lines_without_escapes_and_the_first_says_what_was_tak
     )
 
 
+def test_a_pipe_gets_a_line_a_minute_at_most() -> None:
+    pipe, seconds = io.StringIO(), itertools.count(0.0, 1.0)
+    display = PlainDisplay(Console(file=pipe), lambda: next(seconds))
+    with count_on(display, 600, "judged by random", "positions") as count:
+        for _ in range(600):
+            count(1)
+    assert len(pipe.getvalue().splitlines()) == 10
+
+
 def test_a_terminal_gets_a_display_that_leaves_nothing_behind() -> None:
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=100)

@@ -1,14 +1,22 @@
 """`octofold-export --no-worse-than`: a version is published only if full games show that it is no worse."""
 
+import hashlib
 import json
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 from octofold_export.cli import main
+from octofold_export.errors import GateError
+from octofold_export.publishing.contest import Contest, hold
+from octofold_game.episodes import Episode
+from octofold_game.model import read_card
+from octofold_game.replays import ReplayWriter
 from support.waiting import becomes_true, wait_for
 
 SMALL = {"kind": "cnn", "layers": 1, "channels": 4, "exponents": 16}
@@ -36,7 +44,7 @@ def test_games_against_the_published_version_decide_whether_a_version_is_publish
     assert export(checkpoint, boards_file, "--no-worse-than", "5%") == 0
     assert "strength: small has no published version to play against" in capfd.readouterr().err
 
-    assert export(checkpoint, boards_file, "--no-worse-than", "5%", "--limit", "20") == 1
+    assert export(checkpoint, boards_file, "--no-worse-than", "5%", "--limit", "101") == 1
     *_, line = capfd.readouterr().err.splitlines()
     assert line.startswith(
         "octofold-export: nothing was published: Not decided yet whether small version 2 is at most 5% worse "
@@ -44,13 +52,47 @@ def test_games_against_the_published_version_decide_whether_a_version_is_publish
     )
     assert versions() == ["1"]
 
-    assert export(checkpoint, boards_file, "--no-worse-than", "5%") == 0  # the same network
+    assert export(checkpoint, boards_file, "--no-worse-than", "20%") == 0  # the same network
     captured = capfd.readouterr()
-    assert "small version 2 is at most 5% worse than small version 1." in captured.err
+    assert "small version 2 is at most 20% worse than small version 1." in captured.err
     assert captured.out == "models/small/2\n"
     assert versions() == ["1", "2"]
     (folder,) = Path("results").glob("export-small-v2-*")
     assert json.loads((folder / "comparison.json").read_text())["answer"] is True
+    shown = read_card(Path("models/small/2")).no_worse
+    assert shown is not None
+    assert (shown.than, shown.margin, shown.ratio, shown.games) == (1, 0.2, 1.0, 225)
+    assert f"Scores counted up to {shown.cap:,}; " in Path("models/small/2/README.md").read_text()
+
+
+def made_up(folder: Path, version: str, sha256: str, scores: Sequence[int]) -> None:
+    """Games of a version that nobody played, which the next contest finds in its folder."""
+    folder.mkdir(parents=True)
+    conditions = {"model": "small", "version": version, "precision": "fp32", "sha256": sha256, "seed": 0}
+    (folder / "conditions.json").write_text(json.dumps(conditions))
+    board = np.zeros(16, np.uint8)
+    with ReplayWriter(folder / "games.replay") as writer:
+        for game, score in enumerate(scores):
+            writer.append(Episode(game, 0, 15, board, bytes(1), score, board))
+
+
+@pytest.mark.parametrize("architecture", [SMALL], indirect=True, scope="session")
+def test_a_version_that_loses_everything_in_one_game_of_a_hundred_is_refused_at_half_a_percent(
+    checkpoint: Path, boards_file: Path
+) -> None:
+    assert export(checkpoint, boards_file) == 0
+    files = {file.name: file.read_bytes() for file in Path("models/small/1").iterdir()}
+    sha256 = json.loads(files["card.json"])["precisions"]["fp32"]["sha256"]
+    files["card.json"] = files["card.json"].replace(b'"version": 1', b'"version": 2')
+    out = Path("results", f"export-small-v2-{hashlib.sha256(files['card.json']).hexdigest()[:8]}")
+    random = np.random.default_rng(1)
+    ours = random.gamma(2.4, 84_000, 1_500).astype(int)
+    theirs = np.where(random.random(1_500) < 0.01, 0, ours)
+    for version, scores in (("1", ours), ("2", theirs)):
+        made_up(out / f"evaluate-small-v{version}-seed0", version, sha256, scores.tolist())
+
+    with pytest.raises(GateError, match="nothing was published: Not decided yet whether small version 2 is"):
+        hold(Contest("0.5%", 1_500), Path("models"), "small", 2, files, lambda _: None)
 
 
 @pytest.mark.parametrize("architecture", [SMALL], indirect=True, scope="session")
@@ -92,6 +134,11 @@ def is_alive(process: psutil.Process) -> bool:
     [
         (("--no-worse-than", "two"), "--no-worse-than: 'two' is not a percentage above 0% and below 100%"),
         (("--no-worse-than", "00%"), "--no-worse-than: '00%' is not a percentage above 0% and below 100%"),
+        (("--no-worse-than", "5"), "--no-worse-than: 5 has no percent sign: write 5% for 5 in a hundred"),
+        (
+            ("--no-worse-than", "5%", "--limit", "100"),
+            "--limit: 100 games cannot decide anything: the first 100 only set the cap of the scores",
+        ),
         (
             ("--no-worse-than", "2%", "--extend", "--version", "1"),
             "--no-worse-than is for a new version; --extend publishes none",

@@ -78,7 +78,7 @@ def test_a_measured_strength_goes_into_the_card_and_nothing_else_changes(
     assert {row["interval"][0] for row in strength["reached"] if row["share"] == 0} == {0.0}
     assert {**read_card(copy), "strength": None} == card
     text = (copy / "small/1/README.md").read_text()
-    assert "4 games in int8, 95% intervals in brackets: average 50,000 (" in text
+    assert "4 games in int8, 95% intervals in brackets: average 50,000, median 50,000" in text
     assert "octofold evaluate --model small --version 1 --games 4 --seed 5" in text
     assert "the weights are those of one training run" in text
 

@@ -39,7 +39,7 @@ class WatchTab {
         {},
         this._facts.table,
         make("figure", {}, make("figcaption", {}, "Scores of finished games, with their average"), this._histogram),
-        make("figure", {}, make("figcaption", {}, "Average as games finish, with its 95% interval"), this._running),
+        make("figure", {}, make("figcaption", {}, "Average as games finish, short ones first, with its 95% interval"), this._running),
       ),
       this._boardsTitle = make("h3", {}, "Games that run now"),
       this._boards,

@@ -22,47 +22,58 @@ export class Facts {
    * @param {object|null} live the evaluation, if it wrote `live.json`
    */
   show(scores, tiles, live) {
-    const { count, average, margin, median, best } = summarize(scores);
     const running = live?.running_scores ?? [];
+    // A running game counts as what it has reached; without it, only the short games would count.
+    const { count, average, margin, median, best } = summarize([...scores, ...running]);
+    const figure = (number) => (count ? (running.length ? "at least " : "") + grouped(number) : "–");
     const facts = [
-      ["Games", live ? `${grouped(count)} of ${grouped(live.games)}` : grouped(count)],
-      ["Average", count ? grouped(average) + (margin === null ? "" : ` ± ${grouped(margin)}`) : "–"],
-      ["Median", count ? grouped(median) : "–"],
+      ["Games", live ? `${grouped(scores.length)} of ${grouped(live.games)}` : grouped(count)],
+      ["Average", figure(average) + (running.length || margin === null ? "" : ` ± ${grouped(margin)}`)],
+      ["Median", figure(median)],
       ["Best", count ? grouped(best) : "–"],
     ];
     this._list.replaceChildren(
       ...facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))),
     );
-    const atLeast = (sum(scores) + sum(running)) / Math.max(1, count + running.length);
-    this._warning.textContent = running.length
-      ? `Short games finish first, so this average is too low. With the scores so far of the ` +
-        `${grouped(running.length)} games that still run, it is at least ${grouped(atLeast)}.`
-      : "";
-    this._showTiles(tiles);
+    this._warning.textContent = condition(scores.length, running.length, live);
+    this._showTiles(tiles, live?.running_exponents ?? []);
   }
 
-  _showTiles(tiles) {
-    const largest = largestIn(tiles, 0);
+  _showTiles(tiles, running) {
+    const all = [...tiles, ...running];
+    const largest = largestIn(all, 0);
     const rows = [];
     for (let exponent = SMALLEST_TILE; exponent <= largest; exponent += 1) {
-      const hits = tiles.filter((tile) => tile >= exponent).length;
-      const [low, high] = wilson(hits, tiles.length);
+      const hits = all.filter((tile) => tile >= exponent).length;
+      const open = running.filter((tile) => tile < exponent).length;
+      // From where no running game reaches the tile to where all do.
+      const low = wilson(hits, all.length)[0];
+      const high = wilson(hits + open, all.length)[1];
       rows.push(
         make(
           "tr",
           {},
           make("th", { scope: "row" }, make("span", { class: `chip t${exponent}` }, String(tileOf(exponent)))),
-          make("td.share", {}, make("span.bar.of-model", { style: { "--share": hits / tiles.length } })),
-          make("td", {}, percent(hits / tiles.length)),
+          make("td.share", {}, make("span.bar.of-model", { style: { "--share": hits / all.length } })),
+          make("td", {}, (open ? "at least " : "") + percent(hits / all.length)),
           make("td.note", {}, `${percent(low)} to ${percent(high)}`),
         ),
       );
     }
+    const counted = running.length
+      ? `, of ${grouped(tiles.length)} finished and ${grouped(running.length)} running games`
+      : "";
     this._reached.replaceChildren(
-      make("caption", { hidden: !rows.length }, "Games that reached a tile, with the 95% interval"),
+      make("caption", { hidden: !rows.length }, `Games that reached a tile, with the 95% interval${counted}`),
       make("tbody", {}, ...rows),
     );
   }
 }
 
-const sum = (numbers) => numbers.reduce((total, each) => total + each, 0);
+/** What the figures hold for, if games are running or missing. */
+function condition(finished, running, live) {
+  if (running) return `The ${grouped(running)} games that still run count as what they have reached.`;
+  if (live && finished < live.games)
+    return "The evaluation is not finished. Long games finish last, so all figures may be too low.";
+  return "";
+}
