@@ -21,8 +21,8 @@ from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.forms import Form
 from octofold_client.loadtest.loads import Closed, Counts
 from octofold_client.loadtest.workers import Task, Workers
+from octofold_game.processors import usable_cores
 from octofold_server.models.repository import VersionFolder
-from octofold_server.system.cpus import usable_cores
 
 START_SECONDS = 240.0
 """Many processes that each load a model and record their GPU's work take long; TensorRT builds engines."""

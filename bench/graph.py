@@ -29,11 +29,10 @@ from direct import newest_version
 from harness import report
 from numpy.typing import NDArray
 from octofold_game.model import BOARDS
-from octofold_game.processors import cpu_name
+from octofold_game.processors import cpu_name, usable_cores
 from octofold_server.backends.backend import Backend, Layout
 from octofold_server.backends.onnx_backend import onnx_lanes
 from octofold_server.models.tuning import boards_per_second, random_boards
-from octofold_server.system.cpus import usable_cores
 from onnx import TensorProto, helper, numpy_helper
 
 BATCHES = (1, 8, 32)

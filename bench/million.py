@@ -80,7 +80,7 @@ def main() -> None:
             folders.append(folder.path)
         merged = Path(name) / "merged"
         figures = {
-            "merge": measured("merge", *folders, "--to", merged),
+            "merge": measured("merge", *folders, "--out", merged),
             "report": measured("report", merged, "--parquet"),
         }
         sizes = {path.name: path.stat().st_size / 1e6 for path in sorted(merged.iterdir())}

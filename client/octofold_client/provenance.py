@@ -5,7 +5,6 @@ machine. Results of older programs have no such file.
 """
 
 import json
-import os
 import platform
 import shlex
 import sys
@@ -19,7 +18,7 @@ from typing import Any
 
 import msgspec
 from octofold_game.files import appending, read_regular
-from octofold_game.processors import cpu_name
+from octofold_game.processors import cpu_name, usable_cores
 
 RUNS_FILE = "runs.jsonl"
 _MAX_BYTES = 1 << 20
@@ -124,11 +123,6 @@ def command_line() -> str:
     """The command that runs, as one would type it."""
     program, *arguments = sys.argv or ["octofold"]
     return shlex.join([Path(program).name, *arguments])
-
-
-def usable_cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def machine() -> str:

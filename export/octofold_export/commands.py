@@ -89,7 +89,7 @@ def _source(parsed: argparse.Namespace) -> Callable[[], Source]:
 
 def _hints(parsed: argparse.Namespace, file: Path | None) -> Hints:
     """The flags, over the TOML file that they name, or that lies beside the network's file."""
-    flags = parsed.description_flags
+    flags: Hints = parsed.description_flags
     if parsed.description is not None:
         return merged(flags, read_hints(parsed.description))
     if file is None or not file.name:

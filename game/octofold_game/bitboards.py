@@ -11,6 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from octofold_game.rules import BoardError, flat
+from octofold_game.spawns import FOUR_BELOW
 
 LARGEST_EXPONENT = 15
 OUTGROWN = 1 << 24  # above the largest reward of a slide on a 64-bit board, 8 * 65,536
@@ -149,10 +150,10 @@ def count_empty(board):
 
 @njit(cache=True, nogil=True)
 def spawn(board, state):
-    """The board with a 2 (probability 0.9) or a 4 (0.1) in a random empty cell; one cell must be empty."""
+    """The board with a 2 or a 4 in a random empty cell, as `spawns.spawn`; one cell must be empty."""
     bits = next_random(state)
     skip = np.int64((bits >> _U(32)) * _U(count_empty(board)) >> _U(32))
-    exponent = _U(2) if (bits & _U(0xFFFFFFFF)) < _U(429496730) else _U(1)  # 0.1 * 2**32
+    exponent = _U(2) if (bits & _U(0xFFFFFFFF)) < _U(FOUR_BELOW) else _U(1)
     empty = empty_cells(board)
     for _ in range(skip):
         empty &= empty - _U(1)

@@ -12,7 +12,11 @@ from numpy.typing import NDArray
 from octofold_game.rules import flat
 
 STARTING_TILES = 2
-_FOUR = 429_496_730  # 0.1 * 2**32: a spawn is a 4 if its low 32 bits are below this
+CHANCE_OF_FOUR = 0.1
+"""Probability that a new tile is a 4."""
+CHANCE_OF_TWO = 1 - CHANCE_OF_FOUR
+FOUR_BELOW = round(CHANCE_OF_FOUR * 2**32)
+"""A spawn is a 4 if its low 32 bits are below this."""
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -57,7 +61,7 @@ class SpawnStreams:
 def spawn(afterstates: NDArray[np.uint8], bits: NDArray[np.uint64]) -> NDArray[np.uint8]:
     """Add one new tile to each of `[N, 16]` or `[N, 4, 4]` afterstates.
 
-    The tile is a 2 with probability 0.9 and a 4 with probability 0.1, in a uniformly chosen empty cell.
+    The tile is a 2 or, with `CHANCE_OF_FOUR`, a 4, in a uniformly chosen empty cell.
 
     Args:
         afterstates: exponents, each board with an empty cell.
@@ -90,7 +94,7 @@ def choose_spawns(
     # The high half chooses the cell (with a bias below 2**-28), the low half chooses the tile.
     chosen = (bits >> np.uint64(32)) * empty >> np.uint64(32)
     cells = np.argmax(empty_so_far > chosen[:, None], axis=1)
-    exponents = np.where((bits & np.uint64(0xFFFFFFFF)) < _FOUR, np.uint8(2), np.uint8(1))
+    exponents = np.where((bits & np.uint64(0xFFFFFFFF)) < FOUR_BELOW, np.uint8(2), np.uint8(1))
     return cells, exponents
 
 

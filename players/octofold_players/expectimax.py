@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, POINTS, count_empty, slide
+from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
 from octofold_players.ntuple import NTupleNetwork, fetch_afterstates, move_value
 from octofold_players.spread import part_count
@@ -54,7 +55,7 @@ def _fill(boards, depth, values, layout, result, chunks):
 def expected_value(afterstate, depth, values, layout, symmetric, indices):
     """The value of an afterstate: the mean over spawns of the best move's value, `depth` moves deep."""
     expected = 0.0
-    for exponent, share in ((_U(1), 0.9), (_U(2), 0.1)):
+    for exponent, share in ((_U(1), CHANCE_OF_TWO), (_U(2), CHANCE_OF_FOUR)):
         shift = _U(0)
         while shift < _U(64):
             if afterstate >> shift & _U(0xF) == _U(0):

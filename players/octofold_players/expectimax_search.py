@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 from octofold_game.bitboards import LEFT, RIGHT, count_empty, transpose
+from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
 from octofold_players.last_moves import last_moves, slid_rows
 from octofold_players.line_tables import sum_of_lines
@@ -73,7 +74,7 @@ def _expected(afterstate, depth, probability, cutoff, lines, table, search, coun
         return 0.0
     # In single precision and in this order, as in his program: a product can lie exactly on the cutoff.
     share = probability / _F(count_empty(afterstate))
-    of_two, of_four = share * _F(0.9), share * _F(0.1)
+    of_two, of_four = share * _F(CHANCE_OF_TWO), share * _F(CHANCE_OF_FOUR)
     if depth == 1 or of_two < cutoff:
         expected = last_moves(afterstate, 1, lines, _OVER, 0.0)
     else:
@@ -94,7 +95,7 @@ def _expected(afterstate, depth, probability, cutoff, lines, table, search, coun
                                     following, depth - 1, likely, cutoff, lines, table, search, counters
                                 ),
                             )
-                    expected += (0.1 if exponent else 0.9) * best
+                    expected += (CHANCE_OF_FOUR if exponent else CHANCE_OF_TWO) * best
                 if counters[_FULL]:
                     return 0.0
             tile <<= _U(4)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 from octofold_game.bitboards import LEFT, RIGHT, transpose
+from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
 from octofold_players.line_tables import sum_of_rows
 
@@ -67,7 +68,9 @@ def last_moves(afterstate, least, lines, nothing, lost):
                         _slid_worth(along, RIGHT, c, columns, down, down_turned, of_down, lines, nothing),
                     ),
                 )
-                total += (0.9 if exponent == 1 else 0.1) * (np.float64(best) if best > nothing else lost)
+                total += (CHANCE_OF_TWO if exponent == 1 else CHANCE_OF_FOUR) * (
+                    np.float64(best) if best > nothing else lost
+                )
     return total
 
 

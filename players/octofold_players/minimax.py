@@ -20,6 +20,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 from octofold_game.bitboards import LARGEST_EXPONENT, OUTGROWN, count_empty, has_tile, slide, transpose
+from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
 from octofold_players.local_player import ValuePlayer, best_moves, check_option
 from octofold_players.minimax_heuristic import annoyance, count_islands, heuristic
@@ -151,8 +152,8 @@ def expected_case(afterstate, depth, win, won):
     for cell in range(16):
         if afterstate >> _U(4 * cell) & _U(0xF) == _U(0):
             two, four = _U(1) << _U(cell), _U(1) << _U(16 + cell)
-            total += 0.9 * worst_case(afterstate, two, depth, -np.inf, np.inf, win, won)
-            total += 0.1 * worst_case(afterstate, four, depth, -np.inf, np.inf, win, won)
+            total += CHANCE_OF_TWO * worst_case(afterstate, two, depth, -np.inf, np.inf, win, won)
+            total += CHANCE_OF_FOUR * worst_case(afterstate, four, depth, -np.inf, np.inf, win, won)
     return total / count_empty(afterstate)
 
 

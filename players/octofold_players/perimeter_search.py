@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 from octofold_game.bitboards import LEFT, OUTGROWN, RIGHT, count_empty, slide, transpose
+from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
 from octofold_players.last_moves import last_moves, slid_rows
 from octofold_players.line_tables import sum_of_lines
@@ -95,7 +96,7 @@ def _expected(afterstate, depth, likely, least_likely, enough, lost, lines, tabl
     if entry.afterstate == afterstate and entry.tag == tag and entry.likely >= likely:
         return entry.worth
     empty = count_empty(afterstate)
-    of_two, of_four = np.float32(likely * 0.9 / empty), np.float32(likely * 0.1 / empty)
+    of_two, of_four = np.float32(likely * CHANCE_OF_TWO / empty), np.float32(likely * CHANCE_OF_FOUR / empty)
     # Where the next afterstates are not searched, they are valued together.
     deep = 0 if depth == 1 or of_two < least_likely else 1 if of_four < least_likely else 2
     worth = last_moves(afterstate, deep + 1, lines, _NOTHING, lost) if deep < 2 else 0.0
@@ -128,7 +129,7 @@ def _expected(afterstate, depth, likely, least_likely, enough, lost, lines, tabl
                                 search,
                             ),
                         )
-                worth += (0.1 if exponent else 0.9) * (best if best > _NOTHING else lost)
+                worth += (CHANCE_OF_FOUR if exponent else CHANCE_OF_TWO) * (best if best > _NOTHING else lost)
         tile <<= _U(4)
     worth /= empty
     table[slot].afterstate = afterstate

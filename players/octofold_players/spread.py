@@ -15,11 +15,12 @@ from itertools import pairwise
 import numba
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.processors import usable_cores
 
 
 def part_count() -> int:
     """How many parts of some boards numba's threads share: more than threads, as some boards cost more."""
-    return 4 * numba.get_num_threads()
+    return 4 * _threads()
 
 
 def spread(
@@ -33,7 +34,7 @@ def spread(
         result: `[N, ...]`, split like `boards`.
         options: passed on to every call.
     """
-    threads, parts = numba.get_num_threads(), min(part_count(), len(boards))
+    threads, parts = _threads(), min(part_count(), len(boards))
     if threads == 1 or parts < 2:
         fill(boards, result, *options)
         return
@@ -51,7 +52,15 @@ def spread_singly(fill: Callable[[int], None], count: int) -> None:
 
     For work that costs much for each board, and that measures its own time.
     """
-    list(_pool(numba.get_num_threads()).map(fill, range(count)))
+    list(_pool(_threads()).map(fill, range(count)))
+
+
+def _threads() -> int:
+    """As many as numba uses; it does not know the CPU quota of a container."""
+    return min(numba.get_num_threads(), _cores())
+
+
+_cores = cache(usable_cores)
 
 
 @cache

@@ -17,6 +17,9 @@ from google.rpc import status_pb2
 PACKAGE = Path(__file__).resolve().parent
 ROOT = PACKAGE.parent  # protoc derives Python import paths from paths below this folder
 STUB_ENDINGS = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py")
+_DEFAULT = "from google.protobuf import descriptor_pool as _descriptor_pool"
+_OWN = "from octofold_proto.inference import POOL as _POOL"
+"""The stubs of `inference` go into the pool of that package."""
 
 
 def generate(target: Path) -> list[Path]:
@@ -51,6 +54,9 @@ def generate(target: Path) -> list[Path]:
     ]
     if protoc.main(arguments) != 0:
         raise SystemExit("protoc failed")
+    for stub in (target / PACKAGE.name / "inference").glob("*_pb2.py"):
+        text = stub.read_text().replace(_DEFAULT, _OWN)
+        stub.write_text(text.replace("_descriptor_pool.Default()", "_POOL"))
     return sorted(path.relative_to(target) for ending in STUB_ENDINGS for path in target.rglob(f"*{ending}"))
 
 

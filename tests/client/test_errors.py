@@ -3,6 +3,7 @@
 import re
 
 import grpc
+import octofold_client
 import pytest
 from octofold_client import errors
 from octofold_client.errors import OctofoldError
@@ -48,3 +49,7 @@ def test_every_code_there_is_becomes_some_octofold_error(code: grpc.StatusCode) 
     error = status.error_of(status.status_of_call(code, "words", None))
     assert isinstance(error, OctofoldError)
     assert "words" in str(error)
+
+
+def test_every_error_that_a_function_raises_is_exported() -> None:
+    assert {error.__name__ for error in classes()} <= set(octofold_client.__all__)

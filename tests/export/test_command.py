@@ -278,7 +278,6 @@ def test_a_checkpoint_that_cannot_be_used_is_one_line_and_no_file(
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--name", "../small"], "model name '../small'"),
         (["--models", "FILE"], "is not a folder"),
         (["--boards", "FILE"], "not an .npy file"),
         (["--boards", "absent.npy"], "No such file"),

@@ -41,14 +41,16 @@ print(json.dumps({
 
 
 def described(*modules: str) -> dict[str, dict[str, list[list[object]]]]:
-    """The messages, enums and methods of some stub modules, read in another process.
-
-    One process can load only one project's stubs of the protocol.
-    """
+    """The messages, enums and methods of some stub modules, read in another process."""
     run = subprocess.run(
         [sys.executable, "-c", DESCRIBE, *modules], capture_output=True, text=True, check=True, timeout=60
     )
     return dict(json.loads(run.stdout))
+
+
+def test_one_process_loads_the_client_and_tritons() -> None:
+    program = "import octofold_client, tritonclient.grpc, octofold_proto.inference.model_config_pb2"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 def test_every_message_enum_and_call_matches_tritons() -> None:

@@ -8,13 +8,14 @@ A tile of exponent k that grew from 2s alone has brought (k - 1) * 2**k points. 
 from typing import Any
 
 from matplotlib.axes import Axes
+from octofold_game.spawns import CHANCE_OF_FOUR
 
 from octofold_client.analysis.drawing import GRID, spaced
 from octofold_client.analysis.palette import INK
 
 TILES = tuple(1 << exponent for exponent in range(6, 18))
-_SHARE_OF_FOURS = 2 / 11
-_SUM_PER_MOVE = 2.2
+_SHARE_OF_FOURS = 2 * CHANCE_OF_FOUR / (1 + CHANCE_OF_FOUR)
+_SUM_PER_MOVE = 2 * (1 + CHANCE_OF_FOUR)
 
 
 def score_at(tile: int) -> float:

@@ -25,13 +25,14 @@ from octofold_client.cli.arguments import (
     MOST_GAMES,
     Subcommands,
     add_servers,
-    asked_for,
     count,
-    servers,
     targets,
 )
 from octofold_client.cli.html_report import HTML_FILE, add_html, check_html, write_html
-from octofold_client.contenders.judges import Judge, local_judge, served_judge
+from octofold_client.cli.json_output import Files, add_json, print_files
+from octofold_client.cli.judging import add_judge, judge_of
+from octofold_client.contenders.judges import Judge
+from octofold_client.contenders.player_specs import is_spec
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.report import missing_note
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder
@@ -52,7 +53,7 @@ def add(subcommands: "Subcommands") -> None:
         "analyse",
         help="show where games were lost",
         description="Examines the last moves of every game in a result folder and prints how the games "
-        "ended. With --player or --model, also prints how often that judge agrees and which moves cost most.",
+        "ended. With --judge, also prints how often the judge agrees and which moves cost most.",
     )
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="result folder")
     parser.add_argument(
@@ -69,21 +70,13 @@ def add(subcommands: "Subcommands") -> None:
         metavar="N",
         help="number of stumbles of which the costliest move is printed as a board (default: %(default)s)",
     )
-    judge = parser.add_mutually_exclusive_group()
-    judge.add_argument(
-        "--player", metavar="SPEC", help="local player to use as the judge, such as ntuple:models/ntuple/2"
-    )
-    judge.add_argument(
-        "--model",
-        default="",
-        metavar="NAME",
-        help="model of the server to use as the judge, NAME or NAME:VERSION",
-    )
+    add_judge(parser, "who values the moves")
     add_servers(parser)
     parser.add_argument(
         "--plots", action="store_true", help="save a picture beside the report (needs the extra plots)"
     )
     add_html(parser)
+    add_json(parser)
     parser.set_defaults(run=analyse)
 
 
@@ -101,7 +94,7 @@ def analyse(options: Namespace) -> None:
     check_html(options)
     pictures = pictures_of("octofold_client.analysis.ending_pictures") if options.plots else None
     with ExitStack() as stack:
-        judge = _judge_of(options, stack)
+        judge = judge_of(options, stack)
         endings, positions = _read(folder, options.last)
         verdicts = Verdicts.none(len(positions))
         interrupted = judge is not None and not _judge(judge, positions, verdicts)
@@ -109,11 +102,14 @@ def analyse(options: Namespace) -> None:
 
     title = _title(conditions, len(endings), options.last)
     text = analysis_report(analysis, title, folder.path, judge, options.costliest, _judge_flags(options))
+    found = _described(conditions, judge, options.last) | analysis.to_json(COSTLIEST_KEPT)
     if missing := conditions.missing_games([ending.game for ending in endings]):
         print(missing_note(missing), file=sys.stderr)
-    print_markdown(text, Console())
-    print()
+    if not options.json:
+        print_markdown(text, Console())
+        print()
     before = None if verdicts.judged.any() else _judged_before(folder.path)
+    files: Files = {}
     if before is not None:
         # Do not replace minutes of judging by figures that take a second.
         print(
@@ -121,17 +117,17 @@ def analyse(options: Namespace) -> None:
             file=sys.stderr,
         )
     else:
-        found = _described(conditions, judge, options.last) | analysis.to_json(COSTLIEST_KEPT)
         kept = KeptAnalysis.of(found)
         names = [] if pictures is None else [pictures.draw_analysis(folder.path, kept, title)]
         write_text(folder.path / REPORT, f"{text}{_links(names)}\n")
         write_text(folder.path / FILE, json.dumps(found, indent=2) + "\n")
-        for name in (FILE, REPORT, *names):
-            print(f"written: {folder.path / name}")
+        files = {"result": str(folder.path / FILE), "report": str(folder.path / REPORT)}
+        files["pictures"] = [str(folder.path / name) for name in names]
     if options.html:
-        print(write_html(folder.path / HTML_FILE, [folder.path]))
+        files["page"] = write_html(folder.path / HTML_FILE, [folder.path])
+    print_files(found, files, options.json)
     if judge is None and before is None:
-        print("To see which moves cost most, name a judge with --player or --model.", file=sys.stderr)
+        print("To see which moves cost most, name a judge with --judge.", file=sys.stderr)
     if interrupted:
         raise KeyboardInterrupt
 
@@ -151,23 +147,14 @@ def _judged_before(folder: Path) -> str | None:
         return None
 
 
-def _judge_of(options: Namespace, stack: ExitStack) -> Judge | None:
-    if options.player:
-        return local_judge(options.player)
-    if not options.model:
-        return None
-    found = stack.enter_context(servers(options))
-    return served_judge(found.client, found.select(*asked_for(options.model)))
-
-
 def _judge_flags(options: Namespace) -> list[str]:
-    """The flags that name the judge."""
-    if options.player:
-        return ["--player", options.player]
-    if not options.model:
+    """The flags of `octofold replay` that show what the judge thinks."""
+    if not options.judge:
         return []
+    if is_spec(options.judge):
+        return ["--player", options.judge]
     elsewhere = options.targets != targets(DEFAULT_TARGET)
-    return ["--model", options.model, *(["--target", ",".join(options.targets)] if elsewhere else [])]
+    return ["--model", options.judge, *(["--target", ",".join(options.targets)] if elsewhere else [])]
 
 
 def _read(folder: ResultFolder, last: int) -> tuple[list[Ending], Positions]:

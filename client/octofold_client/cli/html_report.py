@@ -31,7 +31,7 @@ def check_html(options: argparse.Namespace) -> None:
 
 
 def write_html(file: Path, folders: Sequence[Path], remarks: Sequence[str] = ()) -> str:
-    """Write the report of some result folders and return a line that names it.
+    """Write the report of some result folders and return the name of the file.
 
     `remarks` are sentences about the comparison of evaluations, which the report otherwise makes itself.
 
@@ -41,4 +41,4 @@ def write_html(file: Path, folders: Sequence[Path], remarks: Sequence[str] = ())
         OSError: a file cannot be read or written.
     """
     write_report(file, folders, remarks)
-    return f"page:    {file}"
+    return str(file)

@@ -3,10 +3,14 @@
 import argparse
 import json
 import sys
-from typing import Any
+from typing import Any, TypeAlias
 
 SCHEMA = 1
 """Version of the objects; it grows when a field is removed or changes its meaning."""
+
+
+Files: TypeAlias = dict[str, str | list[str]]
+"""By kind, such as `result` or `pictures`."""
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -16,6 +20,17 @@ def add_json(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print one JSON object on standard output and nothing else there (docs/commands.md)",
     )
+
+
+def print_files(content: dict[str, Any], files: Files, as_json: bool) -> None:
+    """Print the object with its files, or only the files, one a line."""
+    if as_json:
+        print_json(content | {"files": files})
+        return
+    for kind, named in files.items():
+        one, each = (kind, [named]) if isinstance(named, str) else (kind.removesuffix("s"), named)
+        for file in each:
+            print(f"{one + ':':<8} {file}")
 
 
 def print_json(content: dict[str, Any]) -> None:

@@ -24,6 +24,7 @@ from octofold_client.cli.arguments import (
     servers,
 )
 from octofold_client.cli.html_report import HTML_FILE, add_html, check_html, write_html
+from octofold_client.cli.json_output import Files, add_json, print_files
 from octofold_client.cli.load_levels import add_arguments, options_of
 from octofold_client.contenders.served_model import ServedModel
 from octofold_client.errors import EvaluationError
@@ -42,6 +43,8 @@ from octofold_client.provenance import Provenance
 from octofold_client.terminal.display import display_on
 from octofold_client.terminal.interrupts import DeferredInterrupts
 
+REPORT = "loadtest.md"
+
 
 def add(subcommands: "Subcommands") -> None:
     """Add the subcommand."""
@@ -55,6 +58,7 @@ def add(subcommands: "Subcommands") -> None:
     add_model(parser)
     add_arguments(parser)
     add_html(parser)
+    add_json(parser)
     parser.set_defaults(run=loadtest)
 
 
@@ -107,9 +111,13 @@ def loadtest(flags: Namespace) -> None:
                 run.sweep(options.loads)
     finally:
         if test.steps:
-            _show(test, folder, draw)
+            files = _written(test, folder, draw)
             if flags.html:
-                print(write_html(folder / HTML_FILE, [folder]))
+                files["page"] = write_html(folder / HTML_FILE, [folder])
+            if not flags.json:
+                print_report(test, Console())
+                print()
+            print_files(test.to_json(), files, flags.json)
 
 
 class _KeepingProgress(LoadTestProgress):
@@ -126,17 +134,15 @@ class _KeepingProgress(LoadTestProgress):
         super().measured(step)
 
 
-def _show(test: LoadTest, folder: Path, draw: Callable[[Path, LoadTest], list[str]] | None) -> None:
-    result = _write_result(test, folder)
+def _written(test: LoadTest, folder: Path, draw: Callable[[Path, LoadTest], list[str]] | None) -> Files:
+    """Write the result, the report and the pictures; return the names of the files."""
+    files: Files = {
+        "result": str(_write_result(test, folder)),
+        "report": str(folder / REPORT),
+    }
     pictures = draw(folder, test) if draw is not None else []
-    report = folder / "loadtest.md"
-    write_text(report, markdown(test, pictures))
-    print_report(test, Console())
-    print()
-    print(f"result:  {result}")
-    print(f"report:  {report}")
-    for name in pictures:
-        print(f"picture: {folder / name}")
+    write_text(folder / REPORT, markdown(test, pictures))
+    return files | {"pictures": [str(folder / name) for name in pictures]}
 
 
 def _write_result(test: LoadTest, folder: Path) -> Path:

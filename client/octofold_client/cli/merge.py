@@ -6,7 +6,8 @@ from pathlib import Path
 from rich.console import Console
 
 from octofold_client.cli.arguments import Subcommands
-from octofold_client.cli.playing import show
+from octofold_client.cli.json_output import add_json
+from octofold_client.cli.playing import report
 from octofold_client.evaluation.merging import merge as merge_slices
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.terminal.display import count_on, display_on
@@ -23,8 +24,9 @@ def add(subcommands: "Subcommands") -> None:
     )
     parser.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="result folder of a slice")
     parser.add_argument(
-        "--to", type=Path, required=True, metavar="DIR", help="new folder for the whole evaluation"
+        "--out", type=Path, required=True, metavar="DIR", help="new folder for the whole evaluation"
     )
+    add_json(parser)
     parser.set_defaults(run=merge)
 
 
@@ -32,10 +34,10 @@ def merge(options: Namespace) -> None:
     """Write the whole evaluation into a new folder, and print its table.
 
     Raises:
-        EvaluationError: the folders are not all slices of one finished evaluation, or --to is not empty.
+        EvaluationError: the folders are not all slices of one finished evaluation, or --out is not empty.
         ReplayError: a replay file is damaged.
     """
-    with count_on(display_on(Console(stderr=True)), None, f"merging into {options.to}", "games") as count:
-        evaluation = merge_slices(options.folders, options.to, on_read=count)
+    with count_on(display_on(Console(stderr=True)), None, f"merging into {options.out}", "games") as count:
+        evaluation = merge_slices(options.folders, options.out, on_read=count)
     # The slices may have run at the same time, so their moves per second are none of the whole.
-    show(ResultFolder(options.to), evaluation, pace=False)
+    report(ResultFolder(options.out), evaluation, options, pace=False)

@@ -17,7 +17,8 @@ from octofold_client.cli.arguments import (
     asked_for,
     result_folders,
 )
-from octofold_client.cli.playing import Games, Players, folder_name, show
+from octofold_client.cli.json_output import add_json
+from octofold_client.cli.playing import Games, Players, folder_name, report
 from octofold_client.contenders.contender import Contender
 from octofold_client.errors import EvaluationError, FolderInUse, OctofoldError
 from octofold_client.evaluation.result_folder import Conditions, ResultFolder, check_writable, existing
@@ -45,6 +46,7 @@ def add(subcommands: "Subcommands") -> None:
     add_model(parser)
     add_games(parser)
     add_slice(parser)
+    add_json(parser)
     parser.set_defaults(run=play)
 
 
@@ -71,7 +73,7 @@ def play(options: Namespace) -> None:
                 (contender,) = players.contenders
                 for folder in _folders(contender, games):
                     with suppress(*() if options.out else (FolderInUse,)):
-                        show(folder, players.play(contender, folder, games))
+                        report(folder, players.play(contender, folder, games), options)
                         return
         except OctofoldError:
             server.check()  # if the server died, its log says more than the error of the call

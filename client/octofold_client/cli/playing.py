@@ -11,6 +11,7 @@ from typing import Any, Protocol, Self
 from rich.console import Console
 
 from octofold_client.cli.arguments import GAMES, LOCAL_PARALLEL, PARALLEL, RESULTS, name_in_folder
+from octofold_client.cli.json_output import print_json
 from octofold_client.contenders.contender import Contender
 from octofold_client.contenders.player_specs import LocalPlayer, local_player
 from octofold_client.contenders.player_thread import PlayerThread
@@ -202,6 +203,14 @@ class Players:
                     file=sys.stderr,
                 )
             raise
+
+
+def report(folder: ResultFolder, evaluation: Evaluation, options: Namespace, *, pace: bool = True) -> None:
+    """Print one evaluation, as JSON if `--json` asks for it."""
+    if options.json:
+        print_json({"evaluations": [as_json(folder, evaluation)]})
+    else:
+        show(folder, evaluation, pace=pace)
 
 
 def show(folder: ResultFolder, evaluation: Evaluation, *, pace: bool = True) -> None:

@@ -14,10 +14,11 @@ from octofold_client.cli.arguments import (
     add_servers,
     asked_for,
     credentials_of,
-    servers,
 )
-from octofold_client.cli.playing import Games, Players, folder_name, show
-from octofold_client.contenders.judges import Judge, local_judge, served_judge
+from octofold_client.cli.json_output import add_json, print_json
+from octofold_client.cli.judging import add_judge, judge_of
+from octofold_client.cli.playing import Games, Players, as_json, folder_name, show
+from octofold_client.contenders.judges import served_judge
 from octofold_client.contenders.player_specs import LocalPlayer
 from octofold_client.errors import UsageError
 from octofold_client.evaluation.result_folder import ResultFolder
@@ -58,15 +59,8 @@ def add(subcommands: "Subcommands") -> None:
         action="store_true",
         help="also write the model's probabilities of the four moves (Parquet only)",
     )
-    judge = parser.add_mutually_exclusive_group()
-    judge.add_argument(
-        "--judge-player",
-        metavar="SPEC",
-        help="also write what the four moves are worth to a player in this process (Parquet only)",
-    )
-    judge.add_argument(
-        "--judge-model", metavar="NAME", help="the same by a model of the servers, NAME or NAME:VERSION"
-    )
+    add_judge(parser, "also write what the four moves are worth to this judge (Parquet only)")
+    add_json(parser)
     parser.set_defaults(run=record)
 
 
@@ -78,18 +72,18 @@ def record(options: Namespace) -> None:
             Otherwise, as `Players` and `write_logs` do.
     """
     games = Games.of(options)
-    if (options.probabilities or options.judge_player or options.judge_model) and options.format != "parquet":
+    if (options.probabilities or options.judge) and options.format != "parquet":
         raise UsageError("probabilities and a judge's values need --format parquet")
     if options.probabilities and options.player:
         raise UsageError(
-            f"{options.player} has no probabilities; --judge-player {options.player} writes what moves are "
-            "worth to a player that can judge"
+            f"{options.player} has no probabilities; --judge {options.player} writes what moves are worth to "
+            "a player that can judge"
         )
     models = [] if options.player else [asked_for(options.model)]
     specs = [options.player] if options.player else []
     credentials = credentials_of(options)
     with ExitStack() as stack:
-        judge = _judge_of(options, stack)
+        judge = judge_of(options, stack)
         players = stack.enter_context(Players(options.targets, models, credentials, specs))
         (contender,) = players.contenders
         player = None
@@ -97,21 +91,18 @@ def record(options: Namespace) -> None:
             assert not isinstance(contender, LocalPlayer)
             player = served_judge(players.client, contender)
         folder = ResultFolder(games.out or RESULTS / folder_name("record", contender, games.seed))
-        show(folder, players.play(contender, folder, games))
+        evaluation = players.play(contender, folder, games)
+        if not options.json:
+            show(folder, evaluation)
         content = Content(f".{options.format}", player, judge)
         total = moves_in(folder.finished())
         with count_on(display_on(Console(stderr=True)), total, "written to logs", "moves") as count:
             files = write_logs(folder, content, count, players.check)
-    print(_told(folder, files))
-
-
-def _judge_of(options: Namespace, stack: ExitStack) -> Judge | None:
-    if options.judge_player:
-        return local_judge(options.judge_player)
-    if not options.judge_model:
-        return None
-    found = stack.enter_context(servers(options))
-    return served_judge(found.client, found.select(*asked_for(options.judge_model)))
+    if options.json:
+        logs = [{"file": str(folder.path / each.file), "moves": each.moves} for each in files]
+        print_json({"evaluations": [as_json(folder, evaluation)], "logs": logs})
+    else:
+        print(_told(folder, files))
 
 
 def _told(folder: ResultFolder, files: list[LogFile]) -> str:

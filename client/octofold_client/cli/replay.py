@@ -40,7 +40,7 @@ def add(subcommands: "Subcommands") -> None:
         help="step through a game on the terminal, or write it as a GIF or text",
         description="Shows a game move by move, forwards and backwards. With --player, --model "
         "or --target, also shows what a player or model thinks of each move, and steps to the moves "
-        "that it would make otherwise. With --export, writes the game to a file instead.",
+        "that it would make otherwise. With --out, writes the game to a file instead.",
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="replay file or result folder")
     parser.add_argument(
@@ -73,10 +73,10 @@ def replay(options: Namespace) -> None:
     file = replays_of(options.file)
     episode = chosen(file, options.game)
     with ExitStack() as stack:
-        if options.export is not None:
+        if options.out is not None:
             export(options, titled(file, episode), Walk.of(episode), adviser_of(options, stack))
             return
-        console = full_screen("replay", "; --export FILE.txt writes the game as text", dumb_too=True)
+        console = full_screen("replay", "; --out FILE.txt writes the game as text", dumb_too=True)
         _Viewer(console, file, episode, adviser_of(options, stack)).run(options.move)
 
 

@@ -1,4 +1,4 @@
-"""`octofold replay --export`: writes a part of a game as an animated GIF or as text."""
+"""`octofold replay --out`: writes a part of a game as an animated GIF or as text."""
 
 import argparse
 import functools
@@ -33,10 +33,10 @@ _OPTIONS = ("to", "every", "speed")
 
 
 def add_export(parser: argparse.ArgumentParser) -> None:
-    """Add `--export`, `--to`, `--every` and `--speed`."""
+    """Add `--out`, `--to`, `--every` and `--speed`."""
     group = parser.add_argument_group("export")
     group.add_argument(
-        "--export",
+        "--out",
         type=_file,
         metavar="FILE",
         help="write the game to FILE.gif (needs the extra plots) or FILE.txt, from the position of --move on",
@@ -60,13 +60,13 @@ def add_export(parser: argparse.ArgumentParser) -> None:
 
 def check_export(options: Namespace) -> None:
     """End with an error if options of an export contradict each other."""
-    if options.export is None:
+    if options.out is None:
         for option in _OPTIONS:
             if getattr(options, option) is not None:
-                options.refuse(f"--{option} needs --export")
-    elif not options.export.parent.is_dir():
-        options.refuse(f"--export: {missing(options.export.parent)}")
-    elif options.speed is not None and options.export.suffix != GIF:
+                options.refuse(f"--{option} needs --out")
+    elif not options.out.parent.is_dir():
+        options.refuse(f"--out: {missing(options.out.parent)}")
+    elif options.speed is not None and options.out.suffix != GIF:
         options.refuse("--speed is for a GIF")
     elif options.to is not None and options.to < options.move:
         options.refuse(f"--to {options.to} is before --move {options.move}")
@@ -79,7 +79,7 @@ def export(options: Namespace, title: str, walk: Walk, ask: Asked | None) -> Non
         EvaluationError: the game is shorter, the GIF would have too many frames, or Pillow is not installed.
         OSError: the file cannot be written.
     """
-    file: Path = options.export
+    file: Path = options.out
     rows = positions(options, len(walk.moves))
     scenes = (_scene(walk, row, ask) for row in rows.tolist())
     with count_on(display_on(Console(stderr=True)), len(rows), f"exporting {title}", "positions") as done:
@@ -106,7 +106,7 @@ def positions(options: Namespace, moves: int) -> NDArray[np.int64]:
     for flag, number in (("--move", options.move), ("--to", last)):
         if number > moves:
             raise EvaluationError(f"{flag} {number} is after the end of the game, which has {moves:,} moves")
-    gif = options.export.suffix == GIF
+    gif = options.out.suffix == GIF
     span = last - options.move
     every = options.every or (1 + (span - 1) // (SENSIBLE_FRAMES - 1) if gif and span else 1)
     rows = np.append(np.arange(options.move, last, every), last)
@@ -114,7 +114,7 @@ def positions(options: Namespace, moves: int) -> NDArray[np.int64]:
     if len(rows) > most:
         least = 1 + (span - 1) // (most - 1)
         raise UsageError(
-            f"{len(rows):,} positions are too many for {options.export} (at most {most:,}): "
+            f"{len(rows):,} positions are too many for {options.out} (at most {most:,}): "
             f"use --every {least}, or a smaller part with --move and --to"
         )
     return rows

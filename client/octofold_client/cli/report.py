@@ -4,6 +4,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from octofold_game.suggestions import missing
 from rich.console import Console
@@ -12,6 +13,8 @@ from octofold_client.analysis import scores
 from octofold_client.analysis.trajectories import Climb
 from octofold_client.cli.arguments import Subcommands
 from octofold_client.cli.html_report import HTML_FILE, add_html, check_html, write_html
+from octofold_client.cli.json_output import Files, add_json, print_files
+from octofold_client.cli.playing import as_json
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.report import missing_note
 from octofold_client.evaluation.report import report as write_report
@@ -51,6 +54,7 @@ def add(subcommands: "Subcommands") -> None:
         help=f"save the scores as {scores.FILE} beside the report (needs the extra logs)",
     )
     add_html(parser)
+    add_json(parser)
     parser.add_argument(
         "--out",
         type=Path,
@@ -79,11 +83,14 @@ def report(options: Namespace) -> None:
     is_load_test = (first / LOAD_TEST_FILE).exists()
     if is_load_test and not options.html:
         raise EvaluationError(f"{first} contains a load test, which only --html shows")
+    content: dict[str, Any] = {}
+    files: Files = {}
     if not several and not is_load_test:
-        _rebuild(first, draw, write_scores)
+        content, files = _rebuild(first, draw, write_scores, shown=not options.json)
     if options.html:
         file = options.out or first / (OVERLAY_FILE if several else HTML_FILE)
-        print(write_html(file, options.folders))
+        files["page"] = write_html(file, options.folders)
+    print_files(content, files, options.json)
 
 
 def _check(options: Namespace) -> None:
@@ -114,7 +121,9 @@ def _rebuild(
     path: Path,
     draw: Callable[..., list[str]] | None,
     write_scores: Callable[[Evaluation, Path], None] | None,
-) -> None:
+    shown: bool,
+) -> tuple[dict[str, Any], Files]:
+    """Write the files of an evaluation, print its table if `shown`, and return its JSON form and files."""
     folder, conditions = ResultFolder.of_evaluation(path)
     climb = Climb()
     evaluation = read_evaluation(folder, conditions, *([climb.add] if draw is not None else []))
@@ -122,13 +131,13 @@ def _rebuild(
     evaluation.write(folder, write_report(evaluation, drawn))
     if write_scores is not None:
         write_scores(evaluation, folder.path / scores.FILE)
-    print_report(evaluation.summary, evaluation.title, Console())
     if evaluation.missing_games:
         print(missing_note(evaluation.missing_games), file=sys.stderr)
-    print()
-    print(f"result:  {folder.result}")
-    print(f"report:  {folder.report}")
+    if shown:
+        print_report(evaluation.summary, evaluation.title, Console())
+        print()
+    files: Files = {"result": str(folder.result), "report": str(folder.report)}
     if write_scores is not None:
-        print(f"scores:  {folder.path / scores.FILE}")
-    for name in drawn:
-        print(f"picture: {folder.path / name}")
+        files["scores"] = str(folder.path / scores.FILE)
+    files["pictures"] = [str(folder.path / name) for name in drawn]
+    return as_json(folder, evaluation), files

@@ -3,7 +3,9 @@
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from octofold_game.play_logs.moves import CellReadings, CheckedMoves, LogError, Moves
 from octofold_game.play_logs.reading import BadLine, is_log, read_log
@@ -12,6 +14,7 @@ from octofold_game.referee import ReplayError
 from octofold_game.replays import check_replays
 
 from octofold_client.cli.arguments import Subcommands
+from octofold_client.cli.json_output import add_json, print_json
 from octofold_client.errors import EvaluationError
 from octofold_client.evaluation.result_folder import ResultFolder, existing, replays_of
 from octofold_client.wording import counted, described
@@ -37,7 +40,29 @@ def add(subcommands: "Subcommands") -> None:
         metavar="FILE",
         help="replay file, play log, or folder that holds replays, logs or both",
     )
+    add_json(parser)
     parser.set_defaults(run=verify)
+
+
+@dataclass
+class _Checked:
+    """What was found in one file."""
+
+    file: Path
+    games: int | None = None
+    """None for a play log."""
+    moves: int = 0
+    wrong: int = 0
+    """Games or lines that are wrong."""
+    problem: str = ""
+    """In one line; empty if all is correct."""
+    verdict: str = ""
+    """What is correct."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields for programs."""
+        found = {name: value for name, value in vars(self).items() if name != "verdict"}
+        return found | {"file": str(self.file), "problem": self.problem or None}
 
 
 def verify(options: Namespace) -> None:
@@ -46,29 +71,33 @@ def verify(options: Namespace) -> None:
     Raises:
         ReplayError: a record is wrong, or a file cannot be read.
     """
-    wrong = [reason for file in options.files for reason in _wrong(file) if reason]
-    if wrong:
+    checked = []
+    for each in (found for file in options.files for found in _checked(file)):
+        checked.append(each)
+        if each.verdict and not options.json:
+            print(f"{each.file}: {each.verdict}")
+    if options.json:
+        print_json({"files": [each.to_json() for each in checked]})
+    if wrong := [each.problem for each in checked if each.problem]:
         raise ReplayError("; ".join(wrong))
 
 
-def _wrong(path: Path) -> Iterator[str]:
-    """Print what is wrong with each record of a file or folder; yield summaries, empty if all is correct."""
+def _checked(path: Path) -> Iterator[_Checked]:
+    """Check the records of a file or folder; what is wrong with each is printed on standard error."""
     if not path.is_dir() and (is_log(path) or begins_as_log(path)):
-        yield _wrong_log(path)
+        yield _check_log(path)
         return
     logs = [file for file in sorted(path.iterdir()) if is_log(file)] if path.is_dir() else []
     if not logs or replays_of(path).exists():
-        yield _wrong_replays(path)
+        yield _check_replays(path)
     if ResultFolder(path).unfinished.exists():
-        yield _wrong_replays(ResultFolder(path).unfinished)
+        yield _check_replays(ResultFolder(path).unfinished)
     for log in logs:
-        yield _wrong_log(log)
+        yield _check_log(log)
 
 
-def _wrong_log(log: Path) -> str:
-    """Print the first bad lines of a log; return a summary of them, empty if there are none."""
-    good = bad = 0
-    readings = CellReadings()
+def _check_log(log: Path) -> _Checked:
+    found, readings = _Checked(log), CellReadings()
 
     def broken(moves: Moves) -> list[tuple[int, str]]:
         checked = CheckedMoves.of(moves)
@@ -76,49 +105,63 @@ def _wrong_log(log: Path) -> str:
         return checked.broken()
 
     def tell(line: BadLine) -> None:
-        nonlocal bad
-        bad += 1
-        if bad <= _LINES_TOLD:
+        found.wrong += 1
+        if found.wrong <= _LINES_TOLD:
             print(f"octofold: {line}", file=sys.stderr)
 
     try:
         for moves in read_log(existing(log), tell, broken):
-            good += len(moves)
+            found.moves += len(moves)
     except (LogError, EvaluationError, OSError) as error:
-        if not good and not bad:
-            return described(error)
+        if not (lines := found.moves + found.wrong):
+            found.problem = described(error)
+            return found
         print(f"octofold: {described(error)}", file=sys.stderr)
-        return f"{log} cannot be read beyond {counted(good + bad, 'line')}"
-    if bad:
-        return f"{bad:,} of {counted(good + bad, 'line')} of {log} {'is' if bad == 1 else 'are'} wrong"
-    print(f"{log}: {counted(good, 'move')}: all are legal; the last field can be the cell of: {readings}")
-    return ""
+        found.problem = f"{log} cannot be read beyond {counted(lines, 'line')}"
+        return found
+    lines = found.moves + found.wrong
+    if found.wrong:
+        found.problem = f"{found.wrong:,} of {counted(lines, 'line')} of {log} {_are(found)} wrong"
+    else:
+        found.verdict = (
+            f"{counted(found.moves, 'move')}: all are legal; the last field can be the cell of: {readings}"
+        )
+    return found
 
 
-def _wrong_replays(file: Path) -> str:
-    """Print the wrong games of a file or folder; return a summary of them, empty if all are correct."""
-    games = moves = wrong = 0
+def _check_replays(file: Path) -> _Checked:
+    found, games = _Checked(file), 0
     unfinished = file == ResultFolder(file.parent).unfinished
     try:
-        replays = replays_of(file)
-        for episode, error in check_replays(replays, may_go_on=unfinished):
+        found.file = replays_of(file)
+        for episode, error in check_replays(found.file, may_go_on=unfinished):
             games += 1
-            moves += len(episode)
+            found.games, found.moves = games, found.moves + len(episode)
             if error is not None:
-                wrong += 1
+                found.wrong += 1
                 print(f"octofold: {error}", file=sys.stderr)
     except (ReplayError, EvaluationError, OSError) as error:
         if not games:
-            return described(error)
+            found.problem = described(error)
+            return found
         print(f"octofold: {described(error)}", file=sys.stderr)
-        rest = f"; {_summary(wrong, games, file)}" if wrong else ""
-        return f"{replays} cannot be read beyond {counted(games, 'game')}{rest}"
-    if wrong:
-        return _summary(wrong, games, replays)
-    made = f"{counted(games, 'unfinished game' if unfinished else 'game')}, {counted(moves, 'move')}"
-    print(f"{replays}: {made}: all moves, new tiles, scores and final boards are correct")
-    return ""
+        rest = f"; {_summary(found, file)}" if found.wrong else ""
+        found.problem = f"{found.file} cannot be read beyond {counted(games, 'game')}{rest}"
+        return found
+    found.games = games
+    if found.wrong:
+        found.problem = _summary(found, found.file)
+    else:
+        made = (
+            f"{counted(games, 'unfinished game' if unfinished else 'game')}, {counted(found.moves, 'move')}"
+        )
+        found.verdict = f"{made}: all moves, new tiles, scores and final boards are correct"
+    return found
 
 
-def _summary(wrong: int, games: int, file: Path) -> str:
-    return f"{wrong:,} of {counted(games, 'game')} in {file} {'is' if wrong == 1 else 'are'} wrong"
+def _summary(found: _Checked, file: Path) -> str:
+    return f"{found.wrong:,} of {counted(found.games or 0, 'game')} in {file} {_are(found)} wrong"
+
+
+def _are(found: _Checked) -> str:
+    return "is" if found.wrong == 1 else "are"

@@ -15,7 +15,7 @@ from octofold_game.rules import LARGEST_EXPONENT
 from octofold_client.contenders.player_specs import local_player
 from octofold_client.contenders.player_thread import BOARDS_AT_ONCE
 from octofold_client.contenders.served_model import ServedModel
-from octofold_client.errors import EvaluationError
+from octofold_client.errors import UsageError
 from octofold_client.rpc.client import Client
 
 PROBABILITY = "probability"
@@ -50,12 +50,12 @@ def local_judge(spec: str) -> Judge:
     """The local player of a spec, as a judge.
 
     Raises:
-        EvaluationError: the player is unknown, or it does not value moves.
+        UsageError: the player is unknown, or it does not value moves.
     """
     contender = local_player(spec)
     player = contender.player
     if not isinstance(player, ValuingPlayer):
-        raise EvaluationError(f"{contender.title} cannot judge: it has no method action_values")
+        raise UsageError(f"{contender.title} cannot judge: it has no method action_values")
     return Judge(
         contender.title,
         contender.sha256,

@@ -143,6 +143,12 @@ def local_player(spec: str) -> LocalPlayer:
     return LocalPlayer(made, distribution.version, spec)
 
 
+def is_spec(text: str) -> bool:
+    """Whether a text names a local player, and not a model; with a version, such as `ntuple:2`, a model."""
+    kind, _, words = text.partition(":")
+    return not words.isdecimal() if words else kind in entry_points(group=GROUP).names
+
+
 def _load(entry: EntryPoint) -> Any:
     try:
         return entry.load()

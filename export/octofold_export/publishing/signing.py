@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
+from octofold_game.files import open_regular
 from octofold_game.model import (
     CARD_FILE,
     SIGNATURE_FILE,
@@ -25,6 +26,8 @@ from octofold_export.publishing.versions import changing, replace_files
 
 if TYPE_CHECKING:  # an optional extra
     from octofold_game.signatures import SigningKey
+
+MAX_FILE_BYTES = 1 << 33
 
 
 def check_signable(folder: Path, key: SigningKey | None) -> None:
@@ -84,5 +87,5 @@ def check_file(folder: Path, listed: ListedFile) -> None:
 
 
 def _sha256(file: Path) -> str:
-    with file.open("rb") as opened:
+    with open_regular(file, MAX_FILE_BYTES) as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()

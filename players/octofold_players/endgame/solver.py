@@ -21,6 +21,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 from octofold_game.bitboards import slide
+from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
 from octofold_players.endgame.formation import Formation, Shape, index, is_goal, shape
 
@@ -127,7 +128,9 @@ def _solve(board, number, shape, entries, counts):
                         with_spawn = afterstate | _U(spawned) << _U(4 * cell)
                         if not _solve(with_spawn, following, shape, entries, counts):
                             return False
-                    chance += (0.9 if spawned == 1 else 0.1) * entry_chance(entries[following])
+                    chance += (CHANCE_OF_TWO if spawned == 1 else CHANCE_OF_FOUR) * entry_chance(
+                        entries[following]
+                    )
             chance /= empty
         if chance > best:
             best, best_move = chance, move

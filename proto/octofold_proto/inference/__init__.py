@@ -1,5 +1,9 @@
 """Stubs of the package `inference` of the Open Inference Protocol.
 
-A process can load only one project's stubs of this package: these or, for example, tritonclient's. Both
-register the same names.
+Other projects, such as tritonclient, have stubs with the same names. Those of this package are in a pool of
+their own, so that one process can load both.
 """
+
+from google.protobuf.descriptor_pool import DescriptorPool
+
+POOL = DescriptorPool()

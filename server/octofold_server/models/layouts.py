@@ -6,12 +6,12 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
+from octofold_game.processors import usable_cores
 from octofold_proto.errors import ModelError
 
 from octofold_server.backends.backend import Layout
 from octofold_server.backends.cuda import THIS_MACHINE, Machine, has_gpu_build, why_no_cuda
 from octofold_server.config.options import Config
-from octofold_server.system.cpus import usable_cores
 
 _log = logging.getLogger(__name__)
 

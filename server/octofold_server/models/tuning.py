@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from octofold_game.episodes import Episodes
 from octofold_game.model import CARD_FILE, TUNING_FILE
+from octofold_game.processors import usable_cores
 from octofold_game.rules import legal_moves
 from octofold_proto.errors import ModelError
 
@@ -34,7 +35,6 @@ from octofold_server.models.repository import (
     read_tensors,
 )
 from octofold_server.models.tuning_file import device_name, write_tuning
-from octofold_server.system.cpus import usable_cores
 
 SECONDS = 60.0
 """Duration of the measurement for one model, without loading."""

@@ -14,11 +14,10 @@ from typing import Annotated, Literal
 import msgspec
 from octofold_game.files import read_regular, whole_file
 from octofold_game.model import TUNING_FILE
-from octofold_game.processors import cpu_name
+from octofold_game.processors import cpu_name, usable_cores
 
 from octofold_server.backends.backend import Layout
 from octofold_server.backends.cuda import gpu_name
-from octofold_server.system.cpus import usable_cores
 
 MAX_BYTES = 1 << 20
 

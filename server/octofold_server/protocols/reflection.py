@@ -7,15 +7,17 @@ thread while the client is silent. Both versions have the same messages under tw
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from google.protobuf import descriptor_pool
 from google.rpc.code_pb2 import CANCELLED, RESOURCE_EXHAUSTED
 from grpc_reflection.v1alpha.reflection import SERVICE_NAME as V1ALPHA
 from grpc_reflection.v1alpha.reflection import ReflectionServicer
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
 from octofold_game.errors import OctofoldError
 from octofold_proto.errors import InvalidRequest, QueueFull
+from octofold_proto.inference import POOL
 
 from octofold_server.admission.admission import Admission, code_name
 from octofold_server.admission.refusals import RETRY_SECONDS
@@ -41,7 +43,7 @@ class Reflection:
     """
 
     def __init__(self, services: Sequence[str], admission: Admission) -> None:
-        self._servicer = ReflectionServicer((*services, V1ALPHA, V1))
+        self._servicer = ReflectionServicer((*services, V1ALPHA, V1), _Pools())
         self._admission = admission
         self._open: dict[_Stream, float] = {}  # when each stream was last active; without those that failed
 
@@ -85,6 +87,19 @@ class Reflection:
     def refused(self, error: OctofoldError) -> None:
         """Count a stream that ended because of an error."""
         self._admission.refusals.add(code_name(error))
+
+
+class _Pools:
+    """Finds descriptors in the pool of the Open Inference Protocol, and otherwise in the default one."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def find(*arguments: Any) -> Any:
+            try:
+                return getattr(POOL, name)(*arguments)
+            except KeyError:
+                return getattr(descriptor_pool.Default(), name)(*arguments)
+
+        return find
 
 
 class _Stream:

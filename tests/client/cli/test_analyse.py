@@ -33,7 +33,7 @@ def test_without_a_judge_it_says_where_games_end_and_how_to_name_one(folder: Pat
     assert done.returncode == 0, done
     assert done.stdout.startswith("**greedy version 1: the last 10 moves of 40 games, seed 7**\n")
     assert "agreement" not in done.stdout
-    assert "--player or --model" in done.stderr
+    assert "--judge" in done.stderr
     analysis = analysis_of(folder)
     assert (analysis["schema"], analysis["judge"], analysis["judged"]) == (1, None, 0)
     episodes = list(read_replays(folder / "games.replay"))
@@ -45,7 +45,7 @@ def test_without_a_judge_it_says_where_games_end_and_how_to_name_one(folder: Pat
 
 
 def test_a_stronger_player_names_the_costliest_moves_and_where_to_see_them(folder: Path) -> None:
-    done = analyse(folder, "--player", "expectimax:depth=2", "--costliest", "2", "--last", "12", "--plots")
+    done = analyse(folder, "--judge", "expectimax:depth=2", "--costliest", "2", "--last", "12", "--plots")
     assert done.returncode == 0, done
     analysis = analysis_of(folder)
     assert analysis["judged"] == analysis["positions"] == 40 * 12
@@ -72,7 +72,7 @@ def test_a_stronger_player_names_the_costliest_moves_and_where_to_see_them(folde
 
 
 def test_a_served_model_judges_by_its_probabilities(folder: Path, target: str) -> None:
-    done = analyse(folder, "--model", "small", "--target", target, "--last", "3")
+    done = analyse(folder, "--judge", "small", "--target", target, "--last", "3")
     assert done.returncode == 0, done
     analysis = analysis_of(folder)
     assert analysis["judge"]["name"] == "small version 1"
@@ -86,28 +86,28 @@ def test_what_cannot_be_analysed_or_judge_is_named_and_nothing_is_written(
 ) -> None:
     before = sorted(folder.iterdir())
     assert analyse(tmp_path / "none").stderr == f"octofold: there is no {tmp_path / 'none'}\n"
-    assert analyse(folder, "--player", "random").stderr == (
-        "octofold: random cannot judge: it has no method action_values\n"
+    assert (
+        "random cannot judge: it has no method action_values" in analyse(folder, "--judge", "random").stderr
     )
-    assert "did you mean minimax?" in analyse(folder, "--player", "minmax").stderr
+    assert "did you mean minimax?" in analyse(folder, "--judge", "minmax:depth=1").stderr
     (folder / "games.replay").write_bytes((folder / "games.replay").read_bytes()[:-1])
     assert "ends within game" in analyse(folder).stderr
     assert sorted(folder.iterdir()) == before
 
 
 def test_an_analysis_without_a_judge_does_not_replace_a_judged_one(folder: Path) -> None:
-    judged = analyse(folder, "--player", "montecarlo:runs=1", "--last", "3", "--plots")
+    judged = analyse(folder, "--judge", "montecarlo:runs=1", "--last", "3", "--plots")
     assert judged.returncode == 0, judged
     names = ("analysis.json", "analysis.md", "where-games-are-lost.png")
     before = [(folder / name).read_bytes() for name in names]
     plain = analyse(folder, "--plots")
     assert plain.returncode == 0, plain
     assert "moves to the end" in plain.stdout
-    assert "written: " not in plain.stdout
+    assert "result: " not in plain.stdout
     assert plain.stderr == (
         f"{folder / 'analysis.json'} is unchanged: it contains the analysis of the last 3 moves by "
         "montecarlo:runs=1; name a judge to replace it.\n"
     )
     assert [(folder / name).read_bytes() for name in names] == before
-    assert analyse(folder, "--player", "montecarlo:runs=1", "--last", "2").returncode == 0
+    assert analyse(folder, "--judge", "montecarlo:runs=1", "--last", "2").returncode == 0
     assert analysis_of(folder)["last_moves"] == 2

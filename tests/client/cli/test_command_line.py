@@ -19,13 +19,13 @@ CORNER = "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1"
 SECONDS = 60
 
 
-def failure(*arguments: str, folder: Path, stdin: str = "") -> str:
+def failure(*arguments: str, folder: Path, stdin: str = "", code: int = 1) -> str:
     """The one line that a command must fail with."""
     done = octofold(*arguments, folder=folder, stdin=stdin)
-    assert done.returncode == 1, done
+    assert done.returncode == code, done
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
-    start, _, message = line.partition("octofold: ")
+    start, _, message = line.partition("octofold: " if code == 1 else f"octofold {arguments[0]}: ")
     assert start == ""
     return message
 
@@ -67,21 +67,23 @@ def test_csv_on_standard_input_gets_a_line_of_csv_for_each_board(target: str, tm
 
 
 @pytest.mark.parametrize(
-    ("board", "message"),
+    ("board", "code", "message"),
     [
-        ("0 1 2", "board: a board has 16 cells, got 3"),
-        (CORNER[:-1] + "x", "board, cell 15: 'x' is not an exponent"),
-        (CORNER[:-1] + "16", "board 0, cell 15: exponent 16 is not in 0 to 15"),
+        ("0 1 2", 2, "board: a board has 16 cells, got 3"),
+        (CORNER[:-1] + "x", 2, "board, cell 15: 'x' is not an exponent"),
+        (CORNER[:-1] + "16", 1, "board 0, cell 15: exponent 16 is not in 0 to 15"),
     ],
 )
-def test_a_malformed_board_is_explained(target: str, tmp_path: Path, board: str, message: str) -> None:
-    assert message in failure("move", board, "--target", target, folder=tmp_path)
+def test_a_malformed_board_is_explained(
+    target: str, tmp_path: Path, board: str, code: int, message: str
+) -> None:
+    assert message in failure("move", board, "--target", target, folder=tmp_path, code=code)
 
 
 def test_a_file_in_place_of_a_board_is_pointed_to_standard_input(target: str, tmp_path: Path) -> None:
     (tmp_path / "boards.csv").write_text(f"{CORNER}\n")
-    message = failure("move", "boards.csv", "--target", target, folder=tmp_path)
-    assert message == "boards.csv is a file; boards come from standard input: < boards.csv"
+    message = failure("move", "boards.csv", "--target", target, folder=tmp_path, code=2)
+    assert message.startswith("boards.csv is a file; boards come from standard input: < boards.csv")
 
 
 def test_a_malformed_line_is_named_and_no_board_before_it_is_answered(target: str, tmp_path: Path) -> None:

@@ -38,6 +38,14 @@ def failure(*arguments: str | Path, folder: Path | None = None) -> str:
     return line.removeprefix("octofold: ")
 
 
+def wrong(*arguments: str | Path, folder: Path | None = None) -> str:
+    """What is said of a command line that cannot be right."""
+    done = compare(*arguments, folder=folder)
+    assert done.returncode == 2, done
+    (line,) = done.stderr.splitlines()
+    return line.removeprefix("octofold compare: ").removesuffix(" (see octofold compare --help)")
+
+
 @pytest.fixture(scope="module")
 def two_models(publish_model: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server of one network under two names, equally good to the last move, whose games end
@@ -92,11 +100,11 @@ def test_folders_that_are_none_and_pairs_of_two_kinds_are_named(
 ) -> None:
     (tmp_path / "empty").mkdir()
     assert failure(games, tmp_path / "empty") == f"{tmp_path / 'empty'} is not a result folder"
-    assert failure("cnn5", games) == (
+    assert wrong("cnn5", games) == (
         f"cannot compare the result folder {games} with cnn5: give result folders or players"
     )
-    assert failure(games, worse_games, "--until-decided").startswith("--until-decided plays games")
-    assert failure("a", "b", "--until-decided", "--games", "4").startswith("--games is for a number of games")
+    assert wrong(games, worse_games, "--until-decided").startswith("--until-decided plays games")
+    assert wrong("a", "b", "--until-decided", "--games", "4").startswith("--games is for a number of games")
 
 
 def test_two_models_play_the_same_games_into_folders_of_their_own(two_models: str, tmp_path: Path) -> None:
@@ -125,7 +133,7 @@ def test_equal_models_are_played_up_to_the_limit_and_no_further(two_models: str,
 
 
 def test_a_model_is_not_compared_with_itself(two_models: str, tmp_path: Path) -> None:
-    assert failure("one", "one:1", "--target", two_models, folder=tmp_path) == "both sides are one version 1"
+    assert wrong("one", "one:1", "--target", two_models, folder=tmp_path) == "both sides are one version 1"
     assert "has no model two" in failure("one", "two", "--target", two_models, folder=tmp_path)
 
 
@@ -268,10 +276,10 @@ def test_a_margin_is_a_percentage_between_0_and_100(margin: str) -> None:
 
 
 def test_a_margin_is_for_two_sides(games: Path, worse_games: Path, other_games: Path) -> None:
-    message = failure(games, worse_games, other_games, "--no-worse-than", "2%")
+    message = wrong(games, worse_games, other_games, "--no-worse-than", "2%")
     assert message == "--no-worse-than 2% compares two sides, got 3"
-    assert failure("one").startswith("compare needs two sides or more")
-    assert failure(games, worse_games, games) == f"{games} is given twice"
+    assert wrong("one").startswith("needs two sides or more")
+    assert wrong(games, worse_games, games) == f"{games} is given twice"
 
 
 def test_a_server_of_its_own_serves_the_models_of_a_repository(repository: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """`--json`: one object on standard output, nothing else there, and errors as without it."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,6 @@ def test_models_show_the_strength_of_their_cards(publish_model: Any, tmp_path: P
 
 def test_an_error_leaves_standard_output_empty(target: str, games: Path, tmp_path: Path) -> None:
     for arguments, word in (
-        (("move", "1 2 3", "--target", target), "16 cells"),
         (("move", CORNER, "--model", "samll", "--target", target), "did you mean small?"),
         (("models", "--target", "127.0.0.1:1"), "127.0.0.1:1"),
         (("evaluate", "--model", "none", "--target", target), "no model none"),
@@ -78,3 +78,32 @@ def test_an_error_leaves_standard_output_empty(target: str, games: Path, tmp_pat
         assert (done.returncode, done.stdout) == (1, ""), done
         (line,) = done.stderr.splitlines()
         assert word in line
+
+
+def test_what_is_found_in_a_folder_is_an_object(games: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(games, tmp_path / "one")
+    checked = printed("verify", folder, folder=tmp_path)["files"]
+    assert [(each["games"], each["wrong"], each["problem"]) for each in checked] == [(40, 0, None)]
+    report = printed("report", folder, folder=tmp_path)
+    assert report["statistics"] == json.loads((folder / "result.json").read_text())["statistics"]
+    analysis = printed("analyse", folder, "--last", "3", folder=tmp_path)
+    assert Path(analysis["files"]["result"]).read_text().startswith("{")
+    assert analysis["judge"] is None
+
+
+def test_games_and_their_slices_are_objects_of_one_kind(repository: Path, tmp_path: Path) -> None:
+    play = ["play", "--models", str(repository), "--games", "2"]
+    (whole,) = printed(*play, "--out", "whole", folder=tmp_path)["evaluations"]
+    for part in ("1", "2"):
+        printed(*play, "--slice", f"{part}/2", "--out", part, folder=tmp_path)
+    (merged,) = printed("merge", "1", "2", "--out", "merged", folder=tmp_path)["evaluations"]
+    assert merged["statistics"] == whole["statistics"]
+
+
+def test_logs_and_a_load_test_are_objects(target: str, tmp_path: Path) -> None:
+    recorded = printed("record", "--player", "random", "--games", "2", "--out", "logs", folder=tmp_path)
+    assert [(tmp_path / each["file"]).exists() for each in recorded["logs"]] == [True]
+    options = ["--target", target, "--concurrency", "1", "--window", "50ms", "--windows", "1", "--ramp", "0s"]
+    test = printed("loadtest", *options, "--out", "load", folder=tmp_path)
+    assert test["steps"] == json.loads((tmp_path / "load" / "loadtest.json").read_text())["steps"]
+    assert test["files"]["report"] == "load/loadtest.md"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from octofold_client.cli import load_levels as arguments
-from octofold_client.errors import LoadTestError
+from octofold_client.errors import UsageError
 from octofold_client.loadtest.forms import Form
 from octofold_client.loadtest.loads import Closed, Open
 from octofold_client.loadtest.options import LoadTestOptions
@@ -83,7 +83,7 @@ def test_a_flag_that_makes_no_sense_is_told_what_and_where(
     ],
 )
 def test_flags_that_contradict_each_other_are_explained(flags: list[str], message: str) -> None:
-    with pytest.raises(LoadTestError) as failed:
+    with pytest.raises(UsageError) as failed:
         options(*flags)
     assert str(failed.value).startswith(message)
 

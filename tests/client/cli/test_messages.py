@@ -74,8 +74,8 @@ def test_every_help_text_says_what_each_flag_does_and_never_none(subcommand: str
             "octofold loadtest: --arrivals: 'poison' is not one of poisson, constant; did you mean poisson?",
         ),
         (
-            ("analyse", "x", "--player", "random", "--model", "y"),
-            "octofold analyse: --model cannot be combined with --player",
+            ("record", "--player", "random", "--model", "y"),
+            "octofold record: --model cannot be combined with --player",
         ),
     ],
 )

@@ -74,7 +74,7 @@ def test_more_games_are_added_and_nothing_is_written_twice(tmp_path: Path) -> No
 
 
 def test_a_served_model_is_recorded_with_probabilities_and_a_judge(target: str, tmp_path: Path) -> None:
-    asked = ("--probabilities", "--judge-player", "expectimax:depth=1", "--format", "parquet")
+    asked = ("--probabilities", "--judge", "expectimax:depth=1", "--format", "parquet")
     done = octofold("record", "--target", target, "--games", "3", "--out", tmp_path, *asked)
     assert done.returncode == 0, done.stderr
     found = logged(tmp_path)
@@ -116,16 +116,16 @@ def test_after_ctrl_c_the_same_command_goes_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--player", "random", "--judge-player", "expectimax"], "need --format parquet"),
+        (["--player", "random", "--judge", "expectimax"], "need --format parquet"),
         (["--player", "random", "--probabilities", "--format", "parquet"], "random has no probabilities"),
-        (["--player", "random", "--judge-player", "random", "--format", "parquet"], "random cannot judge"),
+        (["--player", "random", "--judge", "random", "--format", "parquet"], "random cannot judge"),
     ],
 )
 def test_what_cannot_be_recorded_is_refused_before_a_game(
     tmp_path: Path, flags: list[str], message: str
 ) -> None:
     done = octofold("record", *flags, "--out", tmp_path / "out")
-    assert done.returncode == 1
+    assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert message in line
     assert not list(tmp_path.glob("out/*"))

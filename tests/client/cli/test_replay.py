@@ -104,7 +104,7 @@ def test_ctrl_c_leaves_and_puts_the_terminal_back(games: Path, open_screen: Call
 def test_without_a_terminal_it_says_that_it_needs_one(games: Path) -> None:
     done = octofold("replay", games)
     assert done.returncode == 1
-    assert done.stderr == "octofold: replay needs a terminal; --export FILE.txt writes the game as text\n"
+    assert done.stderr == "octofold: replay needs a terminal; --out FILE.txt writes the game as text\n"
 
 
 def test_it_steps_to_the_moves_that_the_model_would_make_otherwise(

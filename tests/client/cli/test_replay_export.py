@@ -1,4 +1,4 @@
-"""`octofold replay --export`: a game as a GIF and as text, in bounded size."""
+"""`octofold replay --out`: a game as a GIF and as text, in bounded size."""
 
 from argparse import Namespace
 from pathlib import Path
@@ -39,7 +39,7 @@ def test_a_gif_shows_the_boards_of_the_game(games: Path, tmp_path: Path) -> None
     walk = walk_of(games, 3)
     last = len(walk.moves)
     flags = ["--game", "3", "--move", "20", "--every", "9", "--speed", "4"]
-    done = octofold("replay", games, "--export", tmp_path / "game.gif", *flags)
+    done = octofold("replay", games, "--out", tmp_path / "game.gif", *flags)
     assert done.returncode == 0, done.stderr
     rows = [*range(20, last, 9), last]
     assert done.stdout.startswith(
@@ -56,7 +56,7 @@ def test_a_text_has_every_position_and_what_the_adviser_thinks(games: Path, tmp_
     walk = walk_of(games, 5)
     file = tmp_path / "game.txt"
     flags = ["--game", "5", "--move", "3", "--to", "8", "--player", "expectimax:depth=1"]
-    done = octofold("replay", games, "--export", file, *flags)
+    done = octofold("replay", games, "--out", file, *flags)
     assert done.returncode == 0, done.stderr
     title, *blocks = file.read_text().split("\n\n")
     assert title.startswith("game 5 of seed 7, ")
@@ -70,8 +70,8 @@ def test_a_text_has_every_position_and_what_the_adviser_thinks(games: Path, tmp_
         assert ("it prefers" in block) != agrees
 
 
-def asked(export: str, **flags: int | None) -> Namespace:
-    return Namespace(**{"export": Path(export), "move": 0, "to": None, "every": None, **flags})
+def asked(out: str, **flags: int | None) -> Namespace:
+    return Namespace(**{"out": Path(out), "move": 0, "to": None, "every": None, **flags})
 
 
 def test_a_long_game_makes_a_gif_of_sensible_size_unless_more_is_asked_for() -> None:
@@ -94,14 +94,14 @@ def test_a_long_game_makes_a_gif_of_sensible_size_unless_more_is_asked_for() -> 
 @pytest.mark.parametrize(
     ("flags", "code", "message"),
     [
-        (["--export", "game.mp4"], 2, "'game.mp4' does not end in .gif or .txt"),
-        (["--to", "5"], 2, "--to needs --export"),
-        (["--every", "0", "--export", "a.gif"], 2, "0 is not a number from 1 to"),
-        (["--export", "a.txt", "--speed", "3"], 2, "--speed is for a GIF"),
-        (["--export", "a.gif", "--speed", "51"], 2, "51 is not a number from 1 to 50"),
-        (["--export", "a.gif", "--move", "9", "--to", "5"], 2, "--to 5 is before --move 9"),
-        (["--export", "a.gif", "--move", "999999"], 1, "--move 999999 is after the end of the game"),
-        (["--export", "absent/a.txt"], 2, "--export: there is no absent"),
+        (["--out", "game.mp4"], 2, "'game.mp4' does not end in .gif or .txt"),
+        (["--to", "5"], 2, "--to needs --out"),
+        (["--every", "0", "--out", "a.gif"], 2, "0 is not a number from 1 to"),
+        (["--out", "a.txt", "--speed", "3"], 2, "--speed is for a GIF"),
+        (["--out", "a.gif", "--speed", "51"], 2, "51 is not a number from 1 to 50"),
+        (["--out", "a.gif", "--move", "9", "--to", "5"], 2, "--to 5 is before --move 9"),
+        (["--out", "a.gif", "--move", "999999"], 1, "--move 999999 is after the end of the game"),
+        (["--out", "absent/a.txt"], 2, "--out: there is no absent"),
     ],
 )
 def test_a_wrong_export_is_refused_in_one_line_and_writes_nothing(

@@ -218,7 +218,7 @@ def test_an_evaluation_by_a_local_player_is_one_like_any_other(tmp_path: Path) -
 
 def test_a_version_is_of_no_use_to_a_local_player_and_refused(tmp_path: Path) -> None:
     done = octofold("evaluate", "--player", "random", "--version", "3", folder=tmp_path)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "--version needs a model of a server" in done.stderr
     assert not list(tmp_path.iterdir())
 
@@ -234,9 +234,9 @@ def test_a_local_player_and_a_served_model_are_compared_on_the_same_games(
     assert "| small version 1 | montecarlo:runs=2 |" in done.stdout
     assert done.stdout.endswith("; 4 games each.\n")
     same = octofold("compare", "--player", "random", "--player", "random:seed=0", folder=tmp_path)
-    assert same.stderr == "octofold: both sides are random\n"
+    assert same.stderr.startswith("octofold compare: both sides are random (")
     alone = octofold("compare", "--player", "random", folder=tmp_path)
-    assert alone.stderr.startswith("octofold: compare needs two sides or more, at most ")
+    assert alone.stderr.startswith("octofold compare: needs two sides or more, at most ")
 
 
 def test_ctrl_c_keeps_the_finished_games_of_a_slow_player(tmp_path: Path) -> None:

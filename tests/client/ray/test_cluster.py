@@ -122,7 +122,7 @@ def test_a_slice_of_a_local_player_on_the_cluster_merges_with_one_played_here(
     commands: list[list[str | Path]] = [
         [*options, spread, "--slice", "1/2", "--ray", cluster.address],
         [*options, here, "--slice", "2/2"],
-        ["merge", spread, here, "--to", merged],
+        ["merge", spread, here, "--out", merged],
         [*options, alone],
     ]
     for arguments in commands:

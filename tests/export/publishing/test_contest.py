@@ -44,7 +44,7 @@ def test_games_against_the_published_version_decide_whether_a_version_is_publish
     assert export(checkpoint, boards_file, "--no-worse-than", "5%") == 0
     assert "strength: small has no published version to play against" in capfd.readouterr().err
 
-    assert export(checkpoint, boards_file, "--no-worse-than", "5%", "--limit", "101") == 1
+    assert export(checkpoint, boards_file, "--no-worse-than", "5%", "--limit", "101") == 3
     *_, line = capfd.readouterr().err.splitlines()
     assert line.startswith(
         "octofold-export: nothing was published: Not decided yet whether small version 2 is at most 5% worse "

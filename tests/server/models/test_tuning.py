@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from octofold_game.model import TUNING_FILE
+from octofold_game.processors import usable_cores
 from octofold_proto.errors import ModelError
 from octofold_server.backends.backend import Backend, Layout, Moves
 from octofold_server.backends.fakes import FakeBackend
@@ -25,7 +25,6 @@ from octofold_server.models.layouts import choose_layout, default_layout
 from octofold_server.models.registry import Models
 from octofold_server.models.tuning import candidates, tune
 from octofold_server.models.tuning_file import device_name, read_tuning, write_tuning
-from octofold_server.system.cpus import usable_cores
 from support.servers import WriteVersion
 
 DIGEST = "ab" * 32
@@ -224,22 +223,3 @@ def test_the_command_names_the_model_that_it_cannot_measure(
     run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert run.returncode == 1
     assert "octofold-serve: m/3: the card offers fp32, not fp16" in run.stderr
-
-
-@pytest.mark.parametrize(
-    ("own", "above", "cores"),
-    [
-        ("max 100000", "max 100000", None),
-        ("150000 100000", "max 100000", 1),
-        ("max 100000", "50000 100000", 1),
-    ],
-)
-def test_a_quota_of_the_container_or_of_one_around_it_leaves_whole_cores(
-    tmp_path: Path, own: str, above: str, cores: int | None
-) -> None:
-    (tmp_path / "pod" / "container").mkdir(parents=True)
-    (tmp_path / "pod" / "cpu.max").write_text(above)
-    (tmp_path / "pod" / "container" / "cpu.max").write_text(own)
-    membership = tmp_path / "membership"
-    membership.write_text("0::/pod/container\n")
-    assert usable_cores(membership, tmp_path) == (cores or len(os.sched_getaffinity(0)))

@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 import numpy as np
 import torch
 from octofold_game import rules
+from octofold_game.spawns import CHANCE_OF_FOUR
 from torch import Tensor
 
 _BASE = rules.LARGEST_EXPONENT + 1
@@ -80,14 +81,14 @@ class MoveTable:
 
 
 def spawn(boards: Tensor, random: Tensor) -> Tensor:
-    """`[N, 16] uint8` boards with a 2 (0.9) or a 4 (0.1) in a uniform empty cell.
+    """`[N, 16] uint8` boards with a 2 or a 4 in a uniform empty cell.
 
     `random` `[N, 2]` holds numbers from 0 up to but not 1: the cell and the tile. A full board stays.
     """
     empty = boards == 0
     place = (random[:, :1] * empty.sum(dim=1, keepdim=True)).floor() + 1
     chosen = empty & (empty.cumsum(dim=1) == place)
-    exponent = 1 + (random[:, 1:] < 0.1).to(torch.uint8)
+    exponent = 1 + (random[:, 1:] < CHANCE_OF_FOUR).to(torch.uint8)
     return boards + chosen * exponent
 
 

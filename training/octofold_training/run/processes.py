@@ -15,6 +15,7 @@ from types import FrameType
 import numba
 import torch
 import torch.distributed.nn  # before there is a process group, see `joined_processes`
+from octofold_game.processors import usable_cores
 from torch import Tensor, distributed, nn
 
 from octofold_training.errors import EndedElsewhere, TrainingError
@@ -137,14 +138,15 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
     defaults of their arguments. If that were ours, its threads would outlive the block, and could abort a
     process that has done its work while Python ends.
     """
-    count = int(os.environ.get("WORLD_SIZE", "1"))
+    count, on_this_machine = (int(os.environ.get(f"{of}WORLD_SIZE", "1")) for of in ("", "LOCAL_"))
+    # More threads than cores would keep each other waiting for most of the time.
+    cores = max(1, usable_cores() // on_this_machine)
+    numba.set_num_threads(min(cores, numba.get_num_threads()))
+    torch.set_num_threads(min(cores, torch.get_num_threads()))
     if count == 1:
         yield ONE_PROCESS
         return
     distributed.init_process_group("gloo" if device.type == "cpu" else "nccl")
-    on_this_machine = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    # More threads than cores would keep each other waiting for most of the time.
-    numba.set_num_threads(max(1, numba.get_num_threads() // on_this_machine))
     together = Processes(
         distributed.get_rank(), count, device.type == "cpu" and on_this_machine == count, device
     )
