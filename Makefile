@@ -121,9 +121,22 @@ sbom: $(VENV)/bin/pip ## octofold.cdx.json: what a server's environment holds, a
 docker: ## an image that serves models/ (with CUDA: SERVER=server-gpu)
 	docker build --tag octofold $(if $(BASE),--build-arg BASE=$(BASE)) --build-arg SERVER=$(SERVER) .
 
-$(VENV)/bin/pip:
+# Why the environment is not for this clone and its Python; empty if it is. venv notes in pyvenv.cfg what it was made
+# for. In a copied or moved clone that is the old folder, and the commands would run the old clone's code, or nothing.
+UNFIT := $(shell test -f $(VENV)/pyvenv.cfg || exit 0; \
+	noted() { sed -n "s/^$$1 = //p" $(VENV)/pyvenv.cfg; }; \
+	minor='import sys; print("%d.%d" % sys.version_info[:2])'; \
+	made=`noted version | cut -d . -f 1,2`; \
+	found=`$(VENV)/bin/python -c "$$minor" 2>/dev/null || echo gone`; \
+	wanted=$(if $(filter file,$(origin PYTHON)),$$made,`$(PYTHON) -c "$$minor"`); \
+	case "`noted command`" in ("" | *" $(abspath $(VENV))") ;; (*) echo "it is that of another folder"; exit ;; esac; \
+	test "$$made" = "$$found" || { echo "its Python $$made is now $$found"; exit; }; \
+	test "$$made" = "$$wanted" || echo "it has Python $$made instead of $$wanted")
+
+$(VENV)/bin/pip: $(if $(UNFIT),unfit)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Octofold needs Python 3.11 or newer; PYTHON=$(PYTHON) is `$(PYTHON) --version`" >&2; exit 1; }
+	@$(if $(UNFIT),echo "Making the environment $(VENV) anew: $(UNFIT)"; rm -rf $(VENV))
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "No virtual environment can be made; on Debian and Ubuntu, install python3-venv" >&2; exit 1; }
 
@@ -131,6 +144,10 @@ $(VENV)/bin/pip:
 $(VENV)/compiled: $(wildcard $(patsubst %,%/*.py,$(COMPILED) $(addsuffix /*,$(COMPILED)))) | $(VENV)/bin/pip
 	find $(wildcard $(COMPILED)) -name '*.nb[ci]' -delete
 	@touch $@
+
+ifneq ($(UNFIT),)
+$(VENV)/compiled $(VENV)/light: $(VENV)/bin/pip
+endif
 
 # Only its presence counts: dev brings a newer pip.
 $(VENV)/light: pyproject.toml constraints.txt | $(VENV)/bin/pip $(VENV)/compiled
@@ -146,4 +163,4 @@ $(VENV)/dev: $(VENV)/light
 	$(PIP) --editable '.[server,plots,gymnasium-window,logs,ray,signing,tracing,training,export]' --group dev
 	@touch $@
 
-.PHONY: help setup play serve train first export teacher bench table cards keys lint test test-long failed transports format clean proto docker page browser sbom
+.PHONY: help setup play serve train first export teacher bench table cards keys lint test test-long failed transports format clean proto docker page browser sbom unfit
