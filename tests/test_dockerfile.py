@@ -116,6 +116,13 @@ def test_every_command_is_one_for_the_shell() -> None:
         assert all(source == "." or source in files for source in sources)
 
 
+def test_only_what_says_which_packages_to_install_comes_before_they_are_installed() -> None:
+    lines = instructions()
+    installs = next(n for n, (name, rest) in enumerate(lines) if name == "RUN" and "make setup" in rest)
+    before = [rest.split()[1:-1] for name, rest in lines[:installs] if name == "COPY"]
+    assert before == [["Makefile", "pyproject.toml", "constraints.txt"]]
+
+
 def test_grace_and_drain_are_over_before_docker_kills() -> None:
     variables = environment()
     seconds = float(variables["OCTOFOLD_GRACE"]) + float(variables["OCTOFOLD_DRAIN"])
