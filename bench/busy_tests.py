@@ -4,10 +4,10 @@
     python bench/busy_tests.py --in background --in nohup --in session --in C --in path --in user
     python bench/busy_tests.py --beside loops --runs 3 tests/server -k drain
 
-`loops` is an endless loop on every core, at the same priority. `bursts` comes and goes: all files here and in the
-environment are read from the disk anew, Python's packages are compiled, and fifty processes start at once. `user`
-and `path` run in a clone of the last commit, which borrows the packages of this environment: as an ordinary user
-(who must be able to run --python; needs root), or from a path with spaces and letters beyond ASCII.
+`loops` is an endless loop on every core, at the same priority. `bursts` comes and goes: all files here and in
+the environment are read from the disk anew, Python's packages are compiled, and many processes start at once.
+`path` and `user` run in a clone of the last commit, which borrows the packages of this environment: from a
+path with spaces and letters beyond ASCII, or as an ordinary user (needs root, and a --python in their reach).
 
 The table has a line for each test that failed; the last line is JSON. The exit code is 1 if any test failed.
 """
@@ -194,7 +194,7 @@ def surroundings(name: str, work: Path, options: argparse.Namespace) -> Surround
     if name == "C":
         return Surroundings(variables={"LC_ALL": "C", "LANG": "C"})
     if name == "path":
-        return Surroundings(clone(work / "Zoë's tests – 試験", options.python))
+        return Surroundings(clone(work / "Zoë's tests, 試験", options.python))
     if name == "user":
         user = pwd.getpwnam(options.user)
         folder, home = clone(work / "user", options.python), work / "home"
@@ -217,8 +217,8 @@ def clone(folder: Path, python: str) -> Path:
     own = environment / "lib" / "python{}.{}".format(*sys.version_info[:2]) / "site-packages"
     # Named so that it comes after the folders of the clone.
     (own / "zz_borrowed.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
-    install = ["-m", "pip", "--python", environment / "bin" / "python", "install", "--quiet", "--no-deps"]
-    subprocess.run([sys.executable, *install, "--editable", folder], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python"), "--quiet"]
+    subprocess.run([*pip, "install", "--no-deps", "--editable", folder], check=True)
     for script in Path(sys.executable).parent.iterdir():
         with suppress(FileExistsError):
             (environment / "bin" / script.name).symlink_to(script)

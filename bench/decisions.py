@@ -149,7 +149,7 @@ def main() -> None:
     for margin_of in (Fraction(2, 100), Fraction(5, 100), Fraction(10, 100)):
         for both in (False, True):
             question = Question(margin_of, equal=both)
-            for ratio in (float(1 - margin_of), 1.0):
+            for ratio in (float(1 - 3 * margin_of), float(1 - margin_of), 1.0):
                 made = decide(question, draw, ratio, runs, games)
                 median = "" if made.median_games is None else f"{made.median_games:,.0f}"
                 rows.append(

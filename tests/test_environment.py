@@ -6,6 +6,7 @@ The rules of the Makefile run, with a real virtual environment. Only what pip wo
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -62,7 +63,9 @@ def clone(tmp_path: Path) -> Clone:
     for each in (fakes, folder):
         each.mkdir()
     for name, text in (("python3", PYTHON), ("pip", PIP)):
-        (fakes / name).write_text(text.format(python=sys.executable, fakes=fakes))
+        (fakes / name).write_text(
+            text.format(python=shlex.quote(sys.executable), fakes=shlex.quote(str(fakes)))
+        )
         (fakes / name).chmod(0o755)
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, folder)

@@ -21,7 +21,8 @@ def install_command(extra: str) -> str:
         # The distribution manages this Python, and its pip installs nothing (PEP 668).
         return f"{shlex.quote(str(python))} -m venv {_FOLDER} && {_FOLDER}/bin/pip install {_source(extra)}"
     pip = python.with_name("pip")
-    program = _from_here(pip) if pip.exists() else f"{_from_here(python)} -m pip"
+    is_there = pip.exists()
+    program = shlex.quote(_from_here(pip if is_there else python)) + " -m pip" * (not is_there)
     return f"{program} install {_source(extra)}"
 
 

@@ -1,35 +1,52 @@
 """The sequential decisions keep their promise: simulated, they are wrong no more often than they say."""
 
-from fractions import Fraction
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
-from decisions import decide, league_errors, scores_like
-from octofold_client.evaluation.question import Question
 from octofold_client.evaluation.sequential import ERROR_RATE
-from octofold_game.model import read_card
 from support.shipped import newest
 
-MODEL = newest("swift")
-RUNS, GAMES = 400, 1_500
-TEN_PERCENT = Fraction(10, 100)
+ROOT = Path(__file__).parents[2]
+RUNS = 400
 
 
-@pytest.mark.parametrize("equal", [False, True])
-def test_a_player_at_the_margin_passes_no_more_often_than_stated(equal: bool) -> None:
-    question = Question(TEN_PERCENT, equal=equal)
-    made = decide(question, scores_like(read_card(MODEL)), 0.9, RUNS, GAMES)
-    assert made.share("yes") <= ERROR_RATE
-    assert made.share("no") <= ERROR_RATE
+@pytest.fixture(scope="module")
+def simulated() -> dict[str, Any]:
+    """What `bench/decisions.py` found."""
+    command = [sys.executable, str(ROOT / "bench" / "decisions.py"), "--model", str(newest("swift"))]
+    done = subprocess.run(
+        [*command, "--runs", str(RUNS), "--games", "3000"], capture_output=True, text=True, check=True
+    )
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
-def test_equal_players_pass_and_clearly_worse_ones_fail() -> None:
-    draw = scores_like(read_card(MODEL))
-    assert decide(Question(TEN_PERCENT), draw, 1.0, 100, 3_000).share("yes") > 0.9
-    assert decide(Question(TEN_PERCENT), draw, 0.75, 100, 3_000).share("no") > 0.9
-    assert decide(Question(TEN_PERCENT, equal=True), draw, 1.5, 100, 3_000).share("no") > 0.9
+def share(percent: str) -> float:
+    return float(percent.removesuffix("%")) / 100
 
 
-def test_a_league_of_equal_players_shows_a_difference_no_more_often_than_stated() -> None:
-    corrected, plain = league_errors(scores_like(read_card(MODEL)), players=4, runs=150, games=100)
-    assert corrected <= ERROR_RATE + 3 * (ERROR_RATE * (1 - ERROR_RATE) / 150) ** 0.5
-    assert plain > 2 * ERROR_RATE
+def test_a_player_at_the_margin_passes_and_fails_no_more_often_than_stated(simulated: dict[str, Any]) -> None:
+    at_the_margin = [row for row in simulated["outcomes"] if row[1] in ("90%", "95%", "98%")]
+    assert len(at_the_margin) == 6  # three margins, worse and equal
+    for _question, _ratio, yes, no, _games in at_the_margin:
+        assert share(yes) <= ERROR_RATE
+        assert share(no) <= ERROR_RATE
+
+
+def test_equal_players_pass_a_wide_margin_and_clearly_worse_ones_fail(simulated: dict[str, Any]) -> None:
+    wide = {(row[0], row[1]): row for row in simulated["outcomes"] if row[0].endswith("10%")}
+    for question in ("--no-worse-than 10%", "--equal-within 10%"):
+        assert share(wide[question, "100%"][2]) > 0.9
+        assert share(wide[question, "70%"][3]) > 0.9
+
+
+def test_a_league_of_equal_players_shows_a_difference_no_more_often_than_stated(
+    simulated: dict[str, Any],
+) -> None:
+    league = simulated["league"]
+    assert league["wrong"] <= ERROR_RATE + 3 * (ERROR_RATE * (1 - ERROR_RATE) / league["runs"]) ** 0.5
+    assert league["uncorrected"] > 2 * ERROR_RATE
