@@ -78,14 +78,14 @@ def run_all(
     stop = "the time was over" if seconds else ""
     end = time.monotonic() + (seconds or float("inf"))
     for number, part in enumerate(parts, 1):
-        if no_gpu is not None and part.needs_gpu:
-            errors[part.name] = f"no CUDA: {no_gpu}"
-            continue
-        if time.monotonic() > end:
-            errors[part.name] = f"not begun: {stop}"
-            continue
-        print(f"[{number}/{len(parts)}] {part.name}", file=sys.stderr, flush=True)
         try:
+            if no_gpu is not None and part.needs_gpu:
+                errors[part.name] = f"no CUDA: {no_gpu}"
+                continue
+            if time.monotonic() > end:
+                errors[part.name] = f"not begun: {stop}"
+                continue
+            print(f"[{number}/{len(parts)}] {part.name}", file=sys.stderr, flush=True)
             found[part.name] = isolated(part.run, min(longest, end - time.monotonic() + 60))
         except KeyboardInterrupt:
             errors[part.name] = stop = "interrupted"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]  # packages are downloaded
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[1]
 PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check")

@@ -7,10 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.timeout(400),
-]  # freed memory and reset connections take their time
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
 KINDS_OF_CALL = 17
