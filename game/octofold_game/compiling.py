@@ -28,7 +28,8 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
             if not _settings["CACHE_DIR"]:
                 Path.home()  # raises an error without a home, where numba would make a folder named ~
             return numba.njit(**options)(function)
-        return numba.njit(**{**options, "cache": _use_another_folder()})(function)
+        is_kept = options.get("cache", False) and _use_another_folder()
+        return numba.njit(**{**options, "cache": is_kept})(function)
 
     return compiled
 

@@ -59,10 +59,11 @@ class Installation:
         python: str = sys.executable,
         home: str | None = "/dev/null",
         user: int | None = None,
+        **more: str,
     ) -> str:
         """Run a program, which must end well; return what it wrote to standard error."""
         variables = {"PATH": os.environ["PATH"], "PYTHONPATH": self._paths, "TMPDIR": str(self.temporary)}
-        variables |= {"HOME": home} if home else {}
+        variables |= {"HOME": home, **more} if home else more
         command = [python, "-c", program]
         done = subprocess.run(
             command, cwd=self.work, env=variables, capture_output=True, text=True, user=user
@@ -87,6 +88,13 @@ def test_the_first_run_says_that_compiling_takes_a_while_and_the_second_finds_th
     assert kept.stat().st_mode & 0o777 == 0o700
     assert list(kept.rglob("*.nbi"))
     assert installation.run(SMALL) == ""
+
+
+def test_a_service_keeps_the_result_in_the_folder_that_systemd_gives_it(installation: Installation) -> None:
+    (installation.work / "cache").mkdir()
+    installation.run(SMALL, CACHE_DIRECTORY=str(installation.work / "cache"))
+    assert list((installation.work / "cache").rglob("*.nbi"))
+    assert list(installation.temporary.iterdir()) == []
 
 
 def test_a_folder_that_others_can_use_is_neither_read_nor_written(installation: Installation) -> None:
