@@ -251,7 +251,12 @@ def _parse() -> tuple[argparse.Namespace, list[str]]:
         "--python", default=base, help="makes the environments of clones (default: %(default)s)"
     )
     parser.add_argument("--user", default="nobody", help="the ordinary user (default: %(default)s)")
-    return parser.parse_known_args()
+    options, tests = parser.parse_known_args()
+    if "user" in options.inside and os.geteuid() != 0:
+        parser.error("--in user needs root, who alone can be another user")
+    if not options.beside and not options.inside:
+        parser.error("give --beside or --in: beside what, or in what, the tests run")
+    return options, tests
 
 
 if __name__ == "__main__":

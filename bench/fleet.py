@@ -22,7 +22,7 @@ from direct import newest_version
 from harness import report
 from octofold_client.rpc.local_server import LocalServer
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path.append(str(Path(__file__).parents[1] / "tests"))  # whose servers and loads these are
 from support.fleet_loads import LOADS, Calls, under
 from support.fleet_servers import Fleet
 
