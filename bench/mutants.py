@@ -33,6 +33,7 @@ from harness import report
 
 LIST = Path(__file__).with_name("mutants.jsonl")
 PACKAGES = ("proto", "game", "players", "training", "export", "server", "client")
+COMPILED = ("game/", "players/", "training/")
 Mutant = dict[str, Any]
 
 
@@ -48,10 +49,11 @@ def main() -> int:
     done = {each["mutant"] for each in read(options.results)}
     with tempfile.TemporaryDirectory(prefix="octofold-mutants-") as work:
         tree = clone(Path(work) / "octofold", sys.executable)
+        passed: dict[tuple[Path, ...], bool] = {}
         with options.results.open("a", encoding="utf-8") as results:
             for number, mutant in enumerate(mutants):
                 if number not in done:
-                    outcome = run(mutant, tree, options.seconds)
+                    outcome = run(mutant, tree, options.seconds, passed)
                     where = f"{mutant['file']}:{mutant['line']}"
                     print(f"[{number + 1}/{len(mutants)}] {where}: {outcome}", file=sys.stderr, flush=True)
                     print(json.dumps({"mutant": number, "where": where, "outcome": outcome}), file=results)
@@ -75,38 +77,63 @@ def read(file: Path | None) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-def run(mutant: Mutant, tree: Path, seconds: float) -> str:
-    """The outcome of the tests with a mutant: failed, took too long, survived, or why it was not tried."""
-    file = tree / mutant["file"]
+def run(mutant: Mutant, tree: Path, seconds: float, passed: dict[tuple[Path, ...], bool]) -> str:
+    """The outcome of the tests with a mutant: failed, took too long, survived, or why it was not tried.
+
+    Args:
+        mutant: the mutant.
+        tree: a clone with an environment.
+        seconds: time limit for the tests.
+        passed: which tests pass without a mutant; what is missing is found out, and added.
+    """
+    file, tests = tree / mutant["file"], tests_of(Path(mutant["file"]), tree)
     if not file.exists():
         return "the file is gone"
+    if tests not in passed:
+        passed[tests] = outcome_of(tests, tree, seconds) == "survived"
+    if not passed[tests]:
+        return "its tests do not pass without it"
     with changed(file, mutant) as is_changed:
         if not is_changed:
             return "the lines are gone"
-        for cached in file.parent.parent.rglob("*.nb[ci]"):  # may hold code of this file, inlined
-            cached.unlink()
-        tests = tests_of(Path(mutant["file"]), tree)
-        command = [".venv/bin/pytest", "--exitfirst", "--numprocesses", "2", *map(str, tests)]
-        with subprocess.Popen(
-            command, cwd=tree, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-        ) as tested:
-            try:
-                return "survived" if tested.wait(seconds) == 0 else "failed"
-            except subprocess.TimeoutExpired:
-                return "took too long"
-            finally:
-                if tested.poll() is None:
-                    os.killpg(tested.pid, signal.SIGKILL)
+        forget_compiled(tree, mutant)
+        try:
+            return outcome_of(tests, tree, seconds)
+        finally:
+            forget_compiled(tree, mutant)
 
 
-def tests_of(file: Path, tree: Path) -> list[Path]:
+def forget_compiled(tree: Path, mutant: Mutant) -> None:
+    """Remove what numba has compiled, if it may hold code of the mutant's file, inlined."""
+    if mutant["file"].startswith(COMPILED):
+        for package in COMPILED:
+            for cached in (tree / package).rglob("*.nb[ci]"):
+                cached.unlink()
+
+
+def outcome_of(tests: tuple[Path, ...], tree: Path, seconds: float) -> str:
+    """What becomes of the tests: survived if all of them pass, failed, or took too long."""
+    command = [".venv/bin/pytest", "--exitfirst", "--numprocesses", "2", *map(str, tests)]
+    with subprocess.Popen(
+        command, cwd=tree, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as tested:
+        try:
+            return "survived" if tested.wait(seconds) == 0 else "failed"
+        except subprocess.TimeoutExpired:
+            return "took too long"
+        finally:
+            if tested.poll() is None:
+                os.killpg(tested.pid, signal.SIGKILL)
+
+
+def tests_of(file: Path, tree: Path) -> tuple[Path, ...]:
     """The tests of the file and then those of the folder that mirrors the file's, or of one above it."""
     package, _, *rooms = file.parent.parts
     folder = Path("tests", package, *rooms)
     while not list((tree / folder).rglob("test_*.py")):
         folder = folder.parent
     own = folder / f"test_{file.name}"
-    return [own, folder] if (tree / own).exists() else [folder]
+    return (own, folder) if (tree / own).exists() else (folder,)
 
 
 @contextmanager

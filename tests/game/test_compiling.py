@@ -6,11 +6,11 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import numba
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +50,7 @@ class Installation:
         (folder / "small.py").write_text(MODULE)
         for inside in (folder, *folder.glob("octofold_*/**/")):
             (inside / "__pycache__").touch()
-        self._paths = os.pathsep.join([str(folder), sysconfig.get_path("purelib")])
+        self.paths = os.pathsep.join([str(folder), str(Path(numba.__file__).parents[1])])
 
     def run(
         self,
@@ -62,7 +62,7 @@ class Installation:
         **more: str,
     ) -> str:
         """Run a program, which must end well; return what it wrote to standard error."""
-        variables = {"PATH": os.environ["PATH"], "PYTHONPATH": self._paths, "TMPDIR": str(self.temporary)}
+        variables = {"PATH": os.environ["PATH"], "PYTHONPATH": self.paths, "TMPDIR": str(self.temporary)}
         variables |= {"HOME": home, **more} if home else more
         command = [python, "-c", program]
         done = subprocess.run(
@@ -111,7 +111,8 @@ def test_a_user_without_a_home_plays_from_an_installation_of_root(installation: 
     name = "python{}.{}".format(*sys.version_info[:2])
     for python in (sys.executable, f"/usr/local/bin/{name}", f"/usr/bin/{name}"):
         try:
-            subprocess.run([python, "-c", ""], check=True, user=STRANGER)
+            reached = {"PYTHONPATH": installation.paths}
+            subprocess.run([python, "-c", "import rich"], env=reached, check=True, user=STRANGER)
         except (OSError, subprocess.CalledProcessError):
             continue
         said = installation.run(GAME, python=python, home=None, user=STRANGER)
