@@ -44,8 +44,11 @@ mkdir -p "$3/bin" && cp {folder}/pip "$3/bin/pip"
 FAKE_PIP = """\
 #!/bin/sh
 echo "PIP_NO_CACHE_DIR=$PIP_NO_CACHE_DIR pip $*" >> {folder}/pip.log
-printf '#!/bin/sh\\nexport PYTHONPATH=%s\\nexec {python} -m octofold_server.cli "$@"\\n' \\
-    "$PWD/proto:$PWD/game:$PWD/server:$PWD/client" > .venv/bin/octofold-serve
+cat > .venv/bin/octofold-serve <<END
+#!/bin/sh
+export PYTHONPATH="$PWD/proto:$PWD/game:$PWD/server:$PWD/client"
+exec {python} -m octofold_server.cli "\\$@"
+END
 chmod +x .venv/bin/octofold-serve
 """
 
@@ -162,7 +165,9 @@ def image(tmp_path: Path) -> Image:
     folder.mkdir()
     fakes.mkdir()
     for name, text in (("python3", FAKE_PYTHON), ("pip", FAKE_PIP)):
-        (fakes / name).write_text(text.format(python=sys.executable, folder=fakes))
+        (fakes / name).write_text(
+            text.format(python=shlex.quote(sys.executable), folder=shlex.quote(str(fakes)))
+        )
         (fakes / name).chmod(0o755)
     variables = {**os.environ, "PATH": f"{fakes}:{os.environ['PATH']}", "SERVER": "server"}
     for name, rest in instructions():
