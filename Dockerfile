@@ -13,8 +13,9 @@ RUN useradd --uid 10001 --create-home octofold && install --directory --owner=oc
 WORKDIR /home/octofold/app
 USER 10001:10001
 # Dependencies first: as long as these files stay as they are, a change of the sources rebuilds only the last layer.
-COPY --chown=octofold Makefile pyproject.toml constraints.txt README.md ./
-RUN PIP_NO_CACHE_DIR=1 make setup SERVER=${SERVER} VENV=.venv
+# README.md stands in the metadata of the package and changes often: an empty one is enough here.
+COPY --chown=octofold Makefile pyproject.toml constraints.txt ./
+RUN touch README.md && PIP_NO_CACHE_DIR=1 make setup SERVER=${SERVER} VENV=.venv
 COPY --chown=octofold . .
 EXPOSE 50051 8000
 # Environment variables are the server's flags; `docker run --env` changes them. The container's loopback is

@@ -13,16 +13,18 @@ REST_PORT ?= 8000
 CHECKPOINT ?= checkpoints/$(NAME)
 NAME ?= mine
 TEACHER ?= models/ntuple/2
+WORKERS ?= 4
+RUNS ?= 10
 SOURCE ?= --checkpoint $(CHECKPOINT)# or the flags of any other network, see docs/export.md
 PIP = $(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 BIN = $(VENV)/bin
 COMPILED = game/octofold_game players/octofold_players training/octofold_training
-PYTEST = $(BIN)/pytest --numprocesses 4 --dist worksteal
+PYTEST = $(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal
 
 help: ## this list
 	@echo "Octofold serves networks that play 2048, and judges how well they play."
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  Variables: GAMES=$(GAMES) MODEL=$(MODEL) HOST=$(HOST) PORT=$(PORT) REST_PORT=$(REST_PORT) NAME=$(NAME) TEACHER=$(TEACHER) CHECKPOINT=$(CHECKPOINT)"
 
@@ -60,7 +62,7 @@ page: $(VENV)/light ## site/: the page as a static site that plays without a ser
 
 browser: ## install what the tests of the page need: Debian's Chromium, and npm (needs root)
 	@missing=$$(for tool in chromium npm; do command -v $$tool >/dev/null || echo $$tool; done); test -z "$$missing" || \
-		{ apt-get update && apt-get install --yes --no-install-recommends $$missing; }
+		{ apt-get update && apt-get install --option Acquire::Retries=3 --yes --no-install-recommends $$missing; }
 
 table: $(VENV)/light ## rebuild the README's table of results from the model cards
 	$(BIN)/python bench/table.py
@@ -78,14 +80,14 @@ lint: $(VENV)/dev ## style, types, import directions, generated stubs
 	$(BIN)/lint-imports
 	$(BIN)/python -m octofold_proto.generate --check
 
-test: $(VENV)/dev ## the tests, in four processes at once
-	$(PYTEST)
+test: $(VENV)/dev ## all tests but the long ones (or those that TESTS names), in WORKERS processes at once
+	$(PYTEST) $(TESTS)
 
-test-long: $(VENV)/dev ## the tests that take minutes by their nature
-	$(PYTEST) -m long
+test-long: $(VENV)/dev ## what takes minutes: whole trainings, examples, benches, Ray, the soak, other Pythons and grpcios
+	$(PYTEST) -m long --timeout 900 $(TESTS)
 
-failed: $(VENV)/dev ## the tests that failed in the last run, one after another
-	$(BIN)/pytest --last-failed --last-failed-no-failures none
+busy: $(VENV)/dev ## RUNS times `make test` beside each kind of other work, and how often which test failed
+	$(BIN)/python bench/busy_tests.py --beside loops --beside bursts --runs $(RUNS)
 
 format: $(VENV)/dev ## write the code in the house style
 	$(BIN)/ruff check --fix .
@@ -94,17 +96,6 @@ format: $(VENV)/dev ## write the code in the house style
 clean: ## remove the environment and everything that tools keep; models, checkpoints and runs stay
 	rm -rf $(VENV) .*_cache .hypothesis site page/node_modules octofold.cdx.json
 	find . -name __pycache__ -type d -not -path './runs/*' -prune -exec rm -rf {} +
-
-# Where the newest is the installed one, `make test` has run these tests with it.
-transports: INSTALLED_GRPCIO = $$($(BIN)/python -c 'from importlib.metadata import version as v; print("grpcio-" + v("grpcio"))')
-transports: $(VENV)/dev ## the tests of both gRPC transports with the oldest and the newest grpcio
-	for version in '==1.84.0' '>=1.84'; do \
-		rm -rf $(VENV)/grpcio; \
-		$(BIN)/pip install --quiet --no-deps --target $(VENV)/grpcio "grpcio$$version" || exit 1; \
-		test -d $(VENV)/grpcio/$(INSTALLED_GRPCIO).dist-info || \
-		PYTHONPATH=$(CURDIR)/$(VENV)/grpcio $(PYTEST) tests/server/transport/test_transports.py \
-			tests/server/transport/test_choice.py tests/server/protocols/octofold_v1 || exit 1; \
-	done
 
 proto: $(VENV)/dev ## generate the stubs from the .proto files
 	$(BIN)/python -m octofold_proto.generate
@@ -121,9 +112,22 @@ sbom: $(VENV)/bin/pip ## octofold.cdx.json: what a server's environment holds, a
 docker: ## an image that serves models/ (with CUDA: SERVER=server-gpu)
 	docker build --tag octofold $(if $(BASE),--build-arg BASE=$(BASE)) --build-arg SERVER=$(SERVER) .
 
-$(VENV)/bin/pip:
+# Why the environment is not for this clone and its Python; empty if it is. venv notes in pyvenv.cfg what it was made
+# for. In a copied or moved clone that is the old folder, and the commands would run the old clone's code, or nothing.
+UNFIT := $(shell test -f $(VENV)/pyvenv.cfg || exit 0; \
+	noted() { sed -n "s/^$$1 = //p" $(VENV)/pyvenv.cfg; }; \
+	minor='import sys; print("%d.%d" % sys.version_info[:2])'; \
+	made=`noted version | cut -d . -f 1,2`; \
+	found=`$(VENV)/bin/python -c "$$minor" 2>/dev/null || echo gone`; \
+	wanted=$(if $(filter file,$(origin PYTHON)),$$made,`$(PYTHON) -c "$$minor"`); \
+	case "`noted command`" in ("" | *" $(abspath $(VENV))") ;; (*) echo "it is that of another folder"; exit ;; esac; \
+	test "$$made" = "$$found" || { echo "its Python $$made is now $$found"; exit; }; \
+	test "$$made" = "$$wanted" || echo "it has Python $$made instead of $$wanted")
+
+$(VENV)/bin/pip: $(if $(UNFIT),unfit)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Octofold needs Python 3.11 or newer; PYTHON=$(PYTHON) is `$(PYTHON) --version`" >&2; exit 1; }
+	@$(if $(UNFIT),echo "Making the environment $(VENV) anew: $(UNFIT)"; rm -rf $(VENV))
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "No virtual environment can be made; on Debian and Ubuntu, install python3-venv" >&2; exit 1; }
 
@@ -131,6 +135,10 @@ $(VENV)/bin/pip:
 $(VENV)/compiled: $(wildcard $(patsubst %,%/*.py,$(COMPILED) $(addsuffix /*,$(COMPILED)))) | $(VENV)/bin/pip
 	find $(wildcard $(COMPILED)) -name '*.nb[ci]' -delete
 	@touch $@
+
+ifneq ($(UNFIT),)
+$(VENV)/compiled $(VENV)/light: $(VENV)/bin/pip
+endif
 
 # Only its presence counts: dev brings a newer pip.
 $(VENV)/light: pyproject.toml constraints.txt | $(VENV)/bin/pip $(VENV)/compiled
@@ -146,4 +154,4 @@ $(VENV)/dev: $(VENV)/light
 	$(PIP) --editable '.[server,plots,gymnasium-window,logs,ray,signing,tracing,training,export]' --group dev
 	@touch $@
 
-.PHONY: help setup play serve train first export teacher bench table cards keys lint test test-long failed transports format clean proto docker page browser sbom
+.PHONY: help setup play serve train first export teacher bench table cards keys lint test test-long busy format clean proto docker page browser sbom unfit

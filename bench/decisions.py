@@ -4,7 +4,7 @@ Scores are drawn like those of a model: its largest tile by the shares of its ca
 tile. The second player plays independent games, half of the games alike, or nearly all; or it plays all alike
 and fails in rare ones. "Ties" are scores that often repeat. At the margin, it also scores nothing in so many
 games that its average is exactly the margin, whatever the cap. Each run looks after every tenth game, far
-more often than the command does. The seed is fixed.
+more often than the command does. The seed is fixed. First it checks that it decides as the command does.
 
 python bench/decisions.py
 """
@@ -33,6 +33,7 @@ from octofold_client.evaluation.sequential import (
     ERROR_RATE,
     FIRST_GAMES,
     FRACTIONS,
+    Bets,
     greatest_score,
     growth,
     log_wealth,
@@ -236,9 +237,41 @@ def misses(draw: Draw, games: int, runs: int, seed: int = 1) -> tuple[float, flo
     )
 
 
+def check_against_the_command(equal: bool) -> None:
+    """Decide the same 600 games as the command does.
+
+    Raises:
+        AssertionError: the simulation answers at another game.
+    """
+    games, random = 600, np.random.default_rng(1)
+    first, second = random.gamma(2.4, 84_000, (2, games))
+    second = np.where(random.random(games) < 0.9, first, second)
+    begun = 0
+
+    def draw(_: np.random.Generator, shape: tuple[int, ...]) -> tuple[Scores, Scores]:
+        nonlocal begun
+        part = slice(begun, begun + int(np.prod(shape)))
+        begun = part.stop
+        return first[part].reshape(shape), second[part].reshape(shape)
+
+    question = Question(Fraction(1, 10), equal=equal)
+    decided = int(decide(question, draw, 1, games).yes[0])
+    assert decided > FIRST_GAMES + LOOK_EVERY
+
+    def answer(number: int) -> bool | None:
+        bets = Bets.of(first[:number], second[:number], (17, 17))
+        assert bets is not None
+        return question.answer(bets).yes
+
+    assert answer(decided) is True
+    assert answer(decided - LOOK_EVERY) is None
+
+
 def main() -> None:
     """Run the simulation."""
     options = _options()
+    for equal in (False, True):
+        check_against_the_command(equal)
     draw = scores_like(read_card(options.model or newest_version(Path("models"), "swift")))
     generator = np.random.default_rng(0)
     sample = draw(generator, (_POOL,))

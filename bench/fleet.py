@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -18,10 +19,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from direct import newest_version
-from fleet_loads import LOADS, Calls, under
-from fleet_servers import Fleet
 from harness import report
 from octofold_client.rpc.local_server import LocalServer
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))  # whose servers and loads these are
+from support.fleet_loads import LOADS, Calls, under
+from support.fleet_servers import Fleet
 
 FAIR = 0.8
 """A server has its share of the calls from 80% of the average on."""

@@ -3,6 +3,8 @@
 Calls arrive independently (Poisson). A balancer that sends each call to a random server leaves each server
 with such arrivals of its own, so one server stands for all (`responses`). Over minutes, only the number of
 waiting calls matters; `scaled` follows it in small steps.
+
+    python bench/fleet_model.py    # compares the simulation with queueing theory where that is exact
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heapify, heapreplace
-from math import ceil
+from math import ceil, factorial
 
 import numpy as np
+from harness import report
 from numpy.typing import NDArray
 
 CALLS = 200_000
@@ -226,3 +229,101 @@ def scaled(
             starting += [now + start_seconds] * max(0, more)
             ready += min(0, more)
     return course
+
+
+def compared(calls: int = CALLS // 2) -> dict[str, tuple[float, float]]:
+    """Mean response times, simulated and exact, of lanes that take a second on average for each call."""
+    found = {}
+    draws = np.random.default_rng(2)
+    for load in (0.3, 0.5, 0.7):
+        random = _mean_response(1, load, calls, draws)
+        found[f"random times, load {load:.0%} (Erlang)"] = random, 1 / (1 - load)
+        constant = _mean_response(1, load, calls, None)
+        found[f"constant times, load {load:.0%} (Pollaczek, Khinchine)"] = (
+            constant,
+            1 + load / (2 * (1 - load)),
+        )
+    lanes, offered = 4, 3.0
+    all_busy = offered**lanes / factorial(lanes) * lanes / (lanes - offered)
+    waits = all_busy / (sum(offered**k / factorial(k) for k in range(lanes)) + all_busy)
+    exact = 1 + waits / (lanes - offered)
+    found["four lanes, load 75% (Erlang's formula C)"] = _mean_response(lanes, offered, calls, draws), exact
+    times = arrivals(0.7, calls)
+    one_by_one = float((times + responses(1, 1, lambda _: 1.0, times)).mean())
+    found["decoding, as a lane with batches of one"] = float(decoded(times, 1.0).mean()), one_by_one
+    return found
+
+
+def _mean_response(lanes: int, rate: float, calls: int, draws: np.random.Generator | None) -> float:
+    taken = [1.0] * calls if draws is None else draws.exponential(1.0, calls).tolist()
+    seconds = iter(taken)
+    times = responses(lanes, 1, lambda _: next(seconds), arrivals(rate, calls))
+    return float(times[calls // 10 :].mean())
+
+
+def saturated(server: Server, calls: int = CALLS // 10) -> dict[str, float]:
+    """Calls per second of a server under ten times its capacity, and the highest rate that keeps 50 ms."""
+    times = arrivals(10 * server.capacity, calls)
+    taken = responses(server.lanes, server.most, server.seconds, times)
+    rate = highest_rate(server, 0.05, calls=calls)
+    return {
+        "capacity": server.capacity,
+        "reached": len(times) / float((times + taken).max()),
+        "highest": rate,
+        "p99_seconds": quantile_at(server, rate, calls=calls),
+    }
+
+
+LOOKS = (
+    (0, 10, 10, 0.54, "within the tolerance"),
+    (15, 10, 10, 0.61, "ceil(10 * 1.22)"),
+    (30, 13, 13, 5.0, "at most twice as many as 30 seconds ago"),
+    (45, 20, 20, 5.0, "as before"),
+    (60, 20, 20, 5.0, "13 were there 30 seconds ago"),
+    (90, 26, 26, 5.0, "not more than the most"),
+    (200, 40, 40, 0.1, "a look in the last five minutes wanted more"),
+    (500, 40, 40, 0.1, "one fewer a minute"),
+    (507, 39, 20, 0.6, "servers that start do not count twice"),
+    (515, 39, 39, 0.1, "as before"),
+)
+"""Looks of an autoscaler: time, servers, those that answer, the metric, and the rule that applies."""
+
+
+def steps(server: Server) -> dict[str, dict[str, float]]:
+    """What becomes of four servers whose lanes shall be 80% busy, under half and under twice their load."""
+    found = {}
+    for load in (0.5, 2.0):
+        course = scaled(
+            lambda _, load=load: load * 4 * server.capacity,  # type: ignore[misc]
+            server,
+            Autoscaler(target=0.8, fewest=4, most=50),
+            seconds=400,
+            servers=4,
+            start_seconds=20,
+            longest_queue=1000,
+            busy=True,
+        )
+        last = {"servers": int(course.servers[-1]), "wait": float(course.waits[-1])}
+        found[f"{load:g}"] = {**last, "refused": float(course.refused.sum())}
+    return found
+
+
+def main() -> None:
+    """Compare, and print what was found."""
+    times, server = compared(), Server(lanes=2, fixed=0.004, each=0.001, most=16)
+    scaler = Autoscaler(target=0.5, fewest=2, most=40)
+    wanted = [scaler.servers(*look[:4]) for look in LOOKS]
+    rows = [(what, f"{simulated:.3f}", f"{exact:.3f}") for what, (simulated, exact) in times.items()]
+    report(
+        "Mean response times in seconds",
+        ["what", "simulated", "exact"],
+        rows,
+        times=times,
+        saturated=saturated(server),
+        looks=[{"rule": look[-1], "servers": servers} for look, servers in zip(LOOKS, wanted, strict=True)],
+        steps=steps(server),
+    )
+
+
+if __name__ == "__main__":
+    main()

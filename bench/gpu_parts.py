@@ -48,7 +48,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     with tempfile.TemporaryDirectory(prefix="octofold-gpu-") as work:
         parts = list(_parts(options, device, Path(work)))
-        found, errors = run_all(parts, no_gpu, options.minutes * 60)
+        found, errors = run_all(parts, no_gpu, options.minutes * 60, options.longest)
     names = list(map(attrgetter("name"), parts))
     report(
         f"{', '.join(options.model)} on {device_name(device)}",
@@ -63,7 +63,7 @@ def main() -> int:
 
 
 def run_all(
-    parts: Sequence[Part], no_gpu: str | None, seconds: float
+    parts: Sequence[Part], no_gpu: str | None, seconds: float, longest: float
 ) -> tuple[dict[str, Figures], dict[str, str]]:
     """The figures of the parts that went well, and in one line each why the others did not.
 
@@ -71,21 +71,22 @@ def run_all(
         parts: in the order in which they run.
         no_gpu: why there is no GPU; None if there is one.
         seconds: after which no part begins; 0 for no limit.
+        longest: seconds after which a part is stopped.
     """
     found: dict[str, Figures] = {}
     errors: dict[str, str] = {}
     stop = "the time was over" if seconds else ""
     end = time.monotonic() + (seconds or float("inf"))
     for number, part in enumerate(parts, 1):
-        if no_gpu is not None and part.needs_gpu:
-            errors[part.name] = f"no CUDA: {no_gpu}"
-            continue
-        if time.monotonic() > end:
-            errors[part.name] = f"not begun: {stop}"
-            continue
-        print(f"[{number}/{len(parts)}] {part.name}", file=sys.stderr, flush=True)
         try:
-            found[part.name] = isolated(part.run, min(LONGEST_PART_SECONDS, end - time.monotonic() + 60))
+            if no_gpu is not None and part.needs_gpu:
+                errors[part.name] = f"no CUDA: {no_gpu}"
+                continue
+            if time.monotonic() > end:
+                errors[part.name] = f"not begun: {stop}"
+                continue
+            print(f"[{number}/{len(parts)}] {part.name}", file=sys.stderr, flush=True)
+            found[part.name] = isolated(part.run, min(longest, end - time.monotonic() + 60))
         except KeyboardInterrupt:
             errors[part.name] = stop = "interrupted"
             end = 0.0
@@ -239,6 +240,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--variant", action="append", help="such as fp16; may be given again (default: all)")
     parser.add_argument("--seconds", type=float, default=2.0, help="of one measure (default: %(default)s)")
     parser.add_argument("--minutes", type=float, default=0.0, help="begin no part after so many; 0: no limit")
+    parser.add_argument(
+        "--longest", type=float, default=LONGEST_PART_SECONDS, help="seconds of a part (default: %(default)s)"
+    )
     parser.add_argument("--boards", type=int, default=10_000, help="for the check (default: %(default)s)")
     parser.add_argument(
         "--load",

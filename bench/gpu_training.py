@@ -22,7 +22,6 @@ from pathlib import Path
 
 from gpu import ROOT, use_this_checkout
 
-PIECE_BYTES = 15 << 20
 _PIECE = "checkpoint.tar."
 
 
@@ -56,7 +55,7 @@ def train(options: argparse.Namespace) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     for name in ("history.jsonl", "curves.png"):
         (options.out / name).write_bytes((run / name).read_bytes())
-    pieces = pack(checkpoint, options.out)
+    pieces = pack(checkpoint, options.out, options.piece_bytes)
     latest = json.loads((run / "history.jsonl").read_text().splitlines()[-1])
     figures = {"positions": latest["positions"], "positions_per_second": latest["positions_per_second"]}
     figures |= {"agreement": latest["accuracy"], "regret": latest["regret"], "seconds": latest["seconds"]}
@@ -65,7 +64,7 @@ def train(options: argparse.Namespace) -> int:
     return code
 
 
-def pack(checkpoint: Path, out: Path) -> int:
+def pack(checkpoint: Path, out: Path, piece_bytes: int) -> int:
     """Write a checkpoint into `out` as pieces of a tar file, and return how many they are."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
@@ -74,9 +73,9 @@ def pack(checkpoint: Path, out: Path) -> int:
     for old in out.glob(f"{_PIECE}*"):
         old.unlink()
     content = packed.getvalue()
-    starts = range(0, len(content), PIECE_BYTES)
+    starts = range(0, len(content), piece_bytes)
     for number, start in enumerate(starts):
-        (out / f"{_PIECE}{number:03}").write_bytes(content[start : start + PIECE_BYTES])
+        (out / f"{_PIECE}{number:03}").write_bytes(content[start : start + piece_bytes])
     return len(starts)
 
 
@@ -115,6 +114,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=9.0, help="length of a slice (default: 9)")
     parser.add_argument(
         "--out", type=Path, default=Path("results/gpu"), help="folder for what to take along (results/gpu)"
+    )
+    parser.add_argument(
+        "--piece-bytes", type=int, default=15 << 20, metavar="N", help="size of a piece (default: 15 MiB)"
     )
     parser.add_argument("--device", choices=["cpu", "cuda"], help="(default: cuda, if torch can use it)")
     parser.add_argument("--join", type=Path, metavar="DIR", help="join the pieces in DIR instead")

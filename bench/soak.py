@@ -36,10 +36,7 @@ from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from soak_calls import KINDS, SPARE, Target
 from soak_loads import MEMORY_IS_RETURNED, Load, Server, Trouble, problems, quiet_figures, settled_figures
 
-WARM_SECONDS = 20.0
-"""Load before the first figures: pools grow to their size, and every kind of call is made."""
 PROGRESS_SECONDS = 30.0
-TROUBLE_SECONDS = 5.0
 LARGEST_EXPONENT = 15
 BOARDS = 2048
 CLEAR_VOTES = 4
@@ -76,6 +73,15 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--processes", type=int, default=1, help="server processes (default: 1)")
     parser.add_argument("--callers", type=int, default=2, help="threads for each kind of call (default: 2)")
     parser.add_argument("--seed", type=int, default=0, help="seed of all random choices (default: 0)")
+    parser.add_argument(
+        "--warm-seconds",
+        type=float,
+        default=20.0,
+        help="load before the first figures: pools grow, and every kind of call is made (default: 20)",
+    )
+    parser.add_argument(
+        "--trouble-seconds", type=float, default=5.0, help="time between two disturbances (default: 5)"
+    )
     return parser.parse_args()
 
 
@@ -108,15 +114,15 @@ def clear_boards(target: str, seed: int) -> tuple[NDArray[np.uint8], NDArray[np.
 
 def soak(server: Server, seconds: float, arguments: argparse.Namespace) -> int:
     """Warm up, put the server under load, and report; returns the exit code."""
-    troubles = Trouble.common(TROUBLE_SECONDS)
+    troubles = Trouble.common(arguments.trouble_seconds)
     warming = Load(server, KINDS, Trouble.common(1.0), arguments.callers, arguments.seed)
     warming.start()
-    print(f"warming up for {WARM_SECONDS:.0f} s", file=sys.stderr)
-    time.sleep(WARM_SECONDS)
+    print(f"warming up for {arguments.warm_seconds:.0f} s", file=sys.stderr)
+    time.sleep(arguments.warm_seconds)
     warming.stop()
     before = quiet_figures(server)
     if arguments.processes > 1:
-        troubles.append(Trouble.killing(TROUBLE_SECONDS))
+        troubles.append(Trouble.killing(arguments.trouble_seconds))
     load = Load(server, KINDS, troubles, arguments.callers, arguments.seed + 1)
     began = time.monotonic()
     load.start()

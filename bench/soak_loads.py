@@ -1,7 +1,6 @@
 """The load of a soak: every kind of call at the same time, disturbances of the server, and its figures.
 
 The figures are those of the idle server, before and after the load. Whatever grew in between has leaked.
-`bench/soak.py` and a short soak in the tests share this module.
 """
 
 from __future__ import annotations

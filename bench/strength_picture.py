@@ -8,6 +8,7 @@ command that measured them.
 from __future__ import annotations
 
 import argparse
+import json
 from io import BytesIO
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from octofold_client.analysis.drawing import DOTS_PER_INCH, percents, styled, write_above
 from octofold_client.analysis.palette import SERIES, TILE_COLORS, TILE_TEXT
 from octofold_game.files import whole_file
-from octofold_game.model import BOARDS, Card, Strength
+from octofold_game.model import BOARDS, MOVE, Card, Strength
 from octofold_game.rules import MOVE_NAMES
 from octofold_game.symmetries import CELLS, MOVES
 from octofold_server.backends.onnx_session import APPENDED_VIEWS
@@ -55,7 +56,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "strength.png", metavar="FILE")
     options = parser.parse_args()
     board = np.array([int(digit, 16) for digit in BOARD], np.uint8)
-    choices = choices_of(options.models / options.graph, board)
+    choices, move = choices_of(options.models / options.graph, board)
     with styled():
         figure = picture(board, choices, options.graph.partition("/")[0], measured(options.models))
         file = BytesIO()
@@ -66,15 +67,16 @@ def main() -> None:
     with whole_file(options.out) as partial:
         small.save(partial, format="png", optimize=True)
     print(f"{options.out}: {options.out.stat().st_size / 1000:.0f} kB")
+    print(json.dumps({"benchmark": "strength_picture", "move": move, "choices": choices.tolist()}))
 
 
-def choices_of(graph: Path, board: NDArray[np.uint8]) -> NDArray[np.intp]:
-    """The move `[8]` that each view of the board chooses, as a move on the board."""
+def choices_of(graph: Path, board: NDArray[np.uint8]) -> tuple[NDArray[np.intp], int]:
+    """The moves `[8]` that the views of the board choose, as moves on the board, and that of the model."""
     content = graph.read_bytes()
     session = onnxruntime.InferenceSession(content + appended_views(content, 1.0))
-    (views,) = session.run([APPENDED_VIEWS], {BOARDS.name: board[None]})
+    views, moves = session.run([APPENDED_VIEWS, MOVE.name], {BOARDS.name: board[None]})
     choices: NDArray[np.intp] = views[0].argmax(axis=1)
-    return choices
+    return choices, int(moves[0])
 
 
 def picture(

@@ -44,8 +44,11 @@ mkdir -p "$3/bin" && cp {folder}/pip "$3/bin/pip"
 FAKE_PIP = """\
 #!/bin/sh
 echo "PIP_NO_CACHE_DIR=$PIP_NO_CACHE_DIR pip $*" >> {folder}/pip.log
-printf '#!/bin/sh\\nexport PYTHONPATH=%s\\nexec {python} -m octofold_server.cli "$@"\\n' \\
-    "$PWD/proto:$PWD/game:$PWD/server:$PWD/client" > .venv/bin/octofold-serve
+cat > .venv/bin/octofold-serve <<END
+#!/bin/sh
+export PYTHONPATH="$PWD/proto:$PWD/game:$PWD/server:$PWD/client"
+exec {python} -m octofold_server.cli "\\$@"
+END
 chmod +x .venv/bin/octofold-serve
 """
 
@@ -116,6 +119,13 @@ def test_every_command_is_one_for_the_shell() -> None:
         assert all(source == "." or source in files for source in sources)
 
 
+def test_only_what_says_which_packages_to_install_comes_before_they_are_installed() -> None:
+    lines = instructions()
+    installs = next(n for n, (name, rest) in enumerate(lines) if name == "RUN" and "make setup" in rest)
+    before = [rest.split()[1:-1] for name, rest in lines[:installs] if name == "COPY"]
+    assert before == [["Makefile", "pyproject.toml", "constraints.txt"]]
+
+
 def test_grace_and_drain_are_over_before_docker_kills() -> None:
     variables = environment()
     seconds = float(variables["OCTOFOLD_GRACE"]) + float(variables["OCTOFOLD_DRAIN"])
@@ -155,7 +165,9 @@ def image(tmp_path: Path) -> Image:
     folder.mkdir()
     fakes.mkdir()
     for name, text in (("python3", FAKE_PYTHON), ("pip", FAKE_PIP)):
-        (fakes / name).write_text(text.format(python=sys.executable, folder=fakes))
+        (fakes / name).write_text(
+            text.format(python=shlex.quote(sys.executable), folder=shlex.quote(str(fakes)))
+        )
         (fakes / name).chmod(0o755)
     variables = {**os.environ, "PATH": f"{fakes}:{os.environ['PATH']}", "SERVER": "server"}
     for name, rest in instructions():

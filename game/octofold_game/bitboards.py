@@ -7,9 +7,9 @@ The base install has no numba, so only `players` and `training` import this modu
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from octofold_game.compiling import njit
 from octofold_game.rules import BoardError, flat
 from octofold_game.spawns import FOUR_BELOW
 

@@ -7,9 +7,9 @@ value. Choosing 2 million entries by visits alone lost three times as many point
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, new_game, spawn
+from octofold_game.compiling import njit
 
 from octofold_players.compact_tables import CODES, PAGE, CompactTables
 from octofold_players.ntuple import NTupleNetwork, fetch_afterstates, move_value

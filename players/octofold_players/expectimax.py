@@ -10,9 +10,10 @@ is exact. No board counts less than 0, whatever the network says: points are not
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, POINTS, count_empty, slide
+from octofold_game.compiling import njit
 from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
 from octofold_players.ntuple import NTupleNetwork, fetch_afterstates, move_value

@@ -10,8 +10,8 @@ off and the same ones are looked up, so that the values differ only by rounding.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from octofold_game.bitboards import LEFT, RIGHT, count_empty, transpose
+from octofold_game.compiling import njit
 from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
 from octofold_players.last_moves import last_moves, slid_rows

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, slide
+from octofold_game.compiling import njit
 
 from octofold_players.expectimax_heuristic import HEURISTICS, worth_of_lines
 from octofold_players.expectimax_search import MOST_SEARCHES, Entry, search_move

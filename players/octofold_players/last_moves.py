@@ -7,8 +7,8 @@ and for every spawn only those two lines are slid again.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from octofold_game.bitboards import LEFT, RIGHT, transpose
+from octofold_game.compiling import njit
 from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
 from octofold_players.line_tables import sum_of_rows

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numba import njit
 from numpy.typing import DTypeLike, NDArray
 from octofold_game.bitboards import transpose
+from octofold_game.compiling import njit
 
 _U = np.uint64
 _LINE = _U(0xFFFF)

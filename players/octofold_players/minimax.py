@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from octofold_game.bitboards import LARGEST_EXPONENT, OUTGROWN, count_empty, has_tile, slide, transpose
+from octofold_game.compiling import njit
 from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
 from octofold_players.local_player import ValuePlayer, best_moves, check_option

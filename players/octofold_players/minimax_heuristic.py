@@ -11,8 +11,8 @@ import math
 from itertools import pairwise
 
 import numpy as np
-from numba import njit
 from octofold_game.bitboards import EVERY_CELL, count_empty, empty_cells, transpose
+from octofold_game.compiling import njit
 
 from octofold_players.line_tables import Line, line_table, sum_of_rows
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, POINTS, slide, spawn
+from octofold_game.compiling import njit
 
 from octofold_players.local_player import ValuePlayer, check_option
 from octofold_players.random_player import LARGEST_SEED, random_move, seed_by_board

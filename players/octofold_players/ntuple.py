@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, POINTS, has_tile, mirror, pack, slide, transpose
+from octofold_game.compiling import njit
 from octofold_game.files import whole_file
 from octofold_game.suggestions import missing
 

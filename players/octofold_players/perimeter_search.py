@@ -12,8 +12,8 @@ does (https://github.com/macroxue/2048-ai); it leaves time for the moves that ma
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from octofold_game.bitboards import LEFT, OUTGROWN, RIGHT, count_empty, slide, transpose
+from octofold_game.compiling import njit
 from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
 from octofold_players.last_moves import last_moves, slid_rows

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, next_random, slide
+from octofold_game.compiling import njit
 
 from octofold_players.local_player import LocalPlayer, check_option
 

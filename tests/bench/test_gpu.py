@@ -3,17 +3,24 @@
 import ctypes
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
-from gpu_parts import Part, isolated, run_all
+
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
-FINE = Part("fine", partial(dict, boards=1.0))
+COMMAND = [sys.executable, str(ROOT / "bench" / "gpu.py")]
+SMALL = "--model swift --seconds 0.1 --boards 64 --batches 1,8"
+QUICK = f"{SMALL} --device cpu --variant fp32 --load unary/2".split()
+CHECK, DIRECT, SERVED = (f"{kind}: swift, fp32" for kind in ("check", "direct", "served"))
 
 
 def has_driver() -> bool:
@@ -24,10 +31,9 @@ def has_driver() -> bool:
     return True
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.skipif(has_driver(), reason="this machine has a GPU: run bench/gpu.py itself")
 def test_one_command_measures_what_a_cpu_can_and_says_what_the_rest_lacks(tmp_path: Path) -> None:
-    small = "--seconds 0.1 --boards 64 --batches 1,8 --processes 2 --model swift --variant fp16"
+    small = f"{SMALL} --processes 2 --variant fp16"
     loads = "--load packed:64/2 --load stream/2 --load unary/2"
     command: list[str | Path] = [
         sys.executable,
@@ -54,44 +60,59 @@ def test_one_command_measures_what_a_cpu_can_and_says_what_the_rest_lacks(tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_parts_that_raise_or_crash_are_named_and_the_others_go_on() -> None:
-    parts = [
-        Part("raises", partial(int, "x")),  # type: ignore[arg-type]
-        FINE,
-        Part("crashes", partial(os._exit, 7)),
-        Part("with a GPU", FINE.run, needs_gpu=True),
-        Part("fine, too", FINE.run),
-    ]
-    found, errors = run_all(parts, "there is none", seconds=0)
-    assert found == {"fine": {"boards": 1.0}, "fine, too": {"boards": 1.0}}
-    assert errors == {
-        "raises": "ValueError: invalid literal for int() with base 10: 'x'",
-        "crashes": "its process ended with exit code 7",
-        "with a GPU": "no CUDA: there is none",
-    }
+def measured(*flags: str, at: str = "", do: Callable[[int], object] = int) -> dict[str, Any]:
+    """The last line of a quick run; when a part begins whose number is `at`, `do` gets the process."""
+    with subprocess.Popen(
+        [*COMMAND, *QUICK, *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stderr is not None
+        while at and not running.stderr.readline().startswith(f"[{at}/"):
+            pass
+        do(running.pid)
+        output, _ = running.communicate()
+    figures: dict[str, Any] = json.loads(output.splitlines()[-1])
+    return figures
 
 
-def test_a_part_that_hangs_is_stopped() -> None:
-    with pytest.raises(RuntimeError, match="stopped: it took more than 1 seconds"):
-        isolated(partial(time.sleep, 60), 1.0)  # type: ignore[arg-type]
+def parts(*kinds: str) -> list[str]:
+    return [word for kind in kinds for word in ("--part", kind)]
+
+
+def kill_part(process: int) -> None:
+    """Kill the process of the part that runs."""
+    while True:
+        for child in psutil.Process(process).children():
+            if any("spawn_main" in word for word in child.cmdline()):  # not what tracks resources
+                return child.kill()
+        time.sleep(0.01)
+
+
+def test_a_part_that_fails_is_named_and_the_others_go_on() -> None:
+    run = measured(*parts("check", "served", "direct"), "--flags=--no-such-flag")
+    assert run["figures"].keys() == {CHECK, DIRECT}
+    assert "no option --no-such-flag" in run["errors"][SERVED]
+
+
+def test_a_part_that_crashes_is_named_and_the_others_go_on() -> None:
+    run = measured(*parts("check", "direct"), at="1", do=kill_part)
+    assert run["errors"] == {CHECK: "its process ended with exit code -9"}
+    assert run["figures"].keys() == {DIRECT}
+
+
+def test_a_part_that_takes_too_long_is_stopped() -> None:
+    run = measured(*parts("direct"), "--seconds", "60", "--longest", "1")
+    assert run["errors"] == {DIRECT: "stopped: it took more than 1 seconds"}
 
 
 def test_no_part_begins_when_the_time_is_over() -> None:
-    found, errors = run_all([FINE, FINE], None, seconds=1e-9)
-    assert (found, errors) == ({}, {"fine": "not begun: the time was over"})
-
-
-def interrupted(part: Part) -> Part:
-    """The part, whose start is met by Ctrl-C."""
-
-    class Ctrl:
-        def __reduce__(self) -> str:
-            raise KeyboardInterrupt
-
-    return Part(part.name, partial(print, Ctrl()))  # type: ignore[arg-type]
+    run = measured(*parts("check", "direct"), "--minutes", "1e-9")
+    assert run["errors"].keys() == {CHECK, DIRECT}
+    assert set(run["errors"].values()) == {"not begun: the time was over"}
 
 
 def test_after_ctrl_c_the_figures_so_far_are_kept() -> None:
-    found, errors = run_all([FINE, interrupted(Part("second", FINE.run)), Part("third", FINE.run)], None, 0)
-    assert found == {"fine": {"boards": 1.0}}
-    assert errors == {"second": "interrupted", "third": "not begun: interrupted"}
+    run = measured(
+        *parts("check", "direct", "served"), at="2", do=lambda process: os.kill(process, signal.SIGINT)
+    )
+    assert run["figures"].keys() == {CHECK}
+    assert run["errors"] == {DIRECT: "interrupted", SERVED: "not begun: interrupted"}

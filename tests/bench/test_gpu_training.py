@@ -6,12 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import gpu_training
 import numpy as np
 import pytest
 from octofold_players.ntuple import NTupleNetwork
 from octofold_training import checkpoints
 
+pytestmark = pytest.mark.long
+
+ROOT = Path(__file__).parents[2]
 TUPLES = ((0, 1, 2, 3), (4, 5, 6, 7))
 RECIPE = """[network]
 kind = "pairs"
@@ -28,53 +30,49 @@ positions = 1e9
 """
 
 
-def _slice(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, gpu_training.__file__, "--recipe", "tiny.toml", "--teacher", "teacher"]
-    command += ["--disk", "disk", "--out", "out", "--device", "cpu", *flags]
+def _run(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "bench" / "gpu_training.py"), *flags]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240, check=False
-    )
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 
-@pytest.mark.timeout(300)
+def _slice(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    common = "--recipe tiny.toml --teacher teacher --disk disk --out out --device cpu --piece-bytes 1000"
+    return _run(folder, *common.split(), *flags)
+
+
 def test_a_run_goes_on_from_slice_to_slice_and_what_comes_back_is_whole(tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text(RECIPE)
     values = np.random.default_rng(1).normal(0, 100, NTupleNetwork.size(TUPLES)).astype(np.float32)
     NTupleNetwork(TUPLES, values).save(tmp_path / "teacher")
-    positions = []
+    out, joined = tmp_path / "out", tmp_path / "joined"
+    out.mkdir()
+    (out / "checkpoint.tar.999").write_bytes(b"of an earlier, larger checkpoint")
+    figures = []
     for _ in range(2):
         done = _slice(tmp_path, "--minutes", "0.01")
         assert done.returncode == 0, done.stderr
-        positions.append(json.loads(done.stdout.splitlines()[-1])["positions"])
+        figures.append(json.loads(done.stdout.splitlines()[-1]))
+    positions = [each["positions"] for each in figures]
     assert 0 < positions[0] < positions[1]
-    assert (tmp_path / "out" / "curves.png").exists()
-    joined = tmp_path / "joined"
-    assert gpu_training.join(tmp_path / "out", joined) == 0
+    assert (out / "curves.png").exists()
+    pieces = sorted(out.glob("checkpoint.tar.*"))
+    assert len(pieces) == figures[1]["pieces"] > 4
+    assert {piece.stat().st_size for piece in pieces[:-1]} == {1000}
+    assert _run(tmp_path, "--join", "out", "--checkpoint", "joined").returncode == 0
     assert checkpoints.load(joined).training["positions"] == positions[1]
 
+    pieces[2].unlink()
+    before = {file.name: file.read_bytes() for file in joined.iterdir()}
+    lost = _run(tmp_path, "--join", "out", "--checkpoint", "joined")
+    assert lost.returncode == 1
+    assert lost.stderr.startswith("bench/gpu_training.py: out: a piece is missing or damaged (")
+    assert {file.name: file.read_bytes() for file in joined.iterdir()} == before
+
+
+def test_what_is_missing_is_said_in_one_line(tmp_path: Path) -> None:
+    none = _run(tmp_path, "--join", ".", "--checkpoint", "joined")
+    assert (none.returncode, none.stderr) == (1, "bench/gpu_training.py: . has no checkpoint.tar.000\n")
     wrong = _slice(tmp_path, "--recipe", "nowhere.toml")
     assert wrong.returncode == 1
     assert wrong.stderr.strip() == "octofold-train: nowhere.toml: no such recipe"
-
-
-def test_pieces_are_small_and_a_lost_one_is_noticed_before_anything_is_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(gpu_training, "PIECE_BYTES", 1000)
-    checkpoint, out, joined = tmp_path / "checkpoint", tmp_path / "out", tmp_path / "joined"
-    for folder in (checkpoint, out, joined):
-        folder.mkdir()
-    (checkpoint / "weights.pt").write_bytes(bytes(4000))
-    (out / "checkpoint.tar.099").write_bytes(b"of an earlier, larger checkpoint")
-    count = gpu_training.pack(checkpoint, out)
-    pieces = sorted(out.iterdir())
-    assert len(pieces) == count > 4
-    assert max(piece.stat().st_size for piece in pieces) == 1000
-    pieces[2].unlink()
-    (joined / "weights.pt").write_bytes(b"older weights")
-    with pytest.raises(ValueError, match="a piece is missing or damaged"):
-        gpu_training.join(out, joined)
-    assert (joined / "weights.pt").read_bytes() == b"older weights"
-    with pytest.raises(ValueError, match=r"has no checkpoint\.tar\.000"):
-        gpu_training.join(tmp_path, joined)

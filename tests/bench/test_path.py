@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 MOST = {"NextMove": 22, "NextMoves": 22, "ModelInfer": 24, "REST": 32}
 """Two more than usual: another thread may come in between. REST also asks whose page a browser shows, and it

@@ -7,8 +7,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from octofold_game.referee import verify
 from octofold_game.replays import read_replays
+
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
 SLOW = "montecarlo:runs=3"

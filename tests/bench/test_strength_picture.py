@@ -1,23 +1,29 @@
 """The picture of the README: what it shows is what the models do."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
-import numpy as np
-import onnxruntime
-from octofold_game.model import BOARDS, MOVE
-from strength_picture import BOARD, choices_of
-from support.shipped import newest
+import pytest
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_most_views_of_the_picture_choose_the_move_of_the_model_and_some_do_not() -> None:
-    graph = newest("flagship") / "model.int8.onnx"
-    board = np.array([int(digit, 16) for digit in BOARD], np.uint8)
-    (move,) = onnxruntime.InferenceSession(graph).run([MOVE.name], {BOARDS.name: board[None]})
-    votes = np.bincount(choices_of(graph, board), minlength=4)
-    assert votes.argmax() == move[0]
-    assert 4 < votes.max() < 8
+@pytest.mark.long
+def test_most_views_of_the_picture_choose_the_move_of_the_model_and_some_do_not(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        str(ROOT / "bench" / "strength_picture.py"),
+        "--out",
+        str(tmp_path / "picture.png"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    views = json.loads(done.stdout.splitlines()[-1])
+    votes = [views["choices"].count(move) for move in range(4)]
+    assert votes.index(max(votes)) == views["move"]
+    assert 4 < max(votes) < 8
+    assert (tmp_path / "picture.png").stat().st_size < 150_000
 
 
 def test_the_picture_is_small_and_in_the_readme() -> None:

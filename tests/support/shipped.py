@@ -2,11 +2,9 @@
 
 from pathlib import Path
 
-from direct import newest_version
-
 MODELS = Path(__file__).parents[2] / "models"
 
 
 def newest(name: str) -> Path:
     """The folder of the newest version of a model, such as `models/swift/3`."""
-    return newest_version(MODELS, name)
+    return max((MODELS / name).glob("[0-9]*"), key=lambda version: int(version.name))

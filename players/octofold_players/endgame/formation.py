@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+from octofold_game.compiling import njit
 
 _U = np.uint64
 _CELL = _U(0xF)

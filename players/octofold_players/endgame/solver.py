@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from octofold_game.bitboards import slide
+from octofold_game.compiling import njit
 from octofold_game.spawns import CHANCE_OF_FOUR, CHANCE_OF_TWO
 
 from octofold_players.endgame.formation import Formation, Shape, index, is_goal, shape

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.lib.format import dtype_to_descr, write_array_header_1_0
 from numpy.typing import NDArray
+from octofold_game.compiling import njit
 from octofold_game.files import write_text
 
 from octofold_players.endgame.formation import (

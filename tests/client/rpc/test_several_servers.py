@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fleet_loads import LOADS, under
-from fleet_servers import Fleet
 from octofold_client import evaluate
+from support.fleet_loads import LOADS, under
+from support.fleet_servers import Fleet
 
 OPTIONS = ("--max-connection-age", "1", "--max-connection-age-grace", "1", "--load-report")
 SECONDS = 30

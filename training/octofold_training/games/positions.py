@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from octofold_game.bitboards import OUTGROWN, new_game, next_random, slide, spawn
+from octofold_game.compiling import njit
 from octofold_players.ntuple import NTupleNetwork, best_move
 
 from octofold_training.games.stages import KEPT, STAGES, draw, keep, stage

@@ -6,9 +6,9 @@ The sum grows by about 2.2 per move.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from octofold_game.bitboards import next_random
+from octofold_game.compiling import njit
 
 STAGES = 64
 _STAGE_TILES = 2048  # sum of tiles; 64 stages reach to 131,072, and the last contains everything beyond

@@ -7,8 +7,8 @@ it when a network knows too little about the tiles on the board.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from octofold_game.bitboards import OUTGROWN, slide
+from octofold_game.compiling import njit
 from octofold_players.ntuple import best_move
 
 _U = np.uint64

@@ -12,10 +12,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from names import Names
 from octofold_client.loadtest.statistics import ServerStatistics
 from octofold_client.rpc.credentials import PLAINTEXT
 from octofold_client.rpc.local_server import LocalServer
+
+from support.name_server import Names
 
 NAME = "fleet.test"
 

@@ -1,4 +1,4 @@
-"""A name server for benchmarks and tests: one name whose addresses change when the program says so.
+"""A name server: one name whose addresses change when the program says so.
 
 gRPC asks it by a target such as dns://127.0.0.1:PORT/fleet.test:50051. Its answers may not be kept.
 """

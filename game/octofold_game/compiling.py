@@ -1,0 +1,56 @@
+"""Compiles functions with numba and keeps their machine code, also where numba finds no folder for it.
+
+numba keeps it beside the sources or in the user's home, and refuses to define a function if it can write to
+neither. A service often has no home, and its installation belongs to somebody else.
+"""
+
+import logging
+import os
+import stat
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+
+_log = logging.getLogger(__name__)
+_settings = vars(numba.config)  # which numba fills in without types
+
+
+def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """As `numba.njit`; where numba can write to none of its folders, `cache=True` takes another, or none."""
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        with suppress(RuntimeError):  # numba found no folder
+            if not _settings["CACHE_DIR"]:
+                Path.home()  # raises an error without a home, where numba would make a folder named ~
+            return numba.njit(**options)(function)
+        is_kept = options.get("cache", False) and _use_another_folder()
+        return numba.njit(**{**options, "cache": is_kept})(function)
+
+    return compiled
+
+
+@cache
+def _use_another_folder() -> bool:
+    """Let numba keep what it compiles from now on in a folder for temporary files; False if there is none."""
+    try:
+        # systemd names a service's folder.
+        above = os.environ.get("CACHE_DIRECTORY") or tempfile.gettempdir()
+        folder = Path(above, f"octofold-{os.geteuid()}")
+        folder.mkdir(0o700, exist_ok=True)
+        found = folder.lstat()
+        # numba unpickles what it finds there.
+        if not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o077 or found.st_uid != os.geteuid():
+            raise PermissionError(f"{folder} belongs to others, or they can use it")
+        tempfile.TemporaryFile(dir=folder).close()
+        if not any(folder.iterdir()):
+            _log.warning("compiling takes a while, but only once: %s keeps the result", folder)
+    except OSError as error:
+        _log.warning("compiling takes a while each time (%s); NUMBA_CACHE_DIR may name a folder", error)
+        return False
+    _settings["CACHE_DIR"] = str(folder)
+    return True

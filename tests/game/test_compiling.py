@@ -1,0 +1,122 @@
+"""What numba compiles also runs where its machine code cannot be kept beside the sources or in a home."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numba
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = (
+    "proto/octofold_proto",
+    "game/octofold_game",
+    "players/octofold_players",
+    "client/octofold_client",
+)
+GAME = (
+    "from octofold_client.cli import main\n"
+    "raise SystemExit(main(['evaluate', '--player', 'random', '--games', '1', '--out', 'games']))"
+)
+MODULE = """\
+from octofold_game.compiling import njit
+
+@njit(cache=True)
+def twice(number):
+    return 2 * number
+"""
+SMALL = "from small import twice; assert twice(2) == 4"
+STRANGER = 54321
+"""A user without an entry in /etc/passwd."""
+
+
+class Installation:
+    """Packages that numba can write nothing into, not even for root: a file is where its folders would be."""
+
+    def __init__(self, folder: Path) -> None:
+        self.temporary, self.work = folder / "tmp", folder / "work"
+        for each in (self.temporary, self.work):
+            each.mkdir()
+            each.chmod(0o777)
+        for package in PACKAGES:
+            skipped = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / package, folder / Path(package).name, ignore=skipped)
+        (folder / "small.py").write_text(MODULE)
+        for inside in (folder, *folder.glob("octofold_*/**/")):
+            (inside / "__pycache__").touch()
+        self.paths = os.pathsep.join([str(folder), str(Path(numba.__file__).parents[1])])
+
+    def run(
+        self,
+        program: str,
+        *,
+        python: str = sys.executable,
+        home: str | None = "/dev/null",
+        user: int | None = None,
+        **more: str,
+    ) -> str:
+        """Run a program, which must end well; return what it wrote to standard error."""
+        variables = {"PATH": os.environ["PATH"], "PYTHONPATH": self.paths, "TMPDIR": str(self.temporary)}
+        variables |= {"HOME": home, **more} if home else more
+        command = [python, "-c", program]
+        done = subprocess.run(
+            command, cwd=self.work, env=variables, capture_output=True, text=True, user=user
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+
+@pytest.fixture
+def installation() -> Iterator[Installation]:
+    """One that everybody can read."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Installation(Path(folder))
+
+
+def test_the_first_run_says_that_compiling_takes_a_while_and_the_second_finds_the_result(
+    installation: Installation,
+) -> None:
+    kept = installation.temporary / f"octofold-{os.geteuid()}"
+    assert installation.run(SMALL) == f"compiling takes a while, but only once: {kept} keeps the result\n"
+    assert kept.stat().st_mode & 0o777 == 0o700
+    assert list(kept.rglob("*.nbi"))
+    assert installation.run(SMALL) == ""
+
+
+def test_a_service_keeps_the_result_in_the_folder_that_systemd_gives_it(installation: Installation) -> None:
+    (installation.work / "cache").mkdir()
+    installation.run(SMALL, CACHE_DIRECTORY=str(installation.work / "cache"))
+    assert list((installation.work / "cache").rglob("*.nbi"))
+    assert list(installation.temporary.iterdir()) == []
+
+
+def test_a_folder_that_others_can_use_is_neither_read_nor_written(installation: Installation) -> None:
+    kept = installation.temporary / f"octofold-{os.geteuid()}"
+    kept.mkdir()
+    kept.chmod(0o777)
+    said = installation.run(SMALL)
+    assert said.startswith(f"compiling takes a while each time ({kept} belongs to others")
+    assert list(kept.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_a_user_without_a_home_plays_from_an_installation_of_root(installation: Installation) -> None:
+    name = "python{}.{}".format(*sys.version_info[:2])
+    for python in (sys.executable, f"/usr/local/bin/{name}", f"/usr/bin/{name}"):
+        try:
+            reached = {"PYTHONPATH": installation.paths}
+            subprocess.run([python, "-c", "import rich"], env=reached, check=True, user=STRANGER)
+        except (OSError, subprocess.CalledProcessError):
+            continue
+        said = installation.run(GAME, python=python, home=None, user=STRANGER)
+        assert f"octofold-{STRANGER} keeps the result" in said
+        assert [file.name for file in installation.work.iterdir()] == ["games"]
+        return
+    pytest.skip("another user can run no Python of this version")
