@@ -161,8 +161,7 @@ def test_autoplay_plays_to_the_end(go: Visitor) -> None:
     with go() as visit:
         set_speed(visit, "play", 5)
         visit.page.keyboard.press("Space")
-        visit.page.locator("#play-over").wait_for(timeout=60_000)
-        visit.page.wait_for_timeout(100)
+        visit.page.locator("#play-over").wait_for()
         assert not legal_moves([board_of(visit)]).any()
         assert number(visit, "play-best") == 0  # a model's score is nobody's best
         moves = number(visit, "play-moves")
@@ -189,9 +188,9 @@ def test_an_answer_for_an_earlier_board_is_not_played(go: Visitor) -> None:
         with visit.page.expect_request("**/infer"):
             visit.page.get_by_role("button", name="One step").click()
         visit.page.keyboard.press("ArrowLeft")
-        with visit.page.expect_response("**/infer"):
+        with visit.page.expect_event("requestfinished", lambda request: request.url.endswith("/infer")):
             asked[0].continue_()
-        visit.page.wait_for_timeout(100)
+        visit.settle()
         assert number(visit, "play-moves") == 1
 
 
@@ -208,7 +207,7 @@ def test_two_models_play_the_same_seed(go: Visitor) -> None:
             assert board_of(visit, within) == start
         set_speed(visit, "duel", 5)
         visit.page.get_by_role("button", name="Let both play").click()
-        visit.page.locator(".side .note", has_text="game over").first.wait_for(timeout=60_000)
+        visit.page.locator(".side .note", has_text="game over").first.wait_for()
         visit.page.get_by_role("button", name="Pause").click()
         assert "swift" in visit.page.locator("#tab-duel .verdict").inner_text()
 
@@ -473,9 +472,9 @@ def test_of_two_results_the_last_one_is_shown(go: Visitor, server: Server) -> No
         visit.run("location.hash = '#replay/fast'")
         title = visit.page.locator("#tab-replay .drop h2")
         expect(title).to_have_text("fast")
-        with visit.page.expect_response("**/results/slow/**"):
+        with visit.page.expect_event("requestfinished", lambda request: "/results/slow/" in request.url):
             asked[0].continue_()
-        visit.page.wait_for_timeout(300)
+        visit.settle()
         expect(title).to_have_text("fast")
         expect(visit.page.locator("#game-list option")).to_have_count(3)
 
@@ -483,6 +482,7 @@ def test_of_two_results_the_last_one_is_shown(go: Visitor, server: Server) -> No
 def test_a_result_asks_for_a_token_once(go: Visitor, server: Server) -> None:
     write_result(server, "guarded", finished_games(1))
     with go() as visit:
+        visit.page.clock.install()
         set_speed(visit, "play", 0)
         visit.run("sessionStorage.setItem('octofold.token', 'revoked')")
         visit.run("location.hash = '#watch/guarded'")
@@ -490,7 +490,8 @@ def test_a_result_asks_for_a_token_once(go: Visitor, server: Server) -> None:
         visit.page.get_by_role("button", name="Cancel").click()
         expect(visit.page.locator("#tab-watch")).to_contain_text("The server needs a token.")
         asked = len(visit.requests)
-        visit.page.wait_for_timeout(1500)  # it looked each second
+        visit.page.clock.run_for(60_000)  # it looked each second
+        visit.settle()
         assert not [url for url in visit.requests[asked:] if "results" in url]
 
 
