@@ -210,9 +210,7 @@ def test_a_target_that_is_no_octofold_server_is_named(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_of_boards_that_is_none_is_named_before_anything_is_measured(
-    target: str, tmp_path: Path
-) -> None:
+def test_a_file_without_boards_is_named_before_anything_is_measured(target: str, tmp_path: Path) -> None:
     (tmp_path / "boards").write_text("no replay")
     assert failure("--target", target, "--boards", "boards", folder=tmp_path) == "boards: not a replay file"
     assert not (tmp_path / "results").exists()

@@ -79,7 +79,7 @@ class FirstLegal:
         ),
     ],
 )
-def test_a_spec_that_means_nobody_is_answered_with_what_there_is(spec: str, message: str) -> None:
+def test_a_spec_of_no_player_is_answered_with_what_there_is(spec: str, message: str) -> None:
     with pytest.raises(EvaluationError) as error:
         local_player(spec)
     assert str(error.value) == message
@@ -169,7 +169,7 @@ def test_the_options_of_a_player_that_does_not_name_them_are_told_apart(tmp_path
     ("missing", "player", "extra"),
     [("numba", "minimax", "players"), ("torch", "lazyzero:nowhere", "training")],
 )
-def test_without_its_packages_it_says_what_to_install(
+def test_a_player_without_its_packages_says_what_to_install(
     missing: str, player: str, extra: str, tmp_path: Path
 ) -> None:
     program = (

@@ -303,7 +303,7 @@ def test_two_processes_do_not_train_in_one_folder(student: Trainer, tmp_path: Pa
     assert run.finished
 
 
-def test_files_of_others_stay(student: Trainer, tmp_path: Path) -> None:
+def test_a_run_leaves_files_of_others_in_its_folders(student: Trainer, tmp_path: Path) -> None:
     others = (tmp_path / "run" / "tensorboard" / "mine.txt", tmp_path / "net" / "weights-final.pt")
     for file in others:
         file.parent.mkdir(parents=True)
