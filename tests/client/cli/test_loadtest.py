@@ -214,9 +214,3 @@ def test_a_file_without_boards_is_named_before_anything_is_measured(target: str,
     (tmp_path / "boards").write_text("no replay")
     assert failure("--target", target, "--boards", "boards", folder=tmp_path) == "boards: not a replay file"
     assert not (tmp_path / "results").exists()
-
-
-def test_a_rate_of_zero_is_a_wrong_command_line(tmp_path: Path) -> None:
-    done = loadtest("--rate", "0", folder=tmp_path)
-    assert done.returncode == 2
-    assert "--rate: 0: 0 is not above 0 and at most 1,000,000" in done.stderr

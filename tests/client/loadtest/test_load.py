@@ -7,7 +7,6 @@ import multiprocessing
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +17,13 @@ from octofold_client import Client
 from octofold_client.errors import LoadTestError
 from octofold_client.loadtest.boards import played_boards
 from octofold_client.loadtest.forms import Asker, CallFailed, Destination, Form, asker_of
-from octofold_client.loadtest.loads import Closed, Counts, Open, Share, Windows
+from octofold_client.loadtest.loads import Closed, Counts, Open, Windows
 from octofold_client.loadtest.statistics import ServerCounters, ServerStatistics, Split
 from octofold_client.loadtest.steps import Plan
 from octofold_client.loadtest.workers import Task, Workers
 from support.waiting import wait_for
 
 BOARDS = played_boards(15, 64)
-
-
-def test_processes_share_callers_and_rate_without_gaps() -> None:
-    callers = [caller for process in range(3) for caller in Share(Closed(7), process, 3).callers]
-    assert sorted(callers) == list(range(7))
-    times = [islice(Share(Open(90, poisson=False), process, 3).send_times(0.0), 10) for process in range(3)]
-    assert np.allclose(np.diff(sorted(time for part in times for time in part)), 1 / 90)
 
 
 @asynccontextmanager

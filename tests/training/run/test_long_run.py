@@ -126,16 +126,6 @@ def test_a_run_goes_on_where_it_stopped(trainer: Trainer, tmp_path: Path) -> Non
     assert resumed.learn().positions > run.positions
 
 
-def test_a_new_run_leaves_the_checkpoint_of_another_run_alone(student: Trainer, trained: Path) -> None:
-    before = checkpoints.load(trained / "net").sha256
-    shutil.rmtree(trained / "run")
-    with pytest.raises(
-        TrainingError, match="net holds the network of another run; remove it, or name another"
-    ):
-        student.train(trained, positions=640.0)
-    assert checkpoints.load(trained / "net").sha256 == before
-
-
 def test_a_run_that_goes_on_leaves_the_checkpoint_of_another_run_alone(
     student: Trainer, tmp_path: Path
 ) -> None:
@@ -169,6 +159,41 @@ def _change_checkpoint(folder: Path, change: Callable[[dict[str, Any]], object])
 NAMES = ("identity", "is_older", "run")
 
 
+def _begin_anew(_: Trainer, folder: Path) -> None:
+    shutil.rmtree(folder / "run")
+
+
+def _take_the_name(_: Trainer, folder: Path) -> None:
+    _change_checkpoint(folder, lambda training: training.pop("run"))
+
+
+def _forget_the_training(_: Trainer, folder: Path) -> None:
+    _make_older(folder, *NAMES)
+    _change_checkpoint(folder, lambda training: training.clear())
+
+
+def _save_twice_and_take_the_name(student: Trainer, folder: Path) -> None:
+    _make_older(folder, *NAMES)
+    for positions in (640.0, 960.0):
+        student.train(folder, positions=positions)
+    _take_the_name(student, folder)
+
+
+@pytest.mark.parametrize(
+    "part", [_begin_anew, _take_the_name, _forget_the_training, _save_twice_and_take_the_name]
+)
+def test_a_checkpoint_that_is_not_the_runs_own_stays(
+    student: Trainer, trained: Path, part: Callable[[Trainer, Path], None]
+) -> None:
+    part(student, trained)
+    before = checkpoints.load(trained / "net").sha256
+    with pytest.raises(
+        TrainingError, match="net holds the network of another run; remove it, or name another"
+    ):
+        student.train(trained, positions=1280.0)
+    assert checkpoints.load(trained / "net").sha256 == before
+
+
 @pytest.mark.parametrize("than", [NAMES, (*NAMES, "stages")], ids=["names", "stages"])
 def test_a_run_that_is_older_than_names_of_runs_goes_on(
     student: Trainer, trained: Path, monkeypatch: pytest.MonkeyPatch, than: tuple[str, ...]
@@ -197,32 +222,6 @@ def test_an_older_run_leaves_a_checkpoint_without_a_name_alone_if_its_stages_dif
     folders = (tmp_path / "mine" / "run", tmp_path / "other" / "net")
     with pytest.raises(TrainingError, match="net holds the network of another run"):
         train(student.make(positions=640.0), *folders, student.curves, lambda _: None)
-
-
-def test_a_run_with_a_name_leaves_a_checkpoint_without_one_alone(student: Trainer, trained: Path) -> None:
-    _change_checkpoint(trained, lambda training: training.pop("run"))
-    with pytest.raises(TrainingError, match="net holds the network of another run"):
-        student.train(trained, positions=640.0)
-
-
-def test_an_older_run_that_has_saved_twice_takes_no_checkpoint_without_a_name(
-    student: Trainer, trained: Path
-) -> None:
-    _make_older(trained, *NAMES)
-    for positions in (640.0, 960.0):
-        student.train(trained, positions=positions)
-    _change_checkpoint(trained, lambda training: training.pop("run"))
-    with pytest.raises(TrainingError, match="net holds the network of another run"):
-        student.train(trained, positions=1280.0)
-
-
-def test_an_older_run_leaves_a_checkpoint_that_tells_nothing_of_its_training_alone(
-    student: Trainer, trained: Path
-) -> None:
-    _make_older(trained, *NAMES)
-    _change_checkpoint(trained, lambda training: training.clear())
-    with pytest.raises(TrainingError, match="net holds the network of another run"):
-        student.train(trained, positions=640.0)
 
 
 @pytest.mark.parametrize("stages", [None, [{}], "x"])
