@@ -60,7 +60,7 @@ def test_a_game_by_keys_is_the_game_of_its_seed(go: Visitor) -> None:
     with go() as visit:
         episodes = Episodes(number(visit, "play-seed"), [0])
         assert board_of(visit) == episodes.boards[0].tolist()
-        for step in range(24):
+        for step in range(12):
             move = next(move for move in (3, 2, 1, 0) if episodes.legal[0, move])
             unchanged = board_of(visit)
             illegal = [each for each in range(4) if not episodes.legal[0, each]]
@@ -70,13 +70,13 @@ def test_a_game_by_keys_is_the_game_of_its_seed(go: Visitor) -> None:
             visit.page.keyboard.press(KEYS[move])
             episodes.step([move])
             assert board_of(visit) == episodes.boards[0].tolist()
-            if step % 6 == 0:
+            if step % 4 == 0:
                 wait_for(lambda: visit.run(TILES) == board_of(visit))  # after the animation
             assert number(visit, "play-score") == episodes.scores[0]
         assert MOVE_NAMES[move] in visit.text("live-region")
         score = number(visit, "play-score")
         visit.page.keyboard.press("u")
-        assert number(visit, "play-moves") == 23
+        assert number(visit, "play-moves") == 11
         assert number(visit, "play-best") == score  # the best stays
 
 
@@ -341,11 +341,14 @@ def test_the_link_that_skips_the_header_stays_on_its_tab(go: Visitor) -> None:
         assert visit.run("document.activeElement.id") == "main"
 
 
-@pytest.mark.parametrize("name", ["%", "toString", "nowhere"])
-def test_an_address_without_a_tab_shows_the_first(go: Visitor, name: str) -> None:
-    with go(f"/#{name}") as visit:
-        assert visit.page.locator("#tab-play").is_visible()
-        assert visit.page.locator("#banner").is_hidden()
+def test_an_address_without_a_tab_shows_the_first(go: Visitor, server: Server) -> None:
+    with go("/#watch") as visit:
+        for name in ("%", "toString", "nowhere"):
+            visit.page.goto(f"{server.address}/#{name}")
+            visit.page.reload()
+            visit.page.wait_for_selector("body[data-ready]")
+            assert visit.page.locator("#tab-play").is_visible()
+            assert visit.page.locator("#banner").is_hidden()
 
 
 def test_the_keyboard_alone_reaches_everything(go: Visitor) -> None:
