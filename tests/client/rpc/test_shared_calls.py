@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from concurrent.futures import ThreadPoolExecutor
+from threading import Thread, main_thread
+from types import CodeType
 from typing import Any
 
 import grpc
@@ -23,6 +25,7 @@ from octofold_client import (
     RetryPolicy,
     UnknownModel,
 )
+from octofold_client.rpc.coalescing import AskedByThread
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1 import inference_pb2_grpc
 from support.waiting import wait_for
@@ -197,15 +200,25 @@ async def test_closing_the_asyncio_client_lets_nobody_hang(listen: Listen) -> No
     assert {type(answer) for answer in answers} == {ClientClosed}
 
 
+def _function_of(thread: Thread) -> CodeType:
+    """What it is at."""
+    assert thread.ident is not None
+    return sys._current_frames()[thread.ident].f_code
+
+
 def test_ctrl_c_ends_the_main_threads_call_and_no_other(listen: Listen) -> None:
     servicer = Patient()
     _, target = listen(servicer)
-    with Client(target) as client, ThreadPoolExecutor(6) as threads:
+    with Client(target) as client, ThreadPoolExecutor(7) as threads:
         asked = [threads.submit(client.next_move, board_of(cell)) for cell in range(6)]
         wait_for(lambda: bool(servicer.calls))
 
+        def interrupt() -> None:
+            wait_for(lambda: _function_of(main_thread()) is AskedByThread.result.__code__)
+            os.kill(os.getpid(), signal.SIGINT)
+
         def interrupted() -> None:
-            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+            threads.submit(interrupt)
             client.next_move(board_of(9))
 
         with pytest.raises(KeyboardInterrupt):
