@@ -234,7 +234,9 @@ def test_a_local_player_and_a_served_model_are_compared_on_the_same_games(
 
 def test_ctrl_c_keeps_the_finished_games_of_a_slow_player(tmp_path: Path) -> None:
     arguments = ("--player", "montecarlo:runs=400", "--parallel", "2", "--out", "slow")
-    with subprocess.Popen([str(OCTOFOLD), "evaluate", *arguments], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [str(OCTOFOLD), "evaluate", *arguments], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    ) as process:
         wait_for((tmp_path / "slow" / "games.replay").exists, process=process)
         process.send_signal(signal.SIGINT)
         _, remarks = process.communicate(timeout=60)
