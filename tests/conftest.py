@@ -26,6 +26,15 @@ settings.load_profile("any machine")
 
 PublishModel = Callable[..., Path]
 
+LONG_SECONDS = 900
+"""No test that takes minutes on quiet cores takes more, unless it hangs."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.timeout(LONG_SECONDS))
+
 
 @pytest.fixture(scope="session")
 def small_model() -> bytes:

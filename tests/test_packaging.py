@@ -55,7 +55,7 @@ def test_both_builds_of_onnxruntime_are_of_one_release() -> None:
     assert "cuda" not in (ROOT / "Dockerfile").read_text().split("FROM")[0].partition("ARG BASE=")[2]
 
 
-@pytest.mark.long
+@pytest.mark.long  # the package index may take as long as it likes
 def test_the_pinned_cuda_is_what_the_pinned_onnxruntime_needs(tmp_path: Path) -> None:
     """Asks the package index for the wheel's metadata; skipped where there is none."""
     report = tmp_path / "report.json"

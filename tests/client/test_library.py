@@ -163,7 +163,7 @@ def test_a_number_of_games_below_one_is_named_before_anything_is_written(
     assert not (tmp_path / "games").exists()
 
 
-def test_two_servers_share_the_games(target: str, repository: Path, tmp_path: Path) -> None:
+def test_two_servers_share_the_games_of_an_evaluation(target: str, repository: Path, tmp_path: Path) -> None:
     def calls(statistics: ServerStatistics) -> int:
         counters = statistics.read()
         return 0 if counters is None else counters.calls

@@ -30,7 +30,7 @@ def test_nothing_that_makes_the_network_imports_octofold() -> None:
         assert not re.search(r"^\s*(import|from) octofold", (FOLDER / file).read_text(), re.MULTILINE)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.long  # it trains, exports twice and judges
 def test_the_page_trains_exports_serves_evaluates_and_compares(tmp_path: Path) -> None:
     folder = Path(
         shutil.copytree(FOLDER, tmp_path / "here", ignore=shutil.ignore_patterns("models", "results"))

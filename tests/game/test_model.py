@@ -98,7 +98,7 @@ def test_what_serving_needs_may_not_be_missing(field: str) -> None:
         ({"not_published": ["int8"]}, "not_published is a list, not an object"),
     ],
 )  # fmt: skip
-def test_a_wrong_field_is_named(change: dict[str, Any], message: str) -> None:
+def test_a_wrong_field_of_a_card_is_named(change: dict[str, Any], message: str) -> None:
     with pytest.raises(CardError) as refused:
         parse_card(json.dumps({**FIRST, **change}))
     assert str(refused.value) == f"card.json: {message}"

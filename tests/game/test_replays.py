@@ -57,7 +57,7 @@ def test_each_game_is_in_the_file_as_soon_as_it_is_appended(tmp_path: Path, epis
             assert len(list(read_replays(tmp_path / "games"))) == count
 
 
-def test_a_file_is_continued(path: Path, episodes: list[Episode]) -> None:
+def test_a_replay_file_is_continued_with_further_games(path: Path, episodes: list[Episode]) -> None:
     with ReplayWriter(path) as writer:
         writer.append(episodes[5])
     assert [game.game for game in read_replays(path)] == [episode.game for episode in episodes[:6]]

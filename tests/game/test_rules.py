@@ -91,7 +91,9 @@ GOLDEN = [
 
 
 @pytest.mark.parametrize(("board", "expected"), GOLDEN)
-def test_boards_worked_out_by_hand(board: list[list[int]], expected: dict[int, Any]) -> None:
+def test_afterstates_and_rewards_are_those_worked_out_by_hand(
+    board: list[list[int]], expected: dict[int, Any]
+) -> None:
     every, rewards, legal = afterstates([np.ravel(board)])
     for move in range(4):
         afterstate, reward = expected.get(move, (board, 0))

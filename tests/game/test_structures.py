@@ -78,7 +78,7 @@ def test_content_that_fits_becomes_the_structure() -> None:
         ({"parts": {"\ud800": {"count": 3}}}, "it holds text that is not Unicode"),
     ],
 )  # fmt: skip
-def test_wrong_content_is_explained(content: Any, message: str) -> None:
+def test_content_of_a_wrong_structure_is_explained(content: Any, message: str) -> None:
     with pytest.raises(StructureError) as refused:
         structured(content, Outer)
     assert str(refused.value).startswith(message)

@@ -60,7 +60,7 @@ def test_a_game_by_keys_is_the_game_of_its_seed(go: Visitor) -> None:
     with go() as visit:
         episodes = Episodes(number(visit, "play-seed"), [0])
         assert board_of(visit) == episodes.boards[0].tolist()
-        for step in range(24):
+        for step in range(12):
             move = next(move for move in (3, 2, 1, 0) if episodes.legal[0, move])
             unchanged = board_of(visit)
             illegal = [each for each in range(4) if not episodes.legal[0, each]]
@@ -70,13 +70,13 @@ def test_a_game_by_keys_is_the_game_of_its_seed(go: Visitor) -> None:
             visit.page.keyboard.press(KEYS[move])
             episodes.step([move])
             assert board_of(visit) == episodes.boards[0].tolist()
-            if step % 6 == 0:
+            if step % 4 == 0:
                 wait_for(lambda: visit.run(TILES) == board_of(visit))  # after the animation
             assert number(visit, "play-score") == episodes.scores[0]
         assert MOVE_NAMES[move] in visit.text("live-region")
         score = number(visit, "play-score")
         visit.page.keyboard.press("u")
-        assert number(visit, "play-moves") == 23
+        assert number(visit, "play-moves") == 11
         assert number(visit, "play-best") == score  # the best stays
 
 
@@ -161,8 +161,7 @@ def test_autoplay_plays_to_the_end(go: Visitor) -> None:
     with go() as visit:
         set_speed(visit, "play", 5)
         visit.page.keyboard.press("Space")
-        visit.page.locator("#play-over").wait_for(timeout=60_000)
-        visit.page.wait_for_timeout(100)
+        visit.page.locator("#play-over").wait_for()
         assert not legal_moves([board_of(visit)]).any()
         assert number(visit, "play-best") == 0  # a model's score is nobody's best
         moves = number(visit, "play-moves")
@@ -189,9 +188,9 @@ def test_an_answer_for_an_earlier_board_is_not_played(go: Visitor) -> None:
         with visit.page.expect_request("**/infer"):
             visit.page.get_by_role("button", name="One step").click()
         visit.page.keyboard.press("ArrowLeft")
-        with visit.page.expect_response("**/infer"):
+        with visit.page.expect_event("requestfinished", lambda request: request.url.endswith("/infer")):
             asked[0].continue_()
-        visit.page.wait_for_timeout(100)
+        visit.settle()
         assert number(visit, "play-moves") == 1
 
 
@@ -208,7 +207,7 @@ def test_two_models_play_the_same_seed(go: Visitor) -> None:
             assert board_of(visit, within) == start
         set_speed(visit, "duel", 5)
         visit.page.get_by_role("button", name="Let both play").click()
-        visit.page.locator(".side .note", has_text="game over").first.wait_for(timeout=60_000)
+        visit.page.locator(".side .note", has_text="game over").first.wait_for()
         visit.page.get_by_role("button", name="Pause").click()
         assert "swift" in visit.page.locator("#tab-duel .verdict").inner_text()
 
@@ -342,11 +341,14 @@ def test_the_link_that_skips_the_header_stays_on_its_tab(go: Visitor) -> None:
         assert visit.run("document.activeElement.id") == "main"
 
 
-@pytest.mark.parametrize("name", ["%", "toString", "nowhere"])
-def test_an_address_without_a_tab_shows_the_first(go: Visitor, name: str) -> None:
-    with go(f"/#{name}") as visit:
-        assert visit.page.locator("#tab-play").is_visible()
-        assert visit.page.locator("#banner").is_hidden()
+def test_an_address_without_a_tab_shows_the_first(go: Visitor, server: Server) -> None:
+    with go("/#watch") as visit:
+        for name in ("%", "toString", "nowhere"):
+            visit.page.goto(f"{server.address}/#{name}")
+            visit.page.reload()
+            visit.page.wait_for_selector("body[data-ready]")
+            assert visit.page.locator("#tab-play").is_visible()
+            assert visit.page.locator("#banner").is_hidden()
 
 
 def test_the_keyboard_alone_reaches_everything(go: Visitor) -> None:
@@ -473,9 +475,9 @@ def test_of_two_results_the_last_one_is_shown(go: Visitor, server: Server) -> No
         visit.run("location.hash = '#replay/fast'")
         title = visit.page.locator("#tab-replay .drop h2")
         expect(title).to_have_text("fast")
-        with visit.page.expect_response("**/results/slow/**"):
+        with visit.page.expect_event("requestfinished", lambda request: "/results/slow/" in request.url):
             asked[0].continue_()
-        visit.page.wait_for_timeout(300)
+        visit.settle()
         expect(title).to_have_text("fast")
         expect(visit.page.locator("#game-list option")).to_have_count(3)
 
@@ -483,6 +485,7 @@ def test_of_two_results_the_last_one_is_shown(go: Visitor, server: Server) -> No
 def test_a_result_asks_for_a_token_once(go: Visitor, server: Server) -> None:
     write_result(server, "guarded", finished_games(1))
     with go() as visit:
+        visit.page.clock.install()
         set_speed(visit, "play", 0)
         visit.run("sessionStorage.setItem('octofold.token', 'revoked')")
         visit.run("location.hash = '#watch/guarded'")
@@ -490,7 +493,8 @@ def test_a_result_asks_for_a_token_once(go: Visitor, server: Server) -> None:
         visit.page.get_by_role("button", name="Cancel").click()
         expect(visit.page.locator("#tab-watch")).to_contain_text("The server needs a token.")
         asked = len(visit.requests)
-        visit.page.wait_for_timeout(1500)  # it looked each second
+        visit.page.clock.run_for(60_000)  # it looked each second
+        visit.settle()
         assert not [url for url in visit.requests[asked:] if "results" in url]
 
 

@@ -65,7 +65,7 @@ def test_the_site_plays_without_a_server(browser: Browser, site: str) -> None:
         page.locator("#tab-play .speed input").fill("5")
         page.get_by_role("button", name="Let the model play").click()
         page.wait_for_function(
-            "() => Number(document.getElementById('play-moves').textContent.replace(',', '')) > 100"
+            "() => Number(document.getElementById('play-moves').textContent.replace(',', '')) > 20"
         )
         page.get_by_role("button", name="Pause").click()
         expect(page.locator(".verdict").first).to_contain_text("swift plays")

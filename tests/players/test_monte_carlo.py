@@ -64,7 +64,7 @@ def test_a_move_after_which_no_list_is_legal_is_worth_its_reward() -> None:
     assert values_of(MonteCarloPlayer(runs=20, depth=3), NEARLY_OVER) == [-np.inf, 0.0, 0.0, -np.inf]
 
 
-def test_the_defaults_are_the_authors() -> None:
+def test_the_defaults_of_the_monte_carlo_player_are_its_authors() -> None:
     player = MonteCarloPlayer()
     assert (player.runs, player.depth, player.score) == (100, 1, "average")
     board = np.array([[1, 2, 3, 4, 2, 3, 4, 5, 0, 0, 0, 1, 0, 1, 0, 2]], np.uint8)
@@ -72,7 +72,7 @@ def test_the_defaults_are_the_authors() -> None:
     np.testing.assert_array_equal(player.action_values(board), explicit.action_values(board))
 
 
-def test_unknown_scores_are_named() -> None:
+def test_wrong_options_of_the_monte_carlo_player_are_named() -> None:
     with pytest.raises(ValueError, match="score 'median' is not one of average, minimum, maximum"):
         MonteCarloPlayer(score="average+median")
     with pytest.raises(ValueError, match="depth 9 is not in 1 to 8"):

@@ -149,7 +149,7 @@ def test_its_digest_covers_tables_and_depth_but_not_their_path(folder: Path, tmp
     assert PerimeterPlayer(folder, 4).sha256 == player.sha256  # the default
 
 
-def test_wrong_options_are_named(folder: Path, tmp_path: Path) -> None:
+def test_wrong_options_of_the_perimeter_player_are_named(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="depth 13 is not in 1 to 12"):
         PerimeterPlayer(folder, 13)
     with pytest.raises(TableFileError, match=f"{tmp_path}: no endgame tables"):

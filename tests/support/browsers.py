@@ -10,12 +10,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, Request, sync_playwright
+from playwright.sync_api import Browser, Page, Request, expect, sync_playwright
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 DESKTOP = {"width": 1600, "height": 1000}
 PHONE = {"width": 360, "height": 740}
 TOKEN_KEY = "octofold.token"
+PATIENCE_MS = 60_000
+"""What a test waits for comes at some time; how long it takes says how busy the machine is."""
+
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @contextmanager
@@ -46,6 +50,10 @@ class Visit:
         """What a function of the page returns."""
         return self.page.evaluate(script, argument)
 
+    def settle(self) -> None:
+        """Let the page do all that it can do without another answer, and draw it."""
+        self.run("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+
 
 @contextmanager
 def visit(
@@ -58,7 +66,7 @@ def visit(
     """
     context = browser.new_context(viewport=options.pop("viewport", DESKTOP), **options)
     page = context.new_page()
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(PATIENCE_MS)
     visited = Visit(page)
 
     def note(request: Request) -> None:

@@ -85,7 +85,7 @@ def test_a_save_replaces_the_weights_before(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("architecture", ["cnn", 5, None])
-def test_an_architecture_that_is_none_is_named(folder: Path, architecture: object) -> None:
+def test_an_architecture_that_is_no_object_is_named(folder: Path, architecture: object) -> None:
     _describe_again(folder, architecture=architecture)
     with pytest.raises(CheckpointError, match=r"checkpoint\.json: architecture: it is .*, not an object"):
         checkpoints.load(folder)
@@ -146,7 +146,7 @@ def test_weights_that_are_no_numbers_are_refused(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 1}', "\x00"])
-def test_a_description_that_is_none_is_named(folder: Path, text: str) -> None:
+def test_a_damaged_checkpoint_description_is_named(folder: Path, text: str) -> None:
     (folder / "checkpoint.json").write_text(text)
     with pytest.raises(CheckpointError, match=r"checkpoint\.json"):
         checkpoints.load(folder)

@@ -11,7 +11,7 @@ from octofold_training.cli import main
 from support.terminals import OCTOFOLD, Screen
 
 
-def test_tables_are_made_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_endgame_tables_are_made_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "tables"
     flags = ["endgame", "--five", "32", "--six", "32", "--out", str(out)]
     assert main(flags) == 0

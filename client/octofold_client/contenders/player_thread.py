@@ -25,12 +25,13 @@ takes longer for each, so slices do not shrink sooner."""
 class PlayerThread:
     """An evaluation's `MoveSource` of a local player, with its own thread; a context manager.
 
-    Leaving the block stops the player after the current slice.
+    Leaving the block stops the player after the current slice. `clock` measures slices, in seconds.
     """
 
-    def __init__(self, contender: LocalPlayer) -> None:
+    def __init__(self, contender: LocalPlayer, clock: Callable[[], float] = time.monotonic) -> None:
         self.target = contender.title
         self._contender = contender
+        self._clock = clock
         self._left = False
         self._slice = self._smallest = min(usable_cores(), BOARDS_AT_ONCE)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="octofold-player")
@@ -53,7 +54,7 @@ class PlayerThread:
         self._thread.shutdown(cancel_futures=True)
 
     def _answer(self, boards: NDArray[np.uint8]) -> NextMoves:
-        started = time.monotonic()
+        started = self._clock()
         moves: list[NDArray[np.int8]] = []
         done = 0
         while done < len(boards):
@@ -65,15 +66,15 @@ class PlayerThread:
             model=self._contender.model,
             version=self._contender.package_version,
             queue_us=0,
-            inference_us=round(1e6 * (time.monotonic() - started)),
+            inference_us=round(1e6 * (self._clock() - started)),
         )
 
     def _some(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
         if self._left:
             raise CancelledError
-        started = time.monotonic()
+        started = self._clock()
         moves = self._contender.player.next_moves(boards)
-        seconds = time.monotonic() - started
+        seconds = self._clock() - started
         if seconds > _SLICE_SECONDS:
             self._slice = max(self._smallest, len(boards) // 2)
         elif seconds < _SLICE_SECONDS / 4:

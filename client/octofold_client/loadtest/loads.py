@@ -1,6 +1,7 @@
 """Generates the load in one process: closed and open loops on an event loop.
 
-All times are of `time.monotonic`, which all processes of a machine share.
+All times are those of the event loop: of `time.monotonic`, which all processes of a machine share, unless the
+loop has a clock of its own.
 """
 
 from __future__ import annotations
@@ -122,6 +123,11 @@ class Counts:
         return self.latencies.count
 
     @property
+    def ended(self) -> int:
+        """Number of answered and failed calls."""
+        return self.answered + self.errors.total()
+
+    @property
     def calls_per_second(self) -> float:
         """Answered calls per second."""
         return self.answered / self.seconds if self.seconds else 0.0
@@ -169,7 +175,7 @@ class Recorder:
 
     def _open(self) -> None:
         self._counts = Counts()
-        self._since, self._cpu = time.monotonic(), time.process_time()
+        self._since, self._cpu = _now(), time.process_time()
 
     def sent(self, late_seconds: float = 0.0) -> None:
         """Count a call that was sent this long after its intended time."""
@@ -245,7 +251,7 @@ async def _caller(
     for pause_seconds in think:
         await asyncio.sleep(pause_seconds)
         recorder.sent()
-        moves = await _ask(asker, source.boards(), time.monotonic(), recorder)
+        moves = await _ask(asker, source.boards(), _now(), recorder)
         if moves is None:
             await asyncio.sleep(PAUSE_SECONDS)
             continue
@@ -263,7 +269,7 @@ async def _open_loop(
         for seconds in share.send_times(schedule.ramp_seconds):
             intended = schedule.begin + seconds
             await _sleep_until(intended)
-            recorder.sent(time.monotonic() - intended)
+            recorder.sent(_now() - intended)
             calls.create_task(_ask(asker, source.boards(), intended, recorder))
 
 
@@ -271,19 +277,19 @@ async def _ask(
     asker: Asker, boards: NDArray[np.uint8], since: float, recorder: Recorder
 ) -> NDArray[np.int8] | None:
     """Make one call, perhaps again, and record it; return the moves, or None if it failed."""
-    end = time.monotonic() + asker.to.timeout_seconds
+    end = _now() + asker.to.timeout_seconds
     for attempt in count(1):
         try:
             moves = await asker.ask(boards)
             break
         except CallFailed as failure:
             wait = asker.retry.wait_seconds(Unavailable(), attempt) if failure.code == UNAVAILABLE else None
-            if wait is None or time.monotonic() + wait >= end:
+            if wait is None or _now() + wait >= end:
                 recorder.failed(failure.code, str(failure))
                 return None
         recorder.sent_again()
         await asyncio.sleep(wait)
-    recorder.answered(len(boards), time.monotonic() - since)
+    recorder.answered(len(boards), _now() - since)
     return moves
 
 
@@ -294,7 +300,11 @@ def _thinking(average_seconds: float, generator: Random) -> Iterator[float]:
 
 
 async def _sleep_until(when: float) -> None:
-    await asyncio.sleep(max(0.0, when - time.monotonic()))
+    await asyncio.sleep(max(0.0, when - _now()))
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def punctual_loop() -> asyncio.AbstractEventLoop:

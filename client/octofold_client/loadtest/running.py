@@ -48,13 +48,13 @@ class Run:
         """Search for the highest rate that keeps the test's limit, starting at the rate of one caller.
 
         Raises:
-            LoadTestError: the first caller got no answer, all calls failed, or the load cannot be generated.
+            LoadTestError: all calls failed, or the load cannot be generated.
         """
         limit = self.test.limit
         assert limit is not None
         alone = self._measure(Closed(1)).counts
         if not alone.answered:
-            raise LoadTestError("a single caller got no answer in time")
+            raise LoadTestError(f"{Closed(1)}: all calls failed; last error: {alone.last_error}")
         rates = highest_rate(alone.calls_per_second)
         try:
             rate = next(rates)
@@ -67,8 +67,9 @@ class Run:
     def _measure(self, load: Load) -> Step:
         self.watcher.begun(load)
         step, test = Step(load), self.test
+        limit = test.limit if isinstance(load, Open) else None  # a single caller only shows where to begin
         try:
-            hold(step, self.make, test.setup.plan, self.read_counters, self.watcher.window, test.limit)
+            hold(step, self.make, test.setup.plan, self.read_counters, self.watcher.window, limit)
         finally:
             if step.windows:
                 test.steps.append(step)

@@ -143,7 +143,8 @@ def hold(
     """Generate the step's load and append its windows until the step is complete.
 
     The step is complete when three windows agree, when three in a row exceed `limit`, or when it has as many
-    windows as the plan allows. The step keeps its windows whatever happens.
+    windows as the plan allows. Without a limit it goes on while calls wait and none has ended in the last
+    windows, which show nothing of the server then. The step keeps its windows whatever happens.
 
     Args:
         step: step to measure.
@@ -157,12 +158,16 @@ def hold(
         LoadTestError: all calls of three windows failed, or the load cannot be generated.
     """
     with closing(make(step.load, plan.ramp_seconds, plan.window_seconds)) as windows:
-        next(windows)
+        ramp = next(windows)
+        waiting = ramp.sent - ramp.ended
         step.counters.append(read_counters())
         for counts in windows:
             step.windows.append(counts)
             step.counters.append(read_counters())
             on_window(step)
+            waiting += counts.sent - counts.ended
+            if limit is None and waiting > 0 and not step.counts.ended:
+                continue
             last = step.windows[-AGREEING:]
             if len(last) == AGREEING and step.counts.errors and not step.counts.answered:
                 raise LoadTestError(f"{step.load}: all calls failed; last error: {step.counts.last_error}")

@@ -28,7 +28,7 @@ def analysis_of(folder: Path) -> dict[str, Any]:
     return analysis
 
 
-def test_without_a_judge_it_says_where_games_end_and_how_to_name_one(folder: Path) -> None:
+def test_analyse_without_a_judge_says_where_games_end_and_how_to_name_one(folder: Path) -> None:
     done = analyse(folder, "--last", "10")
     assert done.returncode == 0, done
     assert done.stdout.startswith("**greedy version 1: the last 10 moves of 40 games, seed 7**\n")

@@ -214,7 +214,7 @@ def test_ready_is_told_by_the_exit_code_alone(target: str, tmp_path: Path) -> No
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_a_server_that_is_not_there_is_not_ready(nobody: str, tmp_path: Path) -> None:
+def test_ready_names_a_server_that_is_not_there(nobody: str, tmp_path: Path) -> None:
     message = failure("ready", "--target", nobody, folder=tmp_path)
     assert message.startswith(f"no Octofold server is ready at {nobody} ")
 

@@ -108,7 +108,7 @@ def test_the_same_command_continues_the_unfinished_game(tmp_path: Path, open_scr
 
 
 @pytest.mark.parametrize("how", ["Ctrl-C", "Ctrl-D"])
-def test_however_it_ends_the_game_is_kept_and_the_terminal_is_as_before(
+def test_however_a_game_by_hand_ends_it_is_kept_and_the_terminal_is_as_before(
     how: str, tmp_path: Path, open_screen: OpenScreen
 ) -> None:
     screen = open_screen("--out", tmp_path)
@@ -174,7 +174,7 @@ def test_each_kind_of_terminal_gets_the_colors_that_it_has(
     assert not re.search(absent, screen.raw)
 
 
-def test_without_a_terminal_and_with_contradicting_flags_it_says_why(
+def test_a_game_by_hand_without_a_terminal_or_with_contradicting_flags_says_why(
     tmp_path: Path, open_screen: OpenScreen
 ) -> None:
     done = octofold("hand", "--out", tmp_path)

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Callable, Iterator
 from concurrent import futures
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,9 @@ def test_a_closed_loop_prints_a_line_a_step_and_leaves_result_report_and_picture
     arguments = ("--concurrency", "1:2:2x", "--form", "packed:4", "--boards", str(games), "--plots")
     done = loadtest("--target", target, *arguments, folder=tmp_path)
     assert done.returncode == 0, done
-    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["1 caller", "2 callers"]
+    # Between these come lines of progress, if a step takes long.
+    steps = [line for line in done.stderr.splitlines() if not line.startswith("small version 1, ")]
+    assert [line.partition(":")[0] for line in steps] == ["1 caller", "2 callers"]
     assert done.stdout.startswith(
         "**small version 1, packed:4: calls, boards, and latencies in milliseconds**\n"
     )
@@ -78,7 +80,7 @@ def test_a_closed_loop_prints_a_line_a_step_and_leaves_result_report_and_picture
         assert order[0] > 0
         assert sum(count for _, count in step["histogram_us"]["buckets"]) == step["calls"]
         server = step["server"]
-        assert latency["average"] > server["queue_ms"] + server["inference_ms"] + server["rest_ms"] > 0
+        assert min(server["queue_ms"], server["inference_ms"]) > 0
         assert step["client_cpu_cores"] > 0
         assert step["errors"] == {}
     assert described_fields() == {*result, *result["steps"][0]} - {"concurrency", "think_seconds"}
@@ -87,57 +89,56 @@ def test_a_closed_loop_prints_a_line_a_step_and_leaves_result_report_and_picture
         assert f"({name})" in (folder / "loadtest.md").read_text()
 
 
-def test_the_search_ends_with_a_rate_that_holds_and_says_so(target: str, tmp_path: Path) -> None:
-    # A limit that only failures break, so that the search has little to try on a machine of any speed.
-    arguments = ("--slo", "p50=30s", "--timeout", "2s", "--windows", "1", "--out", "out")
+def test_a_search_for_a_limit_that_no_rate_keeps_says_so(target: str, tmp_path: Path) -> None:
+    arguments = ("--slo", "p50=1us", "--window", "50ms", "--windows", "1", "--out", "out")
     done = loadtest("--target", target, *arguments, folder=tmp_path)
     assert done.returncode == 0, done
     result = result_of(tmp_path / "out")
-    limit = result["limit"]
-    assert (limit["percentile"], limit["milliseconds"]) == (50, 30_000)
+    assert result["limit"] == {"percentile": 50, "milliseconds": 0.001, "highest_rate": None}
     first, *tried = result["steps"]
-    assert first["concurrency"] == 1
-    held = [step["rate"] for step in tried if step["holds"]]
-    assert limit["highest_rate"] == max(held)
-    assert min(step["rate"] for step in tried if not step["holds"]) <= 1.05 * max(held) * (1 + 1e-9)
-    assert "is the highest rate found that keeps p50 of 30000 ms" in done.stdout
+    assert (first["concurrency"], first["holds"]) == (1, False)
+    assert [step["rate"] for step in tried] == [tried[0]["rate"] / 2**halved for halved in range(11)]
+    assert not any(step["holds"] for step in tried)
+    assert "no rate keeps the limit, p50 of 0.001 ms" in done.stdout
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts a sweep of 99 steps into the folder `out`; returns when the first step is kept."""
+    processes = []
+
+    def start(*arguments: str) -> subprocess.Popen[str]:
+        steps = ("--concurrency", "1:99:1", "--ramp", "0s", "--window", "100ms", "--windows", "3")
+        process = subprocess.Popen(
+            [OCTOFOLD, "loadtest", *steps, *arguments, "--out", "out"],
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        processes.append(process)
+        wait_for((tmp_path / "out" / "loadtest.json").exists, process=process)
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
 
 
 def test_ctrl_c_among_clients_that_play_keeps_what_was_measured_and_leaves_no_process(
-    target: str, tmp_path: Path
+    target: str, tmp_path: Path, started: Callable[..., subprocess.Popen[str]]
 ) -> None:
-    command: list[str | Path] = [
-        OCTOFOLD,
-        "loadtest",
-        "--target",
-        target,
-        "--concurrency",
-        "1:99:1",
-        "--out",
-        "out",
+    playing = ("--games", "--think", "5ms", "--form", "packed:8", "--processes", "2")
+    process = started("--target", target, *playing)
+    workers = [
+        child for child in psutil.Process(process.pid).children() if "spawn_main" in " ".join(child.cmdline())
     ]
-    playing = ["--games", "--think", "5ms", "--form", "packed:8"]
-    process = subprocess.Popen(
-        [*command, *playing, "--processes", "2", "--ramp", "0s", "--window", "100ms", "--windows", "3"],
-        cwd=tmp_path,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        wait_for((tmp_path / "out" / "loadtest.json").exists, process=process)
-        workers = [
-            child
-            for child in psutil.Process(process.pid).children()
-            if "spawn_main" in " ".join(child.cmdline())
-        ]
-        # A terminal sends it to every process of the group.
-        os.killpg(process.pid, signal.SIGINT)
-        output, errors = process.communicate(timeout=SECONDS)
-    finally:
-        process.kill()
+    # A terminal sends it to every process of the group.
+    os.killpg(process.pid, signal.SIGINT)
+    output, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 130, errors
     assert errors.splitlines()[-1] == "octofold: interrupted"
     assert "Traceback" not in errors
@@ -154,29 +155,10 @@ def test_ctrl_c_among_clients_that_play_keeps_what_was_measured_and_leaves_no_pr
 
 
 def test_when_the_server_dies_the_test_ends_with_its_last_words_and_keeps_the_rest(
-    repository: Path, tmp_path: Path
+    repository: Path, started: Callable[..., subprocess.Popen[str]]
 ) -> None:
     with LocalServer(repository) as server:
-        command: list[str | Path] = [
-            OCTOFOLD,
-            "loadtest",
-            "--target",
-            server.target,
-            "--concurrency",
-            "1:99:1",
-            "--out",
-            "out",
-        ]
-        process = subprocess.Popen(
-            [*command, "--ramp", "0s", "--window", "200ms", "--windows", "3"],
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        while not (tmp_path / "out" / "loadtest.json").exists():
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.02)
+        process = started("--target", server.target)
         assert server.pid is not None
         psutil.Process(server.pid).kill()
         output, errors = process.communicate(timeout=SECONDS)
@@ -197,7 +179,6 @@ def test_several_processes_offer_the_rate_to_a_server_that_asks_for_a_token(
     assert done.returncode == 0, done
     (step,) = result_of(tmp_path / "out")["steps"]
     assert (step["loop"], step["rate"], step["arrivals"]) == ("open", 150, "constant")
-    assert step["offered_per_second"] == pytest.approx(150, rel=0.2)
     assert step["errors"] == {}
     assert step["server"] is not None
 
@@ -229,15 +210,7 @@ def test_a_target_that_is_no_octofold_server_is_named(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_of_boards_that_is_none_is_named_before_anything_is_measured(
-    target: str, tmp_path: Path
-) -> None:
+def test_a_file_without_boards_is_named_before_anything_is_measured(target: str, tmp_path: Path) -> None:
     (tmp_path / "boards").write_text("no replay")
     assert failure("--target", target, "--boards", "boards", folder=tmp_path) == "boards: not a replay file"
     assert not (tmp_path / "results").exists()
-
-
-def test_a_rate_of_zero_is_a_wrong_command_line(tmp_path: Path) -> None:
-    done = loadtest("--rate", "0", folder=tmp_path)
-    assert done.returncode == 2
-    assert "--rate: 0: 0 is not above 0 and at most 1,000,000" in done.stderr

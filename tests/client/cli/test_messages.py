@@ -74,6 +74,10 @@ def test_every_help_text_says_what_each_flag_does_and_never_none(subcommand: str
             "octofold loadtest: --arrivals: 'poison' is not one of poisson, constant; did you mean poisson?",
         ),
         (
+            ("loadtest", "--rate", "0"),
+            "octofold loadtest: --rate: 0: 0 is not above 0 and at most 1,000,000",
+        ),
+        (
             ("record", "--player", "random", "--model", "y"),
             "octofold record: --model cannot be combined with --player",
         ),

@@ -101,7 +101,7 @@ def test_ctrl_c_leaves_and_puts_the_terminal_back(games: Path, open_screen: Call
     assert termios.tcgetattr(screen.other) == screen.before
 
 
-def test_without_a_terminal_it_says_that_it_needs_one(games: Path) -> None:
+def test_replay_without_a_terminal_says_that_it_needs_one(games: Path) -> None:
     done = octofold("replay", games)
     assert done.returncode == 1
     assert done.stderr == "octofold: replay needs a terminal; --out FILE.txt writes the game as text\n"

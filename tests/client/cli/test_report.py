@@ -66,7 +66,7 @@ def test_the_documentation_names_every_field_and_no_other(folder: Path) -> None:
     assert described == {*result, *result["statistics"], *run}
 
 
-def test_the_markdown_beside_it_is_made_for_pasting(folder: Path) -> None:
+def test_the_markdown_of_a_report_has_figures_and_no_pictures(folder: Path) -> None:
     report(folder)
     text = (folder / "report.md").read_text()
     assert "| average score  |" in text

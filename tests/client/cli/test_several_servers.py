@@ -40,74 +40,57 @@ def alone(target: str, tmp_path_factory: pytest.TempPathFactory) -> Replays:
     return replays_of(folder / "out")
 
 
-def test_two_servers_play_the_games_that_one_would(
-    target: str, second: LocalServer, tmp_path: Path, alone: Replays
-) -> None:
-    done = evaluate(tmp_path, *OPTIONS, "--target", f"{target},{second.target}", "--out", "out")
-    assert done.returncode == 0, done
-    assert replays_of(tmp_path / "out") == alone
-
-
-def test_a_server_that_dies_loses_no_game_and_is_named(
-    target: str, second: LocalServer, tmp_path: Path, alone: Replays
-) -> None:
-    command: list[str | Path] = [
-        OCTOFOLD,
-        "evaluate",
-        *OPTIONS,
-        "--target",
-        f"{second.target},{target}",
-        "--out",
-        "out",
-    ]
+def begun(folder: Path, *targets: LocalServer | str, patience: int = 10) -> subprocess.Popen[str]:
+    """An evaluation by these servers that has finished some games."""
+    addresses = [target if isinstance(target, str) else target.target for target in targets]
     process = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [
+            *(OCTOFOLD, "evaluate", *OPTIONS, "--out", "out"),
+            *("--target", ",".join(addresses), "--patience", str(patience)),
+        ],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
-    replays = tmp_path / "out" / "games.replay"
-    wait_for(lambda: replays.exists() and replays.stat().st_size > 2000, process=process)
-    assert second.pid is not None
-    os.kill(second.pid, signal.SIGKILL)
+    replays = folder / "out" / "games.replay"
+    wait_for(lambda: replays.exists() and replays.stat().st_size > 400, process=process)
+    return process
+
+
+def kill(server: LocalServer) -> None:
+    assert server.pid is not None
+    os.kill(server.pid, signal.SIGKILL)
+
+
+def test_two_servers_play_the_games_that_one_would_and_so_does_one_if_the_other_dies(
+    target: str, second: LocalServer, tmp_path: Path, alone: Replays
+) -> None:
+    both = f"{second.target},{target}"
+    done = evaluate(tmp_path, *OPTIONS, "--target", both, "--out", "both")
+    assert done.returncode == 0, done
+    assert replays_of(tmp_path / "both") == alone
+
+    process = begun(tmp_path, second, target)
+    kill(second)
     _, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, errors
     assert f"continuing without {second.target}: " in errors
     assert replays_of(tmp_path / "out") == alone
 
-
-def test_the_same_command_goes_on_without_the_server_that_died(
-    target: str, second: LocalServer, tmp_path: Path, alone: Replays
-) -> None:
-    command = [*OPTIONS, "--target", f"{second.target},{target}", "--out", "out"]
-    assert second.pid is not None
-    os.kill(second.pid, signal.SIGKILL)
-    done = evaluate(tmp_path, *command)
+    done = evaluate(tmp_path, *OPTIONS, "--target", both, "--out", "after")
     assert done.returncode == 0, done
     assert f"continuing without {second.target}: no Octofold server answers at {second.target}" in done.stderr
-    assert replays_of(tmp_path / "out") == alone
+    assert replays_of(tmp_path / "after") == alone
 
 
 def test_when_all_servers_die_the_finished_games_are_kept(
     second: LocalServer, repository: Path, tmp_path: Path
 ) -> None:
     with LocalServer(repository) as third:
-        command: list[str | Path] = [
-            OCTOFOLD,
-            "evaluate",
-            *OPTIONS,
-            "--target",
-            f"{second.target},{third.target}",
-            "--out",
-            "out",
-            "--patience",
-            "0",
-        ]
-        process = subprocess.Popen(
-            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        replays = tmp_path / "out" / "games.replay"
-        wait_for(lambda: replays.exists() and replays.stat().st_size > 2000, process=process)
-        for server in (second, third):
-            assert server.pid is not None
-            os.kill(server.pid, signal.SIGKILL)
+        process = begun(tmp_path, second, third, patience=0)
+        kill(second)
+        kill(third)
         _, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 1
     assert "are kept, and the same command continues them:\nout\n" in errors

@@ -5,10 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from octofold_client.contenders.player_specs import LocalPlayer, local_player
-from octofold_client.contenders.player_thread import PlayerThread
+from octofold_client.contenders.player_thread import BOARDS_AT_ONCE, PlayerThread
 from octofold_client.errors import EvaluationError
+from octofold_client.provenance import usable_cores
 from octofold_game.replays import read_replays
 from octofold_game.rules import legal_moves
 from support.commands import octofold
+from support.waiting import wait_for
 
 OCTOFOLD = Path(sys.executable).with_name("octofold")
 
@@ -34,20 +35,12 @@ def result_of(folder: Path) -> dict[str, Any]:
     return result
 
 
-@dataclass(frozen=True)
 class FirstLegal:
-    """Plays the first legal move, after a pause, and says when it is at it."""
+    """Plays the first legal move."""
 
-    seconds: float = 0.0
-    begun: Callable[[], None] = lambda: None
-
-    @property
-    def name(self) -> str:
-        return "first"
+    name = "first"
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
-        self.begun()
-        time.sleep(self.seconds)
         legal = legal_moves(boards)
         return np.where(legal.any(axis=1), legal.argmax(axis=1), -1).astype(np.int8)
 
@@ -87,7 +80,7 @@ class FirstLegal:
         ),
     ],
 )
-def test_a_spec_that_means_nobody_is_answered_with_what_there_is(spec: str, message: str) -> None:
+def test_a_spec_of_no_player_is_answered_with_what_there_is(spec: str, message: str) -> None:
     with pytest.raises(EvaluationError) as error:
         local_player(spec)
     assert str(error.value) == message
@@ -177,7 +170,7 @@ def test_the_options_of_a_player_that_does_not_name_them_are_told_apart(tmp_path
     ("missing", "player", "extra"),
     [("numba", "minimax", "players"), ("torch", "lazyzero:nowhere", "training")],
 )
-def test_without_its_packages_it_says_what_to_install(
+def test_a_player_without_its_packages_says_what_to_install(
     missing: str, player: str, extra: str, tmp_path: Path
 ) -> None:
     program = (
@@ -240,59 +233,56 @@ def test_a_local_player_and_a_served_model_are_compared_on_the_same_games(
 
 
 def test_ctrl_c_keeps_the_finished_games_of_a_slow_player(tmp_path: Path) -> None:
-    command: list[str | Path] = [
-        OCTOFOLD,
-        "evaluate",
-        "--player",
-        "montecarlo:runs=400",
-        "--parallel",
-        "2",
-        "--out",
-        "slow",
-    ]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
-        replays = tmp_path / "slow" / "games.replay"
-        while not replays.exists():
-            assert process.poll() is None
-            time.sleep(0.05)
+    arguments = ("--player", "montecarlo:runs=400", "--parallel", "2", "--out", "slow")
+    with subprocess.Popen(
+        [str(OCTOFOLD), "evaluate", *arguments], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    ) as process:
+        wait_for((tmp_path / "slow" / "games.replay").exists, process=process)
         process.send_signal(signal.SIGINT)
-        _, remarks = process.communicate(timeout=30)
+        _, remarks = process.communicate(timeout=60)
     assert process.returncode == 130
     assert remarks.splitlines()[-1] == "octofold: interrupted"
 
 
+SLICES = 1000
+MANY_BOARDS = np.zeros((BOARDS_AT_ONCE * SLICES, 16), np.uint8)
+MANY_BOARDS[:, :2] = 1
+
+
 def test_leaving_gives_up_a_search_between_two_slices() -> None:
-    boards = np.zeros((32 * 1000, 16), np.uint8)
-    boards[:, :2] = 1
-    calls: list[int] = []
-    player = FirstLegal(seconds=0.05, begun=lambda: calls.append(1))
-    with PlayerThread(LocalPlayer(player, "1")) as source:
-        pending = source.begin_next_moves(boards, with_probabilities=False)
-        while not calls:
-            time.sleep(0.01)
-    assert len(calls) < 100
+    begun = threading.Event()
+    sizes: list[int] = []
+
+    class Slow(FirstLegal):
+        def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+            begun.set()
+            sizes.append(len(boards))
+            time.sleep(0.05)  # so that all slices would take a minute
+            return super().next_moves(boards)
+
+    with PlayerThread(LocalPlayer(Slow(), "1")) as source:
+        pending = source.begin_next_moves(MANY_BOARDS, with_probabilities=False)
+        begun.wait()
+    assert sum(sizes) < len(MANY_BOARDS)
     with pytest.raises(CancelledError):
         pending.result()
 
 
-def test_a_player_that_becomes_slow_is_asked_for_fewer_boards_at_a_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("octofold_client.contenders.player_thread._SLICE_SECONDS", 0.5)
-    boards = np.zeros((200, 16), np.uint8)
-    boards[:, :2] = 1
+def test_a_player_that_becomes_slow_is_asked_for_fewer_boards_at_a_time() -> None:
     sizes: list[int] = []
+    now = 0.0
 
     class Slower(FirstLegal):
         def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+            nonlocal now
             sizes.append(len(boards))
             if 100 < sum(sizes) < 180:
-                time.sleep(0.6)
+                now += 4.0
             return super().next_moves(boards)
 
-    with PlayerThread(LocalPlayer(Slower(), "1")) as source:
-        answer = source.begin_next_moves(boards, with_probabilities=False).result()
+    with PlayerThread(LocalPlayer(Slower(), "1"), clock=lambda: now) as source:
+        answer = source.begin_next_moves(MANY_BOARDS[:200], with_probabilities=False).result()
     assert len(answer.moves) == sum(sizes) == 200
-    assert max(sizes) == 32
-    slow = sizes[sizes.index(32) + 1 :]
-    assert min(slow) < 32
+    assert max(sizes) == BOARDS_AT_ONCE
+    slow = sizes[sizes.index(BOARDS_AT_ONCE) + 1 : -1]  # the last has what the others left
+    assert min(slow) == min(usable_cores(), BOARDS_AT_ONCE)

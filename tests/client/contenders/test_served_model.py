@@ -49,7 +49,9 @@ def test_digest_and_largest_exponent_come_from_the_card() -> None:
         ("broken", "", r"no version of broken is ready: version 3 is failed \(card.json is not JSON\)"),
     ],
 )
-def test_what_is_not_there_is_answered_with_what_is(name: str, version: str, message: str) -> None:
+def test_a_model_or_version_that_is_not_served_is_answered_with_those_that_are(
+    name: str, version: str, message: str
+) -> None:
     with pytest.raises(UnknownModel, match=message):
         select(MODELS, name, version)
 

@@ -18,7 +18,7 @@ from octofold_client.loadtest import arrivals
 from octofold_client.loadtest.boards import Playing, Recorded, played_boards, replayed_boards
 from octofold_client.loadtest.histogram import Histogram, merged
 from octofold_client.loadtest.knee import PRECISION, highest_rate
-from octofold_client.loadtest.loads import Closed, Counts, Load, Open, Windows
+from octofold_client.loadtest.loads import Closed, Counts, Load, Open, Share, Windows
 from octofold_client.loadtest.statistics import ServerCounters
 from octofold_client.loadtest.steps import Limit, Plan, Step, agree, hold
 from octofold_game.rules import legal_moves
@@ -63,13 +63,11 @@ def test_an_empty_histogram_has_no_percentiles_and_nothing_is_negative() -> None
         Histogram().record(-1)
 
 
-def test_constant_arrivals_of_several_processes_are_evenly_spaced_together() -> None:
-    times = sorted(
-        time
-        for process in range(4)
-        for time in islice(arrivals.in_seconds(arrivals.constant(process, 4), 25.0, 0.0), 100)
-    )
-    assert np.allclose(np.diff(times), 0.01)
+def test_processes_share_callers_and_rate_without_gaps() -> None:
+    callers = [caller for process in range(3) for caller in Share(Closed(7), process, 3).callers]
+    assert sorted(callers) == list(range(7))
+    times = [islice(Share(Open(90, poisson=False), process, 3).send_times(0.0), 10) for process in range(3)]
+    assert np.allclose(np.diff(sorted(time for part in times for time in part)), 1 / 90)
 
 
 def test_poisson_arrivals_come_at_the_rate_with_gaps_that_are_exponential() -> None:

@@ -162,7 +162,6 @@ def test_a_costly_move_opens_its_game_at_the_move(browser: Browser, report: Path
 
 def test_a_name_with_a_script_in_it_is_only_a_name(browser: Browser, report: Path) -> None:
     with opened(browser, report, DESKTOP) as page:
-        page.wait_for_timeout(50)
         assert page.evaluate("window.owned") is None
         assert page.locator("h1").inner_text().count(EVIL) == 2
         assert page.locator("img").count() == 0

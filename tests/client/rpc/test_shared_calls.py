@@ -6,10 +6,11 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from concurrent.futures import ThreadPoolExecutor
+from threading import Thread, main_thread
+from types import CodeType
 from typing import Any
 
 import grpc
@@ -24,8 +25,10 @@ from octofold_client import (
     RetryPolicy,
     UnknownModel,
 )
+from octofold_client.rpc.coalescing import AskedByThread
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1 import inference_pb2_grpc
+from support.waiting import wait_for
 
 BOARDS = np.random.default_rng(3).integers(0, 5, (64, 16), dtype=np.uint8)
 MINUTE = 60.0
@@ -146,12 +149,11 @@ def test_all_callers_are_answered_by_the_server_that_comes_after_the_one_that_we
     first, second = Patient(), Patient()
     server, target = listen(first)
     with (
-        Client(target, retry=RetryPolicy(attempts=50)) as client,
+        Client(target, timeout_seconds=60.0, retry=RetryPolicy(attempts=500)) as client,
         ThreadPoolExecutor(12) as threads,
     ):
         asked = [threads.submit(client.next_move, board_of(cell)) for cell in range(12)]
-        while not first.calls:
-            time.sleep(0.01)
+        wait_for(lambda: bool(first.calls))
         server.stop(None)
         first.go.set()
         server.wait_for_termination()
@@ -177,10 +179,9 @@ def test_closing_the_client_lets_nobody_hang(listen: Listen) -> None:
     client = Client(target)
     with ThreadPoolExecutor(12) as threads:
         asked = [threads.submit(client.next_move, board_of(cell)) for cell in range(12)]
-        while not servicer.calls:
-            time.sleep(0.01)
+        wait_for(lambda: bool(servicer.calls))
         client.close()
-        assert {type(one.exception(10)) for one in asked} == {ClientClosed}
+        assert {type(one.exception(60)) for one in asked} == {ClientClosed}
     with pytest.raises(ClientClosed, match="is closed"):
         client.next_move(board_of(1))
     with pytest.raises(ClientClosed, match="is closed"):
@@ -193,29 +194,37 @@ async def test_closing_the_asyncio_client_lets_nobody_hang(listen: Listen) -> No
     client = AsyncClient(target)
     tasks = [asyncio.create_task(client.next_move(board_of(cell))) for cell in range(12)]
     tasks.append(asyncio.create_task(client.next_moves([board_of(1)])))  # type: ignore[arg-type]
-    while not servicer.calls:
-        await asyncio.sleep(0.01)
+    await asyncio.to_thread(wait_for, lambda: bool(servicer.calls))
     await client.close()
-    answers = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 10)
+    answers = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 60)
     assert {type(answer) for answer in answers} == {ClientClosed}
+
+
+def _function_of(thread: Thread) -> CodeType:
+    """What it is at."""
+    assert thread.ident is not None
+    return sys._current_frames()[thread.ident].f_code
 
 
 def test_ctrl_c_ends_the_main_threads_call_and_no_other(listen: Listen) -> None:
     servicer = Patient()
     _, target = listen(servicer)
-    with Client(target) as client, ThreadPoolExecutor(6) as threads:
+    with Client(target) as client, ThreadPoolExecutor(7) as threads:
         asked = [threads.submit(client.next_move, board_of(cell)) for cell in range(6)]
-        while not servicer.calls:
-            time.sleep(0.01)
+        wait_for(lambda: bool(servicer.calls))
+
+        def interrupt() -> None:
+            wait_for(lambda: _function_of(main_thread()) is AskedByThread.result.__code__)
+            os.kill(os.getpid(), signal.SIGINT)
 
         def interrupted() -> None:
-            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+            threads.submit(interrupt)
             client.next_move(board_of(9))
 
         with pytest.raises(KeyboardInterrupt):
             interrupted()
         servicer.go.set()
-        assert [one.result(10).move for one in asked] == list(range(6))
+        assert [one.result(60).move for one in asked] == list(range(6))
 
 
 FORKED = """

@@ -197,7 +197,7 @@ def test_the_goal_of_six_is_a_chain_that_is_about_to_merge(free: dict[int, int],
     assert is_goal(pack(board)[0], 10, shape(SIX, 10)) == reached
 
 
-def test_what_is_done_is_reported() -> None:
+def test_the_solver_reports_how_many_positions_it_has_solved() -> None:
     reports: list[int] = []
     entries = solve(CORNER, 5, reports.append)
     assert reports[-1] == np.count_nonzero(entries)

@@ -146,6 +146,6 @@ def test_no_step_reads_a_value_back_from_the_device() -> None:
 
 
 @pytest.mark.parametrize("share", [1.5, float("nan")])
-def test_a_share_that_is_none_is_named(share: float) -> None:
+def test_a_share_of_restarts_outside_0_to_1_is_named(share: float) -> None:
     with pytest.raises(ValueError, match="a share is from 0 to 1"):
         Environment(4, 16, "points", share, torch.Generator())

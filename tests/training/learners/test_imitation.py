@@ -3,6 +3,7 @@
 import csv
 import json
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,9 @@ from octofold_training.learners import imitation
 from octofold_training.learners.imitation import Imitation, ImitationOptions
 from octofold_training.networks.build import build
 from octofold_training.run.long_run import resume, save_state, train
-from support.training import finished, octofold_train
+from octofold_training.run.processes import ONE_PROCESS, Processes
+from support.training import Exchange, ThreadOfMany, finished, octofold_train
 from support.waiting import wait_for
-
-pytestmark = pytest.mark.timeout(300)  # on a machine that may be busy, a process takes long to begin
 
 SMALL = {"kind": "mlp", "dense": [32], "exponents": 16}
 RESIDUAL = {"kind": "residual", "channels": 4, "blocks": 1, "head_blocks": 1, "head_width": 8}
@@ -58,9 +58,14 @@ def moves(folder: Path) -> ShuffledMoves:
     return ShuffledMoves(folder, seed=1)
 
 
-def run_of(moves: ShuffledMoves, architecture: dict[str, Any] = SMALL, **changes: Any) -> Imitation:
+def run_of(
+    moves: ShuffledMoves,
+    architecture: dict[str, Any] = SMALL,
+    processes: Processes = ONE_PROCESS,
+    **changes: Any,
+) -> Imitation:
     options: dict[str, Any] = {"batch_size": 100, "learning_rate": 3e-3, "epochs": 2.0}
-    return Imitation(ImitationOptions(**(options | changes)), architecture, moves)
+    return Imitation(ImitationOptions(**(options | changes)), architecture, moves, processes=processes)
 
 
 def accuracy(network: torch.nn.Module, moves: ShuffledMoves) -> float:
@@ -207,6 +212,26 @@ def test_curves_are_written_by_position_and_by_epoch(moves: ShuffledMoves, tmp_p
     assert float(epochs[1]["accuracy"]) > float(epochs[0]["accuracy"])
 
 
+def test_two_processes_learn_what_one_learns(moves: ShuffledMoves, folder: Path) -> None:
+    alone, exchange = run_of(moves), Exchange(2)
+
+    def learned(rank: int) -> Imitation:
+        # Threads share the random numbers that the first weights come from, unlike processes.
+        run = run_of(ShuffledMoves(folder, seed=1), processes=ThreadOfMany(rank, exchange))
+        run.network.load_state_dict(start)
+        run.learn(updates=20)
+        return run
+
+    start = {name: weights.clone() for name, weights in alone.network.state_dict().items()}
+    alone.learn(updates=20)
+    with ThreadPoolExecutor(2) as threads:
+        runs = list(threads.map(learned, range(2)))
+    for run in runs:
+        assert run.positions == alone.positions > 0
+        for mine, theirs in zip(run.network.parameters(), alone.network.parameters(), strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-4)
+
+
 # The command, as it is typed
 
 RECIPE = """
@@ -221,7 +246,8 @@ batch_size = 100
 """
 
 
-def test_two_processes_learn_what_one_learns(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.long  # torchrun and its processes each import torch
+def test_torchrun_trains_the_network_that_one_process_trains(folder: Path, tmp_path: Path) -> None:
     recipe = tmp_path / "small.toml"
     recipe.write_text(RECIPE.format(epochs=0.5))
     command = ["imitation", str(recipe), "--moves", str(folder), "--device", "cpu"]
@@ -235,15 +261,15 @@ def test_two_processes_learn_what_one_learns(folder: Path, tmp_path: Path) -> No
         torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_ctrl_c_keeps_the_run(folder: Path, tmp_path: Path, count: int) -> None:
     (tmp_path / "small.toml").write_text(RECIPE.format(epochs=100_000))
     command = ("imitation", "small.toml", "--moves", folder, "--device", "cpu")
     history = tmp_path / "runs" / "small" / "history.jsonl"
     process = octofold_train(*command, folder=tmp_path, processes=count)
-    wait_for(lambda: history.exists() and history.stat().st_size > 0, seconds=200, process=process)
+    wait_for(lambda: history.exists() and history.stat().st_size > 0, process=process)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=200)
+    _, err = process.communicate()
     assert "interrupted; the same command continues in runs/small" in err
     checkpoint = checkpoints.load(tmp_path / "checkpoints" / "small")
     run = run_of(ShuffledMoves(folder), epochs=100_000.0)

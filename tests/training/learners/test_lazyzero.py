@@ -111,7 +111,7 @@ def test_rollouts_begin_as_puct_says() -> None:
     np.testing.assert_allclose(shares[0].numpy(), counts / rollouts)
 
 
-def test_a_lost_game_counts_nothing() -> None:
+def test_a_rollout_that_ends_in_a_lost_game_counts_nothing() -> None:
     """One move is left, after which the only spawn ends nearly all games."""
     board = torch.tensor([[1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 8, 8]], dtype=torch.uint8)
     search = PolicyRollouts(rollouts=1, depth=3, puct=1.0, table=MoveTable(CPU))

@@ -28,7 +28,7 @@ def _options(**changes: Any) -> NTupleOptions:
     return replace(NTupleOptions(tuples=SMALL, threads=1), **changes)
 
 
-def test_self_play_learns() -> None:
+def test_an_ntuple_network_learns_by_self_play() -> None:
     """With eight seeds, the average score became 4.1 times as high, with a standard deviation of 0.7: fewer
     than one in seven hundred fails by chance.
     """
@@ -131,7 +131,7 @@ def test_ctrl_c_while_the_threads_play_counts_and_keeps_all_that_they_learned() 
     assert threading.active_count() == others
 
 
-def test_another_runs_tables_are_refused(tmp_path: Path) -> None:
+def test_the_tables_of_an_ntuple_run_with_other_tuples_are_refused(tmp_path: Path) -> None:
     NTupleLearner(_options()).save(tmp_path)
     with pytest.raises(TrainingError, match="trained with tuples"):
         NTupleLearner.resume(_options(tuples=SMALL[:2]), tmp_path)
@@ -374,6 +374,6 @@ def test_values_that_are_no_numbers_stop_the_run_and_keep_the_last_state(tmp_pat
     assert (tmp_path / "values.npy").read_bytes() == before
 
 
-def test_loaded_networks_play(tmp_path: Path) -> None:
+def test_an_ntuple_network_that_was_loaded_plays(tmp_path: Path) -> None:
     NTupleLearner(_options()).save(tmp_path)
     assert NTupleNetwork.load(tmp_path).next_moves(np.ones((3, 16), np.uint8)).shape == (3,)

@@ -174,7 +174,7 @@ def test_the_penalty_keeps_the_policy_near_its_start(start: Checkpoint) -> None:
     assert divergence(kl_weight=5.0) < divergence(kl_weight=0.0) / 3
 
 
-def test_the_values_learn_first(start: Checkpoint) -> None:
+def test_the_value_network_learns_before_the_policy(start: Checkpoint) -> None:
     run = PPO(_options(value_head_start=512.0, positions=5_120.0), start, CPU)
     before = {name: value.clone() for name, value in run.policy.state_dict().items()}
     value_before = run.value_network.last.weight.clone()

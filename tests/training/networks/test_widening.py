@@ -27,7 +27,7 @@ def _planes() -> torch.Tensor:
 @pytest.mark.parametrize(
     ("features", "dense"), [(7, [8, 5]), (3, [20, 5]), (3, [8, 11]), (10, [16, 12])], ids=str
 )
-def test_the_answers_stay(narrow: nn.Module, features: int, dense: list[int]) -> None:
+def test_a_widened_network_answers_as_before(narrow: nn.Module, features: int, dense: list[int]) -> None:
     wanted = {**NARROW, "features": features, "dense": dense}
     wide = fitted(narrow, NARROW, wanted, "", seed=1)
     assert {name: each.shape for name, each in wide.state_dict().items()} == {
@@ -54,7 +54,7 @@ def test_copies_of_a_unit_come_to_differ(outputs: int) -> None:
             assert apart.min() > 1e-3, name
 
 
-def test_every_process_widens_alike(narrow: nn.Module) -> None:
+def test_every_process_widens_a_network_alike(narrow: nn.Module) -> None:
     wanted = {**NARROW, "features": 4}
     once, again = (fitted(narrow, NARROW, wanted, "", seed=1).state_dict() for _ in range(2))
     other = fitted(narrow, NARROW, wanted, "", seed=2).state_dict()

@@ -98,6 +98,19 @@ def student(trainers: dict[str, Trainer]) -> Trainer:
     return trainers["student"]
 
 
+@pytest.fixture(scope="module")
+def trained_once(trainers: dict[str, Trainer], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained")
+    trainers["student"].train(folder, positions=320.0)
+    return folder
+
+
+@pytest.fixture
+def trained(trained_once: Path, tmp_path: Path) -> Path:
+    """The folder of a student that has learned from 320 positions; the test may do what it likes with it."""
+    return Path(shutil.copytree(trained_once, tmp_path / "trained"))
+
+
 def test_a_run_goes_on_where_it_stopped(trainer: Trainer, tmp_path: Path) -> None:
     run = trainer.train(tmp_path, positions=320.0)
     resumed = trainer.make(positions=320.0)
@@ -111,17 +124,6 @@ def test_a_run_goes_on_where_it_stopped(trainer: Trainer, tmp_path: Path) -> Non
     assert saved.training["positions"] == run.positions
     _assert_same(saved.network.state_dict(), run.averaged.module.state_dict())
     assert resumed.learn().positions > run.positions
-
-
-def test_a_new_run_leaves_the_checkpoint_of_another_run_alone(student: Trainer, tmp_path: Path) -> None:
-    student.train(tmp_path, positions=320.0)
-    before = checkpoints.load(tmp_path / "net").sha256
-    shutil.rmtree(tmp_path / "run")
-    with pytest.raises(
-        TrainingError, match="net holds the network of another run; remove it, or name another"
-    ):
-        student.train(tmp_path, positions=640.0)
-    assert checkpoints.load(tmp_path / "net").sha256 == before
 
 
 def test_a_run_that_goes_on_leaves_the_checkpoint_of_another_run_alone(
@@ -157,12 +159,46 @@ def _change_checkpoint(folder: Path, change: Callable[[dict[str, Any]], object])
 NAMES = ("identity", "is_older", "run")
 
 
+def _begin_anew(_: Trainer, folder: Path) -> None:
+    shutil.rmtree(folder / "run")
+
+
+def _take_the_name(_: Trainer, folder: Path) -> None:
+    _change_checkpoint(folder, lambda training: training.pop("run"))
+
+
+def _forget_the_training(_: Trainer, folder: Path) -> None:
+    _make_older(folder, *NAMES)
+    _change_checkpoint(folder, lambda training: training.clear())
+
+
+def _save_twice_and_take_the_name(student: Trainer, folder: Path) -> None:
+    _make_older(folder, *NAMES)
+    for positions in (640.0, 960.0):
+        student.train(folder, positions=positions)
+    _take_the_name(student, folder)
+
+
+@pytest.mark.parametrize(
+    "part", [_begin_anew, _take_the_name, _forget_the_training, _save_twice_and_take_the_name]
+)
+def test_a_checkpoint_that_is_not_the_runs_own_stays(
+    student: Trainer, trained: Path, part: Callable[[Trainer, Path], None]
+) -> None:
+    part(student, trained)
+    before = checkpoints.load(trained / "net").sha256
+    with pytest.raises(
+        TrainingError, match="net holds the network of another run; remove it, or name another"
+    ):
+        student.train(trained, positions=1280.0)
+    assert checkpoints.load(trained / "net").sha256 == before
+
+
 @pytest.mark.parametrize("than", [NAMES, (*NAMES, "stages")], ids=["names", "stages"])
 def test_a_run_that_is_older_than_names_of_runs_goes_on(
-    student: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, than: tuple[str, ...]
+    student: Trainer, trained: Path, monkeypatch: pytest.MonkeyPatch, than: tuple[str, ...]
 ) -> None:
-    student.train(tmp_path, positions=320.0)
-    _make_older(tmp_path, *than)
+    _make_older(trained, *than)
 
     def no_save(*_: Any, **__: Any) -> None:
         raise OSError("the disk is full")
@@ -170,10 +206,10 @@ def test_a_run_that_is_older_than_names_of_runs_goes_on(
     with monkeypatch.context() as patched:
         patched.setattr(checkpoints, "save", no_save)
         with pytest.raises(OSError, match="full"):
-            student.train(tmp_path, positions=640.0)  # then the state has a name, and the checkpoint has none
+            student.train(trained, positions=640.0)  # then the state has a name, and the checkpoint has none
     for positions in (640.0, 960.0):
-        student.train(tmp_path, positions=positions)
-    assert checkpoints.load(tmp_path / "net").training["positions"] == 960
+        student.train(trained, positions=positions)
+    assert checkpoints.load(trained / "net").training["positions"] == 960
 
 
 def test_an_older_run_leaves_a_checkpoint_without_a_name_alone_if_its_stages_differ(
@@ -188,55 +224,24 @@ def test_an_older_run_leaves_a_checkpoint_without_a_name_alone_if_its_stages_dif
         train(student.make(positions=640.0), *folders, student.curves, lambda _: None)
 
 
-def test_a_run_with_a_name_leaves_a_checkpoint_without_one_alone(student: Trainer, tmp_path: Path) -> None:
-    student.train(tmp_path, positions=320.0)
-    _change_checkpoint(tmp_path, lambda training: training.pop("run"))
-    with pytest.raises(TrainingError, match="net holds the network of another run"):
-        student.train(tmp_path, positions=640.0)
-
-
-def test_an_older_run_that_has_saved_twice_takes_no_checkpoint_without_a_name(
-    student: Trainer, tmp_path: Path
-) -> None:
-    student.train(tmp_path, positions=320.0)
-    _make_older(tmp_path, *NAMES)
-    for positions in (640.0, 960.0):
-        student.train(tmp_path, positions=positions)
-    _change_checkpoint(tmp_path, lambda training: training.pop("run"))
-    with pytest.raises(TrainingError, match="net holds the network of another run"):
-        student.train(tmp_path, positions=1280.0)
-
-
-def test_an_older_run_leaves_a_checkpoint_that_tells_nothing_of_its_training_alone(
-    student: Trainer, tmp_path: Path
-) -> None:
-    student.train(tmp_path, positions=320.0)
-    _make_older(tmp_path, *NAMES)
-    _change_checkpoint(tmp_path, lambda training: training.clear())
-    with pytest.raises(TrainingError, match="net holds the network of another run"):
-        student.train(tmp_path, positions=640.0)
-
-
 @pytest.mark.parametrize("stages", [None, [{}], "x"])
 def test_damaged_stages_of_an_older_checkpoint_are_told(
-    student: Trainer, tmp_path: Path, stages: object
+    student: Trainer, trained: Path, stages: object
 ) -> None:
-    student.train(tmp_path, positions=320.0)
-    _make_older(tmp_path, *NAMES)
-    _change_checkpoint(tmp_path, lambda training: training.update(stages=stages))
+    _make_older(trained, *NAMES)
+    _change_checkpoint(trained, lambda training: training.update(stages=stages))
     with pytest.raises(TrainingError, match=r"net is damaged \(not stages: .* name another --checkpoint"):
-        student.train(tmp_path, positions=640.0)
+        student.train(trained, positions=640.0)
 
 
 @pytest.mark.parametrize("content", ["no JSON", "null", '{"format": 1, "training": []}', "[" * 100_000])
 def test_a_checkpoint_that_cannot_be_read_is_not_replaced_and_said_to_be_so(
-    student: Trainer, tmp_path: Path, content: str
+    student: Trainer, trained: Path, content: str
 ) -> None:
-    student.train(tmp_path, positions=320.0)
-    (tmp_path / "net" / "checkpoint.json").write_text(content)
+    (trained / "net" / "checkpoint.json").write_text(content)
     with pytest.raises(TrainingError, match=r"not a checkpoint description .* name another --checkpoint"):
-        student.train(tmp_path, positions=640.0)
-    assert (tmp_path / "net" / "checkpoint.json").read_text() == content
+        student.train(trained, positions=640.0)
+    assert (trained / "net" / "checkpoint.json").read_text() == content
 
 
 @pytest.mark.parametrize(
@@ -244,25 +249,23 @@ def test_a_checkpoint_that_cannot_be_read_is_not_replaced_and_said_to_be_so(
     [("positions", -5), ("positions", "x"), ("seconds", None), ("seconds", float("nan")), ("stages", [{}])],
 )
 def test_a_state_with_impossible_counts_is_damaged(
-    student: Trainer, tmp_path: Path, name: str, value: object
+    student: Trainer, trained: Path, name: str, value: object
 ) -> None:
-    student.train(tmp_path, positions=320.0)
-    state = checkpoints.load_tensors(tmp_path / "run" / "state.pt")
-    checkpoints.save_tensors(tmp_path / "run" / "state.pt", state | {name: value})
+    state = checkpoints.load_tensors(trained / "run" / "state.pt")
+    checkpoints.save_tensors(trained / "run" / "state.pt", state | {name: value})
     with pytest.raises(TrainingError, match=rf"state\.pt is damaged .*{name}"):
-        student.train(tmp_path, positions=640.0)
+        student.train(trained, positions=640.0)
 
 
-def test_a_state_of_which_one_bit_has_changed_is_damaged(student: Trainer, tmp_path: Path) -> None:
-    student.train(tmp_path, positions=320.0)
-    file = tmp_path / "run" / "state.pt"
+def test_a_state_of_which_one_bit_has_changed_is_damaged(student: Trainer, trained: Path) -> None:
+    file = trained / "run" / "state.pt"
     with ZipFile(file) as archive:
         tensor = archive.getinfo("archive/data/1")
     content = bytearray(file.read_bytes())
     content[tensor.header_offset + 200] ^= 1  # in it, or in one that follows
     file.write_bytes(content)
     with pytest.raises(TrainingError, match=r"state\.pt is damaged .*archive/data/\d+ is not"):
-        student.train(tmp_path, positions=640.0)
+        student.train(trained, positions=640.0)
 
 
 @pytest.mark.parametrize("place", ["file", "file/net"])
@@ -299,7 +302,7 @@ def test_two_processes_do_not_train_in_one_folder(student: Trainer, tmp_path: Pa
     assert run.finished
 
 
-def test_files_of_others_stay(student: Trainer, tmp_path: Path) -> None:
+def test_a_run_leaves_files_of_others_in_its_folders(student: Trainer, tmp_path: Path) -> None:
     others = (tmp_path / "run" / "tensorboard" / "mine.txt", tmp_path / "net" / "weights-final.pt")
     for file in others:
         file.parent.mkdir(parents=True)
@@ -360,13 +363,12 @@ def test_a_checkpoint_tells_every_stage_of_its_run_and_the_teachers_digest(
     assert {stage["teacher_sha256"] for stage in (first, second)} == {digest}
 
 
-def test_a_state_that_is_older_than_stages_counts_as_one(student: Trainer, tmp_path: Path) -> None:
-    student.train(tmp_path, positions=320.0)
-    state = checkpoints.load_tensors(tmp_path / "run" / "state.pt")
+def test_a_state_that_is_older_than_stages_counts_as_one(student: Trainer, trained: Path) -> None:
+    state = checkpoints.load_tensors(trained / "run" / "state.pt")
     del state["stages"]
-    checkpoints.save_tensors(tmp_path / "run" / "state.pt", state)
-    student.train(tmp_path, positions=640.0)
-    first, second = checkpoints.load(tmp_path / "net").training["stages"]
+    checkpoints.save_tensors(trained / "run" / "state.pt", state)
+    student.train(trained, positions=640.0)
+    first, second = checkpoints.load(trained / "net").training["stages"]
     assert (first["method"], first["positions"], second["positions"]) == (UNRECORDED, 320, 320)
 
 
@@ -421,7 +423,7 @@ def test_another_runs_state_is_refused(trainer: Trainer, tmp_path: Path) -> None
         resume(trainer.make(**trainer.other_size), tmp_path)
 
 
-def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_state(
+def test_neither_a_loss_that_is_no_number_nor_broken_weights_replace_the_last_good_state(
     trainer: Trainer, tmp_path: Path
 ) -> None:
     trainer.train(tmp_path, positions=256.0)
@@ -429,19 +431,11 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_state(
     digest = checkpoints.load(tmp_path / "net").sha256
     with pytest.raises(TrainingError, match="loss became"):
         trainer.train(tmp_path, positions=1e9, learning_rate=1e30)
-    assert (tmp_path / "run" / "state.pt").read_bytes() == before
-    assert checkpoints.load(tmp_path / "net").sha256 == digest
 
-
-def test_weights_that_the_last_update_broke_are_not_saved(trainer: Trainer, tmp_path: Path) -> None:
-    """No later loss shows that they are broken."""
-    trainer.train(tmp_path, positions=256.0)
-    before = (tmp_path / "run" / "state.pt").read_bytes()
-    digest = checkpoints.load(tmp_path / "net").sha256
     run = trainer.make(positions=512.0)
     learn = run.learn
 
-    def broken() -> Any:
+    def broken() -> Any:  # by the last update, so that no later loss shows it
         progress = learn()
         with torch.no_grad():
             next(run.averaged.parameters()).fill_(torch.inf)
@@ -483,11 +477,10 @@ def test_an_option_that_is_newer_than_a_run_makes_no_new_stage(student: Trainer,
     assert stage["positions"] == 128
 
 
-def test_a_run_does_not_go_on_with_another_seed(student: Trainer, tmp_path: Path) -> None:
-    student.train(tmp_path, positions=320.0)
+def test_a_run_does_not_go_on_with_another_seed(student: Trainer, trained: Path) -> None:
     refused = "the run has seed = 1, but the recipe has seed = 2; change it back, or name another --state"
     with pytest.raises(TrainingError, match=refused):
-        student.train(tmp_path, positions=320.0, seed=2)
+        student.train(trained, positions=320.0, seed=2)
 
 
 def test_a_full_disk_stops_and_keeps_the_last_good_state(
@@ -524,22 +517,20 @@ def test_ctrl_c_says_so_and_saves_the_state_and_the_checkpoint(
     assert (tmp_path / "net" / "checkpoint.json").exists()
 
 
-def test_a_history_cut_off_in_a_line_does_not_stop_a_run(student: Trainer, tmp_path: Path) -> None:
-    student.train(tmp_path, positions=320.0)
-    history = tmp_path / "run" / "history.jsonl"
+def test_a_history_cut_off_in_a_line_does_not_stop_a_run(student: Trainer, trained: Path) -> None:
+    history = trained / "run" / "history.jsonl"
     whole = history.read_text()
     history.write_text(whole + '{"seconds": 12')
-    student.train(tmp_path, positions=320.0)
+    student.train(trained, positions=320.0)
     assert history.read_text() == whole
 
 
 @pytest.mark.parametrize(
     "line", ['{"positions": 1', '{"loss": 1.0}', "[3]", '{"positions": "12"}', '{"positions": Infinity}']
 )
-def test_a_damaged_history_is_named_with_its_line(student: Trainer, tmp_path: Path, line: str) -> None:
-    student.train(tmp_path, positions=320.0)
-    history = tmp_path / "run" / "history.jsonl"
+def test_a_damaged_history_is_named_with_its_line(student: Trainer, trained: Path, line: str) -> None:
+    history = trained / "run" / "history.jsonl"
     history.write_text(f"{history.read_text()}{line}\n")
     count = len(history.read_text().splitlines())
     with pytest.raises(TrainingError, match=rf"history\.jsonl:{count}: not a report of a run"):
-        student.train(tmp_path, positions=320.0)
+        student.train(trained, positions=320.0)

@@ -38,5 +38,5 @@ def test_a_run_goes_on_from_what_it_was(before: list[Stage]) -> None:
     ],
     ids=["nothing", "further", "shorter before", "other options", "other method", "more stages"],
 )
-def test_another_run_does_not(before: list[Stage]) -> None:
+def test_a_run_does_not_go_on_from_what_another_run_was(before: list[Stage]) -> None:
     assert not goes_on(before, NOW)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -23,7 +22,7 @@ from octofold_training.learners.value_td import ValueLearning, ValueOptions
 from octofold_training.run.folders import alone_in
 from octofold_training.run.long_run import STATE, resume, save_state
 from octofold_training.run.processes import ONE_PROCESS, Processes
-from support.training import finished, octofold_train
+from support.training import Exchange, ThreadOfMany, finished, octofold_train
 from torch import nn
 
 ARCHITECTURE = {"kind": "cnn", "layers": 2, "channels": 16, "exponents": 16}
@@ -42,40 +41,14 @@ OPTIONS = DistilOptions(
 )
 
 
-class _Exchange:
-    """What the threads of a test give each other."""
-
-    def __init__(self, count: int) -> None:
-        self.barrier = threading.Barrier(count, timeout=60)
-        self.given: list[torch.Tensor | None] = [None] * count
-
-
-class _Thread(Processes):
-    """A thread in the place of a process."""
-
-    def __init__(self, rank: int, exchange: _Exchange) -> None:
-        super().__init__(rank, len(exchange.given))
-        self._exchange = exchange
-
-    def gathered(self, numbers: torch.Tensor) -> list[torch.Tensor]:
-        self._exchange.given[self.rank] = numbers.clone()
-        self._exchange.barrier.wait()
-        gathered = [each for each in self._exchange.given if each is not None]
-        self._exchange.barrier.wait()
-        return gathered
-
-    def added(self, numbers: torch.Tensor) -> torch.Tensor:
-        return numbers.copy_(torch.stack(self.gathered(numbers)).sum(dim=0))
-
-
 Make = Callable[[Processes], PooledRun[Any, Any]]
 
 
 def _two_runs(make: Make, prepare: Callable[[PooledRun[Any, Any]], Any], *updates: int) -> list[Any]:
     """Two threads that share a run; both `prepare` it and make these numbers of updates, a report each."""
-    exchange = _Exchange(2)
+    exchange = Exchange(2)
     # One after another: unlike processes, threads share the random numbers that the first weights come from.
-    runs = [make(_Thread(rank, exchange)) for rank in range(2)]
+    runs = [make(ThreadOfMany(rank, exchange)) for rank in range(2)]
 
     def learn(run: PooledRun[Any, Any]) -> None:
         prepare(run)
@@ -183,11 +156,11 @@ def test_a_state_that_is_older_than_the_games_of_each_process_goes_on(student: M
 
 @pytest.mark.parametrize("failing", [{0}, {1}, {0, 1}], ids=str)
 def test_where_one_process_fails_all_end_and_the_first_says_why(failing: set[int]) -> None:
-    exchange = _Exchange(2)
+    exchange = Exchange(2)
 
     def ended(rank: int) -> Exception | None:
         try:
-            with _Thread(rank, exchange).agreed():
+            with ThreadOfMany(rank, exchange).agreed():
                 if rank in failing:
                     raise TrainingError(f"process {rank} cannot begin")
         except Exception as error:
@@ -201,7 +174,7 @@ def test_where_one_process_fails_all_end_and_the_first_says_why(failing: set[int
     assert isinstance(found[1 - speaks], EndedElsewhere)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.long  # torchrun and its processes each import torch
 def test_a_run_that_process_0_refuses_ends_in_one_line_of_the_command(
     teacher: NTupleNetwork, tmp_path: Path
 ) -> None:
@@ -210,13 +183,13 @@ def test_a_run_that_process_0_refuses_ends_in_one_line_of_the_command(
     command = ("student", "small.toml", "--teacher", "teacher", "--device", "cpu")
     with alone_in(tmp_path / "runs" / "small"):
         process = octofold_train(*command, folder=tmp_path, processes=2)
-        _, said = process.communicate(timeout=250)
+        _, said = process.communicate()
     assert process.returncode == 1
     assert said.count("octofold-train: runs/small: another process is training in this folder\n") == 1
     assert "octofold_training/" not in said  # no traceback but torchrun's own
 
 
-@pytest.mark.timeout(300)  # on a machine that may be busy, a process takes long to begin
+@pytest.mark.long
 def test_the_command_plays_running_games_in_every_process(teacher: NTupleNetwork, tmp_path: Path) -> None:
     teacher.save(tmp_path / "teacher")
     (tmp_path / "small.toml").write_text(SMALL)

@@ -1,0 +1,162 @@
+"""Load in simulated time: what loops send and count, and where a search ends, whatever the machine does."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from octofold_client.errors import LoadTestError
+from octofold_client.loadtest.boards import played_boards
+from octofold_client.loadtest.forms import RETRY, Asker, CallFailed, Destination
+from octofold_client.loadtest.loads import Closed, Counts, Load, Open
+from octofold_client.loadtest.progress import LoadTestProgress
+from octofold_client.loadtest.report import remarks
+from octofold_client.loadtest.result import LoadTest, Setup
+from octofold_client.loadtest.running import Run
+from octofold_client.loadtest.steps import Limit, Plan, Step, hold
+from octofold_client.terminal.display import display_on
+from rich.console import Console
+from support.simulated_time import SimulatedLoop, simulated
+
+BOARDS = played_boards(15, 64)
+PLAN = Plan(ramp_seconds=1.0, window_seconds=1.0, most_windows=10)
+
+
+class FakeAsker:
+    """Answers after `seconds`; while one call blocks, the whole event loop stands still."""
+
+    to = Destination("", "", 10.0)
+    retry = RETRY
+
+    def __init__(self, seconds: float = 0.01, block_call: int = -1, fail_call: int = -1) -> None:
+        self._seconds = seconds
+        self._block_call, self._fail_call = block_call, fail_call
+        self.begun: list[float] = []
+
+    async def ask(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+        number = len(self.begun)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, SimulatedLoop)
+        self.begun.append(loop.now)
+        if number == self._block_call:
+            loop.now += 0.3
+        if number == self._fail_call:
+            raise CallFailed("RESOURCE_EXHAUSTED", "full")
+        await asyncio.sleep(self._seconds)
+        return np.zeros(len(boards), np.int8)
+
+    async def close(self) -> None:
+        pass
+
+
+class OneAtATime(FakeAsker):
+    """Answers one call after the other, `capacity` a second."""
+
+    def __init__(self, capacity: float) -> None:
+        super().__init__()
+        self._one_at_a_time = asyncio.Lock()
+        self._seconds_each = 1 / capacity
+
+    async def ask(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
+        async with self._one_at_a_time:
+            await asyncio.sleep(self._seconds_each)
+        return np.zeros(len(boards), np.int8)
+
+
+def generated(asker: Asker, load: Load, seconds: float = 0.5) -> Counts:
+    """The counts of one window without a ramp before it, in simulated time."""
+    with closing(simulated(lambda: asker, BOARDS)(load, 0.0, seconds)) as windows:
+        next(windows)
+        return next(windows)
+
+
+def test_a_closed_loop_asks_again_when_it_is_answered_and_counts_the_boards() -> None:
+    counts = generated(FakeAsker(), Closed(3))
+    assert counts.seconds == pytest.approx(0.5)
+    assert counts.answered == pytest.approx(150, abs=3)  # the last answers come as the window ends
+    assert counts.boards == 4 * counts.answered
+    assert counts.latencies.percentile(50) == pytest.approx(10_000, rel=1 / 256)
+    assert counts.late == 0
+
+
+def test_callers_that_think_ask_less_often() -> None:
+    counts = generated(FakeAsker(), Closed(10, think_seconds=0.09), seconds=20.0)
+    assert counts.sent == pytest.approx(2000, rel=0.1)
+
+
+def test_an_open_loop_sends_on_time_whatever_the_answers_take() -> None:
+    counts = generated(FakeAsker(seconds=0.2), Open(200, poisson=False))
+    assert counts.sent == pytest.approx(100, abs=1)
+    assert counts.latencies.percentile(50) == pytest.approx(200_000, rel=1 / 256)
+    assert counts.late == 0
+
+
+def test_latency_counts_from_the_intended_time_when_the_client_could_not_send() -> None:
+    counts = generated(FakeAsker(block_call=20), Open(200, poisson=False), seconds=0.8)
+    # Of 0.3 s at 200 calls a second, all but the last millisecond's are late, by 150 ms on average.
+    assert counts.late == pytest.approx(60, abs=1)
+    assert counts.latencies.max == pytest.approx(310_000, rel=0.02)
+
+
+def test_a_caller_that_was_refused_waits_and_its_call_is_counted_as_an_error_only() -> None:
+    asker = FakeAsker(fail_call=2)
+    counts = generated(asker, Closed(1))
+    assert counts.errors == {"RESOURCE_EXHAUSTED": 1}
+    assert counts.last_error == "RESOURCE_EXHAUSTED: full"
+    assert asker.begun[3] - asker.begun[2] == pytest.approx(0.1)
+    assert counts.sent - counts.answered in (1, 2)
+
+
+def searched(make_asker: Callable[[], Asker], limit: Limit, plan: Plan = PLAN) -> LoadTest:
+    """A finished search."""
+    setup = Setup("a:1", "m", "1", "int8", "ab", "0.2.0", "packed:4", 4, "games", 1, 0, 10.0, plan)
+    test = LoadTest(setup, limit)
+    progress = LoadTestProgress(test, display_on(Console(file=io.StringIO())), None)
+    Run(test, simulated(make_asker, BOARDS), lambda: None, progress).search(poisson=False)
+    assert test.finished
+    return test
+
+
+def test_the_search_ends_with_a_rate_that_holds_and_says_so() -> None:
+    limit = Limit(99, 20)
+    test = searched(lambda: OneAtATime(capacity=300), limit)
+    first, *tried = test.steps
+    assert first.load == Closed(1)
+    assert first.counts.calls_per_second == pytest.approx(300, rel=0.01)
+    held = [step.load.rate for step in tried if isinstance(step.load, Open) and step.holds(limit)]
+    failed = [step.load.rate for step in tried if isinstance(step.load, Open) and not step.holds(limit)]
+    assert test.highest_rate == max(held)
+    assert 280 < max(held) < min(failed) <= 1.05 * max(held)
+    assert remarks(test)[0] == "300 calls/s is the highest rate found that keeps p99 of 20 ms: 1,199 boards/s"
+
+
+def test_a_search_for_a_limit_that_no_rate_keeps_says_so() -> None:
+    test = searched(lambda: FakeAsker(seconds=0.03), Limit(50, 20))
+    assert test.highest_rate is None
+    assert remarks(test)[0] == "no rate keeps the limit, p50 of 20 ms"
+
+
+def test_a_step_waits_for_an_answer_that_takes_longer_than_all_its_windows() -> None:
+    step = Step(Closed(1))
+    hold(step, simulated(lambda: FakeAsker(seconds=100.0), BOARDS), PLAN)
+    assert step.complete
+    assert len(step.windows) in (99, 100)  # the call began with the ramp, and was answered as a window ended
+    assert step.counts.latencies.mean == pytest.approx(100e6)
+
+
+@pytest.mark.parametrize("windows", [1, 10])
+def test_a_search_ends_if_the_server_answers_no_call_in_time(windows: int) -> None:
+    class Deaf(FakeAsker):
+        async def ask(self, _: NDArray[np.uint8]) -> NDArray[np.int8]:
+            await asyncio.sleep(10.0)
+            raise CallFailed("DEADLINE_EXCEEDED", "no answer after 10 s")
+
+    expected = "^1 caller: all calls failed; last error: DEADLINE_EXCEEDED: no answer after 10 s"
+    with pytest.raises(LoadTestError, match=expected):
+        searched(Deaf, Limit(50, 20), replace(PLAN, most_windows=windows))
