@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import http.client
 import json
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -25,6 +23,7 @@ from octofold_server.backends.fakes import FakeBackend, RecordingBackend
 from octofold_server.config.options import Config
 from octofold_server.process.assembly import Parts, build
 from onnx import TensorProto, helper
+from support.forked_servers import ServerForks
 from support.servers import (
     Ask,
     Gate,
@@ -33,9 +32,9 @@ from support.servers import (
     ServeAll,
     ServeBackend,
     Served,
-    ServerProcess,
     Start,
     WriteVersion,
+    server_starter,
 )
 
 
@@ -123,31 +122,18 @@ def transport(request: pytest.FixtureRequest) -> str:
     return str(getattr(request, "param", "direct"))
 
 
+@pytest.fixture(scope="session")
+def server_forks() -> Iterator[ServerForks]:
+    forks = ServerForks()
+    yield forks
+    forks.close()
+
+
 @pytest.fixture
-def start_server(tmp_path: Path, transport: str) -> Iterator[Start]:
+def start_server(tmp_path: Path, transport: str, server_forks: ServerForks) -> Iterator[Start]:
     """Start octofold-serve on a free port, with tmp_path/models unless told otherwise."""
-    started: list[ServerProcess] = []
-
-    def start(
-        *arguments: str, ready: bool = True, program: Sequence[str] = ("-m", "octofold_server.cli")
-    ) -> ServerProcess:
-        number = len(started)
-        port_file, log_file = tmp_path / f"port-{number}", tmp_path / f"log-{number}"
-        command = [sys.executable, *program, "--port", "0", "--grace", "0"]
-        command += ["--models", str(tmp_path / "models"), "--port-file", str(port_file)]
-        command += ["--transport", transport, *arguments]
-        with log_file.open("wb") as log:
-            server = ServerProcess(subprocess.Popen(command, stderr=log), log_file, port_file)
-        started.append(server)
-        if ready:
-            server.wait_until_ready()
-        return server
-
-    yield start
-    for server in started:
-        if server.process.poll() is None:
-            server.process.kill()
-            server.process.wait()
+    with server_starter(tmp_path, server_forks, tmp_path / "models", transport) as start:
+        yield start
 
 
 @pytest.fixture

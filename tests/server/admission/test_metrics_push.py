@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -121,15 +120,10 @@ def move(channel: grpc.Channel) -> None:
 
 
 def test_a_collector_gets_the_numbers_of_the_page_of_all_processes_and_may_go_away(
-    write_version: WriteVersion, start_server: Start, ask: Ask, tmp_path: Path, collector: Collector
+    write_version: WriteVersion, start_server: Start, ask: Ask, collector: Collector
 ) -> None:
     write_version()
-    rest_port = tmp_path / "rest-port"
-    server = start_server(
-        *("--processes", "2", "--push-metrics", "0.2", "--tracing"),
-        *("--rest-port", "0", "--rest-port-file", str(rest_port)),
-    )
-    server.rest_port = int(rest_port.read_text())
+    server = start_server("--processes", "2", "--push-metrics", "0.2", "--tracing", rest=True)
     for _ in range(CALLS):
         on_a_connection_of_its_own(server.target, move)
     collector.wait_for_calls(CALLS)

@@ -40,9 +40,7 @@ def test_two_processes_are_one_service_that_outlives_one_of_them(
     write_version: WriteVersion, start_server: Start, tmp_path: Path, page: Callable[[Any], str]
 ) -> None:
     write_version()
-    rest_port = tmp_path / "rest-port"
-    server = start_server("--processes", "2", "--rest-port", "0", "--rest-port-file", str(rest_port))
-    server.rest_port = int(rest_port.read_text())
+    server = start_server("--processes", "2", rest=True)
     assert len(members(server)) == 2
 
     for _ in range(24):

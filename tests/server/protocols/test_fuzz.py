@@ -12,7 +12,6 @@ import random
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
@@ -203,11 +202,9 @@ def _quietly(replies: Iterator[Any]) -> Iterator[Any]:
 
 
 @pytest.fixture
-def server(write_version: WriteVersion, start_server: Start, tmp_path: Path) -> ServerProcess:
+def server(write_version: WriteVersion, start_server: Start) -> ServerProcess:
     write_version("fake")
-    process = start_server("--rest-port", "0", "--rest-port-file", str(tmp_path / "rest-port"))
-    process.rest_port = int((tmp_path / "rest-port").read_text())
-    return process
+    return start_server(rest=True)
 
 
 def test_any_bytes_over_a_real_connection_end_every_rpc_with_a_status_of_ours(server: ServerProcess) -> None:

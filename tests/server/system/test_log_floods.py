@@ -35,9 +35,7 @@ def server(form: str, write_version: WriteVersion, start_server: Start, tmp_path
     write_version("fake")
     (tmp_path / "tokens").write_text("a-token\n")
     arguments = ["--tokens", str(tmp_path / "tokens"), "--log-format", form]
-    process = start_server(*arguments, "--rest-port", "0", "--rest-port-file", str(tmp_path / "rest-port"))
-    process.rest_port = int((tmp_path / "rest-port").read_text())
-    return process
+    return start_server(*arguments, rest=True)
 
 
 def left_out(log: str) -> int:

@@ -7,7 +7,6 @@ import json
 import socket
 import time
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -28,13 +27,10 @@ INDEX = "/v2/repository/index"
 
 
 @pytest.fixture
-def server(write_version: WriteVersion, start_server: Start, tmp_path: Path) -> ServerProcess:
+def server(write_version: WriteVersion, start_server: Start) -> ServerProcess:
     """A server process that gives bodies much time to arrive."""
     write_version("fake")
-    rest_port = tmp_path / "rest-port"
-    server = start_server("--rest-port", "0", "--rest-port-file", str(rest_port), "--message-timeout", "300")
-    server.rest_port = int(rest_port.read_text())
-    return server
+    return start_server("--message-timeout", "300", rest=True)
 
 
 def began(server: ServerProcess, path: str, *headers: str, sent: bytes = b"") -> socket.socket:
