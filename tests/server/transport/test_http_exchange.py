@@ -6,7 +6,7 @@ import asyncio
 import json
 import socket
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import grpc
@@ -19,6 +19,7 @@ from octofold_server.batching.statistics import Refusals
 from octofold_server.transport.http_exchange import Arrival, Bodies
 from support.rest_requests import BOARDS, INFER, described
 from support.servers import Ask, ServerProcess, Start, WriteVersion
+from support.spending import at_most
 from support.waiting import wait_for
 
 MIB = 2**20
@@ -116,3 +117,15 @@ def test_bodies_that_are_never_finished_make_room_for_others(ask: Ask, server: S
         wait_for(lambda: ask(server, "POST", INFER, BODY).status == 200)
         page = ask(server, "GET", "/metrics")
         assert b'octofold_failures_total{model="",version="",code="RESOURCE_EXHAUSTED"}' in page.body
+
+
+def test_requests_of_a_client_that_reads_no_replies_are_not_kept(server: ServerProcess) -> None:
+    requests = b"GET /v2 HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2000
+    with (
+        at_most(server.process.pid, 10.0, 50 * MIB, "unread replies"),
+        socket.create_connection(("127.0.0.1", server.rest_port), timeout=1.0) as client,
+        suppress(TimeoutError),  # the server has stopped to read
+    ):
+        for _ in range(25 * MIB // len(requests)):
+            client.sendall(requests)
+    assert server.process.poll() is None
