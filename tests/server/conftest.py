@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -16,7 +15,7 @@ import numpy as np
 import onnx
 import pytest
 from numpy.typing import NDArray
-from octofold_game.model import BOARDS, CARD_FILE, GRAPH_FILES, OUTPUTS, Tensor
+from octofold_game.model import BOARDS, OUTPUTS, Tensor
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.backend import Backend
 from octofold_server.backends.fakes import FakeBackend, RecordingBackend
@@ -34,7 +33,9 @@ from support.servers import (
     Served,
     Start,
     WriteVersion,
+    new_gate,
     server_starter,
+    write_model,
 )
 
 
@@ -88,24 +89,7 @@ def write_version(tmp_path: Path, graph: bytes) -> WriteVersion:
     def write(
         name: str = "tiny", version: int = 1, model: bytes = graph, *, beside: bool = False, **fields: Any
     ) -> Path:
-        folder = tmp_path / "models" / name / (f".{version}.partial" if beside else str(version))
-        folder.mkdir(parents=True)
-        (folder / GRAPH_FILES["fp32"]).write_bytes(model)
-        precision = {
-            "file": GRAPH_FILES["fp32"],
-            "sha256": hashlib.sha256(model).hexdigest(),
-            "agreement": 1.0,
-        }
-        card = {
-            "format": 1,
-            "name": name,
-            "version": version,
-            "largest_exponent": 15,
-            "precisions": {"fp32": precision},
-            **fields,
-        }
-        (folder / CARD_FILE).write_text(json.dumps(card), encoding="utf-8")
-        return folder
+        return write_model(tmp_path / "models", model, name, version, beside=beside, **fields)
 
     return write
 
@@ -138,10 +122,7 @@ def start_server(tmp_path: Path, transport: str, server_forks: ServerForks) -> I
 
 @pytest.fixture
 def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
-    folder = tmp_path / "gate"
-    folder.mkdir()
-    monkeypatch.setenv("GATE", str(folder))
-    return Gate(folder, Path(__file__).with_name("gated_server.py"))
+    return new_gate(tmp_path / "gate", monkeypatch)
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import grpc
+import pytest
+from octofold_game.model import CARD_FILE, GRAPH_FILES
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.admission.admission import Admission
@@ -36,6 +38,33 @@ class WriteVersion(Protocol):
     def __call__(
         self, name: str = ..., version: int = ..., model: bytes = ..., *, beside: bool = ..., **fields: Any
     ) -> Path: ...
+
+
+def write_model(
+    repository: Path,
+    model: bytes,
+    name: str = "tiny",
+    version: int = 1,
+    *,
+    beside: bool = False,
+    **fields: Any,
+) -> Path:
+    """Write a version, or its folder `beside` it under a name that servers pass over; keywords overwrite
+    fields of its card."""
+    folder = repository / name / (f".{version}.partial" if beside else str(version))
+    folder.mkdir(parents=True)
+    (folder / GRAPH_FILES["fp32"]).write_bytes(model)
+    digest = hashlib.sha256(model).hexdigest()
+    card = {
+        "format": 1,
+        "name": name,
+        "version": version,
+        "largest_exponent": 15,
+        "precisions": {"fp32": {"file": GRAPH_FILES["fp32"], "sha256": digest, "agreement": 1.0}},
+        **fields,
+    }
+    (folder / CARD_FILE).write_text(json.dumps(card), encoding="utf-8")
+    return folder
 
 
 @dataclass
@@ -152,6 +181,13 @@ class Gate:
 
     def _file(self, version: Path) -> Path:
         return self._folder / hashlib.sha256((version / "model.onnx").read_bytes()).hexdigest()
+
+
+def new_gate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """A gate for the servers that are started from now on."""
+    folder.mkdir(exist_ok=True)
+    monkeypatch.setenv("GATE", str(folder))
+    return Gate(folder, Path(__file__).parents[1] / "server" / "gated_server.py")
 
 
 @dataclass
