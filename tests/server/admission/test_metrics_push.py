@@ -54,12 +54,12 @@ class Collector(metrics_service_pb2_grpc.MetricsServiceServicer):
 
     def wait_for_calls(self, calls: int) -> None:
         with self._changed:
-            assert self._changed.wait_for(lambda: self.reports > 0 and self.calls() == calls, timeout=30)
+            assert self._changed.wait_for(lambda: self.reports > 0 and self.calls() == calls, timeout=100)
 
     def wait_for_another(self) -> None:
         count = self.reports
         with self._changed:
-            assert self._changed.wait_for(lambda: self.reports > count, timeout=30)
+            assert self._changed.wait_for(lambda: self.reports > count, timeout=100)
 
     def metric(self, name: str) -> Any:
         (scope,) = self.newest.scope_metrics
@@ -116,7 +116,7 @@ def changes_by_itself(name: str) -> bool:
 
 def move(channel: grpc.Channel) -> None:
     ask = pb.NextMoveRequest(board=[1] * 16)
-    OctofoldServiceStub(channel).NextMove(ask, metadata=HEADERS, wait_for_ready=True, timeout=30)
+    OctofoldServiceStub(channel).NextMove(ask, metadata=HEADERS, wait_for_ready=True, timeout=100)
 
 
 def test_a_collector_gets_the_numbers_of_the_page_of_all_processes_and_may_go_away(

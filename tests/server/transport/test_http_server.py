@@ -8,7 +8,6 @@ import json
 import re
 import socket
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -299,14 +298,13 @@ def test_probes_answer_while_models_load_and_are_not_ready_before(
         port = free.getsockname()[1]
     server = start_server("--rest-port", str(port), ready=False, program=gate.program)
     server.rest_port = port
-    give_up = time.monotonic() + 60
-    while True:
-        try:
-            assert ask(server, "GET", "/healthz").status == 200
-            break
-        except ConnectionError:
-            assert time.monotonic() < give_up
-            time.sleep(0.05)
+
+    def is_alive() -> bool:
+        with suppress(ConnectionError):
+            return ask(server, "GET", "/healthz").status == 200
+        return False
+
+    wait_for(is_alive)
     assert ask(server, "GET", "/readyz").status == 503
     reply = ask(server, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]})
     assert (reply.status, reply.json["error"]) == (503, "the server is starting")
