@@ -120,6 +120,17 @@ def start_server(tmp_path: Path, transport: str, server_forks: ServerForks) -> I
         yield start
 
 
+@pytest.fixture(scope="module")
+def start_shared(
+    tmp_path_factory: pytest.TempPathFactory, server_forks: ServerForks, graph: bytes
+) -> Iterator[Start]:
+    """Start a server of the model `fake` that the tests of a file share."""
+    folder = tmp_path_factory.mktemp("server")
+    write_model(folder / "models", graph, "fake")
+    with server_starter(folder, server_forks, folder / "models") as start:
+        yield start
+
+
 @pytest.fixture
 def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
     return new_gate(tmp_path / "gate", monkeypatch)

@@ -100,16 +100,21 @@ def test_the_first_ctrl_c_says_what_a_second_does_and_the_second_does_it(
     ],
 )
 def test_what_is_wrong_is_one_line(
-    tmp_path: Path, arguments: list[str], environment: dict[str, str], code: int, error: str
+    start_server: Start,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    arguments: list[str],
+    environment: dict[str, str],
+    code: int,
+    error: str,
 ) -> None:
-    command = [*COMMAND, "--port", "0", *arguments]
     (tmp_path / "models").mkdir()
-    done = subprocess.run(
-        command, cwd=tmp_path, env={**os.environ, **environment}, capture_output=True, text=True
-    )
-    assert done.returncode == code
-    assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
+    monkeypatch.chdir(tmp_path)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    server = start_server(*arguments, ready=False)
+    assert server.wait() == code
+    (line,) = server.log.splitlines()
     assert line.startswith(f"octofold-serve: {error}")
     assert "[Errno" not in line
 

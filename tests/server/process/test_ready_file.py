@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from octofold_server.process.ready_file import ReadyFile
 from support.certificates import Authority
@@ -25,7 +26,7 @@ def test_it_is_touched_while_the_server_is_ready_and_gone_while_it_stops(
 ) -> None:
     write_version()
     file = tmp_path / "ready"
-    flags = ["--ready-file", str(file), "--grace", "60"]
+    flags = ["--ready-file", str(file), "--grace", "3600"]
     if tls:
         pair = Authority(tmp_path, "authority").issue("server")
         flags += ["--tls-certificate", str(pair.certificate), "--tls-key", str(pair.key)]
@@ -46,6 +47,7 @@ def test_a_server_that_is_suspended_lets_it_grow_old(
     file = tmp_path / "ready"
     server = start_server("--ready-file", str(file))
     server.process.send_signal(signal.SIGSTOP)
+    wait_for(lambda: psutil.Process(server.process.pid).status() == psutil.STATUS_STOPPED)
     before = file.stat().st_mtime_ns
     with ReadyFile(tmp_path / "other", lambda: True):
         for _ in range(2):

@@ -13,9 +13,8 @@ import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, MethodDescriptor
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.octofold.v1 import inference_pb2 as pb
-from support.forked_servers import ServerForks
 from support.grpc_calls import raw_stream
-from support.servers import ServerProcess, server_starter, write_model
+from support.servers import ServerProcess, Start
 from support.spending import at_most
 
 SIZE = 8 * 2**20 - 4096
@@ -104,13 +103,8 @@ def spends_little(server: ServerProcess, shape: str) -> AbstractContextManager[N
 
 
 @pytest.fixture(scope="module")
-def server(
-    tmp_path_factory: pytest.TempPathFactory, server_forks: ServerForks, graph: bytes
-) -> Iterator[ServerProcess]:
-    folder = tmp_path_factory.mktemp("server")
-    write_model(folder / "models", graph, "fake")
-    with server_starter(folder, server_forks, folder / "models") as start:
-        yield start("--lanes", "1", "--max-boards", str(SIZE // 16), rest=True)
+def server(start_shared: Start) -> ServerProcess:
+    return start_shared("--lanes", "1", "--max-boards", str(SIZE // 16), rest=True)
 
 
 def end_of(channel: grpc.Channel, method: str, message: bytes) -> grpc.StatusCode:

@@ -18,7 +18,7 @@ from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.batching.statistics import Refusals
 from octofold_server.transport.http_exchange import Arrival, Bodies
 from support.rest_requests import BOARDS, INFER, described
-from support.servers import Ask, ServerProcess, Start, WriteVersion
+from support.servers import Ask, ServerProcess, Start
 from support.spending import at_most
 from support.waiting import wait_for
 
@@ -27,11 +27,10 @@ BODY = {"inputs": [described(data=BOARDS.tolist())]}
 INDEX = "/v2/repository/index"
 
 
-@pytest.fixture
-def server(write_version: WriteVersion, start_server: Start) -> ServerProcess:
+@pytest.fixture(scope="module")
+def server(start_shared: Start) -> ServerProcess:
     """A server process that gives bodies much time to arrive."""
-    write_version("fake")
-    return start_server("--message-timeout", "300", rest=True)
+    return start_shared("--message-timeout", "3600", rest=True)
 
 
 def began(server: ServerProcess, path: str, *headers: str, sent: bytes = b"") -> socket.socket:
