@@ -39,7 +39,6 @@ from soak_loads import MEMORY_IS_RETURNED, Load, Server, Trouble, problems, quie
 WARM_SECONDS = 20.0
 """Load before the first figures: pools grow to their size, and every kind of call is made."""
 PROGRESS_SECONDS = 30.0
-TROUBLE_SECONDS = 5.0
 LARGEST_EXPONENT = 15
 BOARDS = 2048
 CLEAR_VOTES = 4
@@ -75,6 +74,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--model", default="swift", help="model to call, its newest version (default: swift)")
     parser.add_argument("--processes", type=int, default=1, help="server processes (default: 1)")
     parser.add_argument("--callers", type=int, default=2, help="threads for each kind of call (default: 2)")
+    parser.add_argument(
+        "--trouble-seconds", type=float, default=5.0, help="seconds between two disturbances (default: 5)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of all random choices (default: 0)")
     return parser.parse_args()
 
@@ -108,7 +110,7 @@ def clear_boards(target: str, seed: int) -> tuple[NDArray[np.uint8], NDArray[np.
 
 def soak(server: Server, seconds: float, arguments: argparse.Namespace) -> int:
     """Warm up, put the server under load, and report; returns the exit code."""
-    troubles = Trouble.common(TROUBLE_SECONDS)
+    troubles = Trouble.common(arguments.trouble_seconds)
     warming = Load(server, KINDS, Trouble.common(1.0), arguments.callers, arguments.seed)
     warming.start()
     print(f"warming up for {WARM_SECONDS:.0f} s", file=sys.stderr)
@@ -116,7 +118,7 @@ def soak(server: Server, seconds: float, arguments: argparse.Namespace) -> int:
     warming.stop()
     before = quiet_figures(server)
     if arguments.processes > 1:
-        troubles.append(Trouble.killing(TROUBLE_SECONDS))
+        troubles.append(Trouble.killing(arguments.trouble_seconds))
     load = Load(server, KINDS, troubles, arguments.callers, arguments.seed + 1)
     began = time.monotonic()
     load.start()

@@ -205,7 +205,7 @@ def serve_all(write_version: WriteVersion, tmp_path: Path, transport: str) -> Se
 
 
 def _ask(server: HasRest, method: str, path: str, body: Any = None, **headers: str) -> RestReply:
-    connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=100)
     try:
         body = json.dumps(body) if isinstance(body, dict | list) else body
         connection.request(method, path, body, {name.replace("_", "-"): v for name, v in headers.items()})

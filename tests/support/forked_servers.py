@@ -113,7 +113,7 @@ class _Original:
         while True:
             request, descriptors, _, _ = socket.recv_fds(self._requests, LONGEST_REQUEST, 2)
             if not request:
-                for pid in self._copies:  # of tests that have failed
+                for pid in list(self._copies):  # of tests that have failed
                     os.kill(pid, signal.SIGKILL)
                 return
             stderr, news = descriptors

@@ -78,8 +78,12 @@ class ServerProcess:
     """Set by who starts it with REST."""
 
     @property
+    def port(self) -> str:
+        return self.port_file.read_text().strip()
+
+    @property
     def target(self) -> str:
-        return f"127.0.0.1:{self.port_file.read_text().strip()}"
+        return f"127.0.0.1:{self.port}"
 
     @property
     def log(self) -> str:

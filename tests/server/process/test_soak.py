@@ -15,12 +15,11 @@ SOAK = Path(__file__).parents[3] / "bench" / "soak.py"
 @pytest.mark.long
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_server_that_bore_everything_is_as_it_was_before(repository: Path, processes: int) -> None:
-    flags = ["--minutes", "0.2", "--models", str(repository), "--model", "small", "--callers", "1"]
-    command = [sys.executable, str(SOAK), *flags, "--processes", str(processes)]
+    flags = ["--minutes", "0.4", "--trouble-seconds", "1", "--callers", "1", "--processes", str(processes)]
+    command = [sys.executable, str(SOAK), *flags, "--models", str(repository), "--model", "small"]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
-    found = json.loads(run.stdout.splitlines()[-1])
-    assert found["problems"] == []
-    assert found["calls"] > 0
-    assert len(found["done"]) > 3  # the troubles
     assert "Traceback" not in run.stderr
+    found = json.loads(run.stdout.splitlines()[-1])
+    assert found["calls"] > 0
+    assert set(found["done"]) == {"reload", "unload", "load"} | ({"kill"} if processes > 1 else set())

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import grpc
 import psutil
@@ -49,6 +48,20 @@ def ask_for_a_move(server: ServerProcess) -> str:
     return str(on_a_connection_of_its_own(server.target, ask))
 
 
+def load(server: ServerProcess) -> None:
+    request = oip.RepositoryModelLoadRequest(model_name="tiny")
+    on_a_connection_of_its_own(
+        server.target, lambda channel: GRPCInferenceServiceStub(channel).RepositoryModelLoad(request)
+    )
+
+
+def unload(server: ServerProcess) -> None:
+    request = oip.RepositoryModelUnloadRequest(model_name="tiny")
+    on_a_connection_of_its_own(
+        server.target, lambda channel: GRPCInferenceServiceStub(channel).RepositoryModelUnload(request)
+    )
+
+
 @contextmanager
 def one_killed(server: ServerProcess) -> Iterator[None]:
     """Kill one of the processes before the block; behind it, another has taken its place."""
@@ -78,26 +91,39 @@ def models(tmp_path_factory: pytest.TempPathFactory, graph: bytes) -> Path:
 def server(
     tmp_path_factory: pytest.TempPathFactory, server_forks: ServerForks, models: Path, gate: Gate
 ) -> Iterator[ServerProcess]:
-    """Two processes with a REST port; each test leaves as many behind."""
-    with server_starter(tmp_path_factory.mktemp("server"), server_forks, models) as start:
+    """Two processes with a REST port and a long folder for temporary files; each test leaves as many."""
+    with (
+        server_starter(tmp_path_factory.mktemp("server"), server_forks, models) as start,
+        pytest.MonkeyPatch.context() as monkeypatch,
+    ):
+        monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("long" * 30)))
         server = start("--processes", "2", rest=True, program=gate.program)
         yield server
         assert server.terminate() == 0
 
 
-def test_a_model_that_was_unloaded_stays_so_in_a_process_that_is_started_again(server: ServerProcess) -> None:
-    def change(method: str, request: Any) -> None:
-        on_a_connection_of_its_own(
-            server.target, lambda channel: getattr(GRPCInferenceServiceStub(channel), method)(request)
-        )
+def test_a_long_folder_for_temporary_files_is_no_hindrance(server: ServerProcess) -> None:
+    assert ask_for_a_move(server) == "1"
 
+
+def test_processes_share_their_port_with_nobody_else(
+    server: ServerProcess, write_version: WriteVersion, start_server: Start
+) -> None:
+    write_version()
+    for processes in ("1", "2"):
+        second = start_server("--processes", processes, "--port", server.port, ready=False)
+        assert second.wait() == 1
+        assert f"cannot listen on 127.0.0.1:{server.port}: Address already in use" in second.log
+
+
+def test_a_model_that_was_unloaded_stays_so_in_a_process_that_is_started_again(server: ServerProcess) -> None:
     with one_killed(server):
-        change("RepositoryModelUnload", oip.RepositoryModelUnloadRequest(model_name="tiny"))
+        unload(server)
     for _ in range(12):
         with pytest.raises(grpc.RpcError, match="was unloaded by request"):
             ask_for_a_move(server)
     with one_killed(server):
-        change("RepositoryModelLoad", oip.RepositoryModelLoadRequest(model_name="tiny"))
+        load(server)
     assert {ask_for_a_move(server) for _ in range(12)} == {"1"}
 
 
@@ -157,6 +183,17 @@ def resume(process: psutil.Process) -> None:
         process.resume()
 
 
+def test_a_load_whose_newest_version_fails_still_serves_the_others_in_every_process(
+    server: ServerProcess, models: Path
+) -> None:
+    unload(server)
+    write_model(models, b"no graph", version=2)
+    with pytest.raises(grpc.RpcError, match="tiny/2"):
+        load(server)
+    assert len(members(server)) == 2
+    assert {ask_for_a_move(server) for _ in range(24)} == {"1"}
+
+
 def test_a_stopped_process_keeps_neither_metrics_nor_the_end_waiting(
     write_version: WriteVersion, start_server: Start
 ) -> None:
@@ -203,18 +240,6 @@ def test_sighup_does_not_end_several_processes_that_are_starting(
     server.wait_until_ready()
     wait_for(lambda: "reloading the models: asked to" in server.log)
     assert "restarting it" not in server.log
-    assert server.terminate() == 0
-
-
-def test_a_long_folder_for_temporary_files_is_no_hindrance(
-    write_version: WriteVersion, start_server: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_version()
-    folder = tmp_path / ("long" * 30)
-    folder.mkdir()
-    monkeypatch.setenv("TMPDIR", str(folder))
-    server = start_server("--processes", "2")
-    assert ask_for_a_move(server) == "1"
     assert server.terminate() == 0
 
 
