@@ -52,7 +52,7 @@ def boards_per_second(clients: Sequence[Client], model: str, boards: int, second
 
 def place(stack: ExitStack, models: Path, replicas: int) -> list[str]:
     """Replicas on the cluster, until the stack ends; returns their addresses."""
-    plan = Plan(f"bench-{replicas}", Serving(models.absolute(), OPTIONS), replicas, replicas, cpus=0.1)
+    plan = Plan(f"bench-{replicas}", Serving(models.absolute(), OPTIONS), replicas, cpus=0.1)
     placed = Placement(plan, lambda text: print(text, file=sys.stderr), lambda _: None)
     stack.callback(placed.stop, lambda: None)
     placed.start(lambda: None)

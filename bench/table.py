@@ -13,7 +13,8 @@ from pathlib import Path
 from octofold_game.model import CARD_FILE, Card, CardError, Interval, Reached, Strength, read_card
 
 START, END = "<!-- results:", "<!-- end of results -->"
-SMALLEST_TILE = 1024
+TILES = (2048, 16384)
+"""Whose shares of games the table shows; the pages of the models have all."""
 
 
 def main() -> int:
@@ -87,35 +88,27 @@ def measured(models: Path) -> list[tuple[Card, Strength]]:
 
 def table(cards: list[tuple[Card, Strength]]) -> str:
     """The table and a line with the commands that measured it."""
-    tiles = sorted(
-        {
-            row.tile
-            for _, strength in cards
-            for row in strength.reached
-            if row.share and row.tile >= SMALLEST_TILE
-        }
-    )
-    heading = ["model", "weights", "games", "average score", "median", "best"]
-    heading += [f"reaches {tile}" for tile in tiles]
-    rows = [heading, ["---", *["---:"] * (len(heading) - 1)], *(_row(*found, tiles) for found in cards)]
+    heading = ["model", "weights", "average score", *(f"reaches {tile}" for tile in TILES)]
+    rows = [heading, ["---", *["---:"] * (len(heading) - 1)], *(_row(*found) for found in cards)]
     lines = ["| " + " | ".join(row) + " |" for row in rows]
-    commands = ", ".join(f"`{strength.command}`" for _, strength in cards)
-    note = f"All intervals are 95%; those of the average are normal. Measured with {commands}."
-    return "\n".join([*lines, "", note, ""])
+    commands = {made.command.replace(_named(card), "--model NAME --version N") for card, made in cards}
+    measured_by = " and ".join(f"`{command}`" for command in sorted(commands))
+    return "\n".join([*lines, "", f"In brackets: 95% intervals. Measured by {measured_by}.", ""])
 
 
-def _row(card: Card, strength: Strength, tiles: list[int]) -> list[str]:
+def _named(card: Card) -> str:
+    return f"--model {card.name} --version {card.version}"
+
+
+def _row(card: Card, strength: Strength) -> list[str]:
     page = f"models/{card.name}/{card.version}/README.md"
     views = f"{card.decision_rule} of {card.symmetries} views" if card.symmetries > 1 else "1 view"
     reached = {row.tile: row for row in strength.reached}
     return [
         f"[`{card.name}`]({page}), {views}, {strength.precision}",
         f"{card.weights:,}",
-        f"{strength.games:,}",
         f"{strength.average:,.0f}{_interval(strength.average_interval)}",
-        f"{strength.median:,.0f}",
-        f"{strength.best:,}",
-        *(_share(reached.get(tile)) for tile in tiles),
+        *(_share(reached.get(tile)) for tile in TILES),
     ]
 
 

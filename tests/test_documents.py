@@ -22,6 +22,7 @@ SOURCES = (".ipynb", ".proto", ".py", ".sh", ".toml", ".txt", ".yaml", ".yml")
 
 MADE_BY_COMMANDS = (
     *("checkpoints/first", "checkpoints/mine", "models/first", "models/mine", "models/teacher"),
+    "examples/bring-your-own/network.onnx",
     "deploy/kubernetes/mine",  # by hand
 )
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from octofold_client import AsyncClient, Client, RemotePlayer
 from octofold_export.checks.recording import read_boards
 from octofold_game import bitboards, rules, spawns
-from octofold_game.play_logs.moves import Moves, broken_rules
+from octofold_game.play_logs.moves import CheckedMoves, Moves
 from octofold_players.heuristic_expectimax import HeuristicExpectimaxPlayer
 from octofold_players.ntuple import NTupleNetwork
 from octofold_players.random_player import RandomPlayer
@@ -48,7 +48,7 @@ def tensors(boards: Boards) -> list[Any]:
         HeuristicExpectimaxPlayer(depth=1).action_values,
         NETWORK.next_moves,
         lambda boards: Moves(boards, MOVES, MOVES).boards,
-        lambda boards: broken_rules(Moves(boards, MOVES, MOVES)),
+        lambda boards: CheckedMoves.of(Moves(boards, MOVES, MOVES)).broken(),
         tensors,
     ],
 )

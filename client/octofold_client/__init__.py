@@ -10,6 +10,7 @@ from octofold_client import _quiet_grpc  # noqa: F401 - before anything else imp
 from octofold_client.contenders.remote_player import RemotePlayer
 from octofold_client.errors import (
     BackendFailed,
+    BoardError,
     BrokenAnswer,
     ClientClosed,
     ClusterError,
@@ -24,11 +25,13 @@ from octofold_client.errors import (
     OctofoldError,
     OtherEvaluation,
     QueueFull,
+    ReplayError,
     ServerDied,
     Unauthenticated,
     Unavailable,
     UnexpectedStatus,
     UnknownModel,
+    UsageError,
 )
 from octofold_client.library import EvaluationResult, evaluate, merge
 from octofold_client.rpc.aio import AsyncClient
@@ -40,6 +43,7 @@ from octofold_client.rpc.credentials import Credentials
 __all__ = [
     "AsyncClient",
     "BackendFailed",
+    "BoardError",
     "BrokenAnswer",
     "Client",
     "ClientClosed",
@@ -63,12 +67,14 @@ __all__ = [
     "PendingAnswer",
     "QueueFull",
     "RemotePlayer",
+    "ReplayError",
     "RetryPolicy",
     "ServerDied",
     "Unauthenticated",
     "Unavailable",
     "UnexpectedStatus",
     "UnknownModel",
+    "UsageError",
     "evaluate",
     "merge",
 ]

@@ -14,28 +14,31 @@
      │   └─ NotOctofold       the server speaks gRPC, but not octofold.v1
      ├─ BrokenAnswer          the answer does not match the question or breaks the rules
      ├─ ClientClosed          this program has closed the client, or has forked since it made the client
+     ├─ BoardError            a board is malformed; nothing was sent
+     ├─ ReplayError           a replay file is damaged
      ├─ EvaluationError       an evaluation cannot start or continue
+     │   ├─ UsageError        the arguments cannot be right
      │   ├─ OtherEvaluation   the folder contains games that were played under other conditions
      │   └─ FolderInUse       another program is playing games into the folder
      ├─ LoadTestError         a load test cannot start or continue
      ├─ ClusterError          a Ray cluster does not answer, has no room or no replica that serves
      └─ ServerDied            a server that this program started has ended
 
-The server sends the first nine as statuses; `octofold_proto.status` maps them back. An invalid board raises
-`octofold_game.rules.BoardError` before it is sent, and a damaged replay file raises
-`octofold_game.referee.ReplayError`.
+The server sends the first nine as statuses; `octofold_proto.status` maps them back.
 """
 
 from typing import Any
 
 import grpc
+from octofold_game.errors import OctofoldError
+from octofold_game.referee import ReplayError
+from octofold_game.rules import BoardError
 from octofold_proto.errors import (
     BackendFailed,
     DeadlinePassed,
     InvalidRequest,
     ModelError,
     NotAllowed,
-    OctofoldError,
     QueueFull,
     Unauthenticated,
     Unavailable,
@@ -46,6 +49,7 @@ from octofold_proto.status import error_of, status_of_call
 
 __all__ = [
     "BackendFailed",
+    "BoardError",
     "BrokenAnswer",
     "ClientClosed",
     "ClusterError",
@@ -60,11 +64,13 @@ __all__ = [
     "OctofoldError",
     "OtherEvaluation",
     "QueueFull",
+    "ReplayError",
     "ServerDied",
     "Unauthenticated",
     "Unavailable",
     "UnexpectedStatus",
     "UnknownModel",
+    "UsageError",
     "error_of_call",
 ]
 
@@ -83,6 +89,10 @@ class ClientClosed(OctofoldError):
 
 class EvaluationError(OctofoldError):
     """An evaluation cannot start or continue; all games played so far are kept."""
+
+
+class UsageError(EvaluationError):
+    """The arguments cannot be right, or contradict each other, whatever the files and servers hold."""
 
 
 class OtherEvaluation(EvaluationError):

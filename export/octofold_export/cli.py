@@ -27,7 +27,10 @@ from octofold_export.description.description import (
     Layout,
     Reads,
 )
+from octofold_export.description.hints import hints_from_flags
+from octofold_export.errors import ExportError
 from octofold_export.graph.views import VIEWS
+from octofold_export.publishing.versions import check_name
 
 _SOURCES = ("checkpoint", "ntuple", "module", "torchscript", "exported_program", "onnx")
 _FIELDS = (
@@ -54,8 +57,9 @@ gives the network's own answers and turns its answer when the board is turned; i
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command and return its exit code: 0, 1 for a failure, 130 after Ctrl-C.
+    """Run the command and return its exit code.
 
+    It is 0, 1 for a failure, 3 if games did not show that the version is strong enough, and 130 after Ctrl-C.
     Wrong usage raises `SystemExit` with code 2.
     """
     parsed = parse(arguments)
@@ -105,7 +109,11 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     described = fields or parsed.description is not None
     if described and (parsed.checkpoint is not None or parsed.ntuple is not None):
         parser.error("--checkpoint and --ntuple need no description: remove its flags")
-    parsed.description_flags = fields
+    try:
+        check_name(parsed.name)
+        parsed.description_flags = hints_from_flags(fields)
+    except ExportError as error:
+        parser.error(str(error))
     return parsed
 
 
@@ -288,8 +296,8 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--extend",
         action="store_true",
-        help="add --precisions that the published --version lacks, and measure those it has again; its "
-        "graphs stay as they are",
+        help="add --precisions that the published --version lacks, and measure again those that it "
+        "has; its graphs do not change",
     )
     group.add_argument(
         "--rule",

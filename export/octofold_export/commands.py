@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 from octofold_game.extras import install_command
 from octofold_game.files import read_regular
 
-from octofold_export.description.hints import Hints, hints_from_flags, merged, read_hints
-from octofold_export.errors import ExportError
+from octofold_export.description.hints import Hints, merged, read_hints
+from octofold_export.errors import ExportError, NotShown
 from octofold_export.export import ExportOptions, export
 from octofold_export.extension import extend
 from octofold_export.publishing.contest import Contest
 from octofold_export.publishing.signing import sign_published
 from octofold_export.publishing.strength import record_strength
-from octofold_export.publishing.versions import check_name
 from octofold_export.sources.checkpoint import from_checkpoint
 from octofold_export.sources.compact_ntuple import from_ntuple_compactly
 from octofold_export.sources.described import (
@@ -40,14 +39,13 @@ MAX_PASSWORD_BYTES = 1024
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Do what the flags ask for and return the exit code: 0, 1 for a failure, 130 after Ctrl-C."""
+    """Do what the flags ask for, and return the exit code of `octofold_export.cli.main`."""
     try:
         key = _signing_key(parsed)
         if parsed.record_strength is not None:
             folder = record_strength(parsed.models, parsed.name, parsed.version, parsed.record_strength, key)
         elif parsed.only_signs:
             assert key is not None
-            check_name(parsed.name)
             folder = parsed.models / parsed.name / str(parsed.version)
             sign_published(folder, key)
         elif parsed.extend:
@@ -59,7 +57,7 @@ def run(parsed: argparse.Namespace) -> int:
         return 130
     except ExportError as error:
         print(f"octofold-export: {error}", file=sys.stderr)
-        return 1
+        return 3 if isinstance(error, NotShown) else 1
     except (OSError, MemoryError) as error:  # such as a full folder for temporary files
         print(f"octofold-export: {error or 'out of memory'}; nothing was published", file=sys.stderr)
         return 1
@@ -91,7 +89,7 @@ def _source(parsed: argparse.Namespace) -> Callable[[], Source]:
 
 def _hints(parsed: argparse.Namespace, file: Path | None) -> Hints:
     """The flags, over the TOML file that they name, or that lies beside the network's file."""
-    flags = hints_from_flags(parsed.description_flags)
+    flags = parsed.description_flags
     if parsed.description is not None:
         return merged(flags, read_hints(parsed.description))
     if file is None or not file.name:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import re
 
+from octofold_game.errors import OctofoldError
 
-class ExportError(Exception):
+
+class ExportError(OctofoldError):
     """The request cannot be fulfilled, for example because of a wrong input or a full disk."""
 
 
 class GateError(ExportError):
     """A graph failed a check and was not published."""
+
+
+class NotShown(GateError):
+    """The games did not show that a version is strong enough; it was not published."""
 
 
 def first_line(error: BaseException) -> str:

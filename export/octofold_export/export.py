@@ -17,6 +17,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 from numpy.typing import NDArray
 from octofold_game.model import (
+    CARD_FILE,
     CARD_FORMAT,
     PRECISIONS,
     SIGNATURE_FILE,
@@ -48,7 +49,6 @@ from octofold_export.graph.folding import fold
 from octofold_export.graph.heads import Evaluator, head
 from octofold_export.publishing.contest import Contest, hold
 from octofold_export.publishing.files import Agreement, version_files
-from octofold_export.publishing.signing import signature_of
 from octofold_export.publishing.triton import config
 from octofold_export.publishing.versions import (
     VersionExistsError,
@@ -172,7 +172,7 @@ def _publish(plan: Plan, card: Card, made: Made, report: Report) -> Path:
             hold(contest, options.models, options.name, card.version, files, report)
             contest = None  # the same graphs need not play again under another number
         if options.sign is not None:
-            files[SIGNATURE_FILE] = signature_of(options.sign, str(card.version), files)
+            files[SIGNATURE_FILE] = options.sign.sign(bytes(files[CARD_FILE]))
         try:
             return publish(options.models, options.name, card.version, files, config(options.name))
         except VersionExistsError:
@@ -255,10 +255,10 @@ def _weighed(plan: Plan, boards: Boards, report: Report) -> Evidence:
         report(f"description: accepted although {evidence.problem}: {summary(evidence)}")
     else:
         views = options.symmetries
-        turned = f"asked about {views} views, it must have learned from turned and mirrored boards; "
+        turned = f"a network with {views} views must have learned from turned and mirrored boards; "
         raise GateError(
             f"the description seems wrong: {evidence.problem}; the network {summary(evidence)}; "
-            f"{turned if views > 1 else ''}--accept goes on"
+            f"{turned if views > 1 else ''}--accept publishes it anyway"
         )
     return evidence
 

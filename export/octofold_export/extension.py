@@ -7,7 +7,6 @@ requires a new version.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -31,7 +30,7 @@ from octofold_export.export import (
 )
 from octofold_export.publishing.card_files import change_card, read_published
 from octofold_export.publishing.files import graph_file, with_agreement, write_metadata
-from octofold_export.publishing.signing import check_signable
+from octofold_export.publishing.signing import check_file, check_signable
 from octofold_export.publishing.versions import check_name
 from octofold_export.sources.source import Source
 
@@ -97,13 +96,7 @@ def _published(folder: Path, card: Card, precision: Precision, source: Source) -
     """Load a graph of the version, and check that its files match the card."""
     listed = card.precisions[precision]
     for each in (listed, *listed.tensors.values()):
-        try:
-            with (folder / each.file).open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            raise ExportError(f"{folder / each.file}: {error.strerror}") from error
-        if digest != each.sha256.lower():
-            raise ExportError(f"{folder / each.file}: not the file that the card describes")
+        check_file(folder, each)
     if missing := listed.tensors.keys() - source.tensors.keys():
         raise ExportError(f"{folder}: the network has no {', '.join(sorted(missing))}, which the card lists")
     # The tensors of the same checkpoint have the shapes, too, which their files lack.

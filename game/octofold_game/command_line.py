@@ -15,7 +15,8 @@ WRONG_COMMAND_LINE = 2
 
 _ARGUMENT = re.compile(r"argument ([^:]+): (.*)", re.DOTALL)
 _REQUIRED = "the following arguments are required: "
-_CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)", re.DOTALL)
+_CHOICE = re.compile(r"invalid choice: '?(.*?)'? \(choose from (.*)\)", re.DOTALL)
+_NUMBER = re.compile(r"invalid (?:int|float) value: ('.*')", re.DOTALL)
 _MOST_DIGITS = 20  # of 2**64 - 1
 _LONGEST_WORD = 100  # of what was typed, in an error
 _OPTION = re.compile(r"--[a-z][a-z0-9-]*")
@@ -26,6 +27,8 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
+        # For what only the command itself can find out; that of a subcommand takes the place of its parent's.
+        self.set_defaults(refuse=self.error)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As `argparse` does, but each parser of a subcommand refuses what it does not know."""
@@ -68,6 +71,8 @@ def _plain(argument: str, reason: str) -> str:
     if match := _CHOICE.fullmatch(reason):
         known = match[2].replace("'", "").split(", ")
         return f"{argument}: {match[1]!r} is not one of {', '.join(known)}{did_you_mean(match[1], known)}"
+    if match := _NUMBER.fullmatch(reason):
+        return f"{argument}: {match[1]} is not a number"
     if reason.startswith("expected "):
         return f"{argument} needs a value"
     if reason.startswith("not allowed with argument "):

@@ -12,11 +12,12 @@ from itertools import compress
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from octofold_game.errors import OctofoldError
 from octofold_game.rules import LARGEST_EXPONENT, MOVE_NAMES, afterstates
 from octofold_game.spawns import STARTING_TILES, SpawnStream, choose_spawns, starting_boards
 
 
-class IllegalMoveError(ValueError):
+class IllegalMoveError(OctofoldError, ValueError):
     """A move does not change the board of a running game. `game` is the index of the first such game."""
 
     def __init__(self, message: str, game: int) -> None:

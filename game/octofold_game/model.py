@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 import numpy as np
 
+from octofold_game.errors import OctofoldError
 from octofold_game.files import read_regular
 from octofold_game.rules import LARGEST_EXPONENT
 from octofold_game.structures import StructureError, structured
@@ -72,8 +73,12 @@ GRAPH_FILES: dict[Precision, str] = {
     "int8": "model.int8.onnx",
     "fp16": "model.fp16.onnx",
 }
-SIGNATURE_FILE = "model.sig"
-"""Optional: the signature of all other files, which `octofold_game.signatures` makes and checks."""
+SIGNATURE_FILE = "card.json.sig"
+"""Optional: the signature of the card, which `octofold_game.signatures` makes and checks."""
+OLD_SIGNATURE_FILE = "model.sig"
+"""That of an earlier format, which nothing reads any more."""
+TUNING_FILE = "tuning.json"
+"""Optional: the results of `octofold-serve --tune`."""
 TRITON_FILE = "config.pbtxt"
 """Beside the versions: with it, Triton serves the model's folder as it is."""
 
@@ -254,6 +259,8 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     evidence: Evidence | None = None
     parity: Parity | None = None
     precisions: dict[Precision, GraphFile]
+    tuning_sha256: Sha256 | None = None
+    """Of `TUNING_FILE` when the version was signed."""
     not_published: dict[str, str] = {}
     """Why precisions are missing."""
     strength: Strength | None = msgspec.field(default_factory=lambda: None)  # written even if it is null
@@ -268,7 +275,7 @@ class _Versioned(msgspec.Struct):
     format: int
 
 
-class CardError(ValueError):
+class CardError(OctofoldError, ValueError):
     """A card that cannot be read; the message is one line that names the file and the field."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from octofold_game.episodes import Episode
+from octofold_game.errors import OctofoldError
 
 # The cells of each line of a move, from the side that the tiles slide to: up, right, down, left.
 _LINES = (
@@ -20,7 +21,7 @@ _LINES = (
 _GAMMA = 0x9E3779B97F4A7C15
 
 
-class ReplayError(Exception):
+class ReplayError(OctofoldError):
     """A replay cannot be read or was not played by the rules.
 
     `game` is the index of the game and `offset` the first byte of its record in the file. Each is None if

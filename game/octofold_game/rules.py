@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from octofold_game.errors import OctofoldError
+
 LARGEST_EXPONENT = 17
 """Tile 131072, the largest that a game can reach: the last merges need a 4 in the last empty cell."""
 
 MOVE_NAMES = ("up", "right", "down", "left")
 
 
-class BoardError(ValueError):
+class BoardError(OctofoldError, ValueError):
     """A board is malformed. `board` and `cell` locate the first error, or are None if the shape is wrong."""
 
     def __init__(self, message: str, board: int | None = None, cell: int | None = None) -> None:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args
 
 import msgspec
 
+from octofold_game.errors import OctofoldError
 from octofold_game.suggestions import did_you_mean
 
 _T = TypeVar("_T")
@@ -41,7 +42,7 @@ _LENGTH = re.compile(r"Expected `array` of length (?:([<>]=) )?(\d+)(?:, got \d+
 _TYPE = re.compile(r"Expected `([\w| ]+)`, got `\w+`")
 
 
-class StructureError(ValueError):
+class StructureError(OctofoldError, ValueError):
     """Content that is not what was asked for; the message is one line."""
 
 

@@ -1,4 +1,4 @@
-"""The player of a trained n-tuple network, with search and endgame tables as told."""
+"""The player of a trained n-tuple network, with its search depth and endgame tables."""
 
 from __future__ import annotations
 

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
+from octofold_game.errors import OctofoldError
 from octofold_game.files import whole_file
 
 BAD_JSON = (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError)
 """What a description raises that is no JSON, or JSON of something else."""
 
 
-class TableFileError(ValueError):
+class TableFileError(OctofoldError, ValueError):
     """A saved network or endgame table that is missing, damaged, or of another shape than asked for."""
 
 

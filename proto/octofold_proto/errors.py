@@ -19,9 +19,7 @@ The server raises an error, its status travels over the wire, and the client rai
 
 from __future__ import annotations
 
-
-class OctofoldError(Exception):
-    """Base class of every error that crosses the wire."""
+from octofold_game.errors import OctofoldError
 
 
 class InvalidRequest(OctofoldError, ValueError):

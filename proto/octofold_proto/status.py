@@ -15,6 +15,7 @@ from google.protobuf.any_pb2 import Any
 from google.protobuf.message import DecodeError, Message
 from google.rpc.error_details_pb2 import RequestInfo, RetryInfo
 from google.rpc.status_pb2 import Status
+from octofold_game.errors import OctofoldError
 from octofold_game.rules import BoardError
 
 from octofold_proto.errors import (
@@ -23,7 +24,6 @@ from octofold_proto.errors import (
     InvalidRequest,
     ModelError,
     NotAllowed,
-    OctofoldError,
     QueueFull,
     Unauthenticated,
     Unavailable,

@@ -71,11 +71,11 @@ class Preferring:
     name = "mine"
 
     def __init__(self, order: list[int]) -> None:
-        self.order = np.array(order)
+        self.order = order
 
     def next_moves(self, boards: NDArray[np.uint8]) -> NDArray[np.int8]:
         first = legal_moves(boards)[:, self.order].argmax(axis=1)
-        moves: NDArray[np.int8] = self.order[first].astype(np.int8)
+        moves: NDArray[np.int8] = np.array(self.order, np.int8)[first]
         return moves
 
 

@@ -112,10 +112,10 @@ def test_a_card_names_the_agreement_of_each_reduced_precision_stage_by_stage(car
         assert {OWN, LATE, RANDOM} <= precisions[name]["agreement_by_stage"].keys()
 
 
-def test_the_readme_quotes_the_card_of_cnn5_as_it_is() -> None:
+def test_the_page_about_speed_quotes_the_card_of_cnn5_as_it_is() -> None:
     (card,) = (read(card) for card in OURS if "cnn5" in card.parts)
     measured = card["precisions"]["int8"]
-    paragraphs = (ROOT / "README.md").read_text(encoding="utf-8").split("\n\n")
+    paragraphs = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8").split("\n\n")
     (said,) = (text for text in paragraphs if text.startswith("int8 is "))
     late, random = (f"{measured['agreement_by_stage'][stage]['agreement']:.1%}" for stage in (LATE, RANDOM))
     assert re.findall(r"[\d.]+%", said) == [f"{measured['agreement']:.2%}", late, random]

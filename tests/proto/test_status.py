@@ -8,6 +8,7 @@ import pytest
 from google.rpc.code_pb2 import Code
 from google.rpc.error_details_pb2 import RequestInfo
 from google.rpc.status_pb2 import Status
+from octofold_game.errors import OctofoldError
 from octofold_game.rules import BoardError
 from octofold_proto.status import CODES, DETAILS_KEY, error_of, grpc_code, status_of, status_of_call
 
@@ -25,7 +26,7 @@ RAISED = [
 
 
 @pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
-def test_the_client_raises_what_the_server_raised(error: errors.OctofoldError) -> None:
+def test_the_client_raises_what_the_server_raised(error: OctofoldError) -> None:
     restored = error_of(status_of(error))
     assert type(restored) is type(error)
     assert str(restored) == str(error)
@@ -33,7 +34,7 @@ def test_the_client_raises_what_the_server_raised(error: errors.OctofoldError) -
 
 
 def test_every_error_that_the_service_raises_is_in_the_table() -> None:
-    kinds = errors.OctofoldError.__subclasses__()
+    kinds = OctofoldError.__subclasses__()
     shared = {kind for kind in kinds if kind.__module__ == errors.__name__}  # without the client's own
     raised = shared - {errors.UnexpectedStatus}  # only clients raise this one
     assert set(CODES) == raised | {BoardError}

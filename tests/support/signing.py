@@ -1,12 +1,10 @@
-"""Keys and signatures for tests, and the official tool that makes and checks the same signatures."""
+"""Keys and signatures for tests, and OpenSSL, which makes and checks the same signatures."""
 
 import subprocess
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -14,8 +12,8 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     PublicFormat,
 )
-from octofold_game.model import SIGNATURE_FILE
-from octofold_game.signatures import SigningKey, files_in, sha256_of
+from octofold_game.model import CARD_FILE, SIGNATURE_FILE
+from octofold_game.signatures import PublicKeys, SigningKey
 
 
 @dataclass(frozen=True)
@@ -26,14 +24,26 @@ class KeyPair:
     public: Path
 
     def sign(self, folder: Path) -> None:
-        digests = {path: sha256_of(folder / path) for path in files_in(folder)}
-        (folder / SIGNATURE_FILE).write_bytes(SigningKey(self.private).sign(folder.name, digests))
+        signature = SigningKey(self.private).sign((folder / CARD_FILE).read_bytes())
+        (folder / SIGNATURE_FILE).write_bytes(signature)
+
+    def check(self, folder: Path) -> None:
+        PublicKeys(self.public).check(folder, (folder / CARD_FILE).read_bytes())
 
 
 def new_keys(
     folder: Path, name: str, curve: ec.EllipticCurve | None = None, password: bytes = b""
 ) -> KeyPair:
-    key = ec.generate_private_key(curve or ec.SECP256R1())
+    """New keys on an elliptic curve, by default P-256."""
+    return written(folder, name, ec.generate_private_key(curve or ec.SECP256R1()), password)
+
+
+def written(
+    folder: Path,
+    name: str,
+    key: ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey,
+    password: bytes = b"",
+) -> KeyPair:
     pair = KeyPair(folder / f"{name}.pem", folder / f"{name}.pub")
     encryption = BestAvailableEncryption(password) if password else NoEncryption()
     pair.private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption))
@@ -41,20 +51,10 @@ def new_keys(
     return pair
 
 
-def model_signing(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run the official tool."""
-    command: Sequence[str] = [sys.executable, "-m", "model_signing", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def openssl(*arguments: str | Path) -> None:
+    """Run OpenSSL's command.
 
-
-def sign_officially(folder: Path, keys: KeyPair) -> None:
-    place = folder / SIGNATURE_FILE
-    done = model_signing("sign", "key", folder, "--private_key", keys.private, "--signature", place)
-    assert done.returncode == 0, done.stderr
-
-
-def holds_officially(folder: Path, keys: KeyPair) -> bool:
-    place = folder / SIGNATURE_FILE
-    done = model_signing("verify", "key", folder, "--public_key", keys.public, "--signature", place)
-    assert "Verification" in done.stdout + done.stderr, done.stderr
-    return done.returncode == 0
+    Raises:
+        subprocess.CalledProcessError: it failed; a signature does not hold.
+    """
+    subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True)

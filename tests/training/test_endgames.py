@@ -21,7 +21,7 @@ def test_tables_are_made_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         f"{out}/five-32: {len(five.entries):,} positions\n{out}/six-32: {len(six.entries):,} positions\n"
     )
     assert main(flags) == 0
-    assert capsys.readouterr().out == f"{out}/five-32: is there already\n{out}/six-32: is there already\n"
+    assert capsys.readouterr().out == f"{out}/five-32: exists already\n{out}/six-32: exists already\n"
     assert (out / "six-32" / "table.json").stat().st_mtime_ns == made
 
 

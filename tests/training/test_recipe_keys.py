@@ -1,4 +1,4 @@
-"""docs/training.md: its list of keys is that of the code, and its learner learns."""
+"""The list of keys in docs/training.md is that of the code, and the learner of docs/learners.md learns."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,8 @@ from octofold_training.recipes import TABLES
 from octofold_training.run.curves import Curves
 from octofold_training.run.long_run import train
 
-PAGE = Path(__file__).parents[2] / "docs" / "training.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "training.md"
 IMPORTS = """
 import time
 from dataclasses import dataclass
@@ -57,9 +58,8 @@ def test_the_learner_of_the_page_learns_and_goes_on(tmp_path: Path) -> None:
     """The losses of six seeds fell by 0.42 nats with a standard deviation of 0.11: fewer than one in five
     hundred fall by less than 0.1 by chance.
     """
-    (source,) = re.findall(
-        r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
-    )
+    page = (DOCS / "learners.md").read_text(encoding="utf-8")
+    (source,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     names: dict[str, Any] = {"__name__": "page"}
     exec(IMPORTS + source, names)
     losses: list[float] = []

@@ -155,11 +155,11 @@ def _add_moves(commands: argparse._SubParsersAction[Parser]) -> None:
 def _add_endgame(commands: argparse._SubParsersAction[Parser]) -> None:
     endgame = commands.add_parser(
         "endgame",
-        help="tables that know how to play around large tiles that keep still",
-        description="Solve the free cells around large tiles that keep still: for every position, the best "
-        "move and its chance to make the next tile beside them. The players `perimeter` and `ntuple` play "
-        "by these tables. Both, as by default: some minutes of a core, 3.2 GB of memory and 1.4 GB on disk. "
-        "After Ctrl-C, the same command begins the unfinished table again.",
+        help="tables that know how to play beside large tiles in a corner",
+        description="Solve the cells that are free beside large tiles in a corner: for every position, the "
+        "best move and its chance to make the next large tile. The players `perimeter` and `ntuple` use "
+        "these tables. The default tables take some minutes of a core, 3.2 GB of memory and 1.4 GB on disk. "
+        "After Ctrl-C, the same command starts the unfinished table again.",
     )
     for name, tile, kept in (("five", 128, "five large tiles"), ("six", 1024, "six large tiles")):
         endgame.add_argument(

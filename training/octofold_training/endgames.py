@@ -41,7 +41,7 @@ def make_endgame_tables(parsed: argparse.Namespace) -> None:
                 written = _make(parsed.state, formation, largest, line)
                 print(f"{folder}: {written:,} positions")
             else:
-                print(f"{folder}: is there already")
+                print(f"{folder}: exists already")
 
 
 def _make(folder: Path, formation: Formation, largest: int, line: ProgressLine) -> int:

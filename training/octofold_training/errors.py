@@ -1,7 +1,9 @@
 """The error of all training, and what counts as a lack of memory."""
 
+from octofold_game.errors import OctofoldError
 
-class TrainingError(Exception):
+
+class TrainingError(OctofoldError):
     """What was given cannot be trained with, or training cannot go on; the message gives the reason."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from octofold_game.play_logs.moves import CellReadings
 from octofold_game.play_logs.reading import BadLine, log_files
 from octofold_game.play_logs.shards import convert
 
@@ -33,3 +34,5 @@ def shuffle_moves(parsed: argparse.Namespace) -> None:
         sources = convert(logs, parsed.out, report, show, seed=parsed.seed)
     moves, bad = (sum(getattr(source, name) for source in sources) for name in ("moves", "bad_lines"))
     print(f"{parsed.out}: {moves:,} moves (log files: {len(logs):,}; bad lines left out: {bad:,})")
+    total = CellReadings.sum(source.last_field for source in sources)
+    print(f"their last field can be the cell of: {total}")

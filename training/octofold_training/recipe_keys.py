@@ -41,6 +41,9 @@ OPTIONS: dict[str, tuple[str, type[Any]]] = {
 }
 """The command and the options of every table but `network`."""
 
+STUDENTS = ("distil", "device_distil", "value")
+"""The tables that share most of their keys."""
+
 
 def with_keys(page: str) -> str:
     """The page with the list of keys as it should be, between its two marks.
@@ -57,33 +60,56 @@ def with_keys(page: str) -> str:
 
 def _lines() -> Iterator[str]:
     yield from _network()
-    for table, (command, kind) in OPTIONS.items():
-        yield f"### [{table}], of `octofold-train {command}`"
-        yield ""
-        yield "| key | default | allowed | meaning |"
-        yield "|---|---|---|---|"
-        hints = get_type_hints(kind)
-        for each in fields(kind):
-            allowed = _allowed(hints[each.name], each.metadata["minimum"], each.metadata["maximum"])
-            yield f"| `{each.name}` | {_value(each.default)} | {allowed} | {each.metadata['help']} |"
-        yield ""
+    rows = {table: _rows(kind) for table, (_, kind) in OPTIONS.items()}
+    shared = [row for row in rows[STUDENTS[0]] if all(row in rows[table] for table in STUDENTS)]
+    yield from _table(f"### Shared by {', '.join(f'[{table}]' for table in STUDENTS)}", shared)
+    for table, (command, _) in OPTIONS.items():
+        own = [row for row in rows[table] if table not in STUDENTS or row not in shared]
+        yield from _table(f"### [{table}], of `octofold-train {command}`", own)
+
+
+def _table(heading: str, rows: list[str]) -> Iterator[str]:
+    yield from (heading, "", "| key | default | meaning |", "|---|---|---|", *rows, "")
+
+
+def _rows(kind: type[Any]) -> list[str]:
+    hints = get_type_hints(kind)
+    rows = []
+    for each in fields(kind):
+        allowed = _bounds(hints[each.name], each.metadata["minimum"], each.metadata["maximum"])
+        rows.append(f"| `{each.name}` | {_value(each.default)}{allowed} | {each.metadata['help']} |")
+    return rows
+
+
+def _bounds(kind: Any, least: float, most: float) -> str:
+    """What the default does not show: the other choices, or the bounds other than 0."""
+    if get_origin(kind) is Literal:
+        return f" of {_choices(get_args(kind))}"
+    if kind not in (int, float):
+        return ""
+    if math.isfinite(most):
+        return f", {least:g} to {most:g}"
+    return f", from {least:g}" if least else ""
 
 
 def _network() -> Iterator[str]:
     yield "### [network]"
     yield ""
-    yield "| key | of kind | default | allowed | meaning |"
-    yield "|---|---|---|---|---|"
-    kinds: dict[tuple[str, ...], list[str]] = {}
+    yield "| key | of kind | value | meaning |"
+    yield "|---|---|---|---|"
+    kinds: dict[tuple[str, str, str], list[str]] = {}
     for structure in get_args(AnyArchitecture):
         hints = get_type_hints(structure, include_extras=True)
         for each in msgspec.structs.fields(structure):
-            default = "required" if each.default is msgspec.NODEFAULT else _value(each.default)
-            row = (each.name, default, _allowed(hints[each.name]), _meaning(hints[each.name]))
+            value = _allowed(hints[each.name])
+            value += "" if each.default is msgspec.NODEFAULT else f" (default: {_value(each.default)})"
+            row = (each.name, value, _meaning(hints[each.name]))
             kinds.setdefault(row, []).append(f"`{structure.__struct_config__.tag}`")
-    yield f"| `kind` | all | required | {_choices(_tags())} | which network, see [networks.md](networks.md) |"
-    for (name, default, allowed, meaning), of in sorted(kinds.items()):
-        yield f"| `{name}` | {', '.join(of)} | {default} | {allowed} | {meaning} |"
+    yield f"| `kind` | all | {_choices(_tags())} | which network, see [networks.md](networks.md) |"
+    for (name, value, meaning), of in sorted(kinds.items()):
+        others = [f"`{tag}`" for tag in _tags() if f"`{tag}`" not in of]
+        kinds_of = ", ".join(of) if len(of) <= len(others) else f"all but {', '.join(others)}"
+        yield f"| `{name}` | {kinds_of} | {value} | {meaning} |"
     yield ""
 
 
@@ -101,16 +127,16 @@ def _metas(kind: Any) -> list[msgspec.Meta]:
     return [meta for meta in getattr(kind, "__metadata__", ()) if isinstance(meta, msgspec.Meta)]
 
 
-def _allowed(kind: Any, least: float = -math.inf, most: float = math.inf) -> str:
+def _allowed(kind: Any) -> str:
     """In words: the type, and its bounds."""
-    above = ""
+    least, most, above = -math.inf, math.inf, ""
     for meta in _metas(kind):
         least = max(least, *(bound for bound in (meta.ge, meta.gt) if bound is not None), -math.inf)
         most = min(most, *(bound for bound in (meta.le, meta.lt) if bound is not None), math.inf)
         above = f"above {meta.gt:g}" if meta.gt is not None else above
     plain = get_args(kind)[0] if get_origin(kind) is Annotated else kind
     if get_origin(plain) in (Union, UnionType):
-        return _allowed(get_args(plain)[0], least, most)
+        return _allowed(get_args(plain)[0])
     if get_origin(plain) is Literal:
         return _choices(get_args(plain))
     if get_origin(plain) in (list, tuple):

@@ -205,10 +205,8 @@ def _summarize(run: Run[RunProgress], parsed: argparse.Namespace, last: RunProgr
     if run.finished:
         found = strength(run.averaged.module, run.architecture, _LAST_GAMES)
         print(f"plays:      {found.average:,.0f} ± {found.error:,.0f} ({found.games} games, one view)")
-    if not run.has_learned:
-        print(f"checkpoint: none before the first update; the state is in {parsed.state}")
-        return
-    print(f"checkpoint: {parsed.checkpoint}\ncurves:     {parsed.state / 'curves.png'}")
+    untrained = "" if run.has_learned else " (the weights of the start: the first update is still to come)"
+    print(f"checkpoint: {parsed.checkpoint}{untrained}\ncurves:     {parsed.state / 'curves.png'}")
     # These networks were published with games on one view.
     views = " --symmetries 1" if run.architecture["kind"] in ("q_network", "residual") else ""
     print(

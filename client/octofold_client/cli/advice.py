@@ -6,7 +6,6 @@ from contextlib import ExitStack
 
 import numpy as np
 from numpy.typing import NDArray
-from octofold_game.rules import BoardError
 
 from octofold_client.cli.arguments import (
     DEFAULT_TARGET,
@@ -16,7 +15,7 @@ from octofold_client.cli.arguments import (
     servers,
 )
 from octofold_client.contenders.advice import Advice, Adviser, Thought, local_adviser, served_adviser
-from octofold_client.errors import EvaluationError, OctofoldError
+from octofold_client.errors import OctofoldError, UsageError
 
 
 def add_adviser(parser: argparse.ArgumentParser) -> None:
@@ -32,19 +31,20 @@ def adviser_of(options: Namespace, stack: ExitStack) -> "Asked | None":
     """The adviser of the flags; None if no flag names one.
 
     Raises:
-        EvaluationError: the player is unknown, or both a player and a model are named.
+        UsageError: the player is unknown, or both a player and a model are named.
         OctofoldError: the server cannot be reached, or does not have the model.
     """
     served = options.targets or options.model or options.version
     if options.player and served:
-        raise EvaluationError("--player and a model of a server exclude each other")
+        raise UsageError("--player and a model of a server exclude each other")
     if options.player:
         return Asked(local_adviser(options.player))
     if not served:
         return None
     options.targets = options.targets or [DEFAULT_TARGET]
+    asked = asked_for(options.model, options.version)
     found = stack.enter_context(servers(options))
-    model = found.select(*asked_for(options.model, options.version))
+    model = found.select(*asked)
     return Asked(served_adviser(found.client, model))
 
 
@@ -66,7 +66,7 @@ class Asked:
         try:
             if key not in self._known:
                 self._known[key] = self._adviser.advise(board)
-        except (OctofoldError, BoardError) as error:
+        except OctofoldError as error:
             return str(error)
         return self._known[key]
 
@@ -74,5 +74,5 @@ class Asked:
         """The choices `[N]` for boards `[N, 16]`, or the message of the error."""
         try:
             return self._adviser.choose(boards)
-        except (OctofoldError, BoardError) as error:
+        except OctofoldError as error:
             return str(error)

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from octofold_game.command_line import Parser, whole_number
 
-from octofold_client.errors import EvaluationError, InvalidRequest
+from octofold_client.errors import InvalidRequest, UsageError
 from octofold_client.evaluation.servers import Servers, report_missing
 from octofold_client.evaluation.slices import slice_numbers
 from octofold_client.rpc.credentials import CredentialFiles, Credentials
@@ -88,7 +88,13 @@ def add_credentials(parser: argparse.ArgumentParser) -> None:
 
 
 def credential_files(options: argparse.Namespace) -> CredentialFiles:
-    """The files that the flags of `add_credentials` name."""
+    """The files that the flags of `add_credentials` name.
+
+    Raises:
+        UsageError: a client certificate without its key, or the other way round.
+    """
+    if (options.tls_certificate is None) != (options.tls_key is None):
+        raise UsageError("--tls-certificate and --tls-key need each other")
     return CredentialFiles(
         tls=options.tls,
         authorities=options.tls_ca,
@@ -102,7 +108,8 @@ def credentials_of(options: argparse.Namespace) -> Credentials:
     """The credentials from the flags of `add_credentials`.
 
     Raises:
-        InvalidRequest: the flags contradict each other, or the token is invalid.
+        UsageError: the flags contradict each other.
+        InvalidRequest: the token is invalid.
         OSError: a file cannot be read.
     """
     return credential_files(options).read()
@@ -182,11 +189,11 @@ def asked_for(text: str, version: str = "") -> tuple[str, str]:
     """The name and version in NAME or NAME:VERSION; `version` if the text has no version.
 
     Raises:
-        EvaluationError: the text and `version` name different versions.
+        UsageError: the text and `version` name different versions.
     """
     name, _, own = text.partition(":")
     if own and version and own != version:
-        raise EvaluationError(f"{text} means version {own}, but --version is {version}")
+        raise UsageError(f"{text} means version {own}, but --version is {version}")
     return name, own or version
 
 

@@ -10,13 +10,14 @@ from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.errors import OctofoldError
 from octofold_game.rules import LARGEST_EXPONENT
 
 _ROW_END = re.compile(r"\s*\]\s*,?\s*\[\s*|\s*[;/\n]\s*")
 _AROUND = re.compile(r"^[\s\[]+|[\s\];/]+$")
 
 
-class BoardTextError(ValueError):
+class BoardTextError(OctofoldError, ValueError):
     """The text is not a board; the message names the line (from 1) and the cell (from 0)."""
 
 

@@ -15,9 +15,6 @@ from typing import NoReturn
 
 from octofold_game.command_line import Parser
 from octofold_game.completion import add_completion
-from octofold_game.play_logs.moves import LogError
-from octofold_game.referee import ReplayError
-from octofold_game.rules import BoardError
 from octofold_game.suggestions import did_you_mean
 
 from octofold_client.cli import (
@@ -37,8 +34,7 @@ from octofold_client.cli import (
     report,
     verify,
 )
-from octofold_client.cli.board_text import BoardTextError
-from octofold_client.errors import OctofoldError
+from octofold_client.errors import OctofoldError, UsageError
 from octofold_client.wording import described
 
 FAILURE, INTERRUPTED = 1, 130
@@ -81,7 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output has closed the pipe; Python must not write to it at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILURE
-    except (OctofoldError, BoardError, BoardTextError, ReplayError, LogError, OSError) as error:
+    except UsageError as error:
+        options.refuse(str(error))
+    except (OctofoldError, OSError) as error:
         print(f"octofold: {described(error)}", file=sys.stderr)
         return FAILURE
     return code or 0

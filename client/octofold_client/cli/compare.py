@@ -32,7 +32,7 @@ from octofold_client.cli.arguments import (
 from octofold_client.cli.html_report import add_html, check_html, write_html
 from octofold_client.cli.json_output import add_json, print_json
 from octofold_client.cli.playing import Games, Players
-from octofold_client.errors import EvaluationError, OctofoldError, Unavailable, UnknownModel
+from octofold_client.errors import EvaluationError, OctofoldError, Unavailable, UnknownModel, UsageError
 from octofold_client.evaluation.contest import Contest
 from octofold_client.evaluation.contest_report import (
     JSON_FILE,
@@ -99,8 +99,8 @@ def add(subcommands: "Subcommands") -> None:
 def _add_decisions(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "play until it is decided",
-        "Each is wrong in at most 5% of its runs, whenever the games stop. The margins also take two result "
-        "folders, as they are.",
+        "The answer is wrong in at most 5% of the runs, whenever the games stop. The margins also accept two "
+        "result folders, and then play no games.",
     )
     group.add_argument(
         "--until-decided",
@@ -167,35 +167,35 @@ def _check(options: Namespace, question: Question | None) -> None:
     """Check that the flags fit each other.
 
     Raises:
-        EvaluationError: they do not.
+        UsageError: they do not.
     """
     sides = [*options.sides, *options.players]
     if not 2 <= len(sides) <= _MOST_SIDES:
-        raise EvaluationError(
-            f"compare needs two sides or more, at most {_MOST_SIDES}, such as A B or A --player SPEC, "
+        raise UsageError(
+            f"needs two sides or more, at most {_MOST_SIDES}, such as A B or A --player SPEC, "
             f"got {len(sides)}"
         )
     if options.html and len(sides) > MOST_RESULTS:
-        raise EvaluationError(f"--html shows at most {MOST_RESULTS} sides, got {len(sides)}")
+        raise UsageError(f"--html shows at most {MOST_RESULTS} sides, got {len(sides)}")
     check_html(options)
     if question is not None and len(sides) > 2:
-        raise EvaluationError(f"{question.flag} compares two sides, got {len(sides)}")
+        raise UsageError(f"{question.flag} compares two sides, got {len(sides)}")
     folders = [Path(side) for side in options.sides if _means_folder(side)]
     if folders and len(folders) < len(sides):
         other = next(side for side in (*options.players, *options.sides) if not _means_folder(side))
-        raise EvaluationError(
+        raise UsageError(
             f"cannot compare the result folder {existing(folders[0])} with {other}: give result folders "
             "or players"
         )
     for number, folder in enumerate(folders):
         if folder.resolve() in (other.resolve() for other in folders[:number]):
-            raise EvaluationError(f"{folder} is given twice")
+            raise UsageError(f"{folder} is given twice")
     if options.games is not None and (options.until_decided or question is not None):
-        raise EvaluationError("--games is for a number of games; --limit bounds those of a decision")
+        raise UsageError("--games is for a number of games; --limit bounds those of a decision")
     if folders and options.until_decided:
-        raise EvaluationError("--until-decided plays games and needs players, not result folders")
+        raise UsageError("--until-decided plays games and needs players, not result folders")
     if folders and options.models:
-        raise EvaluationError("--models serves models, but both sides are result folders")
+        raise UsageError("--models serves models, but both sides are result folders")
     if options.models:
         existing(options.models)
 
@@ -233,7 +233,7 @@ def _check_different(players: Players) -> None:
     for contender in players.contenders:
         if (conditions := Conditions.of(contender, 0)) in known:
             both = "both sides are" if len(players.contenders) == 2 else "two sides are"
-            raise EvaluationError(f"{both} {contender.title}")
+            raise UsageError(f"{both} {contender.title}")
         known.append(conditions)
 
 

@@ -16,7 +16,7 @@ from octofold_client.cli.arguments import (
 from octofold_client.cli.json_output import add_json, print_json
 from octofold_client.cli.playing import Games, Players, as_json, show
 from octofold_client.cli.spreading import add_cluster, cluster_of
-from octofold_client.errors import EvaluationError
+from octofold_client.errors import UsageError
 
 
 def add(subcommands: "Subcommands") -> None:
@@ -52,14 +52,15 @@ def evaluate(options: Namespace) -> None:
     """Play games with one model or local player after the other, and print the results.
 
     Raises:
-        EvaluationError: the flags contradict each other, or the folder is not usable.
+        UsageError: the flags contradict each other.
+        EvaluationError: the folder is not usable.
         OctofoldError: a call to the server failed.
     """
     games = Games.of(options)
     # The server's default model plays only if no model and no player is named.
     models = options.models or ([] if options.players else [""])
     if options.version and not models:
-        raise EvaluationError("--version needs a model of a server, but only local players are named")
+        raise UsageError("--version needs a model of a server, but only local players are named")
     wanted = [asked_for(model, options.version) for model in models]
     with ExitStack() as stack:
         targets, cluster = stack.enter_context(cluster_of(options))

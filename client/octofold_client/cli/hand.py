@@ -16,7 +16,7 @@ from rich.live import Live
 from octofold_client.cli.advice import add_adviser, adviser_of
 from octofold_client.cli.arguments import RESULTS, Subcommands, seed
 from octofold_client.contenders.advice import Thought
-from octofold_client.errors import EvaluationError
+from octofold_client.errors import UsageError
 from octofold_client.evaluation.result_folder import Conditions, KeptGames, ResultFolder
 from octofold_client.terminal.boards import Look, full_screen
 from octofold_client.terminal.hand import Hand, HandGame, draw
@@ -71,7 +71,7 @@ def hand(options: Namespace) -> None:
     with ExitStack() as stack:
         ask = adviser_of(options, stack)
         if options.hint and ask is None:
-            raise EvaluationError("--hint needs --player, --model or --target")
+            raise UsageError("--hint needs --player, --model or --target")
         kept = stack.enter_context(folder.open(conditions))
         games = _Games(kept, options.seed)
         try:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from octofold_client.cli.arguments import count, seed
-from octofold_client.errors import InvalidRequest
+from octofold_client.errors import InvalidRequest, LoadTestError, UsageError
 from octofold_client.evaluation.result_folder import replays_of
 from octofold_client.loadtest.forms import Form
 from octofold_client.loadtest.options import LoadTestOptions
@@ -133,24 +133,28 @@ def options_of(flags: argparse.Namespace) -> LoadTestOptions:
     """The options from the flags of `add_arguments`.
 
     Raises:
-        LoadTestError: the options contradict each other.
+        UsageError: the options contradict each other.
         EvaluationError: the file of boards does not exist.
     """
     levels = {"concurrency": tuple(flags.concurrency)} if flags.concurrency else {}
-    return LoadTestOptions(
-        **levels,
-        rates=tuple(flags.rate or ()),
-        limit=flags.slo,
-        poisson=flags.arrivals == "poisson",
-        think_seconds=flags.think,
-        form=flags.form,
-        games=flags.games,
-        replays=None if flags.boards is None else replays_of(flags.boards),
-        processes=flags.processes,
-        plan=Plan(flags.ramp, flags.window, flags.windows),
-        timeout_seconds=flags.timeout,
-        seed=flags.seed,
-    )
+    replays = None if flags.boards is None else replays_of(flags.boards)
+    try:
+        return LoadTestOptions(
+            **levels,
+            rates=tuple(flags.rate or ()),
+            limit=flags.slo,
+            poisson=flags.arrivals == "poisson",
+            think_seconds=flags.think,
+            form=flags.form,
+            games=flags.games,
+            replays=replays,
+            processes=flags.processes,
+            plan=Plan(flags.ramp, flags.window, flags.windows),
+            timeout_seconds=flags.timeout,
+            seed=flags.seed,
+        )
+    except LoadTestError as error:
+        raise UsageError(str(error)) from None
 
 
 def concurrencies(text: str) -> list[int]:

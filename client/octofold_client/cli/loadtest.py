@@ -72,9 +72,9 @@ def loadtest(flags: Namespace) -> None:
     # Fail before minutes of work, not after them.
     check_html(flags)
     draw = pictures_of("octofold_client.loadtest.pictures").draw if flags.plots else None
-    credentials = credentials_of(flags)
+    credentials, asked = credentials_of(flags), asked_for(flags.model, flags.version)
     with servers(flags) as found:
-        served = found.select(*asked_for(flags.model, flags.version))
+        served = found.select(*asked)
         server_version, target = found.client.server_version(), found.target
     largest = served.largest_exponent or LARGEST_EXPONENT
     boards, boards_from = options.boards(largest)

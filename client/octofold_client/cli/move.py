@@ -14,6 +14,7 @@ from octofold_client.cli.arguments import Subcommands, add_model, add_servers, a
 from octofold_client.cli.board_text import BoardTextError, parse_board, parse_lines
 from octofold_client.cli.json_output import add_json, print_json
 from octofold_client.contenders.served_model import ServedModel
+from octofold_client.errors import UsageError
 from octofold_client.rpc.client import Client
 
 BOARDS_A_CALL = 4096
@@ -30,7 +31,7 @@ def add(subcommands: "Subcommands") -> None:
     parser.add_argument(
         "board",
         nargs="*",
-        help="16 exponents, row by row, or four rows of 4 that end with / or ; or a line, or stand in "
+        help="16 exponents, row by row, or four rows of 4, separated by / or ; or line ends, or in "
         "brackets: 0 is empty, 1 is tile 2, 2 is tile 4 ... (default: standard input)",
     )
     parser.add_argument(
@@ -46,12 +47,14 @@ def move(options: Namespace) -> None:
     """Print the move for the board on the command line, or one line of CSV for each line of standard input.
 
     Raises:
+        UsageError: the command line holds no board.
         BoardTextError: a line is not a board.
         OctofoldError: a call failed.
     """
     one = _named(options.board, options.tiles) if options.board else None
+    asked = asked_for(options.model, options.version)
     with servers(options) as found:
-        served = found.select(*asked_for(options.model, options.version))
+        served = found.select(*asked)
         boards = np.array([one], np.uint8) if one is not None else _typed(options.tiles, served)
         answers = _answers(found.client, served, boards)
         if options.json:
@@ -75,8 +78,11 @@ def move(options: Namespace) -> None:
 def _named(words: Sequence[str], tiles: bool) -> list[int]:
     """The board of the command line."""
     if len(words) == 1 and Path(words[0]).is_file():
-        raise BoardTextError(f"{words[0]} is a file; boards come from standard input: < {words[0]}")
-    return parse_board(" ".join(words), tiles=tiles)
+        raise UsageError(f"{words[0]} is a file; boards come from standard input: < {words[0]}")
+    try:
+        return parse_board(" ".join(words), tiles=tiles)
+    except BoardTextError as error:
+        raise UsageError(str(error)) from None
 
 
 def _typed(tiles: bool, served: ServedModel) -> NDArray[np.uint8]:

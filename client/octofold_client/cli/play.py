@@ -59,7 +59,7 @@ def play(options: Namespace) -> None:
         ServerDied: the server ended.
         OctofoldError: a call failed.
     """
-    games = Games.of(options)
+    games, asked = Games.of(options), asked_for(options.model, options.version)
     if not options.out:
         check_writable(RESULTS)
     _check_models(options.models)
@@ -67,7 +67,7 @@ def play(options: Namespace) -> None:
     Console(stderr=True).print(starting)
     with LocalServer(options.models) as server:
         try:
-            with Players([server.target], [asked_for(options.model, options.version)], PLAINTEXT) as players:
+            with Players([server.target], [asked], PLAINTEXT) as players:
                 (contender,) = players.contenders
                 for folder in _folders(contender, games):
                     with suppress(*() if options.out else (FolderInUse,)):

@@ -190,7 +190,7 @@ class Players:
             if progress.done or progress.running:
                 kept = f"{progress.done:,} of {counted(number, 'game')} finished"
                 if progress.running:
-                    kept += f", {progress.running:,} more begun"
+                    kept += f", {progress.running:,} more in progress"
                 which = "all" if self._cluster is None else "all that the tasks had sent"
                 print(
                     f"{kept}; {which} are kept in {folder.path}, and the same command continues them.",

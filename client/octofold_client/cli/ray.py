@@ -64,8 +64,8 @@ def _add_serve(actions: "Subcommands") -> None:
         help="run octofold-serve on the nodes, until Ctrl-C",
         usage="octofold ray serve [--FLAG VALUE ...] [-- OPTIONS OF octofold-serve]",
         description="Runs a number of octofold-serve processes on the nodes of a Ray cluster until Ctrl-C, "
-        "replaces those that end or whose node dies, and adds some while calls wait long. Every node needs "
-        "Octofold with its server, and the models. What follows -- goes to octofold-serve.",
+        "and replaces those that end or whose node dies. Every node needs Octofold with its server, and the "
+        "models. What follows -- goes to octofold-serve.",
     )
     _add_service(parser)
     parser.add_argument(
@@ -77,17 +77,10 @@ def _add_serve(actions: "Subcommands") -> None:
     )
     parser.add_argument(
         "--replicas",
-        type=_replicas,
-        default=(1, 1),
-        metavar="N|MIN:MAX",
-        help="number of replicas, or its limits (default: 1)",
-    )
-    parser.add_argument(
-        "--queue-ms",
-        type=functools.partial(_number, least=0.1, most=60_000),
-        default=20.0,
-        metavar="MS",
-        help="average time in the queue from which another replica is added, up to MAX (default: 20)",
+        type=functools.partial(count, most=MOST_REPLICAS),
+        default=1,
+        metavar="N",
+        help="number of replicas (default: 1)",
     )
     parser.add_argument(
         "--cpus",
@@ -125,7 +118,7 @@ def _add_serve(actions: "Subcommands") -> None:
     )
     parser.add_argument("options", nargs="*", help=argparse.SUPPRESS)
     add_credentials(parser)
-    parser.set_defaults(run=serve, refuse=parser.error)
+    parser.set_defaults(run=serve)
 
 
 def serve(options: Namespace) -> None:
@@ -140,7 +133,7 @@ def serve(options: Namespace) -> None:
     plan = _plan(options)
     with cluster.connected(options.cluster):
         _check_machines(options, len(cluster.machines()))
-        print(f"placing {counted(plan.least, 'replica')} on {cluster.room()}", file=sys.stderr)
+        print(f"placing {counted(plan.replicas, 'replica')} on {cluster.room()}", file=sys.stderr)
         placed = placement.Placement(
             plan,
             remark=lambda text: print(text, file=sys.stderr),
@@ -227,27 +220,14 @@ def _plan(options: Namespace) -> Any:
         _is_open(options),
         credential_files(options).absolute(),
     )
-    least, most = options.replicas
     return ray_part("placement").Plan(
         options.name,
         serving,
-        least,
-        most,
+        options.replicas,
         cpus=options.cpus,
         gpus=options.gpus,
-        queue_seconds=options.queue_ms / 1000,
         room_seconds=options.wait,
     )
-
-
-def _replicas(text: str) -> tuple[int, int]:
-    """A number of replicas N, or its limits MIN:MAX."""
-    low, colon, high = text.partition(":")
-    least = count(low, MOST_REPLICAS)
-    most = count(high, MOST_REPLICAS) if colon else least
-    if least > most:
-        raise argparse.ArgumentTypeError(f"{text}: the minimum is larger than the maximum")
-    return least, most
 
 
 def _number(text: str, least: float, most: float) -> float:

@@ -19,7 +19,7 @@ from octofold_client.cli.arguments import (
 from octofold_client.cli.playing import Games, Players, folder_name, show
 from octofold_client.contenders.judges import Judge, local_judge, served_judge
 from octofold_client.contenders.player_specs import LocalPlayer
-from octofold_client.errors import EvaluationError
+from octofold_client.errors import UsageError
 from octofold_client.evaluation.result_folder import ResultFolder
 from octofold_client.terminal.display import count_on, display_on
 from octofold_client.wording import counted
@@ -74,14 +74,14 @@ def record(options: Namespace) -> None:
     """Play games into a result folder and write their moves beside them.
 
     Raises:
-        EvaluationError: the player has no probabilities, or the format has no room for what was asked for.
+        UsageError: the player has no probabilities, or the format has no room for what was asked for.
             Otherwise, as `Players` and `write_logs` do.
     """
     games = Games.of(options)
     if (options.probabilities or options.judge_player or options.judge_model) and options.format != "parquet":
-        raise EvaluationError("probabilities and a judge's values need --format parquet")
+        raise UsageError("probabilities and a judge's values need --format parquet")
     if options.probabilities and options.player:
-        raise EvaluationError(
+        raise UsageError(
             f"{options.player} has no probabilities; --judge-player {options.player} writes what moves are "
             "worth to a player that can judge"
         )

@@ -59,12 +59,7 @@ def add(subcommands: "Subcommands") -> None:
     )
     add_export(parser)
     add_adviser(parser)
-    parser.set_defaults(run=functools.partial(_run, parser.error))
-
-
-def _run(refuse: Callable[[str], object], options: Namespace) -> None:
-    check_export(refuse, options)
-    replay(options)
+    parser.set_defaults(run=replay)
 
 
 def replay(options: Namespace) -> None:
@@ -74,6 +69,7 @@ def replay(options: Namespace) -> None:
         EvaluationError: the file does not contain the game, or this is not a terminal.
         OctofoldError: the server cannot be reached, or does not have the model.
     """
+    check_export(options)
     file = replays_of(options.file)
     episode = chosen(file, options.game)
     with ExitStack() as stack:

@@ -18,7 +18,7 @@ from octofold_client.analysis.trajectories import Walk
 from octofold_client.cli.advice import Asked
 from octofold_client.cli.arguments import MOST_GAMES, count
 from octofold_client.contenders.advice import Advice
-from octofold_client.errors import EvaluationError
+from octofold_client.errors import EvaluationError, UsageError
 from octofold_client.extras import pictures_of
 from octofold_client.terminal.boards import ARROWS, remark
 from octofold_client.terminal.display import count_on, display_on
@@ -58,18 +58,18 @@ def add_export(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_export(refuse: Callable[[str], object], options: Namespace) -> None:
-    """Have `refuse` end the command if options of an export contradict each other."""
+def check_export(options: Namespace) -> None:
+    """End with an error if options of an export contradict each other."""
     if options.export is None:
         for option in _OPTIONS:
             if getattr(options, option) is not None:
-                refuse(f"--{option} needs --export")
+                options.refuse(f"--{option} needs --export")
     elif not options.export.parent.is_dir():
-        refuse(f"--export: {missing(options.export.parent)}")
+        options.refuse(f"--export: {missing(options.export.parent)}")
     elif options.speed is not None and options.export.suffix != GIF:
-        refuse("--speed is for a GIF")
+        options.refuse("--speed is for a GIF")
     elif options.to is not None and options.to < options.move:
-        refuse(f"--to {options.to} is before --move {options.move}")
+        options.refuse(f"--to {options.to} is before --move {options.move}")
 
 
 def export(options: Namespace, title: str, walk: Walk, ask: Asked | None) -> None:
@@ -113,7 +113,7 @@ def positions(options: Namespace, moves: int) -> NDArray[np.int64]:
     most = MOST_FRAMES if gif else MOST_POSITIONS
     if len(rows) > most:
         least = 1 + (span - 1) // (most - 1)
-        raise EvaluationError(
+        raise UsageError(
             f"{len(rows):,} positions are too many for {options.export} (at most {most:,}): "
             f"use --every {least}, or a smaller part with --move and --to"
         )

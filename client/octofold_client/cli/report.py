@@ -1,11 +1,9 @@
 """`octofold report`: rebuilds result, report and pictures of a result folder from its replays."""
 
-import functools
 import sys
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
 
 from octofold_game.suggestions import missing
 from rich.console import Console
@@ -59,10 +57,10 @@ def add(subcommands: "Subcommands") -> None:
         metavar="FILE",
         help=f"file of --html (default: {HTML_FILE} in the folder; {OVERLAY_FILE} in the first of several)",
     )
-    parser.set_defaults(run=functools.partial(report, refuse=parser.error))
+    parser.set_defaults(run=report)
 
 
-def report(options: Namespace, refuse: Callable[[str], NoReturn]) -> None:
+def report(options: Namespace) -> None:
     """Rebuild the result, the report and, if asked, the pictures of a folder, and print the table.
 
     Several folders, and load tests, are only shown in an HTML file.
@@ -71,27 +69,9 @@ def report(options: Namespace, refuse: Callable[[str], NoReturn]) -> None:
         EvaluationError: a folder is not a result folder, or contains no finished games.
         ReplayError: a replay file is damaged.
     """
+    _check(options)
     first = options.folders[0]
     several = len(options.folders) > 1
-    if len(options.folders) > MOST_RESULTS:
-        refuse(f"a report shows at most {MOST_RESULTS} folders, got {len(options.folders)}")
-    if several and options.plots:
-        refuse("--plots saves the pictures of one folder; --html shows several in one report")
-    if several and options.parquet:
-        refuse("--parquet saves the scores of one folder")
-    if several and not options.html:
-        refuse("several folders need --html, which shows them in one report")
-    if options.out is not None and not options.html:
-        refuse("--out names the file of --html, which is missing")
-    if options.out is not None and not options.out.parent.is_dir():
-        refuse(f"--out: {missing(options.out.parent)}")
-    if options.out is not None and options.out.is_dir():
-        refuse(f"--out: {options.out} is a folder, not a file")
-    if options.out is not None and options.out.suffix.lower() not in (".html", ".htm"):
-        refuse(f"--out: {options.out} must end with .html")
-    for number, folder in enumerate(options.folders):
-        if folder.resolve() in (other.resolve() for other in options.folders[:number]):
-            refuse(f"{folder} is given twice")
     # Fail before minutes of work, not after them.
     check_html(options)
     draw = pictures_of("octofold_client.analysis.pictures").draw if options.plots else None
@@ -104,6 +84,30 @@ def report(options: Namespace, refuse: Callable[[str], NoReturn]) -> None:
     if options.html:
         file = options.out or first / (OVERLAY_FILE if several else HTML_FILE)
         print(write_html(file, options.folders))
+
+
+def _check(options: Namespace) -> None:
+    """End with an error if the flags contradict each other."""
+    several = len(options.folders) > 1
+    if len(options.folders) > MOST_RESULTS:
+        options.refuse(f"a report shows at most {MOST_RESULTS} folders, got {len(options.folders)}")
+    if several and options.plots:
+        options.refuse("--plots saves the pictures of one folder; --html shows several in one report")
+    if several and options.parquet:
+        options.refuse("--parquet saves the scores of one folder")
+    if several and not options.html:
+        options.refuse("several folders need --html, which shows them in one report")
+    if options.out is not None and not options.html:
+        options.refuse("--out names the file of --html, which is missing")
+    if options.out is not None and not options.out.parent.is_dir():
+        options.refuse(f"--out: {missing(options.out.parent)}")
+    if options.out is not None and options.out.is_dir():
+        options.refuse(f"--out: {options.out} is a folder, not a file")
+    if options.out is not None and options.out.suffix.lower() not in (".html", ".htm"):
+        options.refuse(f"--out: {options.out} must end with .html")
+    for number, folder in enumerate(options.folders):
+        if folder.resolve() in (other.resolve() for other in options.folders[:number]):
+            options.refuse(f"{folder} is given twice")
 
 
 def _rebuild(

@@ -5,7 +5,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
-from octofold_game.play_logs.moves import LogError
+from octofold_game.play_logs.moves import CellReadings, CheckedMoves, LogError, Moves
 from octofold_game.play_logs.reading import BadLine, is_log, read_log
 from octofold_game.play_logs.streams import begins_as_log
 from octofold_game.referee import ReplayError
@@ -68,6 +68,12 @@ def _wrong(path: Path) -> Iterator[str]:
 def _wrong_log(log: Path) -> str:
     """Print the first bad lines of a log; return a summary of them, empty if there are none."""
     good = bad = 0
+    readings = CellReadings()
+
+    def broken(moves: Moves) -> list[tuple[int, str]]:
+        checked = CheckedMoves.of(moves)
+        readings.add(checked)
+        return checked.broken()
 
     def tell(line: BadLine) -> None:
         nonlocal bad
@@ -76,7 +82,7 @@ def _wrong_log(log: Path) -> str:
             print(f"octofold: {line}", file=sys.stderr)
 
     try:
-        for moves in read_log(existing(log), tell, check_rules=True):
+        for moves in read_log(existing(log), tell, broken):
             good += len(moves)
     except (LogError, EvaluationError, OSError) as error:
         if not good and not bad:
@@ -85,7 +91,7 @@ def _wrong_log(log: Path) -> str:
         return f"{log} cannot be read beyond {counted(good + bad, 'line')}"
     if bad:
         return f"{bad:,} of {counted(good + bad, 'line')} of {log} {'is' if bad == 1 else 'are'} wrong"
-    print(f"{log}: {counted(good, 'move')}: all are legal, and new tiles appear in empty cells")
+    print(f"{log}: {counted(good, 'move')}: all are legal; the last field can be the cell of: {readings}")
     return ""
 
 

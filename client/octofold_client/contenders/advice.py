@@ -41,7 +41,7 @@ Thought = Advice | str | None
 
 @dataclass(frozen=True)
 class Adviser:
-    """A player or model that is asked about boards; its functions raise `OctofoldError` or `BoardError`."""
+    """A player or model that is asked about boards; its functions raise `OctofoldError`."""
 
     advise: Callable[[NDArray[np.uint8]], Advice]
     """Advice on a board `[16]`."""

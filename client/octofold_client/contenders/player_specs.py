@@ -5,10 +5,13 @@ implements `octofold_game.player.Player`; its fields are the options. The client
 requirements (numba for the players of Octofold) only when it is used.
 """
 
+import hashlib
+import json
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, fields
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, get_type_hints
 
 from octofold_game.extras import install_command
@@ -16,8 +19,7 @@ from octofold_game.player import Player
 from octofold_game.rules import LARGEST_EXPONENT
 from octofold_game.suggestions import did_you_mean
 
-from octofold_client.contenders.identity import digest
-from octofold_client.errors import EvaluationError
+from octofold_client.errors import EvaluationError, UsageError
 from octofold_client.rpc.answers import ModelVersion
 from octofold_client.wording import listed
 
@@ -62,8 +64,8 @@ class LocalPlayer:
         self.package_version = package_version
         self.spec = spec
         # Before it plays, because a player may learn or cache something during its games.
-        self.sha256: str | None = digest(player) if own is None else own
-        """The player's own digest, or the digest of its code and data; None if unknown."""
+        self.sha256: str | None = source_digest(player) if own is None else own
+        """The player's own digest, or that of its source and options; None if unknown."""
         # The name of a player without its own digest may leave out its options.
         self.title = spec if own is None and ":" in spec else player.name
 
@@ -83,6 +85,31 @@ class LocalPlayer:
         return getattr(self.player, "largest_exponent", LARGEST_EXPONENT)
 
 
+def source_digest(player: object) -> str | None:
+    """The SHA-256 of the source of a player's modules and of its attributes, in hexadecimal.
+
+    The modules are those of its class and of the bases of the class. Other files that they use do not count.
+
+    Returns:
+        None if a module has no source, or an attribute is neither text, a number, a path, nor made of these.
+    """
+    kinds = type(player).__mro__
+    modules = {kind.__module__: None for kind in kinds if kind.__module__ not in sys.stdlib_module_names}
+    try:
+        sources = [Path(str(sys.modules[module].__file__)).read_bytes() for module in modules]
+        state = json.dumps([kinds[0].__qualname__, vars(player)], sort_keys=True, default=_path_text)
+    except (AttributeError, KeyError, OSError, TypeError, ValueError):
+        return None
+    digests = [hashlib.sha256(part).hexdigest() for part in (*sources, state.encode())]
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
+def _path_text(value: object) -> str:
+    if isinstance(value, PurePath):
+        return str(value)
+    raise TypeError(type(value))
+
+
 def _check(player: object) -> None:
     kind = player.__name__ if isinstance(player, type) else type(player).__name__
     if isinstance(player, type):
@@ -98,12 +125,13 @@ def local_player(spec: str) -> LocalPlayer:
     """The player that `KIND` or `KIND:OPTION=VALUE,...` means; an option without a default needs no name.
 
     Raises:
-        EvaluationError: the player or an option is unknown, a value is invalid, or a package is missing.
+        UsageError: the player or an option is unknown, or a value is invalid.
+        EvaluationError: a package or a file is missing.
     """
     kind, _, words = spec.partition(":")
     known = {entry.name: entry for entry in entry_points(group=GROUP)}
     if kind not in known:
-        raise EvaluationError(f"unknown player {kind or spec!r}{_hint(kind, known)}")
+        raise UsageError(f"unknown player {kind or spec!r}{_hint(kind, known)}")
     player = _load(known[kind])
     options = _options(kind, player, words)
     try:
@@ -134,25 +162,25 @@ def _options(kind: str, player: Any, words: str) -> dict[str, Any]:
         if not equals:
             unnamed = [name for name in _required(options.values()) if name not in values]
             if not unnamed:
-                raise EvaluationError(f"{kind}: {word!r} is not OPTION=VALUE{_hint(word, options)}")
+                raise UsageError(f"{kind}: {word!r} is not OPTION=VALUE{_hint(word, options)}")
             name, text = unnamed[0], word
         if name not in options:
-            raise EvaluationError(f"{kind} has no option {name}{_hint(name, options)}")
+            raise UsageError(f"{kind} has no option {name}{_hint(name, options)}")
         if name in values:
-            raise EvaluationError(f"{kind}: {name} is given twice")
+            raise UsageError(f"{kind}: {name} is given twice")
         if types[name] not in _READ:
             readable = listed(kind.__name__ for kind in _READ if isinstance(kind, type))
-            raise EvaluationError(
+            raise UsageError(
                 f"{kind}: {name} has the type {_type_name(types[name])}, but a spec gives only {readable}"
             )
         read, what = _READ[types[name]]
         try:
             values[name] = read(text)
         except ValueError:
-            raise EvaluationError(f"{kind}: {name}={text} is not {what}") from None
+            raise UsageError(f"{kind}: {name}={text} is not {what}") from None
     missing = [name for name in _required(options.values()) if name not in values]
     if missing:
-        raise EvaluationError(f"{kind} needs {missing[0]}: {kind}:{missing[0].upper()}")
+        raise UsageError(f"{kind} needs {missing[0]}: {kind}:{missing[0].upper()}")
     return values
 
 

@@ -145,7 +145,9 @@ def evaluate(
     )
     summarized = games_summarized(folder)
     if len(done) < summarized <= len(kept.games):
-        progress.remark(f"{folder.result} and {folder.report.name} stay those of {summarized:,} games")
+        progress.remark(
+            f"{folder.result} and {folder.report.name} describe the {summarized:,} games of an earlier run"
+        )
     else:
         evaluation.write(folder, report(evaluation))
     return evaluation

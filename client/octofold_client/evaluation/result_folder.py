@@ -39,7 +39,7 @@ class Conditions:
     precision: str
     """Empty for a local player."""
     sha256: str | None
-    """Digest of the model file from the card, or of a local player (`contenders/identity.py`)."""
+    """Digest of the model file from the card, or of a local player (`contenders/player_specs.py`)."""
     seed: int
     slice: Slice | None = None
     """The only games of the folder; None if they may be any games of the seed."""

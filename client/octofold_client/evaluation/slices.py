@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from octofold_client.errors import EvaluationError
+from octofold_client.errors import UsageError
 from octofold_client.wording import counted
 
 _MOST_GAMES = 2**63 - 1
@@ -26,14 +26,14 @@ class Slice:
         """Check the numbers.
 
         Raises:
-            EvaluationError: there is no such slice, or it would be empty.
+            UsageError: there is no such slice, or it would be empty.
         """
         if not 1 <= self.number <= self.of:
-            raise EvaluationError(f"there is no slice {self.number}/{self.of}: K of K/N is 1 to N")
+            raise UsageError(f"there is no slice {self.number}/{self.of}: K of K/N is 1 to N")
         if self.of > self.games:
-            raise EvaluationError(f"{counted(self.games, 'game')} cannot be cut into {self.of:,} slices")
+            raise UsageError(f"{counted(self.games, 'game')} cannot be cut into {self.of:,} slices")
         if self.games > _MOST_GAMES:
-            raise EvaluationError("a seed has 2**63 games")
+            raise UsageError("a seed has 2**63 games")
 
     @property
     def range(self) -> range:

@@ -1,4 +1,4 @@
-"""Places replicas on a cluster, replaces those that are lost, and scales their number by queue time.
+"""Places a number of replicas on a cluster, and replaces those that are lost.
 
 The program that places the replicas owns them: when it ends, however it ends, Ray ends their actors, and each
 server ends with its actor.
@@ -17,7 +17,6 @@ from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
 from octofold_client.errors import ClusterError
 from octofold_client.ray import cluster, directory
 from octofold_client.ray.replica import Replica, Report, Serving
-from octofold_client.ray.scaling import QueueTime, Scaling
 from octofold_client.wording import counted, listed
 
 SLICE_SECONDS = 0.2
@@ -38,13 +37,10 @@ class Plan:
     service: str
     """Name of the service, under which clients find its replicas."""
     serving: Serving
-    least: int
-    most: int
+    replicas: int
     cpus: float = 1.0
     """CPUs and GPUs of a replica, as Ray counts them."""
     gpus: float = 0.0
-    queue_seconds: float = 0.02
-    """Average time in the queue from which another replica is placed."""
     room_seconds: float = 60.0
     """How long to wait for room in the cluster."""
 
@@ -71,11 +67,6 @@ class _Placed:
     serving_since: float = 0.0
     told_to_wait: bool = False
 
-    @property
-    def counts(self) -> bool:
-        """Whether it is one of the replicas that are wanted."""
-        return self.phase is not _Phase.STOPPING
-
 
 class Placement:
     """The replicas of one service, inside `cluster.connected`: `start`, `run`, and in any case `stop`.
@@ -97,8 +88,7 @@ class Placement:
         self._plan = plan
         self._remark = remark
         self._on_change = on_change
-        self._scaling = Scaling(plan.least, plan.most, plan.queue_seconds)
-        self._wanted = plan.least
+        self._wanted = plan.replicas
         self._placed: list[_Placed] = []
         self._number = 0
         self._failures = 0
@@ -110,7 +100,7 @@ class Placement:
         return [each.report.address for each in self._placed if each.phase is _Phase.SERVING]
 
     def start(self, check: Callable[[], None]) -> None:
-        """Place the minimum, and return when all of these serve.
+        """Place the replicas, and return when all of them serve.
 
         Raises:
             ClusterError: a replica did not start, or found no room in time. None is left.
@@ -121,7 +111,7 @@ class Placement:
             )
         try:
             self._fill()
-            while len(self.addresses) < self._plan.least:
+            while len(self.addresses) < self._wanted:
                 self._listen(first=True)
                 self._pause(check)
         except BaseException:
@@ -138,15 +128,15 @@ class Placement:
         while True:
             self._listen(first=False)
             self._announce()
-            self._scale()
             self._fill()
             self._pause(check)
 
     def stop(self, check: Callable[[], None]) -> None:
         """Stop all replicas: each finishes its accepted calls. An exception from `check` kills them."""
         try:
-            self._stop(each for each in self._placed if each.phase is _Phase.SERVING)
-            self._kill(each for each in self._placed if each.phase is not _Phase.STOPPING)
+            self._kill(each for each in self._placed if each.phase is not _Phase.SERVING)
+            for each in self._placed:
+                each.phase, each.answer = _Phase.STOPPING, each.actor.stop.remote()
             self._announce()
             while self._placed:
                 self._pause(check)
@@ -168,7 +158,7 @@ class Placement:
 
     def _fill(self) -> None:
         """Place as many replicas as are missing."""
-        for _ in range(self._wanted - sum(each.counts for each in self._placed)):
+        for _ in range(self._wanted - len(self._placed)):
             self._number += 1
             name = directory.name_of(self._plan.service, self._number)
             made = ray.remote(Replica).options(
@@ -181,21 +171,6 @@ class Placement:
             )
             actor: Any = made.remote(self._plan.serving)
             self._placed.append(_Placed(name, actor, actor.node.remote(), time.monotonic()))
-
-    def _scale(self) -> None:
-        serving = [each for each in self._placed if each.phase is _Phase.SERVING]
-        counted_as = [each for each in self._placed if each.counts]
-        if len(serving) < len(counted_as) or len(serving) != self._wanted:
-            return  # first let it become what was wanted
-        counters = {each.name: queue for each in serving if (queue := each.report.queue) is not None}
-        wanted = self._scaling.wanted(time.monotonic(), len(serving), counters)
-        if wanted != self._wanted:
-            more = wanted > self._wanted
-            why = "calls wait long" if more else "calls hardly wait"
-            self._remark(f"{why}: {counted(wanted, 'replica')} from now on, {self._wanted} before")
-            self._wanted = wanted
-            if not more:
-                self._stop(serving[wanted:])
 
     def _listen(self, first: bool) -> None:
         """Take the answers that have arrived, and notice replicas that are lost."""
@@ -235,7 +210,6 @@ class Placement:
         else:
             if each.phase is _Phase.STARTING:
                 each.serving_since, each.phase = time.monotonic(), _Phase.SERVING
-                self._require_queue_times(answer.queue)
             each.report = answer
             each.answer = each.actor.report.remote()
         each.asked = time.monotonic()
@@ -252,23 +226,15 @@ class Placement:
 
     def _no_room(self) -> str:
         waiting = sum(each.phase is _Phase.WAITING for each in self._placed)
-        total = sum(each.counts for each in self._placed)
         need = [
             f"{amount:g} {name}{'' if amount == 1 else 's'}"
             for name, amount in (("CPU", self._plan.cpus), ("GPU", self._plan.gpus))
             if amount
         ]
         return (
-            f"no room for {waiting} of {counted(total, 'replica')}: each needs {listed(need)} of one node, "
-            f"and the cluster has {cluster.room()}"
+            f"no room for {waiting} of {counted(len(self._placed), 'replica')}: each needs {listed(need)} of "
+            f"one node, and the cluster has {cluster.room()}"
         )
-
-    def _require_queue_times(self, queue: QueueTime | None) -> None:
-        if queue is None and self._plan.least < self._plan.most:
-            raise ClusterError(
-                "a replica cannot read the queue times of its server and cannot be scaled: give the flags of "
-                "a client's credentials (--token-file, --tls-ca), or a fixed number of --replicas"
-            )
 
     def _lose(self, each: _Placed, why: str, first: bool) -> None:
         """Forget a replica, which Ray may not have noticed yet.
@@ -279,32 +245,25 @@ class Placement:
         began = each.phase is _Phase.SERVING
         named = each.report.address or f"on {each.node or 'a node'}"
         self._kill([each])
-        if not each.counts:
+        if each.phase is _Phase.STOPPING:
             return
         if first:
             raise ClusterError(f"a replica {named} did not start: {why}")
         settled = began and time.monotonic() - each.serving_since > SETTLED_SECONDS
         self._failures = 0 if settled else self._failures + 1
-        others = [other for other in self._placed if other.counts]
         if self._failures < TRIES:
             self._remark(f"lost the replica {named}: {why}; placing another")
             return
-        if not others:
+        if not self._placed:
             raise ClusterError(
                 f"{TRIES} replicas in a row did not start or ended at once; the last {named}: {why}"
             )
         self._remark(
             f"{TRIES} replicas in a row did not start or ended at once, the last {named}: {why}; going on "
-            f"with {counted(len(others), 'replica')}"
+            f"with {counted(len(self._placed), 'replica')}"
         )
-        self._wanted = self._scaling.most = len(others)
-        self._scaling.least = min(self._scaling.least, self._wanted)
+        self._wanted = len(self._placed)
         self._failures = 0
-
-    def _stop(self, some: Iterable[_Placed]) -> None:
-        for each in some:
-            each.phase = _Phase.STOPPING
-            each.answer = each.actor.stop.remote()
 
     def _kill(self, some: Iterable[_Placed]) -> None:
         for each in list(some):

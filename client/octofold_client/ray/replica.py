@@ -4,22 +4,15 @@ import socket
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import grpc
 import ray
-from octofold_proto.inference import grpc_service_pb2 as oip
-from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 
 from octofold_client.errors import OctofoldError, ServerDied
-from octofold_client.ray.scaling import QueueTime
-from octofold_client.rpc.channels import blocking_channel
-from octofold_client.rpc.credentials import PLAINTEXT, PLAINTEXT_FILES, CredentialFiles
+from octofold_client.rpc.credentials import PLAINTEXT_FILES, CredentialFiles
 from octofold_client.rpc.local_server import LocalServer
 from octofold_client.wording import described
 
 LOOPBACK = "127.0.0.1"
-ASK_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -44,8 +37,6 @@ class Report:
     """HOST:PORT; empty unless it serves."""
     failure: str = ""
     """Why the server did not start, or has ended, in one line."""
-    queue: QueueTime | None = None
-    """The counters of its server; None if they cannot be read."""
 
 
 class Replica:
@@ -55,8 +46,6 @@ class Replica:
         self._serving = serving
         self._ending = ExitStack()
         self._server: LocalServer | None = None
-        self._channel: Any = None
-        self._credentials = PLAINTEXT
 
     def node(self) -> str:
         """The name of the machine, for messages."""
@@ -67,17 +56,14 @@ class Replica:
         serving = self._serving
         host = ray.util.get_node_ip_address() if serving.open else LOOPBACK
         try:
-            self._credentials = serving.credentials.read()
             server = LocalServer(
                 serving.models,
                 serving.options,
                 host=host,
-                credentials=self._credentials,
+                credentials=serving.credentials.read(),
                 stop_seconds=None,  # its own options limit how long it drains
             )
             self._ending.enter_context(server)
-            self._channel = blocking_channel(server.target, self._credentials)
-            self._ending.callback(self._channel.close)
         except (OctofoldError, OSError) as error:
             return Report(failure=in_one_line(described(error)))
         self._server = server
@@ -91,7 +77,7 @@ class Replica:
         """The state of the replica now."""
         if failure := self._failure():
             return Report(failure=failure)
-        return Report(self.address(), queue=self._queue())
+        return Report(self.address())
 
     def stop(self) -> None:
         """Let the server finish its accepted calls, and return when it has ended."""
@@ -105,19 +91,6 @@ class Replica:
         except ServerDied as error:
             return in_one_line(str(error))
         return ""
-
-    def _queue(self) -> QueueTime | None:
-        ask = GRPCInferenceServiceStub(self._channel).ModelStatistics
-        try:
-            reply = ask(
-                oip.ModelStatisticsRequest(), timeout=ASK_SECONDS, metadata=self._credentials.metadata
-            )
-        except (grpc.RpcError, ValueError):  # a channel that `stop` closed
-            return None
-        each = [model.inference_stats for model in reply.model_stats]
-        return QueueTime(
-            sum(calls.success.count for calls in each), sum(calls.queue.ns for calls in each) / 1e9
-        )
 
 
 def in_one_line(message: str) -> str:

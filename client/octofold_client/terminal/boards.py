@@ -259,7 +259,7 @@ def remark(advice: Advice, made: int) -> str:
     words = _described(advice, made)
     if made == advice.choice:
         return f"{words}: its choice, too"
-    return f"{words}: it would go {_described(advice, advice.choice)}"
+    return f"{words}; it prefers {_described(advice, advice.choice)}"
 
 
 def _described(advice: Advice, move: int) -> str:

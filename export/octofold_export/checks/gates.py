@@ -79,7 +79,7 @@ def check_agreement(
     agreement = float(np.mean(graph.next_moves(boards) == expected))
     if agreement < LOWEST_AGREEMENT:
         raise GateError(
-            f"{precision} leaves {agreement:.2%} of {len(boards):,} moves as they are in fp32, "
+            f"{precision} keeps {agreement:.2%} of the {len(boards):,} moves of fp32; "
             f"at least {LOWEST_AGREEMENT:.0%} are needed"
         )
     return agreement

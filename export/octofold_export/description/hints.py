@@ -85,7 +85,7 @@ def hints_from_flags(flags: dict[str, Any]) -> Hints:
     for path, value in flags.items():
         room, _, field = path.rpartition(".")
         (nested[room] if room else nested)[field] = value
-    return _convert(nested, "flags")
+    return _convert(nested)
 
 
 def merged(above: Hints, below: Hints) -> Hints:
@@ -106,8 +106,10 @@ def _merge(above: _S, below: _S) -> _S:
     return msgspec.structs.replace(below, **given(above))
 
 
-def _convert(content: dict[str, Any], where: str) -> Hints:
+def _convert(content: dict[str, Any], file: str = "") -> Hints:
     try:
         return structured(content, Hints)
     except StructureError as error:
-        raise ExportError(f"{where}: {error}") from error
+        place, _, rest = str(error).partition(" ")
+        flag = place.rpartition(".")[2].replace("_", "-")
+        raise ExportError(f"{file}: {error}" if file else f"--{flag} {rest}") from error

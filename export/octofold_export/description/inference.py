@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.errors import OctofoldError
 from octofold_game.rules import LARGEST_EXPONENT
 
 from octofold_export.description.description import (
@@ -33,7 +34,7 @@ _SHOWN_REASONS = 2  # different ones, why the network takes no input
 _BOARDS = np.random.default_rng(4).integers(0, 8, (3, 16)).astype(np.uint8)
 
 
-class NetworkError(Exception):
+class NetworkError(OctofoldError):
     """The network does not accept an input."""
 
 

@@ -19,7 +19,7 @@ from octofold_game.model import (
 
 from octofold_export.errors import ExportError
 from octofold_export.publishing.readme import describe
-from octofold_export.publishing.signing import check_signable, signature_with
+from octofold_export.publishing.signing import check_files, check_signable
 from octofold_export.publishing.versions import Content, changing, replace_files
 
 if TYPE_CHECKING:  # an optional extra
@@ -58,9 +58,11 @@ def change_card(
     with changing(folder):
         card = change(read_published(folder))
         check_signable(folder, key)
-        files = {**graphs, CARD_FILE: encode_card(card), README_FILE: describe(card)}
+        content = encode_card(card)
+        files = {**graphs, CARD_FILE: content, README_FILE: describe(card)}
         if key is not None:
-            files[SIGNATURE_FILE] = signature_with(files, folder, card, key)
+            check_files(folder, card, graphs)
+            files[SIGNATURE_FILE] = key.sign(content)
         try:
             replace_files(folder, files)
         except OSError as error:

@@ -23,7 +23,7 @@ from typing import NoReturn
 from octofold_game.extras import install_command
 from octofold_game.model import CARD_FILE
 
-from octofold_export.errors import ExportError, GateError
+from octofold_export.errors import ExportError, NotShown
 from octofold_export.publishing.versions import Content
 
 RESULTS = Path("results")
@@ -66,7 +66,7 @@ def hold(
     The games are kept in a folder of `results`; if the same export runs again, they continue.
 
     Raises:
-        GateError: the new version is worse, or the games did not decide it.
+        NotShown: the new version is worse, or the games did not decide it.
         ExportError: the games could not be played.
     """
     published = newest_published(models, name)
@@ -109,7 +109,7 @@ def _compare(contest: Contest, models: Path, name: str, published: int, version:
         )
     sentence = _sentence(output)
     if code == _NOT_SHOWN:
-        raise GateError(f"nothing was published: {sentence}")
+        raise NotShown(f"nothing was published: {sentence}")
     return sentence
 
 

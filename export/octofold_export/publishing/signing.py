@@ -1,30 +1,30 @@
-"""Signs versions: one that is being published, in memory, or one that is published."""
+"""Signs the cards of published versions."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Container
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from octofold_game.model import SIGNATURE_FILE, Card, CardError, read_card
+from msgspec.structs import replace
+from octofold_game.model import (
+    CARD_FILE,
+    SIGNATURE_FILE,
+    TUNING_FILE,
+    Card,
+    CardError,
+    ListedFile,
+    card_text,
+    encode_card,
+    parse_card,
+)
 
 from octofold_export.errors import ExportError
-from octofold_export.publishing.versions import Content, changing, replace_files
+from octofold_export.publishing.versions import changing, replace_files
 
 if TYPE_CHECKING:  # an optional extra
     from octofold_game.signatures import SigningKey
-
-
-def signature_of(key: SigningKey, name: str, files: Mapping[str, Content]) -> bytes:
-    """The signature of files that are not written yet.
-
-    Args:
-        key: the key that signs.
-        name: the name of their folder.
-        files: the files by name.
-    """
-    return key.sign(name, {file: hashlib.sha256(content).hexdigest() for file, content in files.items()})
 
 
 def check_signable(folder: Path, key: SigningKey | None) -> None:
@@ -40,46 +40,49 @@ def check_signable(folder: Path, key: SigningKey | None) -> None:
 def sign_published(folder: Path, key: SigningKey) -> None:
     """Write the signature of a published version, or replace it.
 
+    The card then lists the results of `octofold-serve --tune`, if there are any.
+
     Raises:
-        ExportError: the version is missing or damaged, or contains something that cannot be signed.
+        ExportError: the version is missing, or its files are not those that the card describes.
     """
     with changing(folder):
         try:
-            replace_files(folder, {SIGNATURE_FILE: signature_with({}, folder, read_card(folder), key)})
+            text = card_text(folder)
+            card, content = parse_card(text), text.encode()
+            check_files(folder, card)
+            tuned = _sha256(folder / TUNING_FILE) if (folder / TUNING_FILE).exists() else None
+            if card.tuning_sha256 != tuned:
+                content = encode_card(replace(card, tuning_sha256=tuned))
+            replace_files(folder, {CARD_FILE: content, SIGNATURE_FILE: key.sign(content)})
         except CardError as error:
             raise ExportError(f"{folder}: {error}") from error
         except OSError as error:
             raise ExportError(f"{error.filename or folder}: {error.strerror}") from error
 
 
-def signature_with(changed: Mapping[str, Content], folder: Path, card: Card, key: SigningKey) -> bytes:
-    """The signature that a published version needs once it has these files.
-
-    Args:
-        changed: the files that will be new or replaced, by name.
-        folder: the folder of the version.
-        card: the card that it will have.
-        key: the key that signs.
+def check_files(folder: Path, card: Card, new: Container[str] = ()) -> None:
+    """Check that the files of a version are those that its card describes; `new` ones are not read.
 
     Raises:
-        ExportError: the version is damaged, or contains something that cannot be signed.
+        ExportError: one is missing or another.
     """
-    from octofold_game.signatures import GIT_FILES, SignatureError, files_in, is_below, sha256_of
+    for graph in card.precisions.values():
+        for listed in (graph, *graph.tensors.values()):
+            if listed.file not in new:
+                check_file(folder, listed)
 
-    digests = {file: hashlib.sha256(content).hexdigest() for file, content in changed.items()}
+
+def check_file(folder: Path, listed: ListedFile) -> None:
+    """Check one file, as `check_files`."""
+    file = folder / listed.file
     try:
-        for path in files_in(folder):
-            if path in changed or is_below(path, GIT_FILES):
-                continue
-            if (folder / path).is_symlink():
-                raise ExportError(f"{folder / path} is a symbolic link, which cannot be signed")
-            digests[path] = sha256_of(folder / path)
-        for graph in card.precisions.values():
-            for listed in (graph, *graph.tensors.values()):
-                if digests.get(listed.file) != listed.sha256.lower():
-                    raise ExportError(f"{folder / listed.file}: not the file that the card describes")
-    except SignatureError as error:
-        raise ExportError(f"{folder}: {error}") from error
+        digest = _sha256(file)
     except OSError as error:
-        raise ExportError(f"{error.filename or folder}: {error.strerror}") from error
-    return key.sign(folder.name, digests)
+        raise ExportError(f"{file}: {error.strerror}") from error
+    if digest != listed.sha256.lower():
+        raise ExportError(f"{file}: not the file that the card describes")
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()

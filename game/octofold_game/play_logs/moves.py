@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from octofold_game.errors import OctofoldError
 from octofold_game.rules import MOVE_NAMES, afterstates, flat
 
 
-class LogError(ValueError):
+class LogError(OctofoldError, ValueError):
     """A play log cannot be read, written or used; the message names the file."""
 
 
@@ -25,7 +26,7 @@ class Moves:
     moves: NDArray[np.uint8]
     """`[N]`: 0 up, 1 right, 2 down, 3 left."""
     cells: NDArray[np.uint8]
-    """`[N]`: the cell of the tile that appeared after the move."""
+    """`[N]`: the cell of the tile that appeared after the move; in some logs, that of the last one before."""
     probabilities: NDArray[np.float32] | None = None
     """`[N, 4]`: how likely the player found each move; None if the log does not say."""
     values: NDArray[np.float64] | None = None
@@ -54,21 +55,76 @@ class Moves:
         return cls(*(None if each[0] is None else np.concatenate(each) for each in columns))  # type: ignore[arg-type]
 
 
-def broken_rules(moves: Moves) -> list[tuple[int, str]]:
-    """The rows of the moves that cannot have been played, each with the reason.
+@dataclass(frozen=True, eq=False)
+class CheckedMoves:
+    """What the rules say of N logged moves.
 
-    The move must change the board, and the cell of the new tile must be empty after it.
+    The format's descriptions differ about its last field: it is the cell of the tile that appears after the
+    move, or that of the tile that was placed last before it. An example often fits both.
     """
-    every, _, legal = afterstates(moves.boards)
-    rows = np.arange(len(moves))
-    allowed = legal[rows, moves.moves]
-    empty = every[rows, moves.moves, moves.cells] == 0
-    return [
-        (
-            row,
-            f"the new tile's cell {moves.cells[row]} is not empty after the move"
-            if allowed[row]
-            else f"{MOVE_NAMES[moves.moves[row]]} does not change the board",
+
+    moves: Moves
+    legal: NDArray[np.bool_]
+    """`[N]`: the move changes the board."""
+    new: NDArray[np.bool_]
+    """`[N]`: the cell can be that of the new tile, since it is empty after the move."""
+    last: NDArray[np.bool_]
+    """`[N]`: the cell can be that of the last placed tile, since it holds a 2 or a 4 before the move."""
+
+    @classmethod
+    def of(cls, moves: Moves) -> CheckedMoves:
+        """Check moves."""
+        every, _, legal = afterstates(moves.boards)
+        rows = np.arange(len(moves))
+        before = moves.boards[rows, moves.cells]
+        return cls(
+            moves,
+            legal=legal[rows, moves.moves],
+            new=every[rows, moves.moves, moves.cells] == 0,
+            last=(before == 1) | (before == 2),
         )
-        for row in np.flatnonzero(~(allowed & empty)).tolist()
-    ]
+
+    def illegal(self) -> list[tuple[int, str]]:
+        """The rows of the moves that do not change the board, each with the reason."""
+        return [
+            (row, f"{MOVE_NAMES[self.moves.moves[row]]} does not change the board")
+            for row in np.flatnonzero(~self.legal).tolist()
+        ]
+
+    def broken(self) -> list[tuple[int, str]]:
+        """The rows of the moves that cannot have been played, each with the reason."""
+        cells = [
+            (row, f"cell {self.moves.cells[row]} is neither the new tile's nor the last placed tile's")
+            for row in np.flatnonzero(self.legal & ~self.new & ~self.last).tolist()
+        ]
+        return sorted(self.illegal() + cells)
+
+
+@dataclass
+class CellReadings:
+    """How many legal moves of a log allow which reading of its last field."""
+
+    new: int = 0
+    """only the new tile's cell"""
+    last: int = 0
+    """only the last placed tile's cell"""
+    both: int = 0
+    neither: int = 0
+
+    def add(self, checked: CheckedMoves) -> None:
+        """Count more moves; those that are illegal do not count."""
+        new, last = checked.new[checked.legal], checked.last[checked.legal]
+        self.new += int((new & ~last).sum())
+        self.last += int((last & ~new).sum())
+        self.both += int((new & last).sum())
+        self.neither += int((~new & ~last).sum())
+
+    @classmethod
+    def sum(cls, parts: Iterable[CellReadings]) -> CellReadings:
+        """The counts of several logs together."""
+        return cls(*map(sum, zip(*(astuple(part) for part in parts), strict=True)))
+
+    def __str__(self) -> str:
+        """Such as `new tile 12, last placed tile 0, either 30, neither 0`."""
+        one = f"new tile {self.new:,}, last placed tile {self.last:,}"
+        return f"{one}, either {self.both:,}, neither {self.neither:,}"

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from octofold_game.play_logs.moves import LogError, Moves, broken_rules
+from octofold_game.play_logs.moves import LogError, Moves
 from octofold_game.play_logs.parquet import read_parquet
 from octofold_game.play_logs.streams import is_parquet, line_blocks
 from octofold_game.play_logs.text import parse
@@ -35,13 +35,17 @@ class BadLine:
         return f"{self.file}:{self.line}: {self.reason}"
 
 
-def read_log(path: Path, on_bad: Callable[[BadLine], None], *, check_rules: bool = False) -> Iterator[Moves]:
+def read_log(
+    path: Path,
+    on_bad: Callable[[BadLine], None],
+    faults: Callable[[Moves], list[tuple[int, str]]] = lambda _: [],
+) -> Iterator[Moves]:
     """Yield the moves of a log file in their order, some thousands at a time.
 
     Args:
         path: a text file, plain or compressed by gzip or zstd, or a Parquet file.
         on_bad: called for each bad line, which is left out.
-        check_rules: whether a move that the rules do not allow is a bad line.
+        faults: the rows of moves that are bad lines, too, each with the reason.
 
     Raises:
         LogError: the file cannot be decoded, or a package is missing for it.
@@ -49,7 +53,7 @@ def read_log(path: Path, on_bad: Callable[[BadLine], None], *, check_rules: bool
     """
     for moves, lines, bad in read_parquet(path) if is_parquet(path) else _read_text(path):
         found = bad
-        if check_rules and (broken := broken_rules(moves)):
+        if broken := faults(moves):
             found = sorted([*bad, *((int(lines[row]), reason) for row, reason in broken)])
             moves = moves.without([row for row, _ in broken])
         for line, reason in found:

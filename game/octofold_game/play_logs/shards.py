@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from octofold_game.files import naming, write_text
-from octofold_game.play_logs.moves import LogError, Moves
+from octofold_game.play_logs.moves import CellReadings, CheckedMoves, LogError, Moves
 from octofold_game.play_logs.reading import BadLine, read_log
 from octofold_game.rules import LARGEST_EXPONENT
 
@@ -44,6 +44,7 @@ class ConvertedLog:
     file: str
     moves: int
     bad_lines: int
+    last_field: CellReadings
 
 
 def convert(
@@ -54,7 +55,7 @@ def convert(
     shards: int = 256,
     seed: int = 0,
 ) -> list[ConvertedLog]:
-    """Shuffle the moves of logs into a new folder of shards. Moves that the rules do not allow are bad lines.
+    """Shuffle the moves of logs into a new folder of shards. Lines whose move changes nothing are bad.
 
     Args:
         logs: log files of any format.
@@ -146,8 +147,16 @@ def _scatter(
                 bad[0] += 1
                 on_bad(line)
 
+            readings = CellReadings()
+
+            def illegal(moves: Moves, readings: CellReadings = readings) -> list[tuple[int, str]]:
+                # Training never reads the cell, so that a doubtful one costs no move.
+                checked = CheckedMoves.of(moves)
+                readings.add(checked)
+                return checked.illegal()
+
             total = 0
-            for moves in _gathered(read_log(log, note, check_rules=True)):
+            for moves in _gathered(read_log(log, note, illegal)):
                 to = random.integers(0, shards, len(moves), dtype=np.uint16)
                 order = np.argsort(to, kind="stable")
                 rows = _rows(moves)[order]
@@ -156,7 +165,7 @@ def _scatter(
                     file.write(rows[start:end].data)
                 total += len(moves)
                 on_read(len(moves))
-            sources.append(ConvertedLog(str(log), total, bad[0]))
+            sources.append(ConvertedLog(str(log), total, bad[0], readings))
     return sources
 
 

@@ -296,7 +296,7 @@ class Admission:
                 self._check_open()
             if self._calls >= self.limits.calls:
                 raise self.counted(
-                    QueueFull(f"{self._calls} calls are at work, the most allowed", RETRY_SECONDS)
+                    QueueFull(f"{self._calls} calls are in progress, the maximum", RETRY_SECONDS)
                 )
             self._calls += 1
 
@@ -314,10 +314,10 @@ class Admission:
 
     def _check_room(self, connection: str) -> None:
         if len(self._streams) >= self.limits.streams:
-            raise QueueFull(f"{len(self._streams)} streams are open, the most allowed", RETRY_SECONDS)
+            raise QueueFull(f"{len(self._streams)} streams are open, the maximum", RETRY_SECONDS)
         if self._streams_of[connection] >= self.limits.streams_per_connection:
             raise QueueFull(
-                f"{self._streams_of[connection]} streams are open on this connection, the most allowed",
+                f"{self._streams_of[connection]} streams are open on this connection, the maximum",
                 RETRY_SECONDS,
             )
 

@@ -63,8 +63,8 @@ class ByteBudget:
                 return
         self._refusals.add("RESOURCE_EXHAUSTED")
         raise QueueFull(
-            f"messages of {used} bytes are at work, {own} of them of this connection, and {size} more would "
-            f"pass " + ("its share" if left >= 0 else f"the {self.limit} allowed"),
+            f"{used} bytes of messages are in flight, {own} of them from this connection; {size} more would "
+            "exceed " + ("its share" if left >= 0 else f"the limit of {self.limit}"),
             RETRY_SECONDS,
         )
 

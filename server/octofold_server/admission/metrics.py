@@ -141,7 +141,7 @@ def _state(models: Models, ready: bool, open_calls: int) -> Iterator[str]:
         "Boards in the queue",
         [("", labels, batcher.waiting) for labels, batcher in served],
     )
-    yield _gauge("octofold_open_calls", "Calls at work, and open streams", open_calls)
+    yield _gauge("octofold_open_calls", "Calls in progress, and open streams", open_calls)
     yield _gauge("octofold_ready", "Whether the server takes calls", int(ready))
     build = {"version": installed_version("octofold"), "python": platform.python_version()}
     yield _family("octofold_build_info", "gauge", "Always 1; the build is in the labels", [("", build, 1)])

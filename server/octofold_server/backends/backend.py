@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from octofold_game.errors import OctofoldError
 
 
 class Moves(NamedTuple):
@@ -42,7 +43,7 @@ class Moves(NamedTuple):
         )
 
 
-class BackendError(Exception):
+class BackendError(OctofoldError):
     """A backend cannot be made from a model file; the message gives the reason."""
 
 

@@ -7,100 +7,39 @@ No option is a secret: tokens and keys are in files, and the options are the nam
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from octofold_server.config.policies import VersionPolicies, parse_policies
+from octofold_game.errors import OctofoldError
+
+from octofold_server.config.kinds import (
+    PATH,
+    POLICIES,
+    POSITIVE_SECONDS,
+    SECONDS,
+    SWITCH,
+    TEXT,
+    TEXT_OR_NONE,
+    Kind,
+    integer,
+    one_of,
+)
+from octofold_server.config.policies import VersionPolicies
 
 ENVIRONMENT_PREFIX = "OCTOFOLD_"
 
 
-class ConfigError(Exception):
+class ConfigError(OctofoldError):
     """An option does not exist, or a value is not allowed.
 
     The message names the flag, the variable or the file and its key, and the allowed values.
     """
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of value."""
-
-    parse: Callable[[str], Any]
-    """Parses a text, or raises ValueError if the value is not allowed."""
-    allowed: str
-    """Describes the allowed values."""
-    placeholder: str
-    """Stands for the value in the help."""
-    is_plain: bool = False
-    """Whether the help does not need `allowed`."""
-
-
-def _integer(lowest: int, highest: int) -> Kind:
-    def parse(text: str) -> int:
-        value = int(text)
-        if not lowest <= value <= highest:
-            raise ValueError
-        return value
-
-    return Kind(parse, f"an integer from {lowest} to {highest}", "N")
-
-
-def _one_of(*choices: str) -> Kind:
-    def parse(text: str) -> str:
-        if text not in choices:
-            raise ValueError
-        return text
-
-    allowed = ", ".join(choices[:-1]) + f" or {choices[-1]}"
-    return Kind(parse, allowed, "|".join(choices), is_plain=True)
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 <= value <= 86_400:
-        raise ValueError
-    return value
-
-
-def _positive_seconds(text: str) -> float:
-    value = _seconds(text)
-    if not value:
-        raise ValueError
-    return value
-
-
-def _switch(text: str) -> bool:
-    return {"1": True, "true": True, "0": False, "false": False}[text.lower()]
-
-
-def _text(text: str) -> str:
-    if not text:
-        raise ValueError
-    return text
-
-
-def _path(text: str) -> Path:
-    return Path(_text(text))
-
-
-_POLICIES = Kind(
-    parse_policies,
-    "all, latest:N, or versions such as 1,3; then ;MODEL=... for each model with another rule",
-    "RULE",
-)
-_TEXT = Kind(_text, "a name", "NAME", is_plain=True)
-_TEXT_OR_NONE = Kind(str, "a name, or empty for none", "NAME", is_plain=True)
-_PATH = Kind(_path, "a path", "PATH", is_plain=True)
-_SECONDS = Kind(_seconds, "a number of seconds from 0 to 86400", "SECONDS")
-_POSITIVE_SECONDS = Kind(_positive_seconds, "a number of seconds above 0, at most 86400", "SECONDS")
-SWITCH = Kind(_switch, "true, false, 1 or 0", "", is_plain=True)
-
-
-def _option(default: Any, kind: Kind, text: str) -> Any:
-    return field(default=default, metadata={"kind": kind, "help": text})
+def _option(default: Any, kind: Kind, text: str, begins: str = "") -> Any:
+    """An option; `begins` names the group of options that begins with it."""
+    return field(default=default, metadata={"kind": kind, "help": text, "begins": begins})
 
 
 @dataclass(frozen=True)
@@ -108,85 +47,88 @@ class Config:
     """The configuration of a server. Each field is a flag with its help."""
 
     host: str = _option(
-        "127.0.0.1", _TEXT, "address to listen on; 0.0.0.0 accepts connections from other machines"
+        "127.0.0.1",
+        TEXT,
+        "address to listen on; 0.0.0.0 accepts connections from other machines",
+        begins="Protocols",
     )
-    port: int = _option(50051, _integer(0, 65535), "gRPC port; 0 chooses a free port")
-    port_file: Path | None = _option(None, _PATH, "write the gRPC port to this file once the server is ready")
+    port: int = _option(50051, integer(0, 65535), "gRPC port; 0 chooses a free port")
+    port_file: Path | None = _option(None, PATH, "write the gRPC port to this file once the server is ready")
     rest_port: int | None = _option(
         None,
-        _integer(0, 65535),
+        integer(0, 65535),
         "HTTP port for the page at /, the Open Inference Protocol over REST, /metrics, /healthz and /readyz; "
         "0 chooses a free port; without this flag, HTTP is disabled",
+    )
+    rest_port_file: Path | None = _option(
+        None, PATH, "write the HTTP port to this file, before --port-file is written"
     )
     page: bool = _option(
         True, SWITCH, "serve the page at / of the HTTP port: a game to play, models to ask, results to watch"
     )
     results: Path = _option(
         Path("results"),
-        _PATH,
+        PATH,
         "folder of the results of `octofold evaluate`, which the page shows to everyone who may call",
     )
-    rest_port_file: Path | None = _option(
-        None, _PATH, "write the HTTP port to this file, before --port-file is written"
+    transport: str = _option(
+        "auto",
+        one_of("auto", "direct", "public"),
+        "gRPC transport: direct is fast and uses private names of grpcio; public uses only public API; auto "
+        "is direct if a call to itself succeeds at start, otherwise public",
     )
-    ready_file: Path | None = _option(
-        None,
-        _PATH,
-        "touch this file every two seconds while the server is ready, and remove it when it is not, for "
-        "health checks that look at its age",
+    models: Path = _option(
+        Path("models"), PATH, "model repository: a folder of NAME/VERSION/card.json", begins="Models"
     )
-    models: Path = _option(Path("models"), _PATH, "model repository: a folder of NAME/VERSION/card.json")
     versions: VersionPolicies = _option(
         VersionPolicies(),
-        _POLICIES,
+        POLICIES,
         'versions to serve: all, the newest N, or a list; "latest:1;cnn5=1,3" gives cnn5 another rule',
     )
     verify_models: Path | None = _option(
         None,
-        _PATH,
-        "serve only versions that are signed by a public key in this file (PEM), and none of whose files was "
-        "changed; the file is read again when it changes. Needs the extra signing",
+        PATH,
+        "serve only versions whose card is signed by a public key in this file (PEM); the file is read again "
+        "when it changes. Needs the extra signing",
     )
     watch: float = _option(
         0.0,
-        _SECONDS,
+        SECONDS,
         "interval for checking the model repository and loading changes; 0 disables, so that only SIGHUP and "
         "calls load changes",
     )
     default_model: str = _option(
         "",
-        _TEXT_OR_NONE,
+        TEXT_OR_NONE,
         "model used when a request names none; not needed if only one can be served at the start; an "
         "empty name, such as in a variable that replaces the image's, is none",
     )
     device: str = _option(
-        "auto", _one_of("auto", "cpu", "cuda"), "device for models; auto uses a GPU if onnxruntime finds one"
+        "auto",
+        one_of("auto", "cpu", "cuda"),
+        "device for models; auto uses a GPU if onnxruntime finds one",
+        begins="Layout",
     )
     precision: str = _option(
         "auto",
-        _one_of("auto", "fp32", "int8", "fp16"),  # as `octofold_game.model.PRECISIONS`, which loads numpy
+        one_of("auto", "fp32", "int8", "fp16"),  # as `octofold_game.model.PRECISIONS`, which loads numpy
         "precision of the models; auto uses int8 on a CPU with VNNI, fp16 on a GPU, fp32 otherwise",
     )
     max_batch_size: int = _option(
         0,
-        _integer(0, 65_536),
+        integer(0, 65_536),
         "maximum boards in a batch; 0 uses the result of --tune, or without one 1024 on a GPU and 8 to 32 on "
         "a CPU, measured when a model is loaded",
     )
-    queue_capacity: int = _option(
-        131_072,
-        _integer(1, 100_000_000),
-        "maximum waiting boards of a model, for each priority; further calls fail with RESOURCE_EXHAUSTED",
-    )
     lanes: int = _option(
         0,
-        _integer(0, 1024),
+        integer(0, 1024),
         "number of batches that each process runs at the same time; 0 uses the result of --tune, or without "
         "one 1 per CPU core, or 1 on a GPU; --processes share these lanes, and each has at least one",
     )
     threads: int = _option(
         0,
-        _integer(0, 1024),
+        integer(0, 1024),
         "threads of each lane on a CPU; 0 uses the result of --tune, or without one 1; more --processes than "
         "lanes share the threads",
     )
@@ -202,7 +144,7 @@ class Config:
     )
     tensorrt: Path | None = _option(
         None,
-        _PATH,
+        PATH,
         "run fp16 models with TensorRT, and keep its engines in this folder; building them takes minutes",
     )
     tune: bool = _option(
@@ -213,18 +155,25 @@ class Config:
     )
     processes: int = _option(
         1,
-        _integer(1, 256),
+        integer(1, 256),
         "number of processes that share the port, each with all models; for machines with more cores than "
         "one Python process can use",
     )
+    ready_file: Path | None = _option(
+        None,
+        PATH,
+        "touch this file every two seconds while the server is ready, and remove it when it is not, for "
+        "health checks that look at its age",
+        begins="Start and stop",
+    )
     grace: float = _option(
         5.0,
-        _SECONDS,
+        SECONDS,
         "time to continue serving after SIGTERM or Ctrl-C, while health reports NOT_SERVING; a second signal "
         "ends it",
     )
     drain: float = _option(
-        30.0, _SECONDS, "maximum time to wait for accepted calls to finish, after the grace period"
+        30.0, SECONDS, "maximum time to wait for accepted calls to finish, after the grace period"
     )
     stop_with_input: bool = _option(
         False,
@@ -234,60 +183,68 @@ class Config:
     )
     max_message_bytes: int = _option(
         8 * 65_536 * 16,  # the most boards, even as JSON
-        _integer(1024, 2**31 - 1),
+        integer(1024, 2**31 - 1),
         "maximum bytes of a message; over gRPC, where boards are packed, at most 32 for each of --max-boards "
         "and 128 KiB",
+        begins="Limits",
     )
     message_timeout: float = _option(
         10.0,
-        _POSITIVE_SECONDS,
+        POSITIVE_SECONDS,
         "time limit for the message of a call to arrive; a later call ends with DEADLINE_EXCEEDED. Also the "
         "time limit for a client to take the reply of a unary call",
     )
     max_bytes_in_flight: int = _option(
         512 * 2**20,
-        _integer(2048, 2**40),
+        integer(2048, 2**40),
         "maximum bytes of messages in flight over all protocols: half for arriving messages, each counted "
-        "at its largest size, and half for calls at work; further calls wait or fail with RESOURCE_EXHAUSTED",
+        "at its largest size, and half for calls in progress; further calls wait or fail with "
+        "RESOURCE_EXHAUSTED",
     )
-    max_boards: int = _option(65_536, _integer(1, 100_000_000), "maximum boards in a call")
+    max_boards: int = _option(65_536, integer(1, 100_000_000), "maximum boards in a call")
+    queue_capacity: int = _option(
+        131_072,
+        integer(1, 100_000_000),
+        "maximum waiting boards of a model, for each priority; further calls fail with RESOURCE_EXHAUSTED",
+    )
     max_calls: int = _option(
         1024,
-        _integer(1, 100_000),
+        integer(1, 100_000),
         "maximum calls at the same time; further calls fail with RESOURCE_EXHAUSTED",
     )
     max_calls_per_connection: int = _option(
         256,
-        _integer(1, 100_000),
+        integer(1, 100_000),
         "maximum calls and streams open on one connection; further ones wait in the client",
     )
     max_streams: int = _option(
         256,
-        _integer(0, 100_000),
+        integer(0, 100_000),
         "maximum open streams; each may hold an incomplete message until --stream-idle ends it; gRPC does "
         "not report these bytes, so they come on top of --max-bytes-in-flight",
     )
     max_streams_per_connection: int = _option(
-        64, _integer(0, 100_000), "maximum open streams on one connection"
+        64, integer(0, 100_000), "maximum open streams on one connection"
     )
     stream_idle: float = _option(
-        600.0, _SECONDS, "close a stream that is idle for this many seconds; 0 disables"
+        600.0, SECONDS, "close a stream that is idle for this many seconds; 0 disables"
     )
     connection_idle: float = _option(
         600.0,
-        _SECONDS,
+        SECONDS,
         "close a gRPC connection that has no call for this many seconds; clients reconnect when they call; 0 "
         "disables",
     )
     max_connection_age: float = _option(
         0.0,
-        _SECONDS,
+        SECONDS,
         "close a gRPC connection after this many seconds, up to a tenth sooner or later, so that clients "
         "look for new servers; 0 disables",
+        begins="Several servers",
     )
     max_connection_age_grace: float = _option(
         30.0,
-        _SECONDS,
+        SECONDS,
         "time for the calls of a connection to finish after --max-connection-age; streams that are still "
         "open then end with UNAVAILABLE",
     )
@@ -297,57 +254,49 @@ class Config:
         "report the load of the server with the answer to every unary gRPC call (ORCA), for proxies and "
         "clients that balance by it",
     )
-    transport: str = _option(
-        "auto",
-        _one_of("auto", "direct", "public"),
-        "gRPC transport: direct is fast and uses private names of grpcio; public uses only public API; auto "
-        "is direct if a call to itself succeeds at start, otherwise public",
-    )
     tls_certificate: Path | None = _option(
         None,
-        _PATH,
+        PATH,
         "certificate chain of the server (PEM); enables TLS. This file and the next two are read again when "
         "they change",
+        begins="Security",
     )
-    tls_key: Path | None = _option(None, _PATH, "private key of the certificate (PEM, not encrypted)")
+    tls_key: Path | None = _option(None, PATH, "private key of the certificate (PEM, not encrypted)")
     tls_client_ca: Path | None = _option(
         None,
-        _PATH,
+        PATH,
         "CA certificates to trust (PEM); clients then need a certificate signed by one of them",
     )
     tokens: Path | None = _option(
         None,
-        _PATH,
+        PATH,
         "file of bearer tokens, one per line; every call except health checks then needs a token. The file "
         "is read again when it changes",
     )
     admin_tokens: Path | None = _option(
         None,
-        _PATH,
+        PATH,
         "file of bearer tokens that may load and unload models; with --tokens and without this file, nobody "
         "may",
     )
     admin: bool = _option(True, SWITCH, "allow clients to load and unload models")
     reflection: bool = _option(True, SWITCH, "describe the API to tools such as grpcurl")
     log_format: str = _option(
-        "text", _one_of("text", "json"), "format of the log: text for people, or one JSON object per line"
+        "text",
+        one_of("text", "json"),
+        "format of the log: text for people, or one JSON object per line",
+        begins="Observation",
     )
     log_level: str = _option(
         "info",
-        _one_of("debug", "info", "warning", "error"),
+        one_of("debug", "info", "warning", "error"),
         "minimum log level; debug logs every failed call",
     )
     tracing: bool = _option(
         False,
         SWITCH,
         "send OpenTelemetry spans of calls and batches to the collector in the standard OTEL_EXPORTER_OTLP_* "
-        "variables",
-    )
-    push_metrics: float = _option(
-        0.0,
-        _SECONDS,
-        "interval for sending the metrics of /metrics to the same collector; 0 disables. Needs the extra "
-        "tracing, as --tracing does",
+        "variables; needs the extra tracing",
     )
 
     def effective(self) -> dict[str, str]:
@@ -376,7 +325,7 @@ def check_together(config: Config) -> None:
         )
     if config.tune and config.verify_models:
         raise ConfigError(
-            "--tune writes beside models, and would break their signatures: tune before signing"
+            "--tune writes beside models, which their signatures do not cover: tune before signing"
         )
     if config.max_bytes_in_flight < 2 * config.max_message_bytes:
         raise ConfigError(

@@ -11,10 +11,11 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import Field, fields
 from difflib import get_close_matches
 from importlib.metadata import version as installed_version
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, NoReturn
 
 from octofold_game.command_line import Parser
@@ -22,11 +23,10 @@ from octofold_game.completion import add_completion
 from octofold_game.files import read_regular
 from octofold_game.suggestions import did_you_mean
 
+from octofold_server.config.kinds import SWITCH, Kind
 from octofold_server.config.options import (
-    SWITCH,
     Config,
     ConfigError,
-    Kind,
     check_together,
     flag_of,
     key_of,
@@ -42,6 +42,7 @@ PRINT_OPTION = "print_config"
 ALMOST_EQUAL = 0.75
 """Similarity to one of our variables from which an unknown variable is an error. Others may belong to another
 program."""
+FILE_WIDTH = 100
 LONGEST_VALUE = 100
 """Maximum characters of a wrong value in an error message."""
 
@@ -89,19 +90,19 @@ def unknown_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
 
 
 def as_toml(config: Config) -> str:
-    """The configuration as a file for --config; unset options are comments."""
-    lines = []
+    """The configuration as a file for --config, with the meaning of each key; unset options are comments."""
+    lines = list[str]()
     for option in fields(Config):
+        if group := option.metadata["begins"]:
+            lines += [f"# ==== {group} ====", ""]
+        meaning = wrap(_meaning(option), FILE_WIDTH, break_on_hyphens=False)
+        lines += [f"# {line}" for line in meaning]
         value = getattr(config, option.name)
-        if value is None:
-            lines.append(f"# {key_of(option.name)} =")
-        elif isinstance(value, bool | int | float):
-            lines.append(f"{key_of(option.name)} = {shown(value)}")
-        elif text := shown(value):
-            lines.append(f"{key_of(option.name)} = {json.dumps(text, ensure_ascii=False)}")
-        else:
-            lines.append(f"# {key_of(option.name)} =")
-    return "\n".join(lines) + "\n"
+        text = shown(value)
+        if not isinstance(value, bool | int | float):
+            text = text and json.dumps(text, ensure_ascii=False)
+        lines += [f"{key_of(option.name)} = {text}" if text else f"# {key_of(option.name)} =", ""]
+    return "\n".join(lines)
 
 
 class _Help(argparse.HelpFormatter):
@@ -140,16 +141,25 @@ def _parser() -> Parser:
     parser.add_argument(
         flag_of(PRINT_OPTION), action="store_true", help="print the configuration as a TOML file and exit"
     )
+    group: argparse._ActionsContainer = parser
     for option in fields(Config):
-        kind, default = option.metadata["kind"], shown(option.default)
-        notes = [] if kind.is_plain else [kind.allowed]
-        notes += [f"default: {default}"] if default else []
-        text = f"{option.metadata['help']} ({'; '.join(notes)})" if notes else option.metadata["help"]
+        if begins := option.metadata["begins"]:
+            group = parser.add_argument_group(begins)
+        kind, text = option.metadata["kind"], _meaning(option)
         if kind is SWITCH:
-            parser.add_argument(flag_of(option.name), action=argparse.BooleanOptionalAction, help=text)
+            group.add_argument(flag_of(option.name), action=argparse.BooleanOptionalAction, help=text)
         else:
-            parser.add_argument(flag_of(option.name), metavar=kind.placeholder, help=text)
+            group.add_argument(flag_of(option.name), metavar=kind.placeholder, help=text)
     return parser
+
+
+def _meaning(option: Field[Any]) -> str:
+    """The help of an option, with the allowed values and the default."""
+    kind, default = option.metadata["kind"], shown(option.default)
+    notes = [] if kind.is_plain else [kind.allowed]
+    notes += [f"default: {default}"] if default else []
+    text: str = option.metadata["help"]
+    return f"{text} ({'; '.join(notes)})" if notes else text
 
 
 def _variables() -> set[str]:

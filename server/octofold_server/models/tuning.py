@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 from octofold_game.episodes import Episodes
-from octofold_game.model import CARD_FILE
+from octofold_game.model import CARD_FILE, TUNING_FILE
 from octofold_game.rules import legal_moves
 from octofold_proto.errors import ModelError
 
@@ -33,7 +33,7 @@ from octofold_server.models.repository import (
     read_model,
     read_tensors,
 )
-from octofold_server.models.tuning_file import FILE, device_name, write_tuning
+from octofold_server.models.tuning_file import device_name, write_tuning
 from octofold_server.system.cpus import usable_cores
 
 SECONDS = 60.0
@@ -115,7 +115,7 @@ def _tune(
     fastest = max(medians.values())
     best = next(layout for layout, speed in medians.items() if speed >= NEAR * fastest)
     write_tuning(folder.path, file.sha256, best, medians[best])
-    _log.info("%s: kept in %s: %s", name, folder.path / FILE, _described(best))
+    _log.info("%s: kept in %s: %s", name, folder.path / TUNING_FILE, _described(best))
 
 
 def candidates(device: str) -> Iterator[Layout]:

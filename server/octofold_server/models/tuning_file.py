@@ -13,13 +13,13 @@ from typing import Annotated, Literal
 
 import msgspec
 from octofold_game.files import read_regular, whole_file
+from octofold_game.model import TUNING_FILE
 from octofold_game.processors import cpu_name
 
 from octofold_server.backends.backend import Layout
 from octofold_server.backends.cuda import gpu_name
 from octofold_server.system.cpus import usable_cores
 
-FILE = "tuning.json"
 MAX_BYTES = 1 << 20
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=65_536)]
@@ -60,7 +60,7 @@ def read_tuning(folder: Path, device: str, sha256: str, signed: str | None = Non
         sha256: the digest of the model file.
         signed: the digest that the file with the results must have; None for any.
     """
-    results = _read(folder / FILE, signed).devices.get(device_name(device), {})
+    results = _read(folder / TUNING_FILE, signed).devices.get(device_name(device), {})
     found = results.get(sha256)
     if found is None:
         return None
@@ -73,7 +73,7 @@ def write_tuning(folder: Path, sha256: str, layout: Layout, boards_per_second: f
     Raises:
         OSError: the file cannot be written.
     """
-    file = folder / FILE
+    file = folder / TUNING_FILE
     devices = _read(file).devices
     result = _Tuning(
         layout.max_batch_size, layout.lanes, layout.threads, layout.spinning, round(boards_per_second, 1)
@@ -88,7 +88,7 @@ def _read(file: Path, signed: str | None = None) -> _Tunings:
     try:
         content = read_regular(file, MAX_BYTES)
         if signed is not None and hashlib.sha256(content).hexdigest() != signed:
-            raise ValueError("it is not as it was signed")
+            raise ValueError("the signed card does not list it")
         return msgspec.json.decode(content, type=_Tunings)
     except FileNotFoundError:
         return nothing

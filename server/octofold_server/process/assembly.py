@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -42,7 +41,6 @@ from octofold_server.transport.methods import Methods
 from octofold_server.transport.unread import UnreadReplies
 
 if TYPE_CHECKING:  # most servers do not need these modules
-    from octofold_server.admission.metrics_push import MetricsPush
     from octofold_server.admission.tracing import Tracing
     from octofold_server.models.signatures import Signatures
     from octofold_server.transport.http_server import RestServer
@@ -79,7 +77,6 @@ class Parts:
     operations: OpenInference
     tls: Tls | None
     grpc: Server
-    metrics_push: MetricsPush | None
 
     @property
     def models(self) -> Models:
@@ -147,7 +144,6 @@ def build(
     except FileError as error:
         raise StartupError(str(error)) from error
     operations = OpenInference(admission, None if slot is None else SharedService(slot, admission))
-    push = _metrics_push(config, operations, slot)
     methods = _methods(config, admission, health, access, operations)
     try:
         grpc = new_server(config.transport, methods, _options(config))
@@ -156,7 +152,7 @@ def build(
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         raise StartupError(f"--transport {config.transport} cannot serve here: {reason}") from error
-    return Parts(config, admission, health, access, operations, tls, grpc, push)
+    return Parts(config, admission, health, access, operations, tls, grpc)
 
 
 def _methods(
@@ -253,27 +249,6 @@ def _tracing() -> Tracing:
     except ModuleNotFoundError as error:
         raise _missing(error, "tracing") from None
     return Tracing()
-
-
-def _metrics_push(config: Config, operations: OpenInference, slot: ProcessSlot | None) -> MetricsPush | None:
-    """Of several processes, the first one sends the metrics of all."""
-    if not config.push_metrics or (slot is not None and slot.number > 0):
-        return None
-    try:
-        from octofold_server.admission.metrics_push import MetricsPush
-    except ModuleNotFoundError as error:
-        raise _missing(error, "tracing") from None
-    return MetricsPush(operations.metrics, config.push_metrics, _since_ns(slot))
-
-
-def _since_ns(slot: ProcessSlot | None) -> int:
-    """Unix time of the start; a process that replaces another continues its counters."""
-    if slot is None:
-        return time.time_ns()
-    mark = slot.folder / "since"
-    if not mark.exists():
-        mark.touch()
-    return mark.stat().st_mtime_ns
 
 
 def _missing(error: ModuleNotFoundError, extra: str) -> StartupError:

@@ -11,6 +11,8 @@ import threading
 from concurrent.futures import Future
 from contextlib import ExitStack
 
+from octofold_game.errors import OctofoldError
+
 from octofold_server.admission.admission import Admission
 from octofold_server.backends.backend import BackendFactory
 from octofold_server.backends.onnx_backend import onnx_lanes
@@ -44,7 +46,7 @@ LAST_SPANS_SECONDS = 2.0
 _log = logging.getLogger(__name__)
 
 
-class ServingError(Exception):
+class ServingError(OctofoldError):
     """The server failed and must end; the message gives the reason."""
 
 
@@ -94,9 +96,6 @@ def serve(config: Config, new_backends: BackendFactory = onnx_lanes, slot: Proce
             ports.open()
             if ports.rest is not None:
                 ending.enter_context(port_written(config.rest_port_file, ports.rest.port))
-            if parts.metrics_push is not None:
-                parts.metrics_push.start(ports.grpc)
-                ending.callback(parts.metrics_push.close, LAST_SPANS_SECONDS)
             ready_file = ReadyFile(config.ready_file, lambda: parts.operations.ready)
             with port_written(config.port_file, ports.grpc), ready_file:
                 if slot is None or (slot.number == 0 and not joins):

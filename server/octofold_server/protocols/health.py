@@ -99,10 +99,10 @@ class Health:
         watch = _Watch(self, call, name, connection)
         with self._lock:
             if sum(self._watches_of.values()) >= MAX_WATCHES:
-                raise QueueFull(f"{MAX_WATCHES} calls watch health, the most allowed", WATCH_RETRY_SECONDS)
+                raise QueueFull(f"{MAX_WATCHES} calls watch health, the maximum", WATCH_RETRY_SECONDS)
             if self._watches_of[connection] >= MAX_WATCHES_PER_CONNECTION:
                 raise QueueFull(
-                    f"{MAX_WATCHES_PER_CONNECTION} calls of this connection watch health, the most allowed",
+                    f"{MAX_WATCHES_PER_CONNECTION} calls watch health on this connection, the maximum",
                     WATCH_RETRY_SECONDS,
                 )
             self._watches[name].add(watch)

@@ -67,7 +67,7 @@ async def answered(admission: Admission, http: web.Request, request: Request) ->
         request: the request that it contains.
 
     Raises:
-        OctofoldError, BoardError: the call failed.
+        OctofoldError: the call failed.
     """
     loop, is_answered = asyncio.get_running_loop(), asyncio.Event()
 

@@ -14,7 +14,8 @@ from google.rpc.code_pb2 import CANCELLED, RESOURCE_EXHAUSTED
 from grpc_reflection.v1alpha.reflection import SERVICE_NAME as V1ALPHA
 from grpc_reflection.v1alpha.reflection import ReflectionServicer
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
-from octofold_proto.errors import InvalidRequest, OctofoldError, QueueFull
+from octofold_game.errors import OctofoldError
+from octofold_proto.errors import InvalidRequest, QueueFull
 
 from octofold_server.admission.admission import Admission, code_name
 from octofold_server.admission.refusals import RETRY_SECONDS

@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
+from octofold_game.errors import OctofoldError
+
 LOOK_SECONDS = 1.0
 """Time between two looks at watched files."""
 
@@ -29,7 +31,7 @@ _Stamp = tuple[tuple[int, int, int] | None, ...]
 _log = logging.getLogger(__name__)
 
 
-class FileError(Exception):
+class FileError(OctofoldError):
     """A file is missing or invalid; the message names it."""
 
 

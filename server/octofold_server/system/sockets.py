@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from octofold_game.errors import OctofoldError
 from octofold_game.files import write_text
 
 ENOUGH_FILES = 65_536
@@ -24,7 +25,7 @@ MAX_FOLDER_BYTES = 90
 """The name of a socket has at most 104 bytes, or 108 on Linux."""
 
 
-class StartupError(Exception):
+class StartupError(OctofoldError):
     """The server cannot start; the message gives the reason."""
 
 

@@ -108,9 +108,9 @@ class Access:
             digest = _digest(_token_of(authorization))
             is_admin, is_plain = _holds(self._admin, digest), _holds(self._plain, digest)
             if not (is_admin or is_plain):
-                raise Unauthenticated("the token is not known")
+                raise Unauthenticated("unknown token")
             if right is Right.ADMIN and not is_admin:
-                raise NotAllowed("this takes an admin token")
+                raise NotAllowed("this call needs an admin token")
         if right is Right.ADMIN and not self._admin_enabled:
             raise NotAllowed("loading and unloading models by RPC is switched off on this server")
 

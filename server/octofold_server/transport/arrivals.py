@@ -23,7 +23,8 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import partial
 
-from octofold_proto.errors import DeadlinePassed, InvalidRequest, OctofoldError, QueueFull
+from octofold_game.errors import OctofoldError
+from octofold_proto.errors import DeadlinePassed, InvalidRequest, QueueFull
 
 from octofold_server.admission.admission import code_name
 from octofold_server.admission.byte_budget import ByteBudget
@@ -132,7 +133,9 @@ class Arrivals:
         late = [rpc for rpc, (since, _) in self._read.items() if since < before]
         late += [rpc for line in self._lines.values() for rpc, (since, _) in line.items() if since < before]
         for rpc in late:
-            self._drive_out(rpc, DeadlinePassed(f"the message did not come within {self._seconds:g} seconds"))
+            self._drive_out(
+                rpc, DeadlinePassed(f"the message did not arrive within {self._seconds:g} seconds")
+            )
         while self._waiting and len(self._read) < self._at_once:
             self._read_next()
         for _ in range(min(self._waiting, len(self._read))):
@@ -161,7 +164,9 @@ class Arrivals:
         oldest = max(found, key=lambda one: (one.peer() in self._slow, held[one.peer()]))
         self._slow[oldest.peer()] = time.monotonic() + SLOW_SECONDS
         self._warn_of(oldest)
-        self._drive_out(oldest, QueueFull("the message did not come while other calls waited", RETRY_SECONDS))
+        self._drive_out(
+            oldest, QueueFull("the message did not arrive while other calls waited", RETRY_SECONDS)
+        )
         self._read_next()
         return True
 
@@ -170,9 +175,7 @@ class Arrivals:
         if self._waiting >= self._most_waiting:
             greediest = max(self._lines, key=lambda one: len(self._lines[one]))
             line = self._lines[greediest]
-            error = QueueFull(
-                f"{self._waiting} calls have been begun and wait, the most allowed", RETRY_SECONDS
-            )
+            error = QueueFull(f"{self._waiting} calls wait for their messages, the maximum", RETRY_SECONDS)
             if len(line) <= len(self._lines.get(client, ())) + 1:
                 self._refuse(rpc, method, error)
                 return
@@ -226,7 +229,7 @@ class Arrivals:
         if now >= self._quiet_until:
             self._quiet_until = now + QUIET_SECONDS
             _log.warning(
-                "the messages of %d calls do not come; the oldest makes room for others",
+                "%d calls wait for their messages; the oldest one ends, to make room for others",
                 self._at_once,
                 extra={"fields": {"client": oldest.peer()}},
             )

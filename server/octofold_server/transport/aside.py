@@ -79,7 +79,7 @@ class Aside:
             if self._room.acquire(blocking=False):
                 self._pool.submit(run, call, message)
                 return
-            error = QueueFull(f"{self._most} such calls are at work, the most allowed", RETRY_SECONDS)
+            error = QueueFull(f"{self._most} such calls are in progress, the maximum", RETRY_SECONDS)
             self._refusals.add(code_name(error))
             fail(call, error, name.rpartition("/")[2])
 

@@ -115,9 +115,9 @@ class Bodies:
                     self._has_come(arrival, len(body))
         except TimeoutError:
             if arrival.ended:
-                message = "the body came slowly and had to make room for other requests"
+                message = "the body arrived too slowly, and other requests needed its room"
                 raise QueueFull(message, RETRY_SECONDS) from None
-            reason = f"the body did not come within {self._seconds:g} seconds"
+            reason = f"the body did not arrive within {self._seconds:g} seconds"
             raise web.HTTPRequestTimeout(reason=reason) from None
         finally:
             self._arriving.pop(arrival, None)

@@ -221,7 +221,7 @@ class RestServer:
             web.HTTPServiceUnavailable: there is no room.
         """
         if self._busy >= self._max_connections and self._bodies.make_room(client) is None:
-            reason = f"{self._busy} requests are at work, the most allowed"
+            reason = f"{self._busy} requests are in progress, the maximum"
             raise web.HTTPServiceUnavailable(reason=reason)
 
     async def _begin(self, connection: socket.socket, client: str) -> None:

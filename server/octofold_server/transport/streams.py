@@ -15,7 +15,8 @@ from typing import Generic, Protocol, TypeVar
 
 from google.protobuf.message import Message
 from google.rpc.code_pb2 import UNAVAILABLE
-from octofold_proto.errors import InvalidRequest, OctofoldError, Unavailable
+from octofold_game.errors import OctofoldError
+from octofold_proto.errors import InvalidRequest, Unavailable
 
 from octofold_server.admission.admission import AcceptedCall, Admission, code_name
 from octofold_server.admission.byte_budget import ByteBudget
@@ -153,9 +154,9 @@ class AnswerStream(Generic[AnyMessage]):
                 min(idle_seconds, CLOSING_SECONDS) if is_closing else idle_seconds
             )
         if is_idle:
-            self._end_idle(f"nothing came on this stream for {idle_seconds:g} seconds; open another")
+            self._end_idle(f"the stream was idle for {idle_seconds:g} seconds; open a new one")
         elif is_unread:
-            self._end_idle(f"no reply of this stream was taken for {silent_seconds:.1f} seconds")
+            self._end_idle(f"the client read no reply of this stream for {silent_seconds:.1f} seconds")
 
     def _end_idle(self, message: str) -> None:
         error = Unavailable(message)

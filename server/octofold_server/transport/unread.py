@@ -48,7 +48,7 @@ class UnreadReplies:
         stayed = []
         for call, since in self._since.items():
             if now - since >= self._seconds:
-                self._cut_off(call, f"the reply was not taken within {self._seconds:g} seconds")
+                self._cut_off(call, f"the client did not read the reply within {self._seconds:g} seconds")
             elif since < now:  # a new reply may still be in transit
                 stayed.append(call)
         self._cut_off_greediest(stayed)
@@ -67,7 +67,7 @@ class UnreadReplies:
                 if left <= self._most_bytes:
                     return
                 left -= call.unread_bytes
-                self._cut_off(call, f"replies of {unread[client]} bytes to this connection were not taken")
+                self._cut_off(call, f"{unread[client]} bytes of replies to this connection were not read")
 
     def _cut_off(self, call: Rpc, why: str) -> None:
         self._refusals.add("UNAVAILABLE")

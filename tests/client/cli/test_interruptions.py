@@ -74,7 +74,7 @@ def test_after_ctrl_c_the_same_command_goes_on_move_by_move_and_ends_with_the_sa
     assert process.returncode == 130, errors
     kept, interrupted = errors.splitlines()[-2:]
     assert f"of {GAMES} games finished, " in kept
-    assert kept.endswith(" more begun; all are kept in out, and the same command continues them.")
+    assert kept.endswith(" more in progress; all are kept in out, and the same command continues them.")
     assert interrupted == "octofold: interrupted"
     assert "Traceback" not in errors
     before = replays_of(tmp_path / "out")

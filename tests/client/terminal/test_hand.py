@@ -160,6 +160,6 @@ def test_largest_tiles_fit_their_cells() -> None:
 def test_a_remark_says_what_the_move_was_worth_and_what_was_better() -> None:
     votes, shares = np.array([6, 1, 0, 1]), np.array([0.7, 0.2, 0.0, 0.1])
     advice = Advice("m", 0, shares, "probability", votes)
-    assert remark(advice, 1) == "→ right 20.0% 1 vote: it would go ↑ up 70.0% 6 votes"
+    assert remark(advice, 1) == "→ right 20.0% 1 vote; it prefers ↑ up 70.0% 6 votes"
     assert remark(advice, 0) == "↑ up 70.0% 6 votes: its choice, too"
-    assert remark(Advice("r", 0, None, "", None), 3) == "← left: it would go ↑ up"
+    assert remark(Advice("r", 0, None, "", None), 3) == "← left; it prefers ↑ up"

@@ -143,6 +143,6 @@ def test_agreement_is_the_share_of_equal_moves_and_99_percent_are_needed(
     expected[:2] = -1
     assert check_agreement("int8", graph, boards, expected) == 0.99
     expected[:3] = -1
-    message = "int8 leaves 98.50% of 200 moves as they are in fp32, at least 99% are needed"
+    message = "int8 keeps 98.50% of the 200 moves of fp32; at least 99% are needed"
     with pytest.raises(GateError, match=re.escape(message)):
         check_agreement("int8", graph, boards, expected)

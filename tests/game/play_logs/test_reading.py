@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zstandard
-from octofold_game.play_logs.moves import LogError, Moves
+from octofold_game.play_logs.moves import CheckedMoves, LogError, Moves
 from octofold_game.play_logs.parquet import PROBABILITIES, VALUES
 from octofold_game.play_logs.reading import BadLine, log_files, read_log
 from octofold_game.play_logs.streams import BLOCK_BYTES, line_blocks
@@ -22,7 +22,8 @@ SUFFIXES = [".txt", ".txt.gz", ".txt.zst", ".parquet"]
 
 def read(path: Path, *, check_rules: bool = False) -> tuple[Moves, list[BadLine]]:
     bad: list[BadLine] = []
-    return Moves.joined(list(read_log(path, bad.append, check_rules=check_rules))), bad
+    faults = [lambda moves: CheckedMoves.of(moves).broken()] if check_rules else []
+    return Moves.joined(list(read_log(path, bad.append, *faults))), bad
 
 
 def write(path: Path, parts: Iterable[Moves]) -> Path:

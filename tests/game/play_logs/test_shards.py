@@ -77,7 +77,17 @@ def test_bad_lines_and_broken_rules_are_left_out_and_counted(tmp_path: Path, log
     assert [line.line for line in bad] == [5, 10]
     assert len(ShuffledMoves(tmp_path / "converted")) == len(lines) - 2
     index = json.loads((tmp_path / "converted" / "index.json").read_text())
-    assert index["sources"] == [{"file": str(log), "moves": len(lines) - 2, "bad_lines": 2}]
+    (stored,) = index["sources"]
+    assert (stored["file"], stored["moves"], stored["bad_lines"]) == (str(log), len(lines) - 2, 2)
+    assert sum(stored["last_field"].values()) == len(lines) - 2
+
+
+def test_a_doubtful_last_field_is_counted_and_costs_no_move(tmp_path: Path, log: Path) -> None:
+    lines = log.read_bytes().splitlines(keepends=True)
+    lines[3] = b"r 5 5 1 2 0 0 0 0 0 0 0 0 0 0 0 0 : 3 0\n"  # a 64 merges there
+    log.write_bytes(b"".join(lines))
+    (source,) = convert([log], tmp_path / "converted")
+    assert (source.moves, source.bad_lines, source.last_field.neither) == (len(lines), 0, 1)
 
 
 def test_a_conversion_that_fails_leaves_nothing(tmp_path: Path, log: Path) -> None:

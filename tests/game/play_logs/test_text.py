@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from octofold_game.play_logs.moves import Moves, broken_rules
+from octofold_game.episodes import Episode
+from octofold_game.play_logs.moves import CellReadings, CheckedMoves, Moves
 from octofold_game.play_logs.text import LONGEST_LINE, fault_of, parse, written
+from support.logged_moves import moves_of
 
 PUBLISHED = b"r 13 5 5 2 14 8 3 1 12 9 1 0 11 10 0 1 : 3 15"
 BOARD = [13, 5, 5, 2, 14, 8, 3, 1, 12, 9, 1, 0, 11, 10, 0, 1]
@@ -15,7 +17,7 @@ def test_the_published_line_is_read_as_its_authors_say() -> None:
     moves, lines, bad = parse(PUBLISHED + b"\n")
     assert (moves.boards.tolist(), moves.moves.tolist(), moves.cells.tolist()) == ([BOARD], [3], [15])
     assert (lines.tolist(), bad) == ([0], [])
-    assert broken_rules(moves) == []
+    assert CheckedMoves.of(moves).broken() == []
 
 
 def test_what_is_written_is_the_published_line() -> None:
@@ -81,10 +83,25 @@ def test_a_line_is_a_move_exactly_if_it_has_no_fault(drawn: list[list[str]]) -> 
 
 
 def test_moves_that_break_the_rules_are_named(played: Moves) -> None:
-    assert broken_rules(played) == []
+    assert CheckedMoves.of(played).broken() == []
     boards = np.array([BOARD, BOARD, [1, 2, 3, 4] * 4], np.uint8)
-    moves = Moves(boards, np.array([3, 3, 1], np.uint8), np.array([15, 0, 0], np.uint8))
-    assert broken_rules(moves) == [
-        (1, "the new tile's cell 0 is not empty after the move"),
+    checked = CheckedMoves.of(Moves(boards, np.array([3, 3, 1], np.uint8), np.array([15, 0, 0], np.uint8)))
+    assert checked.broken() == [
+        (1, "cell 0 is neither the new tile's nor the last placed tile's"),
         (2, "right does not change the board"),
     ]
+    assert checked.illegal() == [(2, "right does not change the board")]
+
+
+def test_the_last_field_is_read_as_the_new_or_the_last_placed_tile(episodes: list[Episode]) -> None:
+    published = parse(PUBLISHED + b"\n")[0]
+    readings = CellReadings()
+    readings.add(CheckedMoves.of(published))
+    assert readings == CellReadings(both=1), "the published example fits both descriptions"
+
+    one_game = moves_of(episodes[0])
+    last_placed = Moves(one_game.boards[1:], one_game.moves[1:], one_game.cells[:-1])
+    checked = CheckedMoves.of(last_placed)
+    assert checked.last.all()
+    assert checked.broken() == []
+    assert not checked.new.all()

@@ -100,7 +100,7 @@ def test_no_more_calls_and_streams_are_let_in_than_the_limits_say(admission: Adm
     with (
         admission.call_slot(),
         admission.call_slot(),
-        pytest.raises(QueueFull, match="2 calls are at work"),
+        pytest.raises(QueueFull, match="2 calls are in progress"),
         admission.call_slot(),
     ):
         pass
@@ -109,7 +109,7 @@ def test_no_more_calls_and_streams_are_let_in_than_the_limits_say(admission: Adm
             stream_of(admission, "a", lambda: None).__enter__()
         with (
             stream_of(admission, "b", lambda: None),
-            pytest.raises(QueueFull, match="3 streams are open, the most"),
+            pytest.raises(QueueFull, match="3 streams are open, the maximum"),
             stream_of(admission, "c", lambda: None),
         ):
             pass

@@ -1,4 +1,4 @@
-"""How many bytes of messages each client may have at work."""
+"""How many bytes of messages each client may have in flight."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def test_the_only_message_of_a_client_may_take_everything_that_is_free() -> None
     refusals = Refusals()
     budget = ByteBudget(1200, refusals)
     budget.take(1200, "one")
-    with pytest.raises(QueueFull, match="messages of 1200 bytes are at work, 0 of them of this connection"):
+    with pytest.raises(
+        QueueFull, match="1200 bytes of messages are in flight, 0 of them from this connection"
+    ):
         budget.take(1, "other")
     budget.give(1200, "one")
     budget.take(1200, "other")
@@ -39,7 +41,7 @@ def test_the_only_message_of_a_client_may_take_everything_that_is_free() -> None
 def test_what_was_given_back_can_be_taken_again() -> None:
     budget = ByteBudget(1200, Refusals())
     assert taken(budget, 10, "one") == 60
-    with pytest.raises(QueueFull, match="would pass its share"):
+    with pytest.raises(QueueFull, match="would exceed its share"):
         budget.take(10, "one")
     for _ in range(60):
         budget.give(10, "one")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
 import pytest
 from octofold_game.model import PRECISIONS
-from octofold_server.config.options import Config, ConfigError
+from octofold_server.config.options import Config, ConfigError, key_of
 from octofold_server.config.reading import read_config, unknown_variables
 
 
@@ -17,7 +18,7 @@ def test_every_precision_of_a_model_can_be_asked_for() -> None:
         assert read_config(["--precision", precision], {}).precision == precision
 
 
-def test_nothing_given_is_the_defaults() -> None:
+def test_without_flags_variables_and_a_file_the_configuration_is_the_defaults() -> None:
     assert read_config([], {}) == Config()
 
 
@@ -218,7 +219,19 @@ def test_the_configuration_is_printed_as_a_file_that_gives_the_same_one(
     assert read_config(["--config", str(file)], {}) == read_config(arguments, {})
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_printed_file_says_above_each_key_what_it_means(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        read_config(["--print-config"], {})
+    entries = capsys.readouterr().out.split("\n\n")
+    for option in fields(Config):
+        (entry,) = [
+            each for each in entries if re.search(rf"^(# )?{key_of(option.name)} =", each, re.MULTILINE)
+        ]
+        comment = " ".join(line.removeprefix("# ") for line in entry.splitlines()[:-1])
+        assert comment.startswith(option.metadata["help"])
+
+
+def test_the_flag_version_prints_the_version_and_exits(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as leave:
         read_config(["--version"], {})
     assert leave.value.code == 0
@@ -230,6 +243,8 @@ def test_help_explains_every_flag_and_names_the_variables(capsys: pytest.Capture
         read_config(["--help"], {})
     assert leave.value.code == 0
     text = capsys.readouterr().out
+    groups = [option.metadata["begins"] for option in fields(Config) if option.metadata["begins"]]
+    assert re.findall(r"^(\w.*):$", text, re.MULTILINE) == ["options", *groups]
     for option in fields(Config):
         assert "--" + option.name.replace("_", "-") in text
     assert "latest:N" in text

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from octofold_game.model import TUNING_FILE
 from octofold_proto.errors import ModelError
 from octofold_server.backends.backend import Backend, Layout, Moves
 from octofold_server.backends.fakes import FakeBackend
@@ -22,7 +23,7 @@ from octofold_server.config.reading import read_config
 from octofold_server.models.layouts import choose_layout, default_layout
 from octofold_server.models.registry import Models
 from octofold_server.models.tuning import candidates, tune
-from octofold_server.models.tuning_file import FILE, device_name, read_tuning, write_tuning
+from octofold_server.models.tuning_file import device_name, read_tuning, write_tuning
 from octofold_server.system.cpus import usable_cores
 from support.servers import WriteVersion
 
@@ -71,7 +72,7 @@ def test_the_fastest_layout_is_kept_and_used_by_the_next_start(
     models.close()
     assert made[0].max_batch_size == 16
     assert made[0].lanes * made[0].threads == usable_cores()
-    assert device_name("cpu") in json.loads((folder / FILE).read_text())["devices"]
+    assert device_name("cpu") in json.loads((folder / TUNING_FILE).read_text())["devices"]
 
 
 def test_flags_are_not_varied_and_win_over_what_was_measured(
@@ -173,11 +174,11 @@ def test_results_are_found_by_device_and_digest_and_stay_beside_each_other(tmp_p
     write_tuning(tmp_path, "cd" * 32, default_layout("cpu"), 1.0)
     assert read_tuning(tmp_path, "cpu", DIGEST) == LAYOUT
     assert read_tuning(tmp_path, "cpu", "ef" * 32) is None
-    content = json.loads((tmp_path / FILE).read_text())
+    content = json.loads((tmp_path / TUNING_FILE).read_text())
     content["devices"] = {"Another CPU, 64 cores": content["devices"][device_name("cpu")]}
-    (tmp_path / FILE).write_text(json.dumps(content))
+    (tmp_path / TUNING_FILE).write_text(json.dumps(content))
     assert read_tuning(tmp_path, "cpu", DIGEST) is None
-    assert [file.name for file in tmp_path.iterdir()] == [FILE]
+    assert [file.name for file in tmp_path.iterdir()] == [TUNING_FILE]
 
 
 @pytest.mark.parametrize(
@@ -194,7 +195,7 @@ def test_results_are_found_by_device_and_digest_and_stay_beside_each_other(tmp_p
 def test_a_damaged_or_foreign_file_is_ignored_with_a_warning_and_replaced_by_the_next_result(
     tmp_path: Path, content: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    file = tmp_path / FILE
+    file = tmp_path / TUNING_FILE
     file.write_bytes(content.encode(errors="surrogateescape"))
     with caplog.at_level(logging.WARNING):
         assert read_tuning(tmp_path, "cpu", DIGEST) is None

@@ -99,7 +99,7 @@ def test_the_first_ctrl_c_says_what_a_second_does_and_the_second_does_it(
         (["--tokens", "nowhere"], {}, 1, "nowhere cannot be read: No such file"),
     ],
 )
-def test_what_is_wrong_is_one_line(
+def test_a_wrong_flag_variable_or_file_is_one_line_and_a_failure(
     start_server: Start,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,

@@ -21,7 +21,7 @@ def touched_again(file: Path) -> None:
 
 
 @pytest.mark.parametrize("tls", [False, True])
-def test_it_is_touched_while_the_server_is_ready_and_gone_while_it_stops(
+def test_the_ready_file_is_touched_while_the_server_is_ready_and_gone_while_it_stops(
     write_version: WriteVersion, start_server: Start, tmp_path: Path, tls: bool
 ) -> None:
     write_version()
@@ -40,7 +40,7 @@ def test_it_is_touched_while_the_server_is_ready_and_gone_while_it_stops(
     assert not file.exists()
 
 
-def test_a_server_that_is_suspended_lets_it_grow_old(
+def test_a_suspended_server_lets_its_ready_file_grow_old(
     write_version: WriteVersion, start_server: Start, tmp_path: Path
 ) -> None:
     write_version()
@@ -57,7 +57,7 @@ def test_a_server_that_is_suspended_lets_it_grow_old(
     touched_again(file)
 
 
-def test_a_place_where_no_file_can_be_is_an_error_at_start(
+def test_a_ready_file_that_cannot_be_written_is_an_error_at_the_start(
     write_version: WriteVersion, start_server: Start, tmp_path: Path
 ) -> None:
     write_version()
@@ -77,7 +77,7 @@ def kept(tmp_path: Path, answers: list[bool]) -> Iterator[Path]:
         yield tmp_path / "ready"
 
 
-def test_it_comes_back_when_the_server_is_ready_again(kept: Path, answers: list[bool]) -> None:
+def test_the_ready_file_comes_back_when_the_server_is_ready_again(kept: Path, answers: list[bool]) -> None:
     assert kept.exists()
     wait_for(lambda: not kept.exists())
     answers.append(True)

@@ -24,7 +24,7 @@ def test_a_stream_on_which_nothing_comes_is_ended(write_version: WriteVersion, s
             yield from ()
 
         stream = OctofoldServiceStub(channel).StreamNextMoves(nothing())
-        with pytest.raises(grpc.RpcError, match=r"nothing came on this stream for 0.3 seconds") as failure:
+        with pytest.raises(grpc.RpcError, match=r"the stream was idle for 0.3 seconds") as failure:
             next(stream)
         assert failure.value.code() == grpc.StatusCode.UNAVAILABLE
         done.set()

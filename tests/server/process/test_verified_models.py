@@ -21,16 +21,19 @@ def test_a_flipped_byte_is_refused_at_a_reload_while_the_old_version_goes_on(
     keys.sign(signed)
     server = start_server("--verify-models", str(keys.public))
     assert f"only those that a key in {keys.public} signed" in server.log
-    assert "unsigned/1 cannot be served: model.sig is missing: the version is not signed" in server.log
+    assert "unsigned/1 cannot be served: card.json.sig is missing: the version is not signed" in server.log
     with grpc.insecure_channel(server.target) as channel:
         stub = OctofoldServiceStub(channel)
         before = ask(stub, boards_of(5))
         content = (signed / "model.onnx").read_bytes()
         (signed / "model.onnx").write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        card = (signed / "card.json").read_text()
+        (signed / "card.json").write_text(f"{card}\n")  # loads the version again
+        keys.sign(signed)
         keys.sign(other)
         server.process.send_signal(signal.SIGHUP)
         wait_for(lambda: "unsigned/1 is ready" in server.log)
-        assert "tiny/1 cannot be served: 'model.onnx' is not as it was signed" in server.log
+        assert "tiny/1 cannot be served: model.onnx does not match the card" in server.log
         assert (ask(stub, boards_of(5), model="tiny") == before).all()
     assert server.terminate() == 0
 

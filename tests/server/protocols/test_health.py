@@ -107,7 +107,7 @@ def test_one_connection_cannot_take_all_the_watches_and_leaves_none_behind(
     watches = [stub.Watch(asked(f"name-{n}"), timeout=30) for n in range(MAX_WATCHES_PER_CONNECTION)]
     for watch in watches:
         assert next(watch).status == UNKNOWN
-    with pytest.raises(grpc.RpcError, match="watch health, the most allowed") as failure:
+    with pytest.raises(grpc.RpcError, match="watch health on this connection, the maximum") as failure:
         next(stub.Watch(asked(), timeout=30))
     assert failure.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert server.admission.refusals.counts()["RESOURCE_EXHAUSTED"] == 1

@@ -94,7 +94,7 @@ def test_clients_that_begin_calls_and_never_finish_them_hold_up_nobody(
                 for _ in range(10):
                     assert OctofoldServiceStub(channel).NextMove(BOARD, timeout=100).model == "tiny"
                     assert health_stub(channel).Check(health_pb2.HealthCheckRequest(), timeout=100).status
-    assert re.search(r"the messages of \d+ calls do not come", server.log)
+    assert re.search(r"\d+ calls wait for their messages", server.log)
 
 
 def test_a_burst_of_calls_that_are_sent_whole_is_answered(start: Start) -> None:
@@ -171,7 +171,7 @@ def test_half_sent_messages_take_bounded_memory_and_end_with_a_status(start: Sta
         assert sent < 64 * MIB
         assert memory_of(server) - before < 100 * MIB
         assert connection.wait_for_ends(64)
-        assert b"the message did not come within 2 seconds" in b"".join(connection.replies.values())
+        assert b"the message did not arrive within 2 seconds" in b"".join(connection.replies.values())
         stub.NextMove(BOARD, timeout=100)
 
     def failures() -> float:
@@ -202,7 +202,7 @@ def test_a_byte_now_and_then_does_not_keep_a_stream_from_being_idle(start: Start
         connection.send(stream, message_start(1000))
         while not connection.wait_for_ends(1, seconds=0.1):
             connection.send(stream, b"\0", seconds=0)
-        assert b"nothing came on this stream for 1 second" in connection.replies[stream]
+        assert b"the stream was idle for 1 second" in connection.replies[stream]
 
 
 def test_a_stream_ends_at_once_when_a_message_is_announced_that_no_boards_could_fill(start: Start) -> None:
@@ -222,11 +222,11 @@ def test_large_messages_are_refused_beyond_the_budget_of_bytes_and_let_in_when_t
         backend.gate.clear()
         first = stub.NextMoves.future(large, timeout=60)
         wait_for(lambda: served.admission.budget.used > 0)
-        with pytest.raises(grpc.RpcError, match="bytes are at work") as failure:
+        with pytest.raises(grpc.RpcError, match="bytes of messages are in flight") as failure:
             stub.NextMoves(large, timeout=60)
         assert failure.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         answers = stub.StreamNextMoves(iter([pb.StreamNextMovesRequest(id=7, request=large)]), timeout=60)
-        assert "bytes are at work" in next(answers).error.message
+        assert "bytes of messages are in flight" in next(answers).error.message
         backend.gate.set()
         assert len(first.result().moves) == 40_000
         wait_for(lambda: served.admission.budget.used == 0)

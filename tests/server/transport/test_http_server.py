@@ -155,7 +155,10 @@ def test_probes_are_answered_while_as_many_requests_are_at_work_as_may_be(
         for path in ("/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"):
             assert ask(served, "GET", path).status == 200
         refused = ask(served, "POST", INFER, body)
-        assert (refused.status, refused.json["error"]) == (503, "3 requests are at work, the most allowed")
+        assert (refused.status, refused.json["error"]) == (
+            503,
+            "3 requests are in progress, the maximum",
+        )
         assert served.admission.refusals.counts()["RESOURCE_EXHAUSTED"] == 1
         backend.gate.set()
         assert [one.result().status for one in at_work] == [200] * 3

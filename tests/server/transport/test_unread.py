@@ -99,7 +99,7 @@ def test_a_stream_that_never_reads_loses_its_slot(start: Start, transport: str) 
         wait_for(has_a_slot)
         if transport == "direct":  # no public name ends a call past a message that is on its way
             assert connection.wait_for_ends(1)
-            assert b"no reply of this stream was taken" in b"".join(connection.replies.values())
+            assert b"the client read no reply of this stream" in b"".join(connection.replies.values())
 
 
 @both_transports
@@ -170,7 +170,7 @@ def test_an_unread_reply_over_rest_is_a_call_at_work_until_it_is_read(ask: Ask, 
     ):
         received = bytearray(reader.recv(1))
         other.recv(1)
-        assert "calls are at work" in ask(served, "POST", INFER, ONE).json["error"]
+        assert "calls are in progress" in ask(served, "POST", INFER, ONE).json["error"]
         while chunk := reader.recv(65_536):
             received += chunk
         assert received.startswith(b"HTTP/1.1 200 OK")

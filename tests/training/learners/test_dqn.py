@@ -120,24 +120,27 @@ def test_a_run_that_could_not_learn_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "net").exists()
 
 
-def test_before_the_first_update_a_run_keeps_its_state_and_leaves_no_checkpoint(tmp_path: Path) -> None:
+def test_a_run_that_stops_before_its_first_update_leaves_the_network_of_its_start(tmp_path: Path) -> None:
     folders = (tmp_path / "run", tmp_path / "net")
     options: dict[str, Any] = {"first_moves": 300, "episodes": 8}
     for updates in (False, True):  # each part is one call of `learn`, of 200 moves
         run = run_of(**options)
+        start = [weights.clone() for weights in run.network.parameters()]
         train(run, *folders, dqn.CURVES, lambda _: None, minutes=1e-9)
-        assert run.has_learned == checkpoints.is_checkpoint(folders[1]) == updates
+        assert run.has_learned == updates
+        if not updates:
+            kept = checkpoints.load(folders[1]).network.parameters()
+            assert all(map(torch.equal, start, kept))
     assert run.positions == 400
     assert checkpoints.load(folders[1]).training["positions"] == 400
 
 
-def test_a_run_that_comes_to_its_first_update_does_not_replace_the_checkpoint_of_another(
+def test_a_run_does_not_replace_the_checkpoint_of_another_that_is_before_its_first_update(
     tmp_path: Path,
 ) -> None:
     train(run_of(first_moves=300), tmp_path / "run", tmp_path / "net", dqn.CURVES, lambda _: None, 1e-9)
-    train(run_of(first_moves=10), tmp_path / "other", tmp_path / "net", dqn.CURVES, lambda _: None, 1e-9)
     with pytest.raises(TrainingError, match="net holds the network of another run"):
-        train(run_of(first_moves=300), tmp_path / "run", tmp_path / "net", dqn.CURVES, lambda _: None, 1e-9)
+        train(run_of(first_moves=10), tmp_path / "other", tmp_path / "net", dqn.CURVES, lambda _: None, 1e-9)
 
 
 def test_a_stopped_run_is_one_stage(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 Marshall, turbozero, "2048 Env", https://github.com/lowrollr/turbozero/wiki/2048-Env, 2024. It runs on any
 device of torch. `environment.MoveTable` does the same by looking lines up, and `environment.Environment`
-takes either; `bench/tensor_rules.py` compares their speed.
+takes either; bench/NOTES.md compares their speed.
 """
 
 from __future__ import annotations

@@ -48,8 +48,8 @@ CURVES = Curves(
 class ImitationOptions:
     """Options of one training run. The defaults are the published ones."""
 
-    epochs: float = option(60.0, "passes over all moves, if `positions` is 0")
-    positions: float = option(0.0, "positions that the whole run learns from; 0: those of the epochs")
+    positions: float = option(6e8, "positions that the whole run learns from, if `epochs` is 0")
+    epochs: float = option(0.0, "passes over all moves, instead of `positions`; 0: `positions` counts")
     batch_size: int = option(1000, "positions of one update, of all processes together", minimum=1)
     learning_rate: float = option(1e-3, "learning rate of Adam")
     cool_down: float = option(0.0, "last share of the run, in which the learning rate falls to 0", maximum=1)
@@ -98,7 +98,7 @@ class Imitation(NetworkState, PositionsRun):
             TrainingError: the network does not answer with logits of moves, the last batch of an epoch is too
                 small for it, or there is nothing to learn from.
         """
-        total = options.positions or options.epochs * len(moves)
+        total = options.epochs * len(moves) or options.positions
         if total < 1:
             raise TrainingError(
                 f"epochs is {options.epochs:g} and positions is {options.positions:g}: nothing to learn from"

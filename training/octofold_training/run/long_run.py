@@ -119,7 +119,7 @@ class Run(Protocol[Reports]):
 
     @property
     def has_learned(self) -> bool:
-        """Whether a checkpoint would hold more than the network of the start."""
+        """Whether the network differs from what it was at the start."""
         ...
 
     @property
@@ -361,8 +361,7 @@ class _Files:
         self._require_own_checkpoint()  # another run may have written there while this one learned
         stages = stages_so_far(self._before, run.origin, asdict(run.options), run.positions, run.seconds)
         save_state(run, self.folder, Begun(stages, self._identity, self._is_older))
-        if run.has_learned:
-            self._save_checkpoint(stages, float16)
+        self._save_checkpoint(stages, float16)
         reports = self.history.reports
         draw_curves(reports, self.folder / "curves.png", self._curves)
         write_csv(reports, self.folder / "curves.csv")

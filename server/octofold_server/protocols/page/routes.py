@@ -133,7 +133,7 @@ class _Answers:
         """The answered call for the board in the address of a request.
 
         Raises:
-            OctofoldError, BoardError: the call failed.
+            OctofoldError: the call failed.
         """
         query = request.query
         read_board = partial(parse_board, query.get("board", ""))

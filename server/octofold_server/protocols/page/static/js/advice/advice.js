@@ -66,7 +66,7 @@ export class Advice {
     return others
       .map(([model, answer]) => {
         const shares = [answer.move, move].map((each) => percent(answer.probabilities[each]));
-        return `${model.name} would have gone ${MOVE_NAMES[answer.move]}, ${shares[0]} against ${shares[1]}.`;
+        return `${model.name} would have moved ${MOVE_NAMES[answer.move]}, ${shares[0]} against ${shares[1]}.`;
       })
       .join(" ");
   }
@@ -149,7 +149,7 @@ function withoutViews(model, { votes, why_no_views: why }) {
   const count = votes.reduce((sum, each) => sum + each, 0);
   const voted = votes.map((each, move) => [each, MOVE_NAMES[move]]).filter(([each]) => each);
   const [most, ...others] = voted.sort(([a], [b]) => b - a);
-  if (!most) return `${model.name} does not tell how its views vote.`;
+  if (!most) return `${model.name} does not show how its views vote.`;
   const rest = others.map(([each, name]) => `, ${each} ${name}`).join("");
   return (
     `${most[0]} of ${model.name}'s ${count} views vote ${most[1]}${rest}. Which view votes how is not shown: ` +

@@ -1,0 +1,90 @@
+"""README.md: its commands work in the order in which they stand there, on a fresh clone."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from build_page import DEFAULT_MODEL
+from table import measured
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SMALLER = {
+    "make play ": "make play GAMES=1 MODEL=swift ",
+    "--games 20": "--games 2",
+    "--minutes 1": "--minutes 0.2",
+}
+"""What only takes long is done in small."""
+ENVIRONMENT = Path(sys.executable).parent
+
+
+def program() -> str:
+    """The blocks of the README, in their order, as a script of bash."""
+    lines = ["set -ex"]
+    for language, block in re.findall(r"^```(sh|python)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL):
+        lines.append(block if language == "sh" else f"python - << 'EOF'\n{block}EOF")
+    text = "\n".join(lines)
+    for long, short in SMALLER.items():
+        assert long in text
+        text = text.replace(long, short)
+    return text
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A fresh clone, whose environment is the one that runs this test."""
+    folder = tmp_path / "octofold"
+    subprocess.run(["git", "clone", "--quiet", ROOT, folder], check=True, timeout=60)
+    (folder / ".venv").mkdir()
+    (folder / ".venv" / "bin").symlink_to(ENVIRONMENT)
+    for step in ("compiled", "light", "dev"):  # as make leaves them
+        (folder / ".venv" / step).touch()
+    return folder
+
+
+def network_of_its_own() -> list[str]:
+    """How to start a program in a network where the ports of the page are free, if the system allows it."""
+    start = ["unshare", "--map-root-user", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+    if not (shutil.which("unshare") and shutil.which("ip")):
+        return []
+    tried = subprocess.run([*start, "true"], capture_output=True, check=False, timeout=60)
+    return [] if tried.returncode else start
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_every_command_works_on_a_fresh_clone_in_the_order_of_the_page(clone: Path, tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    environment.pop("VIRTUAL_ENV", None)
+    command = [*network_of_its_own(), "bash", "-c", program()]
+    with (tmp_path / "log").open("w+", encoding="utf-8") as log:
+        page = subprocess.Popen(
+            command, cwd=clone, env=environment, stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            code = page.wait()
+        finally:
+            os.killpg(page.pid, signal.SIGKILL)  # the server of `make serve &`
+        log.seek(0)
+        said = log.read()
+    assert code == 0, said[-4000:]
+    for made in ("results/swift/result.json", "models/mine/1/card.json", "models/first/1/card.json"):
+        assert (clone / made).is_file()
+
+
+def test_the_default_model_is_the_strongest_one_and_the_same_everywhere() -> None:
+    card, _ = measured(ROOT / "models")[0]
+    of_make = re.search(r"^MODEL \?= (\w+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    of_image = re.search(r"OCTOFOLD_DEFAULT_MODEL=(\w+)", (ROOT / "Dockerfile").read_text())
+    assert of_make is not None
+    assert of_image is not None
+    assert (of_make[1], of_image[1], DEFAULT_MODEL) == (card.name,) * 3
+
+
+def test_the_page_can_be_read_in_a_few_minutes() -> None:
+    assert len(README.encode()) < 9_000
