@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.servers import Start, WriteVersion
+from support.servers import NEW_INTERPRETER, Start, WriteVersion
 from support.waiting import wait_for
 
 COMMAND = [sys.executable, "-m", "octofold_server.cli"]
@@ -25,7 +25,7 @@ def test_the_first_lines_say_what_is_served_where_and_how_to_stop(
     write_version("one", 1)
     write_version("one", 2)
     write_version("two", 7)
-    server = start_server("--default-model", "one", "--rest-port", "0")
+    server = start_server("--default-model", "one", rest=True, program=NEW_INTERPRETER)
     assert server.terminate() == 0
     assert "models: one version 1 (fp32), one version 2 (fp32, default), two version 7 (fp32)" in server.log
     addresses = r"127\.0\.0\.1:\d+ \(gRPC\) and http://127\.0\.0\.1:\d+ \(the page, REST, /metrics\)"
