@@ -72,6 +72,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--model", default="swift", help="model to call, its newest version (default: swift)")
     parser.add_argument("--processes", type=int, default=1, help="server processes (default: 1)")
     parser.add_argument("--callers", type=int, default=2, help="threads for each kind of call (default: 2)")
+    parser.add_argument(
+        "--trouble-seconds", type=float, default=5.0, help="seconds between two disturbances (default: 5)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of all random choices (default: 0)")
     parser.add_argument(
         "--warm-seconds",

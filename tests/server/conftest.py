@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import json
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -18,13 +15,14 @@ import numpy as np
 import onnx
 import pytest
 from numpy.typing import NDArray
-from octofold_game.model import BOARDS, CARD_FILE, GRAPH_FILES, OUTPUTS, Tensor
+from octofold_game.model import BOARDS, OUTPUTS, Tensor
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.backend import Backend
 from octofold_server.backends.fakes import FakeBackend, RecordingBackend
 from octofold_server.config.options import Config
 from octofold_server.process.assembly import Parts, build
 from onnx import TensorProto, helper
+from support.forked_servers import ServerForks
 from support.servers import (
     Ask,
     Gate,
@@ -33,9 +31,11 @@ from support.servers import (
     ServeAll,
     ServeBackend,
     Served,
-    ServerProcess,
     Start,
     WriteVersion,
+    new_gate,
+    server_starter,
+    write_model,
 )
 
 
@@ -89,24 +89,7 @@ def write_version(tmp_path: Path, graph: bytes) -> WriteVersion:
     def write(
         name: str = "tiny", version: int = 1, model: bytes = graph, *, beside: bool = False, **fields: Any
     ) -> Path:
-        folder = tmp_path / "models" / name / (f".{version}.partial" if beside else str(version))
-        folder.mkdir(parents=True)
-        (folder / GRAPH_FILES["fp32"]).write_bytes(model)
-        precision = {
-            "file": GRAPH_FILES["fp32"],
-            "sha256": hashlib.sha256(model).hexdigest(),
-            "agreement": 1.0,
-        }
-        card = {
-            "format": 1,
-            "name": name,
-            "version": version,
-            "largest_exponent": 15,
-            "precisions": {"fp32": precision},
-            **fields,
-        }
-        (folder / CARD_FILE).write_text(json.dumps(card), encoding="utf-8")
-        return folder
+        return write_model(tmp_path / "models", model, name, version, beside=beside, **fields)
 
     return write
 
@@ -123,39 +106,34 @@ def transport(request: pytest.FixtureRequest) -> str:
     return str(getattr(request, "param", "direct"))
 
 
+@pytest.fixture(scope="session")
+def server_forks() -> Iterator[ServerForks]:
+    forks = ServerForks()
+    yield forks
+    forks.close()
+
+
 @pytest.fixture
-def start_server(tmp_path: Path, transport: str) -> Iterator[Start]:
+def start_server(tmp_path: Path, transport: str, server_forks: ServerForks) -> Iterator[Start]:
     """Start octofold-serve on a free port, with tmp_path/models unless told otherwise."""
-    started: list[ServerProcess] = []
+    with server_starter(tmp_path, server_forks, tmp_path / "models", transport) as start:
+        yield start
 
-    def start(
-        *arguments: str, ready: bool = True, program: Sequence[str] = ("-m", "octofold_server.cli")
-    ) -> ServerProcess:
-        number = len(started)
-        port_file, log_file = tmp_path / f"port-{number}", tmp_path / f"log-{number}"
-        command = [sys.executable, *program, "--port", "0", "--grace", "0"]
-        command += ["--models", str(tmp_path / "models"), "--port-file", str(port_file)]
-        command += ["--transport", transport, *arguments]
-        with log_file.open("wb") as log:
-            server = ServerProcess(subprocess.Popen(command, stderr=log), log_file, port_file)
-        started.append(server)
-        if ready:
-            server.wait_until_ready()
-        return server
 
-    yield start
-    for server in started:
-        if server.process.poll() is None:
-            server.process.kill()
-            server.process.wait()
+@pytest.fixture(scope="module")
+def start_shared(
+    tmp_path_factory: pytest.TempPathFactory, server_forks: ServerForks, graph: bytes
+) -> Iterator[Start]:
+    """Start a server of the model `fake` that the tests of a file share."""
+    folder = tmp_path_factory.mktemp("server")
+    write_model(folder / "models", graph, "fake")
+    with server_starter(folder, server_forks, folder / "models") as start:
+        yield start
 
 
 @pytest.fixture
 def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
-    folder = tmp_path / "gate"
-    folder.mkdir()
-    monkeypatch.setenv("GATE", str(folder))
-    return Gate(folder, Path(__file__).with_name("gated_server.py"))
+    return new_gate(tmp_path / "gate", monkeypatch)
 
 
 @pytest.fixture
@@ -227,7 +205,7 @@ def serve_all(write_version: WriteVersion, tmp_path: Path, transport: str) -> Se
 
 
 def _ask(server: HasRest, method: str, path: str, body: Any = None, **headers: str) -> RestReply:
-    connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=100)
     try:
         body = json.dumps(body) if isinstance(body, dict | list) else body
         connection.request(method, path, body, {name.replace("_", "-"): v for name, v in headers.items()})

@@ -1,4 +1,4 @@
-"""octofold-serve with a bug on the thread that serves gRPC.
+"""octofold-serve with a bug on the thread that serves gRPC, and a watchdog of little patience.
 
 The first argument says what a call about boards does: "block" for ever, "raise" what nothing guards, or
 "pause" for two seconds the first time, or "abort" as a native library does that has had enough.
@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 from octofold_server.cli import main
+from octofold_server.process import watchdog
 from octofold_server.transport.unary import UnaryCalls
 
 
@@ -42,6 +43,8 @@ def abort(*_: object) -> None:
     library.abort()
 
 
+if sys.argv[1] == "block":
+    watchdog.STUCK_SECONDS = 3.0
 failing: Any = {"block": block, "raise": fail, "pause": pause, "abort": abort}[sys.argv[1]]
 UnaryCalls.take = failing  # type: ignore[method-assign]
 sys.exit(main(sys.argv[2:]))

@@ -8,14 +8,16 @@ import http.client
 import json
 import signal
 import subprocess
-import time
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import grpc
+import pytest
+from octofold_game.model import CARD_FILE, GRAPH_FILES
 from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.admission.admission import Admission
@@ -24,9 +26,10 @@ from octofold_server.models.registry import Models
 from octofold_server.process.assembly import Parts
 from octofold_server.protocols.open_inference.rest import JSON_LENGTH
 
-from support.waiting import wait_for
+from support.forked_servers import ForkedProcess, ServerForks
+from support.waiting import becomes_true, wait_for
 
-START_LIMIT_SECONDS = 60
+START_LIMIT_SECONDS = 100
 
 
 class WriteVersion(Protocol):
@@ -37,30 +40,61 @@ class WriteVersion(Protocol):
     ) -> Path: ...
 
 
+def write_model(
+    repository: Path,
+    model: bytes,
+    name: str = "tiny",
+    version: int = 1,
+    *,
+    beside: bool = False,
+    **fields: Any,
+) -> Path:
+    """Write a version, or its folder `beside` it under a name that servers pass over; keywords overwrite
+    fields of its card."""
+    folder = repository / name / (f".{version}.partial" if beside else str(version))
+    folder.mkdir(parents=True)
+    (folder / GRAPH_FILES["fp32"]).write_bytes(model)
+    digest = hashlib.sha256(model).hexdigest()
+    card = {
+        "format": 1,
+        "name": name,
+        "version": version,
+        "largest_exponent": 15,
+        "precisions": {"fp32": {"file": GRAPH_FILES["fp32"], "sha256": digest, "agreement": 1.0}},
+        **fields,
+    }
+    (folder / CARD_FILE).write_text(json.dumps(card), encoding="utf-8")
+    return folder
+
+
 @dataclass
 class ServerProcess:
-    """A process of octofold-serve, and the files in which it tells its log and its port."""
+    """A process of octofold-serve, and the files in which it tells its log and its ports."""
 
-    process: subprocess.Popen[bytes]
+    process: ForkedProcess | subprocess.Popen[bytes]
     log_file: Path
     port_file: Path
     rest_port: int = 0
-    """For `ask`; who starts the server with REST sets it."""
+    """Set by who starts it with REST."""
+
+    @property
+    def port(self) -> str:
+        return self.port_file.read_text().strip()
 
     @property
     def target(self) -> str:
-        return f"127.0.0.1:{self.port_file.read_text().strip()}"
+        return f"127.0.0.1:{self.port}"
 
     @property
     def log(self) -> str:
         return self.log_file.read_text()
 
     def wait_until_ready(self) -> None:
-        give_up = time.monotonic() + START_LIMIT_SECONDS
-        while not self.port_file.exists():
+        def is_ready() -> bool:
             assert self.process.poll() is None, self.log
-            assert time.monotonic() < give_up, self.log
-            time.sleep(0.02)
+            return self.port_file.exists()
+
+        assert becomes_true(is_ready, START_LIMIT_SECONDS), self.log
 
     def wait(self) -> int:
         return self.process.wait(START_LIMIT_SECONDS)
@@ -71,9 +105,63 @@ class ServerProcess:
 
 
 class Start(Protocol):
-    """Start a server with these flags."""
+    """Start octofold-serve with these flags, and with REST if wanted; return once it is ready.
 
-    def __call__(self, *arguments: str, ready: bool = ..., program: Sequence[str] = ...) -> ServerProcess: ...
+    It is a copy of a process that has imported it (`support.forked_servers`). With `program`, a file and its
+    first arguments, the copy runs that file. If `program` begins with a flag, such as -c, it is what a new
+    interpreter gets.
+    """
+
+    def __call__(
+        self, *arguments: str, ready: bool = ..., rest: bool = ..., program: Sequence[str] = ...
+    ) -> ServerProcess: ...
+
+
+NEW_INTERPRETER = ("-m", "octofold_server.cli")
+"""The `program` that is the command itself."""
+
+
+@contextmanager
+def server_starter(
+    folder: Path, forks: ServerForks, models: Path, transport: str = "direct"
+) -> Iterator[Start]:
+    """A function that starts servers of these models on free ports; they are ended behind the block."""
+    started: list[ServerProcess] = []
+
+    def start(
+        *arguments: str,
+        ready: bool = True,
+        rest: bool = False,
+        program: Sequence[str] = ("",),
+    ) -> ServerProcess:
+        number = len(started)
+        port_file, log_file = folder / f"server-{number}.port", folder / f"server-{number}.log"
+        flags = ["--port", "0", "--grace", "0", "--models", str(models), "--port-file", str(port_file)]
+        flags += ["--transport", transport]
+        rest_port_file = folder / f"server-{number}.rest-port"
+        if rest:
+            flags += ["--rest-port", "0", "--rest-port-file", str(rest_port_file)]
+        flags += arguments
+        process: ForkedProcess | subprocess.Popen[bytes]
+        with log_file.open("wb") as log:
+            if program[0].startswith("-"):
+                process = subprocess.Popen([sys.executable, *program, *flags], stderr=log)
+            else:
+                process = forks.start(program[0], [*program[1:], *flags], log)
+        server = ServerProcess(process, log_file, port_file)
+        started.append(server)
+        if ready:
+            server.wait_until_ready()
+            server.rest_port = int(rest_port_file.read_text()) if rest else 0
+        return server
+
+    try:
+        yield start
+    finally:
+        for server in started:
+            if server.process.poll() is None:
+                server.process.kill()
+                server.process.wait()
 
 
 class Gate:
@@ -97,6 +185,13 @@ class Gate:
 
     def _file(self, version: Path) -> Path:
         return self._folder / hashlib.sha256((version / "model.onnx").read_bytes()).hexdigest()
+
+
+def new_gate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """A gate for the servers that are started from now on."""
+    folder.mkdir(exist_ok=True)
+    monkeypatch.setenv("GATE", str(folder))
+    return Gate(folder, Path(__file__).parents[1] / "server" / "gated_server.py")
 
 
 @dataclass

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -49,10 +49,16 @@ CUDA_BATCHES = (64, 256, 1024, 4096)
 _log = logging.getLogger(__name__)
 
 
-def tune(config: Config, new_backends: BackendFactory = onnx_lanes, seconds: float = SECONDS) -> None:
+def tune(
+    config: Config,
+    new_backends: BackendFactory = onnx_lanes,
+    seconds: float = SECONDS,
+    clock: Callable[[], float] = time.perf_counter,
+) -> None:
     """Measure the newest version of every model that `config` would serve, and store the best beside it.
 
-    Lanes, threads, spinning and batch sizes that flags define are not varied.
+    Lanes, threads, spinning and batch sizes that flags define are not varied. `clock` tells the
+    time in seconds.
 
     Raises:
         ModelError: no model exists, or one cannot be measured; earlier results stay.
@@ -68,13 +74,18 @@ def tune(config: Config, new_backends: BackendFactory = onnx_lanes, seconds: flo
         raise ModelError(f"no models in {config.models.resolve()}: expected NAME/VERSION/{CARD_FILE}")
     for folder in newest.values():
         try:
-            _tune(folder, config, device, new_backends, seconds)
+            _tune(folder, config, device, new_backends, seconds, clock)
         except (BackendError, ModelError, OSError) as error:
             raise ModelError(f"{folder.name}/{folder.version}: {error}") from error
 
 
 def _tune(
-    folder: VersionFolder, config: Config, device: str, new_backends: BackendFactory, seconds: float
+    folder: VersionFolder,
+    config: Config,
+    device: str,
+    new_backends: BackendFactory,
+    seconds: float,
+    clock: Callable[[], float],
 ) -> None:
     card, _ = read_card(folder)
     precision = choose_precision(card, config.precision, device=device, vnni=cpu_has_vnni())
@@ -96,7 +107,7 @@ def _tune(
         for layout, speeds in measured.items():
             backends = lanes[_in_largest_batches(layout, lanes)]
             some = boards[: layout.max_batch_size]
-            speeds.append(boards_per_second(backends, some, seconds / ROUNDS / len(layouts)))
+            speeds.append(boards_per_second(backends, some, seconds / ROUNDS / len(layouts), clock))
 
     medians = {layout: statistics.median(speeds) for layout, speeds in measured.items()}
     for layout, speed in medians.items():
@@ -121,24 +132,29 @@ def candidates(device: str) -> Iterator[Layout]:
                 yield Layout(device, batch, cores // threads, threads, spinning)
 
 
-def boards_per_second(lanes: Sequence[Backend], boards: NDArray[np.uint8], seconds: float) -> float:
+def boards_per_second(
+    lanes: Sequence[Backend],
+    boards: NDArray[np.uint8],
+    seconds: float,
+    clock: Callable[[], float] = time.perf_counter,
+) -> float:
     """Boards per second of all lanes together, each of which runs `boards` [N, 16] repeatedly.
 
     Raises:
         BackendError: a lane failed.
     """
-    begin = time.perf_counter()
+    begin = clock()
 
     def run(lane: Backend) -> int:
         batches = 0
-        while time.perf_counter() < begin + seconds:
+        while clock() < begin + seconds:
             lane.run(boards)
             batches += 1
         return batches
 
     with ThreadPoolExecutor(len(lanes)) as pool:
         batches = sum(pool.map(run, lanes))
-    return batches * len(boards) / (time.perf_counter() - begin)
+    return batches * len(boards) / (clock() - begin)
 
 
 def random_boards(count: int) -> NDArray[np.uint8]:

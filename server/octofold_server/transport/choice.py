@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -21,6 +22,8 @@ from octofold_server.transport.self_call import private_address
 
 TRANSPORTS = ("auto", "direct", "public")
 CHECK_SECONDS = 10.0
+LOOK_SECONDS = 0.005
+"""Interval between two looks whether the server still serves while a call of ours waits."""
 
 _log = logging.getLogger(__name__)
 
@@ -88,10 +91,10 @@ def check(transport: type[Server], address: str) -> None:
     server.start()
     try:
         with grpc.insecure_channel(address) as channel:
-            _call_all(channel)
+            _call_all(channel, server)
     finally:
         # Not at once: gRPC would report the connection that is just being closed as one that was cut off.
-        if not server.stop(CHECK_SECONDS).wait(2 * CHECK_SECONDS):
+        if server.failure is None and not server.stop(CHECK_SECONDS).wait(2 * CHECK_SECONDS):
             raise _Misbehaves("the server does not stop")
     if server.failure is not None:
         raise server.failure
@@ -117,12 +120,17 @@ def _echo(call: Rpc) -> None:
     call.read()
 
 
-def _call_all(channel: grpc.Channel) -> None:
+def _call_all(channel: grpc.Channel, server: Server) -> None:
     options: Any = {"timeout": CHECK_SECONDS, "metadata": (("key", "value"),), "wait_for_ready": True}
     double: Any = channel.unary_unary("/check.Check/Double")
     echo: Any = channel.stream_stream("/check.Check/Echo")
     nothing: Any = channel.unary_unary("/check.Check/Nothing")
-    if double(b"ab", **options) != b"abab":
+    first = double.future(b"ab", **options)
+    while not first.done():
+        if server.failure is not None:  # nobody serves any more
+            raise server.failure
+        time.sleep(LOOK_SECONDS)
+    if first.result() != b"abab":
         raise _Misbehaves("a unary call returned a wrong reply")
     if list(echo(iter((b"a", b"b")), **options)) != [b"a", b"b"]:
         raise _Misbehaves("a stream returned wrong replies")

@@ -135,13 +135,11 @@ def scrape(port: int) -> Scrape:
 
 
 @pytest.fixture
-def evaluator(write_version: WriteVersion, start_server: Start, tmp_path: Path) -> Evaluator:
+def evaluator(write_version: WriteVersion, start_server: Start) -> Evaluator:
     """Of a server that answered calls and refused some between the scrapes."""
     write_version()
-    rest_port = tmp_path / "rest-port"
-    server = start_server("--rest-port", "0", "--rest-port-file", str(rest_port))
-    port = int(rest_port.read_text())
-    before = scrape(port)
+    server = start_server(rest=True)
+    before = scrape(server.rest_port)
     with grpc.insecure_channel(server.target) as channel:
         stub = OctofoldServiceStub(channel)
         for boards in (1, 10, 100):
@@ -149,7 +147,7 @@ def evaluator(write_version: WriteVersion, start_server: Start, tmp_path: Path) 
         for request in (pb.NextMovesRequest(), pb.NextMovesRequest(model="nobody")):
             with pytest.raises(grpc.RpcError):
                 stub.NextMoves(request)
-    return Evaluator(before, scrape(port))
+    return Evaluator(before, scrape(server.rest_port))
 
 
 def test_every_query_yields_numbers_from_a_server_that_worked(evaluator: Evaluator) -> None:

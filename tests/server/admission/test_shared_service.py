@@ -1,31 +1,22 @@
-"""Several processes as one service: their shared page of metrics, and loading in all of them."""
+"""The parts of several processes as one service: their page of metrics, and changes of models at once."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
 from octofold_proto.errors import Unavailable
-from octofold_proto.inference import grpc_service_pb2 as oip
-from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
-from octofold_proto.octofold.v1 import inference_pb2 as pb
-from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.admission.admission import Admission
 from octofold_server.admission.shared_service import SharedService
 from octofold_server.protocols.open_inference.operations import OpenInference
 from octofold_server.system.file_lock import locked
 from octofold_server.system.siblings import ProcessSlot
-from support.processes import members, metric, on_a_connection_of_its_own
-from support.servers import Served, Start, WriteVersion
-
-LOAD = oip.RepositoryModelLoadRequest(model_name="tiny")
-UNLOAD = oip.RepositoryModelUnloadRequest(model_name="tiny")
+from support.processes import metric
+from support.servers import Served
 
 
 def test_the_page_says_not_ready_when_the_probe_does(server: Served, tmp_path: Path) -> None:
@@ -79,26 +70,6 @@ def test_a_load_and_an_unload_by_two_processes_at_once_leave_them_alike(tmp_path
         for change in changes:
             change.result()
     assert one.is_loaded == other.is_loaded
-
-
-def test_a_load_whose_newest_version_fails_still_serves_the_others_in_every_process(
-    write_version: WriteVersion, start_server: Start
-) -> None:
-    write_version(version=1)
-    server = start_server("--processes", "2")
-
-    def ask(call: Callable[[grpc.Channel], Any]) -> Any:
-        return on_a_connection_of_its_own(server.target, call)
-
-    ask(lambda one: GRPCInferenceServiceStub(one).RepositoryModelUnload(UNLOAD))
-    write_version(version=2, model=b"no graph")
-    with pytest.raises(grpc.RpcError, match="tiny/2"):
-        ask(lambda one: GRPCInferenceServiceStub(one).RepositoryModelLoad(LOAD))
-    assert len(members(server)) == 2
-    move = pb.NextMoveRequest(board=[1] * 16)
-    versions = {ask(lambda one: OctofoldServiceStub(one).NextMove(move).version) for _ in range(24)}
-    assert versions == {"1"}
-    assert server.terminate() == 0
 
 
 def test_a_process_that_shuts_down_waits_for_no_other_that_is_loading(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ def test_every_precision_of_a_model_can_be_asked_for() -> None:
         assert read_config(["--precision", precision], {}).precision == precision
 
 
-def test_nothing_given_is_the_defaults() -> None:
+def test_without_flags_variables_and_a_file_the_configuration_is_the_defaults() -> None:
     assert read_config([], {}) == Config()
 
 
@@ -231,7 +231,7 @@ def test_the_printed_file_says_above_each_key_what_it_means(capsys: pytest.Captu
         assert comment.startswith(option.metadata["help"])
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_flag_version_prints_the_version_and_exits(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as leave:
         read_config(["--version"], {})
     assert leave.value.code == 0

@@ -190,5 +190,5 @@ def test_a_second_server_never_shares_the_port_of_one_on_another_address(
 def test_a_wrong_value_is_one_line_and_exit_code_two() -> None:
     command = [sys.executable, "-m", "octofold_server.cli", "--lanes", "many"]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert run.returncode == 2
+    assert (run.returncode, run.stdout) == (2, "")
     assert run.stderr == "octofold-serve: --lanes must be an integer from 0 to 1024, got 'many'\n"

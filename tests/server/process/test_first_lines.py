@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.servers import Start, WriteVersion
+from support.servers import NEW_INTERPRETER, Start, WriteVersion
 from support.waiting import wait_for
 
 COMMAND = [sys.executable, "-m", "octofold_server.cli"]
@@ -25,7 +25,7 @@ def test_the_first_lines_say_what_is_served_where_and_how_to_stop(
     write_version("one", 1)
     write_version("one", 2)
     write_version("two", 7)
-    server = start_server("--default-model", "one", "--rest-port", "0")
+    server = start_server("--default-model", "one", rest=True, program=NEW_INTERPRETER)
     assert server.terminate() == 0
     assert "models: one version 1 (fp32), one version 2 (fp32, default), two version 7 (fp32)" in server.log
     addresses = r"127\.0\.0\.1:\d+ \(gRPC\) and http://127\.0\.0\.1:\d+ \(the page, REST, /metrics\)"
@@ -99,17 +99,22 @@ def test_the_first_ctrl_c_says_what_a_second_does_and_the_second_does_it(
         (["--tokens", "nowhere"], {}, 1, "nowhere cannot be read: No such file"),
     ],
 )
-def test_what_is_wrong_is_one_line(
-    tmp_path: Path, arguments: list[str], environment: dict[str, str], code: int, error: str
+def test_a_wrong_flag_variable_or_file_is_one_line_and_a_failure(
+    start_server: Start,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    arguments: list[str],
+    environment: dict[str, str],
+    code: int,
+    error: str,
 ) -> None:
-    command = [*COMMAND, "--port", "0", *arguments]
     (tmp_path / "models").mkdir()
-    done = subprocess.run(
-        command, cwd=tmp_path, env={**os.environ, **environment}, capture_output=True, text=True
-    )
-    assert done.returncode == code
-    assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
+    monkeypatch.chdir(tmp_path)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    server = start_server(*arguments, ready=False)
+    assert server.wait() == code
+    (line,) = server.log.splitlines()
     assert line.startswith(f"octofold-serve: {error}")
     assert "[Errno" not in line
 

@@ -7,7 +7,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import grpc
@@ -18,6 +17,7 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from onnx import TensorProto, helper
 from support.servers import Start, WriteVersion
+from support.waiting import wait_for
 
 LIMIT_SECONDS = 60
 BOARD = pb.NextMoveRequest(board=[1] * 16)
@@ -60,10 +60,9 @@ def test_a_model_that_needs_more_memory_than_there_is_fails_alone(
         assert failed.state == pb.ModelVersion.STATE_FAILED
         assert "alloc" in failed.reason.lower() or "memory" in failed.reason.lower()
         server.process.send_signal(signal.SIGHUP)  # tries again, in the middle of serving
-        give_up = time.monotonic() + LIMIT_SECONDS
-        while server.log.count("tiny/2 cannot be served") < 2:
-            assert time.monotonic() < give_up
-            assert stub.NextMove(BOARD).version == "1"
+        wait_for(
+            lambda: stub.NextMove(BOARD).version == "1" and server.log.count("tiny/2 cannot be served") == 2
+        )
     assert server.terminate() == 0
 
 
@@ -75,11 +74,7 @@ def test_a_log_on_a_full_disk_does_not_keep_the_server_from_serving(
     command = [sys.executable, "-m", "octofold_server.cli", "--port", "0", "--grace", "0"]
     command += ["--models", str(tmp_path / "models"), "--port-file", str(port_file), "--log-level", "debug"]
     with Path("/dev/full").open("wb") as full, subprocess.Popen(command, stderr=full) as server:
-        give_up = time.monotonic() + LIMIT_SECONDS
-        while not port_file.exists():
-            assert server.poll() is None
-            assert time.monotonic() < give_up
-            time.sleep(0.02)
+        wait_for(port_file.exists, process=server)
         with grpc.insecure_channel(f"127.0.0.1:{port_file.read_text().strip()}") as channel:
             stub = OctofoldServiceStub(channel)
             with pytest.raises(grpc.RpcError):

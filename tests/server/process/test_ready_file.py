@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
-from octofold_server.process.ready_file import TOUCH_SECONDS, ReadyFile
+from octofold_server.process.ready_file import ReadyFile
 from support.certificates import Authority
 from support.servers import Start, WriteVersion
 from support.waiting import wait_for
@@ -21,12 +21,12 @@ def touched_again(file: Path) -> None:
 
 
 @pytest.mark.parametrize("tls", [False, True])
-def test_it_is_touched_while_the_server_is_ready_and_gone_while_it_stops(
+def test_the_ready_file_is_touched_while_the_server_is_ready_and_gone_while_it_stops(
     write_version: WriteVersion, start_server: Start, tmp_path: Path, tls: bool
 ) -> None:
     write_version()
     file = tmp_path / "ready"
-    flags = ["--ready-file", str(file), "--grace", "60"]
+    flags = ["--ready-file", str(file), "--grace", "3600"]
     if tls:
         pair = Authority(tmp_path, "authority").issue("server")
         flags += ["--tls-certificate", str(pair.certificate), "--tls-key", str(pair.key)]
@@ -40,21 +40,24 @@ def test_it_is_touched_while_the_server_is_ready_and_gone_while_it_stops(
     assert not file.exists()
 
 
-def test_a_server_that_is_suspended_lets_it_grow_old(
+def test_a_suspended_server_lets_its_ready_file_grow_old(
     write_version: WriteVersion, start_server: Start, tmp_path: Path
 ) -> None:
     write_version()
     file = tmp_path / "ready"
     server = start_server("--ready-file", str(file))
     server.process.send_signal(signal.SIGSTOP)
+    wait_for(lambda: psutil.Process(server.process.pid).status() == psutil.STATUS_STOPPED)
     before = file.stat().st_mtime_ns
-    time.sleep(2 * TOUCH_SECONDS)
+    with ReadyFile(tmp_path / "other", lambda: True):
+        for _ in range(2):
+            touched_again(tmp_path / "other")
     assert file.stat().st_mtime_ns == before
     server.process.send_signal(signal.SIGCONT)
     touched_again(file)
 
 
-def test_a_place_where_no_file_can_be_is_an_error_at_start(
+def test_a_ready_file_that_cannot_be_written_is_an_error_at_the_start(
     write_version: WriteVersion, start_server: Start, tmp_path: Path
 ) -> None:
     write_version()
@@ -74,7 +77,7 @@ def kept(tmp_path: Path, answers: list[bool]) -> Iterator[Path]:
         yield tmp_path / "ready"
 
 
-def test_it_comes_back_when_the_server_is_ready_again(kept: Path, answers: list[bool]) -> None:
+def test_the_ready_file_comes_back_when_the_server_is_ready_again(kept: Path, answers: list[bool]) -> None:
     assert kept.exists()
     wait_for(lambda: not kept.exists())
     answers.append(True)

@@ -15,7 +15,7 @@ from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.backends.fakes import fake_moves
 from support.served import SERVICES, ask, boards_of, versions
-from support.servers import Start, WriteVersion
+from support.servers import NEW_INTERPRETER, Start, WriteVersion
 
 
 def test_a_ready_server_answers_every_rpc(write_version: WriteVersion, start_server: Start) -> None:
@@ -50,7 +50,7 @@ def test_messages_are_read_by_the_thread_that_waits_for_calls(
 
     monkeypatch.delenv("GRPC_EXPERIMENTS", raising=False)
     write_version()
-    server = start_server()
+    server = start_server(program=NEW_INTERPRETER)  # the command sets a variable before it loads gRPC
     with grpc.insecure_channel(server.target) as channel:
         stub = OctofoldServiceStub(channel)
         ask(stub, boards_of(1))

@@ -40,9 +40,7 @@ def test_two_processes_are_one_service_that_outlives_one_of_them(
     write_version: WriteVersion, start_server: Start, tmp_path: Path, page: Callable[[Any], str]
 ) -> None:
     write_version()
-    rest_port = tmp_path / "rest-port"
-    server = start_server("--processes", "2", "--rest-port", "0", "--rest-port-file", str(rest_port))
-    server.rest_port = int(rest_port.read_text())
+    server = start_server("--processes", "2", rest=True)
     assert len(members(server)) == 2
 
     for _ in range(24):
@@ -100,19 +98,6 @@ def test_what_keeps_processes_from_starting_is_told_once(
     server = start_server("--processes", "3", ready=False)
     assert server.wait() == 1
     assert server.log.count("no model can be served") == 1
-
-
-def test_processes_share_their_port_with_nobody_else(
-    write_version: WriteVersion, start_server: Start
-) -> None:
-    write_version()
-    first = start_server("--processes", "2")
-    port = first.target.rpartition(":")[2]
-    for processes in ("1", "2"):
-        second = start_server("--processes", processes, "--port", port, ready=False)
-        assert second.wait() == 1
-        assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in second.log
-    assert first.terminate() == 0
 
 
 def test_a_process_whose_parent_was_killed_ends(write_version: WriteVersion, start_server: Start) -> None:

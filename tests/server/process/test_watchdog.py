@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 import grpc
 import pytest
-from grpc_health.v1 import health_pb2
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
-from octofold_server.process.watchdog import SILENT_SECONDS
-from support.grpc_calls import health_stub
-from support.servers import Start, WriteVersion
+from support.servers import Served, Start, WriteVersion
 from support.waiting import wait_for
 
 PROGRAM = str(Path(__file__).parents[1] / "failing_server.py")
 BOARD = pb.NextMoveRequest(board=[1] * 16)
 
 
-def readiness(port: str) -> int:
+def readiness(port: int) -> int:
     """The status of /readyz; 0 when nobody answers."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=30) as reply:
@@ -34,15 +30,14 @@ def readiness(port: str) -> int:
 
 @pytest.mark.parametrize(
     ("bug", "words"),
-    [("block", "has been stuck for 10 seconds"), ("raise", "has failed: SystemExit('not guarded')")],
+    [("block", "has been stuck for 3 seconds"), ("raise", "has failed: SystemExit('not guarded')")],
 )
 def test_grpc_that_serves_no_more_makes_the_process_unready_and_end(
-    write_version: WriteVersion, start_server: Start, tmp_path: Path, bug: str, words: str
+    write_version: WriteVersion, start_server: Start, bug: str, words: str
 ) -> None:
     write_version()
-    rest = ("--rest-port", "0", "--rest-port-file", str(tmp_path / "rest-port"))
-    server = start_server(*rest, program=(PROGRAM, bug))
-    port = (tmp_path / "rest-port").read_text().strip()
+    server = start_server(rest=True, program=(PROGRAM, bug))
+    port = server.rest_port
     assert readiness(port) == 200
     with grpc.insecure_channel(server.target) as channel:
         call = OctofoldServiceStub(channel).NextMove.future(BOARD, timeout=60)
@@ -53,15 +48,7 @@ def test_grpc_that_serves_no_more_makes_the_process_unready_and_end(
     assert told.endswith("ending the process")
 
 
-def test_a_server_that_has_nothing_to_do_is_not_stuck(
-    write_version: WriteVersion, start_server: Start, tmp_path: Path
-) -> None:
-    write_version()
-    server = start_server("--rest-port", "0", "--rest-port-file", str(tmp_path / "rest-port"))
-    port = (tmp_path / "rest-port").read_text().strip()
-    time.sleep(SILENT_SECONDS + 1)  # nobody calls
-    assert readiness(port) == 200
-    with grpc.insecure_channel(server.target) as channel:
-        reply = health_stub(channel).Check(health_pb2.HealthCheckRequest(), timeout=30)
-        assert reply.status == health_pb2.HealthCheckResponse.SERVING
-    assert server.terminate() == 0
+@pytest.mark.parametrize("transport", ["direct", "public"], indirect=True)
+def test_the_heart_of_a_server_that_nobody_calls_beats(server: Served) -> None:
+    before = server.parts.grpc.beats
+    wait_for(lambda: server.parts.grpc.beats >= before + 3)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import select
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import grpc
 import psutil
@@ -19,156 +19,211 @@ from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceS
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_server.system.siblings import SILENCE_SECONDS, ProcessSlot, SiblingFailed, Siblings
+from support.forked_servers import ServerForks
 from support.processes import members, metric, on_a_connection_of_its_own
-from support.servers import Ask, Gate, ServerProcess, Start, WriteVersion
+from support.servers import (
+    Ask,
+    Gate,
+    ServerProcess,
+    Start,
+    WriteVersion,
+    new_gate,
+    server_starter,
+    write_model,
+)
 from support.waiting import wait_for
 
 BOARD = pb.NextMoveRequest(board=[1] * 16)
+
+
+SERVING = "serving on 127.0.0.1"
 
 
 def ask_for_a_move(server: ServerProcess) -> str:
     """The version that answers, on a connection of its own."""
 
     def ask(channel: grpc.Channel) -> str:
-        return str(OctofoldServiceStub(channel).NextMove(BOARD, timeout=30).version)
+        return str(OctofoldServiceStub(channel).NextMove(BOARD, timeout=100).version)
 
     return str(on_a_connection_of_its_own(server.target, ask))
 
 
-def kill_one(server: ServerProcess) -> None:
-    """End one of the processes, and return once another has taken its place."""
-    ready = server.log.count("serving on 127.0.0.1")
-    members(server)[0].kill()
-    wait_for(lambda: server.log.count("serving on 127.0.0.1") == ready + 1)
+def load(server: ServerProcess) -> None:
+    request = oip.RepositoryModelLoadRequest(model_name="tiny")
+    on_a_connection_of_its_own(
+        server.target, lambda channel: GRPCInferenceServiceStub(channel).RepositoryModelLoad(request)
+    )
 
 
-@pytest.fixture
-def start_two(write_version: WriteVersion, start_server: Start, tmp_path: Path) -> Start:
-    """Start a server of two processes with a REST port."""
-
-    def start(*arguments: str, **options: Any) -> ServerProcess:
-        write_version()
-        rest_port = tmp_path / "rest-port"
-        server = start_server(
-            *("--processes", "2", "--rest-port", "0", "--rest-port-file", str(rest_port)),
-            *arguments,
-            **options,
-        )
-        server.rest_port = int(rest_port.read_text())
-        return server
-
-    return start
+def unload(server: ServerProcess) -> None:
+    request = oip.RepositoryModelUnloadRequest(model_name="tiny")
+    on_a_connection_of_its_own(
+        server.target, lambda channel: GRPCInferenceServiceStub(channel).RepositoryModelUnload(request)
+    )
 
 
-@pytest.fixture
-def stopped() -> Iterator[Callable[[psutil.Process], psutil.Process]]:
-    """Stop a process until the test is over."""
-    processes = []
-
-    def stop(process: psutil.Process) -> psutil.Process:
-        process.suspend()
-        processes.append(process)
-        return process
-
-    yield stop
-    for process in processes:
-        if process.is_running():
-            process.resume()
+@contextmanager
+def one_killed(server: ServerProcess) -> Iterator[None]:
+    """Kill one of the processes before the block; behind it, another has taken its place."""
+    ready = server.log.count(SERVING)
+    victim = members(server)[0]
+    victim.kill()
+    victim.wait()
+    yield
+    wait_for(lambda: server.log.count(SERVING) == ready + 1)
 
 
-def test_a_stopped_process_keeps_neither_metrics_nor_the_end_waiting(
-    start_two: Start, stopped: Callable[..., psutil.Process], ask: Ask
+@pytest.fixture(scope="module")
+def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        yield new_gate(tmp_path_factory.mktemp("gate"), monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory, graph: bytes) -> Path:
+    """A repository of tiny/1."""
+    folder = tmp_path_factory.mktemp("models")
+    write_model(folder, graph)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(
+    tmp_path_factory: pytest.TempPathFactory, server_forks: ServerForks, models: Path, gate: Gate
+) -> Iterator[ServerProcess]:
+    """Two processes with a REST port and a long folder for temporary files; each test leaves as many."""
+    with (
+        server_starter(tmp_path_factory.mktemp("server"), server_forks, models) as start,
+        pytest.MonkeyPatch.context() as monkeypatch,
+    ):
+        monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("long" * 30)))
+        server = start("--processes", "2", rest=True, program=gate.program)
+        yield server
+        assert server.terminate() == 0
+
+
+def test_a_long_folder_for_temporary_files_is_no_hindrance(server: ServerProcess) -> None:
+    assert ask_for_a_move(server) == "1"
+
+
+def test_processes_share_their_port_with_nobody_else(
+    server: ServerProcess, write_version: WriteVersion, start_server: Start
 ) -> None:
-    server = start_two()
-    stopped(members(server)[0])
-
-    def page() -> str:
-        try:
-            return str(ask(server, "GET", "/metrics").body.decode())
-        except TimeoutError:  # it was the stopped one that was asked
-            return ""
-
-    with ThreadPoolExecutor(16) as pool:  # the kernel chooses whom each asks
-        pages = [answer.result() for answer in [pool.submit(page) for _ in range(16)]]
-    assert any(metric(page, "octofold_ready") == 1 for page in pages)
-    assert server.terminate() == 0
+    write_version()
+    for processes in ("1", "2"):
+        second = start_server("--processes", processes, "--port", server.port, ready=False)
+        assert second.wait() == 1
+        assert f"cannot listen on 127.0.0.1:{server.port}: Address already in use" in second.log
 
 
-def test_a_model_that_was_unloaded_stays_so_in_a_process_that_is_started_again(start_two: Start) -> None:
-    server = start_two()
-
-    def change(method: str, request: Any) -> None:
-        on_a_connection_of_its_own(
-            server.target, lambda channel: getattr(GRPCInferenceServiceStub(channel), method)(request)
-        )
-
-    change("RepositoryModelUnload", oip.RepositoryModelUnloadRequest(model_name="tiny"))
-    kill_one(server)
+def test_a_model_that_was_unloaded_stays_so_in_a_process_that_is_started_again(server: ServerProcess) -> None:
+    with one_killed(server):
+        unload(server)
     for _ in range(12):
         with pytest.raises(grpc.RpcError, match="was unloaded by request"):
             ask_for_a_move(server)
-    change("RepositoryModelLoad", oip.RepositoryModelLoadRequest(model_name="tiny"))
-    kill_one(server)
+    with one_killed(server):
+        load(server)
     assert {ask_for_a_move(server) for _ in range(12)} == {"1"}
-    assert server.terminate() == 0
 
 
-def test_counters_do_not_fall_when_a_process_dies(start_two: Start, ask: Ask) -> None:
-    server = start_two()
-
+def test_counters_do_not_fall_when_a_process_dies(server: ServerProcess, ask: Ask) -> None:
     def answered() -> float:
         return metric(ask(server, "GET", "/metrics").body.decode(), "nv_inference_count")
 
+    before = answered()
     for _ in range(24):
         ask_for_a_move(server)
-    assert answered() == 24
-    victims = members(server)
-    victims[0].kill()
-    victims[0].wait()
-    assert [answered() for _ in range(3)] == [24] * 3
-    wait_for(lambda: server.log.count("serving on 127.0.0.1") == 3)
-    victims[1].kill()
-    victims[1].wait()
-    wait_for(lambda: server.log.count("serving on 127.0.0.1") == 4)
+    assert answered() == before + 24
+    for _ in range(2):
+        with one_killed(server):
+            assert [answered() for _ in range(3)] == [before + 24] * 3
     for _ in range(12):
         ask_for_a_move(server)
-    assert [answered() for _ in range(3)] == [36] * 3
-    assert server.terminate() == 0
+    assert [answered() for _ in range(3)] == [before + 36] * 3
 
 
 def test_nobody_finds_a_process_that_is_started_again_before_it_is_ready(
-    start_two: Start, tmp_path: Path, gate: Gate, ask: Ask
+    server: ServerProcess, models: Path, gate: Gate, ask: Ask
 ) -> None:
-    server = start_two(program=gate.program)
-    held = tmp_path / "models" / "tiny" / "1"
+    held = models / "tiny" / "1"
     gate.hold(held)
-    members(server)[0].kill()
-    gate.wait_until_reached(held)
-    assert {ask_for_a_move(server) for _ in range(24)} == {"1"}
-    assert {ask(server, "GET", "/readyz").status for _ in range(24)} == {200}
-    gate.release(held)
-    wait_for(lambda: server.log.count("serving on 127.0.0.1") == 3)
+    with one_killed(server):
+        gate.wait_until_reached(held)
+        assert {ask_for_a_move(server) for _ in range(24)} == {"1"}
+        assert {ask(server, "GET", "/readyz").status for _ in range(24)} == {200}
+        gate.release(held)
     assert {ask_for_a_move(server) for _ in range(12)} == {"1"}
-    assert server.terminate() == 0
 
 
-def test_sighup_does_not_end_a_server_that_is_starting(
+def test_sighup_does_not_end_a_process_that_is_started_again(server: ServerProcess) -> None:
+    before, restarts = set(members(server)), server.log.count("restarting it")
+    reloads = server.log.count("reloading the models: asked to")
+    with one_killed(server):
+        wait_for(lambda: bool(set(members(server)) - before))
+        (revived,) = set(members(server)) - before
+        revived.send_signal(signal.SIGHUP)  # it is still loading Python
+    wait_for(lambda: server.log.count("reloading the models: asked to") > reloads)
+    assert server.log.count("restarting it") == restarts + 1
+
+
+def test_a_process_that_is_started_again_has_the_default_model_of_the_others(
+    server: ServerProcess, models: Path, graph: bytes
+) -> None:
+    write_model(models, graph, "another", 2)
+    server.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: server.log.count("another/2 is ready") == 2)
+    with one_killed(server):
+        pass
+    assert {ask_for_a_move(server) for _ in range(24)} == {"1"}
+
+
+def resume(process: psutil.Process) -> None:
+    with suppress(psutil.NoSuchProcess):
+        process.resume()
+
+
+def test_a_load_whose_newest_version_fails_still_serves_the_others_in_every_process(
+    server: ServerProcess, models: Path
+) -> None:
+    unload(server)
+    write_model(models, b"no graph", version=2)
+    with pytest.raises(grpc.RpcError, match="tiny/2"):
+        load(server)
+    assert len(members(server)) == 2
+    assert {ask_for_a_move(server) for _ in range(24)} == {"1"}
+
+
+def test_a_stopped_process_keeps_neither_metrics_nor_the_end_waiting(
     write_version: WriteVersion, start_server: Start
 ) -> None:
     write_version()
-    at_once = "import os, signal, octofold_server.cli as cli; run = cli.run; "
-    at_once += "cli.run = lambda *given: (os.kill(os.getpid(), signal.SIGHUP), run(*given))[1]; cli.main()"
-    server = start_server(program=("-c", at_once))
-    wait_for(lambda: "reloading the models: asked to" in server.log)
-    assert server.terminate() == 0
+    server = start_server("--processes", "2", rest=True)
+    victim = members(server)[0]
+    victim.suspend()
+    with ExitStack() as ending, ExitStack() as clients:
+        ending.callback(resume, victim)
+        asking = [
+            clients.enter_context(socket.create_connection(("127.0.0.1", server.rest_port)))
+            for _ in range(16)  # the kernel chooses whom each asks
+        ]
+        for client in asking:
+            client.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        answered, _, _ = select.select(asking, [], [], 60)
+        page = b"".join(iter(lambda: answered[0].recv(65_536), b"")).decode()
+        assert metric(page.replace("\r", ""), "octofold_ready") == 1
+        clients.close()
+        assert server.terminate() == 0
 
 
-def test_sighup_does_not_end_a_server_that_is_starting_and_has_threads_already(
-    write_version: WriteVersion, start_server: Start
+@pytest.mark.parametrize(
+    "thread", ["", "threading.Thread(target=threading.Event().wait, daemon=True).start()"]
+)
+def test_sighup_does_not_end_a_server_that_is_starting_even_if_it_has_threads_already(
+    write_version: WriteVersion, start_server: Start, thread: str
 ) -> None:
     write_version()
-    at_once = "import os, signal, threading, time, octofold_server.cli as cli; run = cli.run; "
-    at_once += "threading.Thread(target=time.sleep, args=(600,), daemon=True).start(); "  # as numpy's
+    at_once = f"import os, signal, threading, octofold_server.cli as cli; run = cli.run; {thread}\n"
     at_once += "cli.run = lambda *given: (os.kill(os.getpid(), signal.SIGHUP), run(*given))[1]; cli.main()"
     server = start_server(program=("-c", at_once))
     wait_for(lambda: "reloading the models: asked to" in server.log)
@@ -185,42 +240,6 @@ def test_sighup_does_not_end_several_processes_that_are_starting(
     server.wait_until_ready()
     wait_for(lambda: "reloading the models: asked to" in server.log)
     assert "restarting it" not in server.log
-    assert server.terminate() == 0
-
-
-def test_a_process_that_is_started_again_has_the_default_model_of_the_others(
-    start_two: Start, write_version: WriteVersion
-) -> None:
-    server = start_two()
-    write_version("another", 2)
-    server.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: server.log.count("another/2 is ready") == 2)
-    kill_one(server)
-    assert {ask_for_a_move(server) for _ in range(24)} == {"1"}
-    assert server.terminate() == 0
-
-
-def test_sighup_does_not_end_a_process_that_is_started_again(start_two: Start) -> None:
-    server = start_two()
-    before = set(members(server))
-    members(server)[0].kill()
-    wait_for(lambda: bool(set(members(server)) - before))
-    (revived,) = set(members(server)) - before
-    revived.send_signal(signal.SIGHUP)  # it is still loading Python
-    wait_for(lambda: server.log.count("serving on 127.0.0.1") == 3)
-    wait_for(lambda: "reloading the models: asked to" in server.log)
-    assert server.log.count("restarting it") == 1
-    assert server.terminate() == 0
-
-
-def test_a_long_folder_for_temporary_files_is_no_hindrance(
-    start_two: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / ("long" * 30)
-    folder.mkdir()
-    monkeypatch.setenv("TMPDIR", str(folder))
-    server = start_two()
-    assert ask_for_a_move(server) == "1"
     assert server.terminate() == 0
 
 

@@ -51,9 +51,8 @@ def expected(boards: NDArray[np.uint8], small_model: bytes) -> Answers:
 
 
 @pytest.fixture
-def server(repository: Path, start_server: Start, tmp_path: Path) -> ServerProcess:
-    ports = ("--rest-port", "0", "--rest-port-file", str(tmp_path / "rest-port"))
-    return start_server("--models", str(repository), *ports)
+def server(repository: Path, start_server: Start) -> ServerProcess:
+    return start_server("--models", str(repository), rest=True)
 
 
 def _input(boards: NDArray[np.uint8], **fields: Any) -> oip.ModelInferRequest.InferInputTensor:
@@ -108,15 +107,14 @@ def _rest(port: int, boards: NDArray[np.uint8], *, binary: bool) -> Answers:
 
 
 def test_every_protocol_gives_the_same_answers(
-    server: ServerProcess, tmp_path: Path, boards: NDArray[np.uint8], expected: Answers
+    server: ServerProcess, boards: NDArray[np.uint8], expected: Answers
 ) -> None:
-    rest_port = int((tmp_path / "rest-port").read_text())
     with grpc.insecure_channel(server.target) as channel:
         found: dict[str, Answers] = {
             **_by_octofold_v1(OctofoldServiceStub(channel), boards),
             **_by_open_inference(GRPCInferenceServiceStub(channel), boards),
-            "REST, JSON": _rest(rest_port, boards, binary=False),
-            "REST, binary": _rest(rest_port, boards, binary=True),
+            "REST, JSON": _rest(server.rest_port, boards, binary=False),
+            "REST, binary": _rest(server.rest_port, boards, binary=True),
         }
     assert (expected["move"] == -1).any()
     for protocol, answers in found.items():

@@ -1,7 +1,7 @@
 """Bytes that nobody meant as a request, for every RPC and every REST route: each is answered, none with
 INTERNAL, and the server goes on.
 
-There are some 170,000 cases, most on the methods themselves and some over the wire. For fifty times as many,
+There are some 90,000 cases, most on the methods themselves and some over the wire. For fifty times as many,
 and other ones at each run: OCTOFOLD_FUZZ_SCALE=50 pytest --timeout 0 tests/server/protocols/test_fuzz.py
 """
 
@@ -12,7 +12,6 @@ import random
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
@@ -47,7 +46,7 @@ from support.fuzzing import (
     mutant,
 )
 from support.grpc_calls import raw_stream, raw_unary
-from support.servers import ServeAll, ServerProcess, Start, WriteVersion
+from support.servers import ServeAll, ServerProcess, Start
 
 
 class Wire:
@@ -151,7 +150,7 @@ def test_every_rpc_answers_any_bytes(methods: Methods, method: str) -> None:
     seeds = [message.SerializeToString() for message in CORPUS[method]]
     call(methods, method, seeds)
 
-    @fuzzing(40 * WEIGHTS.get(method, 1))
+    @fuzzing(20 * WEIGHTS.get(method, 1))
     def fuzz(seed: int, raw: bytes) -> None:
         call(methods, method, list(cases(seed, raw, seeds)))
 
@@ -161,7 +160,7 @@ def test_every_rpc_answers_any_bytes(methods: Methods, method: str) -> None:
 def test_every_body_of_an_inference_is_read_or_refused() -> None:
     seeds = [body.encode() for body in BODIES]
 
-    @fuzzing(400)
+    @fuzzing(200)
     def fuzz(seed: int, raw: bytes) -> None:
         source = random.Random(seed)
         for body in cases(seed, raw, seeds):
@@ -202,12 +201,9 @@ def _quietly(replies: Iterator[Any]) -> Iterator[Any]:
         return
 
 
-@pytest.fixture
-def server(write_version: WriteVersion, start_server: Start, tmp_path: Path) -> ServerProcess:
-    write_version("fake")
-    process = start_server("--rest-port", "0", "--rest-port-file", str(tmp_path / "rest-port"))
-    process.rest_port = int((tmp_path / "rest-port").read_text())
-    return process
+@pytest.fixture(scope="module")
+def server(start_shared: Start) -> ServerProcess:
+    return start_shared(rest=True)
 
 
 def test_any_bytes_over_a_real_connection_end_every_rpc_with_a_status_of_ours(server: ServerProcess) -> None:
@@ -248,7 +244,7 @@ def test_any_bytes_on_every_rest_route_end_with_a_status_that_is_not_ours_to_bla
 
     connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=60)
 
-    @fuzzing(40)
+    @fuzzing(20)
     def fuzz(seed: int, raw: bytes) -> None:
         for body in cases(seed, raw, seeds):
             ask(connection, source.choice(ROUTES), body)

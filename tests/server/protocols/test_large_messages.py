@@ -7,7 +7,6 @@ import http.client
 import json
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from pathlib import Path
 
 import grpc
 import pytest
@@ -15,7 +14,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor, MethodDescri
 from octofold_proto.inference import grpc_service_pb2 as oip
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from support.grpc_calls import raw_stream
-from support.servers import ServerProcess, Start, WriteVersion
+from support.servers import ServerProcess, Start
 from support.spending import at_most
 
 SIZE = 8 * 2**20 - 4096
@@ -103,13 +102,9 @@ def spends_little(server: ServerProcess, shape: str) -> AbstractContextManager[N
     return at_most(server.process.pid, CPU_SECONDS, MEMORY_BYTES, shape)
 
 
-@pytest.fixture
-def server(write_version: WriteVersion, start_server: Start, tmp_path: Path) -> ServerProcess:
-    write_version("fake")
-    rest_port = ("--rest-port", "0", "--rest-port-file", str(tmp_path / "rest-port"))
-    process = start_server(*rest_port, "--lanes", "1", "--max-boards", str(SIZE // 16))
-    process.rest_port = int((tmp_path / "rest-port").read_text())
-    return process
+@pytest.fixture(scope="module")
+def server(start_shared: Start) -> ServerProcess:
+    return start_shared("--lanes", "1", "--max-boards", str(SIZE // 16), rest=True)
 
 
 def end_of(channel: grpc.Channel, method: str, message: bytes) -> grpc.StatusCode:
@@ -121,18 +116,19 @@ def end_of(channel: grpc.Channel, method: str, message: bytes) -> grpc.StatusCod
     return grpc.StatusCode.OK
 
 
-@pytest.mark.timeout(600)
-def test_no_shape_of_a_message_costs_more_than_its_size(server: ServerProcess) -> None:
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+def test_no_shape_of_a_message_costs_more_than_its_size(
+    server: ServerProcess, method: MethodDescriptor
+) -> None:
+    name = f"{method.containing_service.full_name}/{method.name}"
+    refusals = {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND}
+    if method.server_streaming:
+        refusals.add(grpc.StatusCode.OK)  # the refusal is a message of the stream
     with grpc.insecure_channel(server.target) as channel:
-        for method in METHODS:
-            name = f"{method.containing_service.full_name}/{method.name}"
-            refusals = {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND}
-            if method.server_streaming:
-                refusals.add(grpc.StatusCode.OK)  # the refusal is a message of the stream
-            for shape, message in shapes(method.input_type):
-                assert len(message) > SIZE / 2, shape
-                with spends_little(server, f"{name}: {shape}"):
-                    assert end_of(channel, name, message) in refusals, f"{name}: {shape}"
+        for shape, message in shapes(method.input_type):
+            assert len(message) > SIZE / 2, shape
+            with spends_little(server, f"{name}: {shape}"):
+                assert end_of(channel, name, message) in refusals, f"{name}: {shape}"
 
 
 def test_no_half_million_boards_cost_more_than_their_size(server: ServerProcess) -> None:

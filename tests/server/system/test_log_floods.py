@@ -35,9 +35,7 @@ def server(form: str, write_version: WriteVersion, start_server: Start, tmp_path
     write_version("fake")
     (tmp_path / "tokens").write_text("a-token\n")
     arguments = ["--tokens", str(tmp_path / "tokens"), "--log-format", form]
-    process = start_server(*arguments, "--rest-port", "0", "--rest-port-file", str(tmp_path / "rest-port"))
-    process.rest_port = int((tmp_path / "rest-port").read_text())
-    return process
+    return start_server(*arguments, rest=True)
 
 
 def left_out(log: str) -> int:
@@ -52,18 +50,17 @@ def test_metadata_that_is_not_utf_8_does_not_flood_the_log(server: ServerProcess
         assert connection.wait_for_ends(CALLS)
     assert server.terminate() == 0
     told = server.log.count("Invalid encoding on")
-    assert MAX_LINES <= told < 2 * MAX_LINES
-    assert told + left_out(server.log) >= CALLS * len(BAD_HEADERS)
-    assert len(server.log) < 300_000
+    headers = CALLS * len(BAD_HEADERS)
+    assert MAX_LINES <= told < headers / 2  # more than MAX_LINES if the calls take longer than a window
+    assert told + left_out(server.log) >= headers
 
 
 def test_calls_without_a_token_are_counted_rather_than_logged_each(server: ServerProcess) -> None:
     calls = 3 * MAX_LINES
     with grpc.insecure_channel(server.target) as channel:
         stub = OctofoldServiceStub(channel)
-        for _ in range(calls):
-            with pytest.raises(grpc.RpcError):
-                stub.NextMoves(pb.NextMovesRequest(boards=bytes(16)))
+        begun = [stub.NextMoves.future(pb.NextMovesRequest(boards=bytes(16))) for _ in range(calls)]
+        assert {call.code() for call in begun} == {grpc.StatusCode.UNAUTHENTICATED}
     assert server.terminate() == 0
     told = server.log.count("no token:")
     assert told < calls

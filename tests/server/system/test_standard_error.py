@@ -15,21 +15,22 @@ import pytest
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from support.certificates import Authority
+from support.forked_servers import ForkedProcess, ServerForks
 from support.servers import WriteVersion
 from support.waiting import wait_for
 
 BOARD = pb.NextMoveRequest(board=[1] * 16)
-LIMIT_SECONDS = 60
+LIMIT_SECONDS = 100
 Command = tuple[list[str], Callable[[], grpc.Channel]]
 
 
 @pytest.fixture(params=["plain", "TLS"])
 def command(request: pytest.FixtureRequest, tmp_path: Path, write_version: WriteVersion) -> Command:
-    """A server's command, and how to make a channel to it."""
+    """A server's arguments, and how to make a channel to it."""
     write_version()
     port_file = tmp_path / "port"
-    command = [sys.executable, "-m", "octofold_server.cli", "--port", "0", "--grace", "0"]
-    command += ["--models", str(tmp_path / "models"), "--port-file", str(port_file)]
+    command = ["--port", "0", "--grace", "0", "--models", str(tmp_path / "models")]
+    command += ["--port-file", str(port_file)]
     authority = Authority(tmp_path, "authority")
     pair = authority.issue("server")
     if request.param == "TLS":
@@ -46,48 +47,54 @@ def command(request: pytest.FixtureRequest, tmp_path: Path, write_version: Write
     return command, channel
 
 
-def serve_and_terminate(server: subprocess.Popen[Any], channel: Callable[[], grpc.Channel]) -> int:
+def serve_and_terminate(
+    server: subprocess.Popen[Any] | ForkedProcess, channel: Callable[[], grpc.Channel]
+) -> int:
     with channel() as opened:
         assert OctofoldServiceStub(opened).NextMove(BOARD, timeout=LIMIT_SECONDS).version == "1"
-    server.terminate()
+    server.send_signal(signal.SIGTERM)
     return server.wait(LIMIT_SECONDS)
 
 
 def test_a_server_without_standard_error_serves_and_ends_well(command: Command) -> None:
     arguments, channel = command
-    closing = ["sh", "-c", 'exec "$@" 2>&-', "sh", *arguments]
+    closing = ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-m", "octofold_server.cli", *arguments]
     with subprocess.Popen(closing) as server:
         assert serve_and_terminate(server, channel) == 0
 
 
-def test_a_server_whose_log_nobody_reads_any_more_serves_and_ends_well(command: Command) -> None:
+def test_a_server_whose_log_nobody_reads_any_more_serves_and_ends_well(
+    command: Command, server_forks: ServerForks
+) -> None:
     arguments, channel = command
     read, write = os.pipe()
-    with subprocess.Popen(arguments, stderr=write) as server:
-        os.close(write)
-        channel().close()  # it is ready
-        os.close(read)
-        assert serve_and_terminate(server, channel) == 0
+    with os.fdopen(write, "wb") as log:
+        server = server_forks.start("", arguments, log)
+    channel().close()  # it is ready
+    os.close(read)
+    assert serve_and_terminate(server, channel) == 0
 
 
-def test_a_crash_is_told_on_standard_error(command: Command, tmp_path: Path) -> None:
+def test_a_crash_is_told_on_standard_error(
+    command: Command, server_forks: ServerForks, tmp_path: Path
+) -> None:
     arguments, channel = command
-    with (tmp_path / "log").open("wb") as log, subprocess.Popen(arguments, stderr=log) as server:
-        channel().close()
-        server.send_signal(signal.SIGABRT)
-        assert server.wait(LIMIT_SECONDS) == -signal.SIGABRT
+    with (tmp_path / "log").open("wb") as log:
+        server = server_forks.start("", arguments, log)
+    channel().close()
+    server.send_signal(signal.SIGABRT)
+    assert server.wait(LIMIT_SECONDS) == -signal.SIGABRT
     assert "Fatal Python error: Aborted" in (tmp_path / "log").read_text()
 
 
-def test_the_last_words_of_a_native_library_are_kept(command: Command, tmp_path: Path) -> None:
+def test_the_last_words_of_a_native_library_are_kept(
+    command: Command, server_forks: ServerForks, tmp_path: Path
+) -> None:
     arguments, channel = command
-    arguments[1:3] = [str(Path(__file__).parents[1] / "failing_server.py"), "abort"]
-    with (
-        (tmp_path / "log").open("wb") as log,
-        subprocess.Popen(arguments, stderr=log) as server,
-        channel() as opened,
-    ):
-        with pytest.raises(grpc.RpcError):
-            OctofoldServiceStub(opened).NextMove(BOARD, timeout=LIMIT_SECONDS)
-        assert server.wait(LIMIT_SECONDS) == -signal.SIGABRT
+    failing_server = str(Path(__file__).parents[1] / "failing_server.py")
+    with (tmp_path / "log").open("wb") as log:
+        server = server_forks.start(failing_server, ["abort", *arguments], log)
+    with channel() as opened, pytest.raises(grpc.RpcError):
+        OctofoldServiceStub(opened).NextMove(BOARD, timeout=LIMIT_SECONDS)
+    assert server.wait(LIMIT_SECONDS) == -signal.SIGABRT
     wait_for(lambda: "terminate called: out of luck" in (tmp_path / "log").read_text())

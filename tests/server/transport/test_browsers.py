@@ -90,5 +90,5 @@ def test_a_server_with_tokens_may_have_any_name(ask: Ask, serve_all: ServeAll, t
         ("", False),
     ],
 )
-def test_names_of_loopback(host: str, expected: bool) -> None:
+def test_only_names_and_addresses_of_this_machine_are_loopback(host: str, expected: bool) -> None:
     assert is_loopback_host(host) == expected

@@ -6,8 +6,7 @@ import asyncio
 import json
 import socket
 import time
-from contextlib import ExitStack
-from pathlib import Path
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import grpc
@@ -19,7 +18,8 @@ from octofold_server.admission.byte_budget import ByteBudget
 from octofold_server.batching.statistics import Refusals
 from octofold_server.transport.http_exchange import Arrival, Bodies
 from support.rest_requests import BOARDS, INFER, described
-from support.servers import Ask, ServerProcess, Start, WriteVersion
+from support.servers import Ask, ServerProcess, Start
+from support.spending import at_most
 from support.waiting import wait_for
 
 MIB = 2**20
@@ -27,14 +27,10 @@ BODY = {"inputs": [described(data=BOARDS.tolist())]}
 INDEX = "/v2/repository/index"
 
 
-@pytest.fixture
-def server(write_version: WriteVersion, start_server: Start, tmp_path: Path) -> ServerProcess:
+@pytest.fixture(scope="module")
+def server(start_shared: Start) -> ServerProcess:
     """A server process that gives bodies much time to arrive."""
-    write_version("fake")
-    rest_port = tmp_path / "rest-port"
-    server = start_server("--rest-port", "0", "--rest-port-file", str(rest_port), "--message-timeout", "300")
-    server.rest_port = int(rest_port.read_text())
-    return server
+    return start_shared("--message-timeout", "3600", rest=True)
 
 
 def began(server: ServerProcess, path: str, *headers: str, sent: bytes = b"") -> socket.socket:
@@ -120,3 +116,15 @@ def test_bodies_that_are_never_finished_make_room_for_others(ask: Ask, server: S
         wait_for(lambda: ask(server, "POST", INFER, BODY).status == 200)
         page = ask(server, "GET", "/metrics")
         assert b'octofold_failures_total{model="",version="",code="RESOURCE_EXHAUSTED"}' in page.body
+
+
+def test_requests_of_a_client_that_reads_no_replies_are_not_kept(server: ServerProcess) -> None:
+    requests = b"GET /v2 HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2000
+    with (
+        at_most(server.process.pid, 10.0, 50 * MIB, "unread replies"),
+        socket.create_connection(("127.0.0.1", server.rest_port), timeout=1.0) as client,
+        suppress(TimeoutError),  # the server has stopped to read
+    ):
+        for _ in range(25 * MIB // len(requests)):
+            client.sendall(requests)
+    assert server.process.poll() is None

@@ -8,10 +8,8 @@ import json
 import re
 import socket
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
 
 import grpc
 import numpy as np
@@ -191,12 +189,10 @@ sys.exit(main())
 
 
 def test_connections_that_say_nothing_leave_file_descriptors_for_others(
-    ask: Ask, write_version: WriteVersion, start_server: Start, tmp_path: Path
+    ask: Ask, write_version: WriteVersion, start_server: Start
 ) -> None:
     write_version("fake")
-    ports = ("--rest-port", "0", "--rest-port-file", str(tmp_path / "rest-port"))
-    server = start_server(*ports, program=("-c", FEW_FILES))
-    server.rest_port = int((tmp_path / "rest-port").read_text())
+    server = start_server(rest=True, program=("-c", FEW_FILES))
     assert psutil.Process(server.process.pid).rlimit(psutil.RLIMIT_NOFILE) == (300, 300)
 
     def open_many(port: int) -> list[socket.socket]:
@@ -249,12 +245,10 @@ def test_a_client_that_never_reads_its_reply_is_dropped(serve_all: ServeAll) -> 
 
 
 def test_sigterm_answers_every_accepted_call_and_closes_idle_connections(
-    write_version: WriteVersion, start_server: Start, tmp_path: Path
+    write_version: WriteVersion, start_server: Start
 ) -> None:
     write_version("fake")
-    ports = ("--rest-port", "0", "--rest-port-file", str(tmp_path / "rest-port"))
-    server = start_server(*ports, "--grace", "0.3")
-    server.rest_port = int((tmp_path / "rest-port").read_text())
+    server = start_server("--grace", "0.3", rest=True)
     idle = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=30)
     idle.request("GET", "/readyz")
     assert idle.getresponse().read() == b""
@@ -307,14 +301,13 @@ def test_probes_answer_while_models_load_and_are_not_ready_before(
         port = free.getsockname()[1]
     server = start_server("--rest-port", str(port), ready=False, program=gate.program)
     server.rest_port = port
-    give_up = time.monotonic() + 60
-    while True:
-        try:
-            assert ask(server, "GET", "/healthz").status == 200
-            break
-        except ConnectionError:
-            assert time.monotonic() < give_up
-            time.sleep(0.05)
+
+    def is_alive() -> bool:
+        with suppress(ConnectionError):
+            return ask(server, "GET", "/healthz").status == 200
+        return False
+
+    wait_for(is_alive)
     assert ask(server, "GET", "/readyz").status == 503
     reply = ask(server, "POST", INFER, {"inputs": [described(data=BOARDS.tolist())]})
     assert (reply.status, reply.json["error"]) == (503, "the server is starting")

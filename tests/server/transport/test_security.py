@@ -5,11 +5,13 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import select
 import socket
 import ssl
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,15 +27,16 @@ from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceS
 from octofold_proto.octofold.v1 import inference_pb2 as pb
 from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
 from octofold_proto.status import error_of, status_of_call
+from octofold_server.backends.fakes import FakeBackend
 from octofold_server.system.reread import FileError
 from octofold_server.system.tls import Tls
-from octofold_server.transport.http_server import MAX_CONNECTIONS
+from octofold_server.transport.http_server import SPARE_CONNECTIONS
 from support.certificates import Authority, Pair
 from support.grpc_calls import health_stub, trailing_metadata
-from support.servers import ServerProcess, Start, WriteVersion
+from support.servers import ServeAll, ServerProcess, Start, WriteVersion
 from support.waiting import wait_for
 
-LIMIT_SECONDS = 30
+LIMIT_SECONDS = 60
 PLAIN, ANOTHER, ADMIN = "token-of-a-client", "token-of-another", "token-of-an-admin"
 ASKED = pb.NextMovesRequest(boards=bytes([1] * 16))
 
@@ -50,7 +53,7 @@ class Secured:
         self.folder = folder
         self.authority = authority
         self.client = authority.issue("client")
-        self.rest_port = (folder / "rest-port").read_text().strip()
+        self.rest_port = server.rest_port
 
     def channel(self, client: Pair | None = None, authority: Path | None = None) -> grpc.Channel:
         roots = (authority or self.authority.certificate).read_bytes()
@@ -62,7 +65,7 @@ class Secured:
         """Whether no connection comes about."""
         with channel:
             try:
-                OctofoldServiceStub(channel).NextMoves(ASKED, timeout=10, metadata=bearer(PLAIN))
+                OctofoldServiceStub(channel).NextMoves(ASKED, timeout=60, metadata=bearer(PLAIN))
             except grpc.RpcError as error:
                 return error.code() is grpc.StatusCode.UNAVAILABLE
             return False
@@ -91,7 +94,8 @@ def secured(write_version: WriteVersion, start_server: Start, tmp_path: Path) ->
         *("--tls-certificate", str(own.certificate), "--tls-key", str(own.key)),
         *("--tls-client-ca", str(authority.certificate)),
         *("--tokens", str(tmp_path / "tokens"), "--admin-tokens", str(tmp_path / "admin-tokens")),
-        *("--rest-port", "0", "--rest-port-file", str(tmp_path / "rest-port"), "--log-format", "json"),
+        *("--log-format", "json"),
+        rest=True,
     )
     yield Secured(server, authority, tmp_path)
     assert server.terminate() == 0
@@ -217,7 +221,7 @@ def test_the_rest_port_resumes_no_session_which_might_be_of_a_client_that_was_go
 
     def connect(session: ssl.SSLSession | None) -> ssl.SSLSession | None:
         with (
-            socket.create_connection(("127.0.0.1", int(secured.rest_port)), timeout=LIMIT_SECONDS) as plain,
+            socket.create_connection(("127.0.0.1", secured.rest_port), timeout=LIMIT_SECONDS) as plain,
             context.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as connection,
         ):
             connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -240,24 +244,31 @@ def test_the_rest_port_resumes_no_session_which_might_be_of_a_client_that_was_go
     wait_for(is_refused)
 
 
-def test_connections_to_the_rest_port_count_before_their_handshake_is_done(secured: Secured) -> None:
-    place = ("127.0.0.1", int(secured.rest_port))
-    with ExitStack() as clients:
+def test_connections_to_the_rest_port_count_before_their_handshake_is_done(
+    serve_all: ServeAll, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path, "authority")
+    own = authority.issue("server")
+    tls = {"tls_certificate": own.certificate, "tls_key": own.key}
+    with serve_all(FakeBackend(), rest={"max_connections": 3}, **tls) as served, ExitStack() as clients:
+        place = ("127.0.0.1", served.rest_port)
         silent = [
             clients.enter_context(socket.create_connection(place, timeout=LIMIT_SECONDS))
-            for _ in range(MAX_CONNECTIONS + 20)
+            for _ in range(3 + SPARE_CONNECTIONS + 1)
         ]
-        assert silent[-1].recv(1) == b""
+        assert select.select(silent, [], [], LIMIT_SECONDS)[0] == silent[:1]  # it made room for the last
         clients.close()
-    wait_for(lambda: not refuses_metrics(secured))
+        context = ssl.create_default_context(cafile=str(authority.certificate))
 
+        def is_answered() -> bool:
+            with suppress(OSError, http.client.HTTPException):
+                urllib.request.urlopen(
+                    f"https://127.0.0.1:{served.rest_port}/healthz", context=context
+                ).close()
+                return True
+            return False
 
-def refuses_metrics(secured: Secured) -> bool:
-    try:
-        secured.failed_handshakes()
-    except (OSError, http.client.HTTPException):
-        return True
-    return False
+        wait_for(is_answered)
 
 
 def test_loading_and_unloading_take_an_admin_token(secured: Secured) -> None:
@@ -350,7 +361,7 @@ def test_renewed_files_are_used_by_new_connections_and_broken_ones_are_not(secur
         for name in names:
             replace_with(secured.folder / name, old[name])
 
-        (secured.folder / "tokens").write_text("renewed\n", encoding="utf-8")
+        tokens = secured.folder / "tokens"
 
         def is_known(token: str) -> bool:
             try:
@@ -359,18 +370,26 @@ def test_renewed_files_are_used_by_new_connections_and_broken_ones_are_not(secur
                 return error.code() is not grpc.StatusCode.UNAUTHENTICATED
             return True
 
+        write_long_ago(tokens, "renewed\n")
         wait_for(lambda: is_known("renewed"))
         assert not is_known(PLAIN)
-        (secured.folder / "tokens").write_text("", encoding="utf-8")
+        write_long_ago(tokens, "")
         wait_for(lambda: not is_known("renewed"))
         assert "contains no tokens; all its tokens are revoked" in secured.server.log
-        (secured.folder / "tokens").write_text(f"{PLAIN}\n", encoding="utf-8")
+        write_long_ago(tokens, f"{PLAIN}\n")
         wait_for(lambda: is_known(PLAIN))
-        (secured.folder / "tokens").write_text("not a token\n", encoding="utf-8")
-        wait_for(lambda: not is_known("renewed") and "line 1 is not a token" in secured.server.log)
+        write_long_ago(tokens, "not a token\n")
+        wait_for(lambda: "line 1 is not a token" in secured.server.log)
         assert is_known(PLAIN)
-        (secured.folder / "tokens").unlink()
+        tokens.unlink()
+        os.utime(secured.folder, (time.time() - 60,) * 2)
         wait_for(lambda: not is_known(PLAIN))
+
+
+def write_long_ago(file: Path, text: str) -> None:
+    """Write what the server need not wait with, lest it be half of it."""
+    file.write_text(text, encoding="utf-8")
+    os.utime(file, (time.time() - 60,) * 2)
 
 
 def replace_with(file: Path, content: bytes) -> None:

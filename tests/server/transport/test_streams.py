@@ -20,7 +20,6 @@ from octofold_server.batching.batcher import Batcher
 from octofold_server.batching.call import Call
 from octofold_server.models.loading import ServedModel
 from octofold_server.protocols.octofold_v1.codecs import StreamNextMoves
-from octofold_server.transport.idle_streams import IdleStreams
 from octofold_server.transport.interface import Metadata
 from octofold_server.transport.streams import MAX_OPEN_BOARDS, MIN_BOARDS, AnswerStream, StreamCalls
 from support.servers import ServeAll
@@ -204,13 +203,13 @@ def test_a_stream_that_owes_an_answer_is_not_idle(admission: Admission, backend:
     wire = Wire()
     backend.gate.clear()
     stream = open_stream(admission, wire)
-    IdleStreams(0.05).watch(stream)
     wire.give(message(1, 3))
-    assert not becomes_true(lambda: bool(wire.ends), seconds=0.5)
+    stream.end_if_idle(0)
+    assert wire.ends == []
     backend.gate.set()
     assert wire.let_go() == [1]
-    assert becomes_true(lambda: bool(wire.ends))
-    assert "the stream was idle for 0.05 seconds" in wire.ends[0][1]
+    stream.end_if_idle(0)
+    assert "the stream was idle for 0 seconds" in wire.ends[0][1]
     assert admission.open_calls == 0
 
 

@@ -46,7 +46,7 @@ def test_a_large_text_holds_the_same_elements_and_the_same_first_bad_cell(
 
 
 @pytest.mark.parametrize("text", ["[-0, 1, 2]", "[1, -0, 12, 3]", "[[1, 2], [-0, 3]]", "[1, -0]"])
-def test_minus_zero_is_zero(text: str) -> None:
+def test_a_cell_of_minus_zero_in_json_is_zero(text: str) -> None:
     np.testing.assert_array_equal(integers(padded(text), "it"), integers(text.encode(), "it"))
 
 

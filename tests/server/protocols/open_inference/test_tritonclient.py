@@ -14,13 +14,11 @@ PROGRAMS = Path(__file__).with_name("tritonclient_programs.py")
 
 @pytest.mark.parametrize("program", ["grpc_sync", "grpc_stream", "grpc_asyncio", "http_sync", "http_asyncio"])
 def test_tritonclient_gets_what_it_asks_for(
-    write_version: WriteVersion, start_server: Start, tmp_path: Path, program: str
+    write_version: WriteVersion, start_server: Start, program: str
 ) -> None:
     write_version()
-    rest_port = tmp_path / "rest-port"
-    server = start_server("--rest-port", "0", "--rest-port-file", str(rest_port))
-    rest = f"127.0.0.1:{rest_port.read_text().strip()}"
-    command = [sys.executable, str(PROGRAMS), program, server.target, rest]
+    server = start_server(rest=True)
+    command = [sys.executable, str(PROGRAMS), program, server.target, f"127.0.0.1:{server.rest_port}"]
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
     assert run.returncode == 0, run.stderr
     assert server.terminate() == 0

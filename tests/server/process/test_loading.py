@@ -1,0 +1,102 @@
+"""What a server process reports while it is loading, and how it ends when it is told to stop meanwhile."""
+
+from __future__ import annotations
+
+import signal
+import socket
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2
+from octofold_proto.inference import grpc_service_pb2 as oip
+from octofold_proto.inference.grpc_service_pb2_grpc import GRPCInferenceServiceStub
+from octofold_proto.octofold.v1 import inference_pb2 as pb
+from octofold_proto.octofold.v1.inference_pb2_grpc import OctofoldServiceStub
+from support.grpc_calls import health_stub
+from support.served import NOT_SERVING, SERVICES, SERVING, versions
+from support.servers import Gate, Start, WriteVersion
+
+
+def test_a_server_that_is_loading_is_alive_but_not_ready(
+    write_version: WriteVersion, start_server: Start, gate: Gate, another_graph: bytes
+) -> None:
+    write_version()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    held = write_version(version=2, model=another_graph)
+    gate.hold(held)
+    server = start_server("--port", str(port), ready=False, program=gate.program)
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        request = pb.NextMovesRequest(boards=bytes(16))
+        stub, health = OctofoldServiceStub(channel), health_stub(channel)
+        status = health.Check(health_pb2.HealthCheckRequest(), wait_for_ready=True, timeout=60).status
+        assert status == NOT_SERVING
+        with pytest.raises(grpc.RpcError, match="starting") as failure:
+            stub.NextMoves(request)
+        assert failure.value.code() == grpc.StatusCode.UNAVAILABLE
+        assert versions(stub)["tiny", "2"].state == pb.ModelVersion.STATE_LOADING
+        assert not server.port_file.exists()
+        gate.release(held)
+        server.wait_until_ready()
+        for service in SERVICES:
+            assert health.Check(health_pb2.HealthCheckRequest(service=service)).status == SERVING
+        stub.NextMoves(request)
+
+
+def test_sigterm_while_loading_ends_the_server_before_it_serves(
+    write_version: WriteVersion, start_server: Start, gate: Gate
+) -> None:
+    held = write_version()
+    gate.hold(held)
+    server = start_server(ready=False, program=gate.program)
+    gate.wait_until_reached(held)
+    assert server.terminate() == 0
+    assert "serving on" not in server.log
+    assert "Traceback" not in server.log
+
+
+@pytest.mark.parametrize("asked_by", ["signal", "RPC"])
+def test_sigterm_during_a_reload_ends_the_server_without_waiting_for_it(
+    write_version: WriteVersion, start_server: Start, gate: Gate, another_graph: bytes, asked_by: str
+) -> None:
+    write_version()
+    server = start_server(program=gate.program)
+    held = write_version(version=2, model=another_graph)
+    gate.hold(held)
+    with grpc.insecure_channel(server.target) as channel:
+        if asked_by == "signal":
+            server.process.send_signal(signal.SIGHUP)
+        else:
+            request = oip.RepositoryModelLoadRequest(model_name="tiny")
+            call = GRPCInferenceServiceStub(channel).RepositoryModelLoad.future(request)
+        gate.wait_until_reached(held)
+        assert server.terminate() == 0
+        if asked_by == "RPC":
+            assert call.exception() is not None
+
+
+def test_a_model_that_is_loading_is_not_serving_and_one_that_is_unloaded_ends_the_whole(
+    write_version: WriteVersion, start_server: Start, gate: Gate, another_graph: bytes
+) -> None:
+    write_version()
+    server = start_server(program=gate.program)
+    held = write_version("another", model=another_graph)
+    gate.hold(held)
+    with grpc.insecure_channel(server.target) as channel:
+        health, admin = health_stub(channel), GRPCInferenceServiceStub(channel)
+
+        def statuses(*names: str) -> list[int]:
+            return [health.Check(health_pb2.HealthCheckRequest(service=name)).status for name in names]
+
+        server.process.send_signal(signal.SIGHUP)
+        gate.wait_until_reached(held)
+        assert statuses("tiny", "another", "") == [SERVING, NOT_SERVING, SERVING]
+        gate.release(held)
+        for name in ("tiny", "another"):
+            assert admin.ServerReady(oip.ServerReadyRequest()).ready
+            admin.RepositoryModelUnload(oip.RepositoryModelUnloadRequest(model_name=name))
+        assert statuses("tiny", "another", "", SERVICES[0]) == [NOT_SERVING] * 4
+        assert not admin.ServerReady(oip.ServerReadyRequest()).ready
+        admin.RepositoryModelLoad(oip.RepositoryModelLoadRequest(model_name="tiny"))
+        assert statuses("tiny", "another", "") == [SERVING, NOT_SERVING, SERVING]

@@ -1,0 +1,163 @@
+"""Server processes that start in milliseconds: copies of one that has imported what a server needs.
+
+The imports take most of the time of a test that starts a server. A copy does all the rest as the command
+does: it reads its arguments and variables, and ends as an interpreter ends. Tests of what happens before the
+imports, of missing packages and of variables that the system reads when a process starts run the command.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import IO, NoReturn
+
+NUMBER = struct.Struct("i")
+LONGEST_REQUEST = 200_000
+PRELOADED = (
+    "octofold_server.process.lifecycle",
+    "octofold_server.process.supervisor",
+    "octofold_server.models.tuning",
+    "octofold_server.protocols.page.routes",
+    "octofold_server.transport.browsers",
+    "octofold_server.transport.grpc_direct",
+    "octofold_server.transport.grpc_public",
+    "octofold_server.transport.http_server",
+    "octofold_server.backends.fakes",
+)
+
+
+class ForkedProcess:
+    """A copy; its methods are those of `subprocess.Popen`."""
+
+    def __init__(self, news: int) -> None:
+        self._news = news  # a pipe: the process's id, and its wait status once it has ended
+        self._status: int | None = None
+        self.pid = self._number()
+
+    def poll(self) -> int | None:
+        if self._status is None and select.select([self._news], [], [], 0)[0]:
+            self._take_status()
+        return self._status
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self._status is None:
+            if not select.select([self._news], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
+            self._take_status()
+        assert self._status is not None
+        return self._status
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def _take_status(self) -> None:
+        self._status = os.waitstatus_to_exitcode(self._number())
+        os.close(self._news)
+
+    def _number(self) -> int:
+        words = os.read(self._news, NUMBER.size)
+        assert words, "the process that makes copies has ended"
+        return int(*NUMBER.unpack(words))
+
+
+class ServerForks:
+    """Starts copies."""
+
+    def __init__(self) -> None:
+        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [sys.executable, "-P", __file__, str(theirs.fileno())]  # -P: no imports from this folder
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+        theirs.close()
+
+    def start(self, program: str, arguments: Sequence[str], stderr: IO[bytes]) -> ForkedProcess:
+        """Run octofold-serve, or the Python file `program`, with these arguments and our environment."""
+        news, theirs = os.pipe()
+        request = json.dumps([program, list(arguments), str(Path.cwd()), dict(os.environ)])
+        socket.send_fds(self._requests, [request.encode()], [stderr.fileno(), theirs])
+        os.close(theirs)
+        return ForkedProcess(news)
+
+    def close(self) -> None:
+        self._requests.close()
+        self._process.wait()
+
+
+class _Original:
+    """The process that is copied."""
+
+    def __init__(self, requests: socket.socket) -> None:
+        self._requests = requests
+        self._copies: dict[int, int] = {}  # where to tell the exit status, by the process's id
+
+    def make_copies(self) -> None:
+        """Make them until nobody can ask for one. A copy does not return from here."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for pytest
+        signal.signal(signal.SIGCHLD, self._tell_who_ended)
+        while True:
+            request, descriptors, _, _ = socket.recv_fds(self._requests, LONGEST_REQUEST, 2)
+            if not request:
+                for pid in list(self._copies):  # of tests that have failed
+                    os.kill(pid, signal.SIGKILL)
+                return
+            stderr, news = descriptors
+            pid = os.fork()
+            if pid == 0:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+                os.dup2(stderr, 2)
+                self._requests.detach()
+                os.closerange(3, 1024)
+                _serve(*json.loads(request))
+            os.close(stderr)
+            os.write(news, NUMBER.pack(pid))
+            self._copies[pid] = news
+            self._tell_who_ended()
+
+    def _tell_who_ended(self, _: int = 0, __: FrameType | None = None) -> None:
+        for pid in list(self._copies):
+            with suppress(ChildProcessError):  # the handler of a signal in between has told it
+                ended, status = os.waitpid(pid, os.WNOHANG)
+                if ended:
+                    with suppress(BrokenPipeError):
+                        os.write(self._copies[pid], NUMBER.pack(status))
+                    os.close(self._copies.pop(pid))
+
+
+def _serve(program: str, arguments: list[str], folder: str, environment: dict[str, str]) -> NoReturn:
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = [program, *arguments]
+    if program:
+        runpy.run_path(program, run_name="__main__")
+        sys.exit()
+    from octofold_server.cli import main
+
+    sys.exit(main())
+
+
+if __name__ == "__main__":
+    from octofold_server.system.grpc_core import read_where_calls_are_awaited
+
+    read_where_calls_are_awaited()  # before gRPC is loaded, as the command does
+    for module in PRELOADED:
+        importlib.import_module(module)
+    gc.freeze()  # what is never looked at again need not be copied
+    _Original(socket.socket(fileno=int(sys.argv[1]))).make_copies()
