@@ -77,9 +77,9 @@ class OnnxNetwork:
         outputs: Sequence[NDArray[Any]] = self._session.run(None, {self._input: inputs})
         return outputs
 
-    def body(self, output: str, example: NDArray[Any]) -> onnx.ModelProto:
+    def body(self, outputs: Sequence[str], example: NDArray[Any]) -> onnx.ModelProto:
         """Make a body, as `described.TrainedNetwork`."""
-        return prepare(self.model, output, example)
+        return prepare(self.model, outputs, example)
 
     @property
     def weights(self) -> int:

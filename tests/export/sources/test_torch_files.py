@@ -14,7 +14,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from octofold_export.cli import main
-from octofold_export.sources.torch_network import read_module
+from octofold_export.sources.module_file import read_module
 from octofold_game.rules import legal_moves
 from support.lessons import Lessons, one_hot
 from support.linear_onnx import linear_weights
@@ -208,7 +208,7 @@ def test_weights_that_a_wrapper_saved_are_found_by_their_names(
 def test_weights_of_any_type_have_a_digest() -> None:
     sys.modules["in_halves"] = module = ModuleType("in_halves")
     module.__dict__["network"] = lambda: nn.Linear(2, 2).bfloat16()
-    network, digest = read_module("in_halves:network", None)
+    network, digest, _ = read_module("in_halves:network", None)
     assert (network.weights, len(digest)) == (6, 64)
 
 
