@@ -30,7 +30,7 @@ from octofold_export.description.description import (
 )
 from octofold_export.graph.views import VIEWS
 
-_SOURCES = ("checkpoint", "ntuple", "module", "torchscript", "exported_program", "onnx")
+_SOURCES = ("checkpoint", "ntuple", "module", "torchscript", "exported_program", "onnx", "sb3")
 _FIELDS = (
     *(f"reads.{field}" for field in Reads.__struct_fields__),
     *(f"answers.{field}" for field in Answers.__struct_fields__),
@@ -171,6 +171,12 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
     )
     source.add_argument(
         "--onnx", type=Path, metavar="FILE", help="ONNX file; its tensors may be in files beside it"
+    )
+    source.add_argument(
+        "--sb3",
+        type=Path,
+        metavar="FILE.zip",
+        help="model of Stable-Baselines3 with an MlpPolicy; for another network, use --module and --weights",
     )
     source.add_argument(
         "--record-strength",

@@ -28,6 +28,7 @@ from octofold_export.sources.described import (
     from_exported_program,
     from_module,
     from_onnx,
+    from_sb3,
     from_torchscript,
 )
 from octofold_export.sources.ntuple import from_ntuple
@@ -99,6 +100,8 @@ def _source(parsed: argparse.Namespace) -> Callable[[], Source]:
     if parsed.exported_program is not None:
         file = parsed.exported_program
         return partial(from_exported_program, file, _hints(parsed, file))
+    if parsed.sb3 is not None:
+        return partial(from_sb3, parsed.sb3, _hints(parsed, parsed.sb3))
     return partial(from_onnx, parsed.onnx, _hints(parsed, parsed.onnx))
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from octofold_export.checks.reference import Evaluate, network_evaluation
 from octofold_export.description.description import Description
 from octofold_export.description.encoding import encode
-from octofold_export.description.hints import Hints, ReadsHints, merged
+from octofold_export.description.hints import AnswersHints, Hints, ReadsHints, merged
 from octofold_export.description.inference import Network, NoBatchError, complete
 from octofold_export.errors import ExportError, first_line
 from octofold_export.graph.bodies import DescribedBody
@@ -25,8 +25,9 @@ from octofold_export.precision.static_int8 import named, quantized_bodies
 from octofold_export.sources.channels import widened
 from octofold_export.sources.module_file import read_module
 from octofold_export.sources.onnx_file import read_onnx
+from octofold_export.sources.sb3 import read_sb3
 from octofold_export.sources.source import Boards, Quantize, Source
-from octofold_export.sources.torch_network import read_exported_program, read_torchscript
+from octofold_export.sources.torch_network import TorchNetwork, read_exported_program, read_torchscript
 
 _EXAMPLES = np.random.default_rng(2).integers(0, 8, (3, 16)).astype(np.uint8)
 
@@ -77,6 +78,20 @@ def from_module(
     except NoBatchError:
         source = described_source(network.one_by_one(), hints, architecture, digest)
     return replace(source, notes=notes)
+
+
+def from_sb3(file: Path, hints: Hints) -> Source:
+    """Load a standard policy of Stable-Baselines3.
+
+    Raises:
+        ExportError: it cannot be used.
+    """
+    module, kind, digest, note = read_sb3(file)
+    known = AnswersHints(kind="action_values" if kind == "action_values" else "policy_logits")
+    network = TorchNetwork(module, str(file))
+    architecture = {"kind": "Stable-Baselines3", "file": file.name}
+    source = described_source(network, merged(hints, Hints(answers=known)), architecture, digest)
+    return replace(source, notes=(note,))
 
 
 def from_torchscript(file: Path, hints: Hints) -> Source:

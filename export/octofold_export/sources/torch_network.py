@@ -22,8 +22,9 @@ from octofold_export.errors import ExportError, first_line
 from octofold_export.graph.builder import OPSET
 from octofold_export.quiet import quiet
 from octofold_export.sources.body import prepare
+from octofold_export.sources.file_kinds import kind_of
 from octofold_export.sources.onnx_file import OnnxNetwork
-from octofold_export.sources.weight_files import is_lazy, kind_of, read_file
+from octofold_export.sources.weight_files import is_lazy, read_file
 
 Encoder = Callable[[Tensor], Tensor]
 """Takes exponents `[N, 16] int64` and returns the network's input."""

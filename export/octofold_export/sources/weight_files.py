@@ -20,10 +20,9 @@ import torch
 from torch import nn
 
 from octofold_export.errors import ExportError, first_line
-from octofold_export.sources.onnx_file import check_size
+from octofold_export.sources.file_kinds import SB3_FILES, check_size, kind_of
 
 _MOST_CLASSES = 200
-_SB3_FILES = ("policy.pth", "policy.pt")
 _FLAGS = {
     "TorchScript": "a TorchScript program: use --torchscript {file} in place of --module",
     "exported program": "an exported program: use --exported-program {file} in place of --module",
@@ -82,7 +81,7 @@ def read_weights(file: Path) -> tuple[Any, str]:
             raise ExportError(f"{file}: not a file of weights ({first_line(error)})") from error
     if kind == "SB3":
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            inner = next(name for name in _SB3_FILES if name in archive.namelist())
+            inner = next(name for name in SB3_FILES if name in archive.namelist())
             content = archive.read(inner)
     elif kind in _FLAGS:
         raise ExportError(f"{file}: {_FLAGS[kind].format(file=file)}")
@@ -97,19 +96,6 @@ def read_weights(file: Path) -> tuple[Any, str]:
         ) from error
     except Exception as error:  # a damaged file's errors have no class in common
         raise ExportError(f"{file}: not a file of weights, or a damaged one ({_short(error)})") from error
-
-
-def kind_of(content: bytes) -> str:
-    """What a file is by its content: one of the kinds in `_FLAGS`, `SB3`, `safetensors`, `torch` or empty."""
-    if content[:8] == b"\x89HDF\r\n\x1a\n":
-        return "Keras"
-    if content[8:9] == b"{" and 2 <= int.from_bytes(content[:8], "little") <= len(content) - 8:
-        return "safetensors"
-    if content[:2] == b"PK":
-        return _kind_of_zip(content)
-    if content[:1] == b"\x08" and (b"onnx" in content[:4096] or b"pytorch" in content[:4096]):
-        return "ONNX"
-    return "torch" if content[:1] == b"\x80" else ""
 
 
 def sb3_data(file: Path) -> dict[str, Any]:
@@ -127,23 +113,6 @@ def sb3_data(file: Path) -> dict[str, Any]:
         except (KeyError, ValueError):
             return {}
     return data if isinstance(data, dict) else {}
-
-
-def _kind_of_zip(content: bytes) -> str:
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            names = archive.namelist()
-    except zipfile.BadZipFile:
-        return "torch"  # damaged, which torch says better
-    if any(name in names for name in _SB3_FILES):
-        return "SB3"
-    if "config.json" in names and any(name.endswith(".h5") for name in names):
-        return "Keras"
-    if any(name.endswith("/constants.pkl") for name in names):
-        return "TorchScript"
-    if any("archive_format" in name or "serialized_exported_program" in name for name in names):
-        return "exported program"
-    return "torch" if any(name.endswith("data.pkl") for name in names) else "zip"
 
 
 def _load(content: bytes) -> Any:
