@@ -274,6 +274,8 @@ def is_distribution(output: NDArray[Any]) -> bool:
 
 def _largest(reads: Reads, network: Network) -> int:
     """The largest exponent that the planes can represent or that the network accepts."""
+    if reads.largest_plane is not None and reads.above == "clamped":
+        return LARGEST_EXPONENT
     if reads.largest_plane is not None:
         return min(reads.largest_plane, LARGEST_EXPONENT)
     for exponent in range(LARGEST_EXPONENT, 2, -1):
