@@ -17,8 +17,6 @@ from support.foreign_networks import PolicyAndValue, TokenTransformer
 from support.lessons import Lessons, one_hot, train
 from torch import nn
 
-pytestmark = pytest.mark.timeout(400)  # on a machine that may be busy
-
 
 @pytest.fixture(scope="module")
 def residual(lessons: Lessons) -> nn.Module:
