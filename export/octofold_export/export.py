@@ -303,6 +303,7 @@ def _strangers_plan(source: Source, options: ExportOptions, report: Report) -> t
     report(
         "playing games with 1, 2, 4 and 8 views of each board, by vote and by mean; --symmetries sets them"
     )
+    ways.sort(key=lambda way: (way.symmetries != 1, -way.symmetries))  # the most telling ones first
     way, alternatives = choose_way(
         ((way, partial(player, way)) for way in ways), description.largest_exponent, report
     )

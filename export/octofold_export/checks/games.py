@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -24,11 +25,18 @@ class Mover(Protocol):
         """A legal move for each of `[N, 16]` boards: `[N]`."""
 
 
-def play_scores(player: Mover, games: Iterable[int], largest_exponent: int) -> Scores:
+class OutOfTimeError(Exception):
+    """The games take too long."""
+
+
+def play_scores(
+    player: Mover, games: Iterable[int], largest_exponent: int, end: float = float("inf")
+) -> Scores:
     """The scores `[G]` of `player` in `games`, in their order.
 
     Raises:
         ExportError: the player answers a board with numbers that are not finite.
+        OutOfTimeError: the games are not over at `end`, in seconds of `time.monotonic`.
     """
     episodes = Episodes(_SEED, games, largest_exponent)
     found: dict[int, int] = {}
@@ -40,4 +48,6 @@ def play_scores(player: Mover, games: Iterable[int], largest_exponent: int) -> S
                 f"the network answers a board with numbers that are not finite ({error})"
             ) from error
         found.update((episode.game, episode.score) for episode in ended)
+        if time.monotonic() > end:
+            raise OutOfTimeError
     return np.array([found[game] for game in sorted(found)], np.float64)

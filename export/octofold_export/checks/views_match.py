@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from octofold_game.model import Alternative, Alternatives, Interval, Rule
 
-from octofold_export.checks.games import Mover, Scores, play_scores
+from octofold_export.checks.games import Mover, OutOfTimeError, Scores, play_scores
 from octofold_export.checks.recording import Report
 
 MOST_SECONDS = 120.0
@@ -41,12 +41,12 @@ def choose_way(
     largest_exponent: int,
     report: Report,
     most_seconds: float = MOST_SECONDS,
-) -> tuple[Way, Alternatives]:
+) -> tuple[Way, Alternatives | None]:
     """Play the same games in every way, and choose the fewest views that lose nothing.
 
     These are the fewest whose paired 95% interval against the best way includes zero, and which lose less
-    than 2% of its average. Ways that are clearly worse stop playing early. Returns the choice, and what the
-    other ways scored.
+    than 2% of its average. Ways that are clearly worse stop playing early, and all stop after `most_seconds`.
+    Returns the choice, and what the other ways scored.
 
     Raises:
         ExportError: a player answers a board with numbers that are not finite.
@@ -56,20 +56,27 @@ def choose_way(
     makers = dict(players)
     playing: dict[Way, Mover] = {}
     for number in range(_ROUNDS):
-        for way in list(makers):
-            if way not in playing:
-                playing[way] = makers[way]()
-            games = range(number * _GAMES_A_ROUND, (number + 1) * _GAMES_A_ROUND)
-            played = play_scores(playing[way], games, largest_exponent)
-            scores[way] = np.concatenate([scores.get(way, np.empty(0)), played])
+        games = range(number * _GAMES_A_ROUND, (number + 1) * _GAMES_A_ROUND)
+        played: dict[Way, Scores] = {}
+        try:
+            for way in makers:
+                if way not in playing:
+                    playing[way] = makers[way]()
+                played[way] = play_scores(playing[way], games, largest_exponent, end)
+        except OutOfTimeError:
+            if number:
+                break  # with the rounds that all have played
+            makers = {way: make for way, make in makers.items() if way in played}
+        scores |= {way: np.concatenate([scores.get(way, np.empty(0)), played[way]]) for way in played}
+        if not scores:
+            report("  no games were over in time: 1 view")
+            return Way(1, "vote"), None
         best = _best(scores, len(scores[next(iter(makers))]))
         for way in list(makers):
             interval = _interval(scores[way] - scores[best])
             if interval is not None and interval[1] < 0:
                 del makers[way], playing[way]
-        # A round of those that are left takes as long as the last one, or less.
-        spent = time.monotonic() - (end - most_seconds)
-        if len(makers) == 1 or spent * (number + 2) / (number + 1) > most_seconds:
+        if len(makers) == 1 or time.monotonic() > end:
             break
     return _chosen(scores, makers, report)
 

@@ -1,4 +1,4 @@
-"""A network of Keras, by the commands of docs/export.md. It runs where tensorflow and tf2onnx are installed."""
+"""A network of Keras, by the commands of docs/export.md, where tensorflow and tf2onnx are installed."""
 
 import subprocess
 import sys
