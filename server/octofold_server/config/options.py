@@ -99,9 +99,8 @@ _POSITIVE_SECONDS = Kind(_positive_seconds, "a number of seconds above 0, at mos
 SWITCH = Kind(_switch, "true, false, 1 or 0", "", is_plain=True)
 
 
-def _option(default: Any, kind: Kind, text: str, begins: str = "") -> Any:
-    """An option; `begins` names the group of options that begins with it."""
-    return field(default=default, metadata={"kind": kind, "help": text, "begins": begins})
+def _option(default: Any, kind: Kind, text: str) -> Any:
+    return field(default=default, metadata={"kind": kind, "help": text})
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,8 @@ class Config:
     """The configuration of a server. Each field is a flag with its help."""
 
     host: str = _option(
-        "127.0.0.1", _TEXT, "address to listen on; 0.0.0.0 accepts connections from other machines", begins="Protocols", begins="Protocols", begins="Protocols", begins="Protocols")
+        "127.0.0.1", _TEXT, "address to listen on; 0.0.0.0 accepts connections from other machines"
+    )
     port: int = _option(50051, _integer(0, 65535), "gRPC port; 0 chooses a free port")
     port_file: Path | None = _option(None, _PATH, "write the gRPC port to this file once the server is ready")
     rest_port: int | None = _option(
@@ -117,9 +117,6 @@ class Config:
         _integer(0, 65535),
         "HTTP port for the page at /, the Open Inference Protocol over REST, /metrics, /healthz and /readyz; "
         "0 chooses a free port; without this flag, HTTP is disabled",
-    )
-    rest_port_file: Path | None = _option(
-        None, _PATH, "write the HTTP port to this file, before --port-file is written"
     )
     page: bool = _option(
         True, SWITCH, "serve the page at / of the HTTP port: a game to play, models to ask, results to watch"
@@ -129,13 +126,16 @@ class Config:
         _PATH,
         "folder of the results of `octofold evaluate`, which the page shows to everyone who may call",
     )
-    transport: str = _option(
-        "auto",
-        _one_of("auto", "direct", "public"),
-        "gRPC transport: direct is fast and uses private names of grpcio; public uses only public API; auto "
-        "is direct if a call to itself succeeds at start, otherwise public",
+    rest_port_file: Path | None = _option(
+        None, _PATH, "write the HTTP port to this file, before --port-file is written"
     )
-    models: Path = _option(Path("models"), _PATH, "model repository: a folder of NAME/VERSION/card.json", begins="Models", begins="Models", begins="Models", begins="Models")
+    ready_file: Path | None = _option(
+        None,
+        _PATH,
+        "touch this file every two seconds while the server is ready, and remove it when it is not, for "
+        "health checks that look at its age",
+    )
+    models: Path = _option(Path("models"), _PATH, "model repository: a folder of NAME/VERSION/card.json")
     versions: VersionPolicies = _option(
         VersionPolicies(),
         _POLICIES,
@@ -160,7 +160,8 @@ class Config:
         "empty name, such as in a variable that replaces the image's, is none",
     )
     device: str = _option(
-        "auto", _one_of("auto", "cpu", "cuda"), "device for models; auto uses a GPU if onnxruntime finds one", begins="Layout", begins="Layout", begins="Layout", begins="Layout")
+        "auto", _one_of("auto", "cpu", "cuda"), "device for models; auto uses a GPU if onnxruntime finds one"
+    )
     precision: str = _option(
         "auto",
         _one_of("auto", "fp32", "int8", "fp16"),  # as `octofold_game.model.PRECISIONS`, which loads numpy
@@ -171,6 +172,11 @@ class Config:
         _integer(0, 65_536),
         "maximum boards in a batch; 0 uses the result of --tune, or without one 1024 on a GPU and 8 to 32 on "
         "a CPU, measured when a model is loaded",
+    )
+    queue_capacity: int = _option(
+        131_072,
+        _integer(1, 100_000_000),
+        "maximum waiting boards of a model, for each priority; further calls fail with RESOURCE_EXHAUSTED",
     )
     lanes: int = _option(
         0,
@@ -211,11 +217,6 @@ class Config:
         "number of processes that share the port, each with all models; for machines with more cores than "
         "one Python process can use",
     )
-    ready_file: Path | None = _option(
-        None,
-        _PATH,
-        "touch this file every two seconds while the server is ready, and remove it when it is not, for "
-        "health checks that look at its age", begins="Start and stop", begins="Start and stop", begins="Start and stop", begins="Start and stop")
     grace: float = _option(
         5.0,
         _SECONDS,
@@ -235,7 +236,8 @@ class Config:
         8 * 65_536 * 16,  # the most boards, even as JSON
         _integer(1024, 2**31 - 1),
         "maximum bytes of a message; over gRPC, where boards are packed, at most 32 for each of --max-boards "
-        "and 128 KiB", begins="Limits", begins="Limits", begins="Limits", begins="Limits")
+        "and 128 KiB",
+    )
     message_timeout: float = _option(
         10.0,
         _POSITIVE_SECONDS,
@@ -249,11 +251,6 @@ class Config:
         "at its largest size, and half for calls at work; further calls wait or fail with RESOURCE_EXHAUSTED",
     )
     max_boards: int = _option(65_536, _integer(1, 100_000_000), "maximum boards in a call")
-    queue_capacity: int = _option(
-        131_072,
-        _integer(1, 100_000_000),
-        "maximum waiting boards of a model, for each priority; further calls fail with RESOURCE_EXHAUSTED",
-    )
     max_calls: int = _option(
         1024,
         _integer(1, 100_000),
@@ -286,7 +283,8 @@ class Config:
         0.0,
         _SECONDS,
         "close a gRPC connection after this many seconds, up to a tenth sooner or later, so that clients "
-        "look for new servers; 0 disables", begins="Several servers", begins="Several servers", begins="Several servers", begins="Several servers")
+        "look for new servers; 0 disables",
+    )
     max_connection_age_grace: float = _option(
         30.0,
         _SECONDS,
@@ -299,11 +297,18 @@ class Config:
         "report the load of the server with the answer to every unary gRPC call (ORCA), for proxies and "
         "clients that balance by it",
     )
+    transport: str = _option(
+        "auto",
+        _one_of("auto", "direct", "public"),
+        "gRPC transport: direct is fast and uses private names of grpcio; public uses only public API; auto "
+        "is direct if a call to itself succeeds at start, otherwise public",
+    )
     tls_certificate: Path | None = _option(
         None,
         _PATH,
         "certificate chain of the server (PEM); enables TLS. This file and the next two are read again when "
-        "they change", begins="Security", begins="Security", begins="Security", begins="Security")
+        "they change",
+    )
     tls_key: Path | None = _option(None, _PATH, "private key of the certificate (PEM, not encrypted)")
     tls_client_ca: Path | None = _option(
         None,
@@ -325,7 +330,8 @@ class Config:
     admin: bool = _option(True, SWITCH, "allow clients to load and unload models")
     reflection: bool = _option(True, SWITCH, "describe the API to tools such as grpcurl")
     log_format: str = _option(
-        "text", _one_of("text", "json"), "format of the log: text for people, or one JSON object per line", begins="Observation", begins="Observation", begins="Observation", begins="Observation")
+        "text", _one_of("text", "json"), "format of the log: text for people, or one JSON object per line"
+    )
     log_level: str = _option(
         "info",
         _one_of("debug", "info", "warning", "error"),
